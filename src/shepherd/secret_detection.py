@@ -471,7 +471,8 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
             part.append(word)
             n_ordinary += 1
             continue
-        if len(part) >= _LEAST_WORDS:
+        # A word that comes again and again is a counter or a song.
+        if len(part) >= _LEAST_WORDS and len({one[0] for one in part}) > len(part) * 3 / 4:
             yield row.start() + part[0].start(), row.start() + part[-1].end(), len(part)
         part, n_ordinary = [], 0
 
