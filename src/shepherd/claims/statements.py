@@ -22,9 +22,13 @@ _LONGEST_MESSAGE = 4000
 _LONGEST_SENTENCE = 400
 # A question that only asks for a yes takes back what it stands behind: "I'm 34, am I?"
 _TAG = re.compile(r"(?:\w+(?:n't)? (?:i|we|you|it|he|she|they|that|not)|right|correct)\W*$", re.IGNORECASE)
-_EDGE = " \t\r\n\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
+# "My name is Khan, that's the movie, right?" asks about what was said before.
+_ASKS_BACK = re.compile(rf"^(?:that|this|it|which|who)\b|\b(?:right|correct|no|oder)\W*$|^{_TAG.pattern}", re.IGNORECASE)
+_EDGE = " \t\r\n\u00bf\u00a1\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
 _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IGNORECASE)
 _FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECASE)
+# "Meanwhile I live in Ulm": words before a statement that do not change what it means.
+_LONGEST_ADVERB = 1
 # Sentences in which somebody still introduces himself.
 _INTRODUCTION = 3
 _SPELLINGS = tuple(
@@ -162,6 +166,7 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
     inherits = has_begun = False
     end = begin = 0
+    last: tuple[str, int] = ("", 0)
     for match in _clauses().finditer(sentence):
         before, end = sentence[:end], match.end()
         text = match["clause"].strip(_EDGE)
@@ -182,11 +187,21 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         if inherits:
             text = _inherited(text)
         inherits = _FIRST_PERSON.match(text) is not None
+        last = (text, len(found))
         found += _of_clause(text, typed, greets=greets)
-        if not found and match["mark"] is not None and not match["mark"].strip():
+        if not found and len(text.split()) > _LONGEST_ADVERB and match["mark"] and not match["mark"].strip():
             # "In my story I live in Oslo": no statement of its own without one before it.
             break
-    return [] if asks else found
+    return _unasked(found, *last) if asks else found
+
+
+def _unasked(found: list[Assertion], text: str, before: int) -> list[Assertion]:
+    """Return what a question states before it asks; `text` is its last clause, `before` what was found till then.
+
+    "I'm in Ulm now and live alone, is it safe?" states something; in "I live in Ulm?" the statement is asked.
+    """
+    asks_apart = len(found) == before and len(text.split()) > 1 and not _ASKS_BACK.search(text)
+    return found if asks_apart else []
 
 
 def _spelled_out(text: str) -> str:
@@ -235,10 +250,12 @@ def _fillers() -> re.Pattern[str]:
 def _clauses() -> re.Pattern[str]:
     """Return the pattern of a clause: up to a mark or a conjunction behind which a subject follows."""
     conjunction = alternatives("conjunctions")
+    question = alternatives("questions")
     adverb = r"(?:(?:now|tomorrow|tonight|then|currently|today|these days|actually|also|yes|oh|anyway)\s+)?"
     split = (
         rf"(?:(?:\s*[;:\u2013\u2014()]\s*|\s+-\s+|\s*,\s*(?:{conjunction}\s+)?|\s+{conjunction}\s+)"
         rf"(?={adverb}{alternatives('subjects')}(?!\w))"
+        rf"|\s*[,;:\u2013\u2014(]\s*(?={question}(?!\w))|\s*(?=\u00bf)"
         # People who type quickly leave out the mark between two statements.
         rf"|(?<!\blike)\s+(?={alternatives('run-on')}(?!\w)))"
     )
@@ -301,6 +318,8 @@ def _asserted(
             return None
         is_weak = not greets and not rule("introduction", begins=True).match(after)
     is_over = rule("over").search(text) is not None
+    # "I'm a nurse and need a plan for tomorrow": what is added speaks of something else.
+    own = _ADDITION.sub("", rest)
     if frame.ends:
         # "I'm not a lawyer" ends nothing: nobody said that it was so.
         if rule("only not").search(lead) and not is_over:
@@ -308,8 +327,8 @@ def _asserted(
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
         is_over
-        or (rule("passing time").search(rest) and not frame.changes and frame.kind not in _EVEN_TODAY)
-        or rule("past").search(rest)
+        or (rule("passing time").search(own) and not frame.changes and frame.kind not in _EVEN_TODAY)
+        or rule("past").search(own)
         or rule("undone").search(value)
         or rule("negations").search(value)
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):
