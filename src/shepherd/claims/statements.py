@@ -23,7 +23,9 @@ _LONGEST_SENTENCE = 400
 # A question that only asks for a yes takes back what it stands behind: "I'm 34, am I?"
 _TAG = re.compile(r"(?:\w+(?:n't)? (?:i|we|you|it|he|she|they|that|not)|right|correct)\W*$", re.IGNORECASE)
 # "My name is Khan, that's the movie, right?" asks about what was said before.
-_ASKS_BACK = re.compile(rf"^(?:that|this|it|which|who)\b|\b(?:right|correct|no|oder)\W*$|^{_TAG.pattern}", re.IGNORECASE)
+_ASKS_BACK = re.compile(
+    rf"^(?:that|this|it|which|who)\b|\b(?:right|correct|no|oder)\W*$|^{_TAG.pattern}", re.IGNORECASE
+)
 _EDGE = " \t\r\n\u00bf\u00a1\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
 _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IGNORECASE)
 _FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECASE)
@@ -31,6 +33,19 @@ _FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECAS
 _LONGEST_ADVERB = 1
 # Sentences in which somebody still introduces himself.
 _INTRODUCTION = 3
+_RELATION = (
+    "(?:mother|mom|mum|father|dad|sister|brother|wife|husband|partner|fiancée?|girlfriend|boyfriend|daughter|son"
+    "|aunt|uncle|cousin|niece|nephew|grand(?:mother|father|ma|pa|son|daughter)|flatmate|roommate|best friend"
+    "|boss|dog|puppy|cat|kitten|rabbit|hamster|parrot|horse|pony|tortoise|beagle|poodle|labrador|terrier)"
+)
+# What may stand behind its value: "Ulm is my home town".
+_PROPERTY = (
+    r"(?:(?:main|biggest|only|home|own) )?(?:home(?: ?town| city)?|hobby|passion|mother tongue"
+    r"|native (?:language|tongue)|first language|time ?zone|employer|airport|(?:text |code )?editor"
+    r"|operating system|browser|middle name|surname|last name|star sign|blood type|nationality|instrument"
+    r"|sport"
+    r"|(?:all[- ]time )?fav(?:ou?rite)? [\w-]+)"
+)
 _SPELLINGS = tuple(
     (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
     for pattern, spelling in (
@@ -48,6 +63,41 @@ _SPELLINGS = tuple(
         (r"i are", "we are"),
         # "a parrot, his name is Admiral"
         (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
+        # "As a nurse in Leeds I …", "Being a nurse, I …", "At 53 I am …"
+        (
+            r"(?:(?:speaking )?as|being) (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
+            r"|student|teenager|former|favou?r)\b)[\w' -]{3,60}?),?"
+            r"(?= (?:i|i'm|i've|my|we|our)\b(?! \w+ed\b))",
+            r"I'm \1,",
+        ),
+        (r"(?:being) (?=(?-i:[A-Z])\w+(?:ese|ish|ian|can)\b)", "I'm "),
+        (r"at (2[5-9]|[3-9]\d),?(?= i(?:'m| am| still| finally| now)\b)", r"I'm \1,"),
+        (r"à (\d\d ans),?(?= je (?:me|suis|veux|peux|commence|cherche)\b)", r"j'ai \1,"),
+        (r"as (?:someone|somebody) who (lives?|works?)(?= (?:in|at|for)\b)", r"I \1"),
+        # "Als Hebamme brauche ich …", "weil ich bei Bosch arbeite", "omdat ik bij Philips werk"
+        (r"als ((?-i:[A-ZÄÖÜ])[\w-]+)(?=(?: \w+){0,4} (?!war|hatt)\w+(?<!te) ich\b)", r"ich bin \1,"),
+        (r"(?:weil|da) ich (bei|in|für) ((?-i:[A-ZÄÖÜ])[\w-]+) (arbeite|wohne|lebe)", r"ich \3 \1 \2,"),
+        (r"(?:omdat|daar) ik (bij|in|voor) ((?-i:[A-Z])[\w-]+) (werk|woon|leef)", r"ik \3 \1 \2,"),
+        (
+            r"(?:\w+ )*((?-i:[A-ZÄÖÜ])[\w-]+), (?:da)?gegen (?:d\w+ )?bin ich (?:\w+ )?allergisch",
+            r"ich bin allergisch gegen \1",
+        ),
+        (r"(?<=heißt) (?:eigentlich|übrigens)", ""),
+        # "Oona, my daughter, …", "Oona (my daughter)"
+        (
+            r"(?<!in )(?<!at )(?<!from )(?<!hi )(?<!hey )(?<!thanks )((?-i:[A-Z])[\w'-]+)(?:, | \()"
+            rf"((?:my|our) (?:\w+ ){{0,2}}{_RELATION})"
+            r"(?=[,)]|\W*$)",
+            r"\2 \1",
+        ),
+        # "Ulm is my home town"
+        (
+            r"(?!(?:it|this|that|what|where|which|who|here|there|today|tomorrow|\w+thing|she|he|they|mine)\b)"
+            r"((?-i:[A-Z])[\w'/&+-]*(?: (?-i:[A-Z0-9])[\w'/&+-]*)*|\w{3,}ing)"
+            rf"(?:'s| is| has been|,? (?:that|it)(?:'s| is| has been)|, which is|,) (my {_PROPERTY})"
+            r"(?=\W*$|[,.!?;)]| (?:and|but|so|since|ever|for|because|these|right|by|now|btw|lol|too)\b)",
+            r"\2 is \1",
+        ),
         (r"(in my (?:spare|free) time),(?= i\b)", r"\1"),
         # Words that say how long something has held already.
         (r"(?:(?<=living)|(?<=working)) for (?:\w+ ){1,4}?(?:year|month|week|decade)s?", ""),
@@ -155,14 +205,24 @@ def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
 def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     """Return who is named beside a relation, even in a question: "a gift for my brother Tom?"."""
     pairs = [(frame, match) for frame in _frames_anywhere() for match in frame.pattern.finditer(sentence)]
-    plain = rule("polite questions").sub("", sentence)
-    if not pairs or _is_unsure(plain) or rule("negations").search(sentence):
+    if not pairs or rule("made up or gone").search(sentence):
         return []
-    return _asserted_by(pairs, sentence, typed, greets=False)
+    # Who is named so is there, whatever is asked, planned or denied of them; except in others' words.
+    own = [
+        (frame, match)
+        for frame, match in pairs
+        if not any(
+            rule(name).search(rule("polite questions").sub("", sentence[: match.start()]))
+            for name in ("reported", "negations")
+        )
+    ]
+    return _asserted_by(own, sentence, typed, greets=False)
 
 
 def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     found: list[Assertion] = []
+    if asks and rule("about the words").search(sentence):
+        return found
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
     inherits = has_begun = False
     end = begin = 0
@@ -196,9 +256,9 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
 
 
 def _unasked(found: list[Assertion], text: str, before: int) -> list[Assertion]:
-    """Return what a question states before it asks; `text` is its last clause, `before` what was found till then.
+    """Return what a question states before it asks; `text` is its last clause, found after `before` others.
 
-    "I'm in Ulm now and live alone, is it safe?" states something; in "I live in Ulm?" the statement is asked.
+    "I'm in Ulm now and live alone, is it safe?" states something, "I live in Ulm?" asks for it.
     """
     asks_apart = len(found) == before and len(text.split()) > 1 and not _ASKS_BACK.search(text)
     return found if asks_apart else []
@@ -227,6 +287,8 @@ def _goes_on_as_i(text: str, rest: str) -> bool:
     """Return whether no other subject follows: neither "Learning Spanish is hard" nor "Born in Ulm, he …"."""
     if rule("finite").search(text):
         return False
+    if re.match(r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does)\b", rest):
+        return True
     return not ("," in text or rest.strip()) or _FIRST_PERSON_ANYWHERE.search(f"{text} {rest}") is not None
 
 
@@ -310,7 +372,10 @@ def _asserted(
     ):
         return None
     after = rest[rest.find(value) + len(value) :]
-    if rule("unreal", begins=True).match(after) or rule("denied", begins=True).match(after):
+    is_reach = frame.kind in ("email", "phone")
+    if (rule("unreal", begins=True).match(after) and not is_reach) or rule("denied", begins=True).match(
+        after
+    ):
         return None
     is_weak = frame.is_weak
     if is_weak and frame.kind == "name":
