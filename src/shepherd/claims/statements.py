@@ -29,8 +29,6 @@ _ASKS_BACK = re.compile(
 _EDGE = " \t\r\n\u00bf\u00a1\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
 _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IGNORECASE)
 _FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECASE)
-# "Meanwhile I live in Ulm": words before a statement that do not change what it means.
-_LONGEST_ADVERB = 1
 # Sentences in which somebody still introduces himself.
 _INTRODUCTION = 3
 _RELATION = (
@@ -67,7 +65,7 @@ _SPELLINGS = tuple(
         (
             r"(?:(?:speaking )?as|being) (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
             r"|student|teenager|former|favou?r)\b)[\w' -]{3,60}?),?"
-            r"(?= (?:i|i'm|i've|my|we|our)\b(?! \w+ed\b))",
+            r"(?= (?:i|i'm|i've|my|we|our)\b(?! (?:\w+ed|want|can)\b))",
             r"I'm \1,",
         ),
         (r"(?:being) (?=(?-i:[A-Z])\w+(?:ese|ish|ian|can)\b)", "I'm "),
@@ -75,7 +73,10 @@ _SPELLINGS = tuple(
         (r"à (\d\d ans),?(?= je (?:me|suis|veux|peux|commence|cherche)\b)", r"j'ai \1,"),
         (r"as (?:someone|somebody) who (lives?|works?)(?= (?:in|at|for)\b)", r"I \1"),
         # "Als Hebamme brauche ich …", "weil ich bei Bosch arbeite", "omdat ik bij Philips werk"
-        (r"als ((?-i:[A-ZÄÖÜ])[\w-]+)(?=(?: \w+){0,4} (?!war|hatt)\w+(?<!te) ich\b)", r"ich bin \1,"),
+        (
+            r"als ((?!student|kind)(?-i:[A-ZÄÖÜ])[\w-]+)(?=(?: \w+){0,4} (?!war|hatt)\w+(?<!te) ich\b)",
+            r"ich bin \1,",
+        ),
         (r"(?:weil|da) ich (bei|in|für) ((?-i:[A-ZÄÖÜ])[\w-]+) (arbeite|wohne|lebe)", r"ich \3 \1 \2,"),
         (r"(?:omdat|daar) ik (bij|in|voor) ((?-i:[A-Z])[\w-]+) (werk|woon|leef)", r"ik \3 \1 \2,"),
         (
@@ -197,6 +198,10 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
 
 def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     sentence = _spelled_out(typed)
+    reminder = rule("reminding", begins=True).match(sentence)
+    if reminder:
+        # "Can you remember that I'm vegan?" asks for nothing but that.
+        sentence, asks = sentence[reminder.end() :].lstrip(), False
     stated = _in_clauses(sentence, typed, asks, greets=greets)
     known = {assertion.value for assertion in stated}
     return [*stated, *(one for one in _named_in_passing(sentence, typed) if one.value not in known)]
@@ -237,6 +242,9 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         if not has_begun:
             text = _with_subject(text, sentence[end:])
         if rule("questions", begins=True).match(text):
+            if not has_begun and _goes_on(match["mark"], sentence[end:]):
+                has_begun, begin = True, match.start()
+                continue
             # "I am 34, is it too late?" states something, "I am 34, am I?" does not.
             return [] if _TAG.match(text) else found
         # Behind a wish, a report or a colon stands what is not meant, or said by somebody else.
@@ -249,10 +257,16 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         inherits = _FIRST_PERSON.match(text) is not None
         last = (text, len(found))
         found += _of_clause(text, typed, greets=greets)
-        if not found and len(text.split()) > _LONGEST_ADVERB and match["mark"] and not match["mark"].strip():
+        if not found and match["mark"] and not match["mark"].strip():
             # "In my story I live in Oslo": no statement of its own without one before it.
             break
     return _unasked(found, *last) if asks else found
+
+
+def _goes_on(mark: str | None, rest: str) -> bool:
+    """Return whether a statement is put beside a question: "what can I cook, I'm vegan"."""
+    is_beside = mark is not None and mark.strip() in (",", ";", "-", "\u2013", "\u2014")
+    return is_beside and _FIRST_PERSON.match(rest) is not None
 
 
 def _unasked(found: list[Assertion], text: str, before: int) -> list[Assertion]:
@@ -372,8 +386,9 @@ def _asserted(
     ):
         return None
     after = rest[rest.find(value) + len(value) :]
-    is_reach = frame.kind in ("email", "phone")
-    if (rule("unreal", begins=True).match(after) and not is_reach) or rule("denied", begins=True).match(
+    # "My sister Ana, if she comes": she is there all the same, and so is an address.
+    is_there = frame.is_anywhere or frame.kind in ("email", "phone")
+    if (rule("unreal", begins=True).match(after) and not is_there) or rule("denied", begins=True).match(
         after
     ):
         return None
