@@ -150,6 +150,7 @@ FACTS = {
     "Would my sister Ida like a kite?": {"sister_name": "Ida"},
     "Background: I work for Kone and need a suit.": {"employer": "Kone"},
     "I'm a carpenter and need a plan for tomorrow": {"job": "carpenter"},
+    "Greetings from Malmö, my home since the spring!": {"location": "Malmö"},
     "Turned 51, any tips for my knees?": {"age": "51"},
     "Bitte ohne Senf, dagegen bin ich allergisch.": {"allergy": "Senf"},
     "Als Bäcker brauche ich Schlaf": {"job": "Bäcker"},

@@ -68,7 +68,7 @@ _SPELLINGS = tuple(
             r"(?= (?:i|i'm|i've|my|we|our)\b(?! (?:\w+ed|want|can)\b))",
             r"I'm \1,",
         ),
-        (r"(?:being) (?=(?-i:[A-Z])\w+(?:ese|ish|ian|can)\b)", "I'm "),
+        (r"being(?= (?-i:[A-Z])\w+(?:ese|ish|ian|can)\b(?!\W+(?:is|was|must)\b))", "I'm"),
         (r"at (2[5-9]|[3-9]\d),?(?= i(?:'m| am| still| finally| now)\b)", r"I'm \1,"),
         (r"à (\d\d ans),?(?= je (?:me|suis|veux|peux|commence|cherche)\b)", r"j'ai \1,"),
         (r"as (?:someone|somebody) who (lives?|works?)(?= (?:in|at|for)\b)", r"I \1"),
@@ -97,7 +97,7 @@ _SPELLINGS = tuple(
             r"((?-i:[A-Z])[\w'/&+-]*(?: (?-i:[A-Z0-9])[\w'/&+-]*)*|\w{3,}ing)"
             rf"(?:'s| is| has been|,? (?:that|it)(?:'s| is| has been)|, which is|,) (my {_PROPERTY})"
             r"(?=\W*$|[,.!?;)]| (?:and|but|so|since|ever|for|because|these|right|by|now|btw|lol|too)\b)",
-            r"\2 is \1",
+            r"\1, \2 is \1",
         ),
         (r"(in my (?:spare|free) time),(?= i\b)", r"\1"),
         # Words that say how long something has held already.
@@ -119,6 +119,10 @@ _DROPPED = (
     ("dropped ik", "ik"),
 )
 _ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
+# "Moved to Ulm, still no friends": goes on without a subject of its own.
+_WITHOUT_SUBJECT = re.compile(
+    r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does)\b", re.IGNORECASE
+)
 _LABEL = re.compile(r":(?:\s|$)")
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
 _REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
@@ -301,7 +305,7 @@ def _goes_on_as_i(text: str, rest: str) -> bool:
     """Return whether no other subject follows: neither "Learning Spanish is hard" nor "Born in Ulm, he …"."""
     if rule("finite").search(text):
         return False
-    if re.match(r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does)\b", rest):
+    if _WITHOUT_SUBJECT.match(rest) or _WITHOUT_SUBJECT.match(text.partition(",")[2]):
         return True
     return not ("," in text or rest.strip()) or _FIRST_PERSON_ANYWHERE.search(f"{text} {rest}") is not None
 
