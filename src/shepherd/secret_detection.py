@@ -471,8 +471,9 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
             part.append(word)
             n_ordinary += 1
             continue
-        # A word that comes again and again is a counter or a song.
-        if len(part) >= _LEAST_WORDS and len({one[0] for one in part}) > len(part) * 3 / 4:
+        # A word that comes again and again with a number is a counter.
+        is_counter = any(map(str.isdigit, row[0])) and len({one[0] for one in part}) <= len(part) / 2
+        if len(part) >= _LEAST_WORDS and not is_counter:
             yield row.start() + part[0].start(), row.start() + part[-1].end(), len(part)
         part, n_ordinary = [], 0
 
