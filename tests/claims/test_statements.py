@@ -99,6 +99,7 @@ In my club, Otto is the boss.
 Chess was my hobby
 what about my dog Halloween costume
 my dog Waldi died in spring
+Does my cat need a vet?
 Hat meine Tochter Fieber?
 Als Kind wohnte ich in Linz
 """
