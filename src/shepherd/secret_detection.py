@@ -124,6 +124,12 @@ _UNNAMED_TOKEN = re.compile(
 )
 # AWS's secret keys have slashes, too, and a fixed length; seeds of authenticators are in base 32.
 _KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
+# 32 bytes in hexadecimal are a key beside that word; elsewhere they are mostly hashes.
+_HEX_KEY = re.compile(
+    r"\b(?:keys?|schlüssel|clés?|claves?|chiavi?|chaves?|sleutels?|wallet|metamask)\b[^\n]{0,40}?"
+    r"(?<![A-Za-z0-9])((?:0x)?[0-9a-fA-F]{64})(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
 _BASE_32 = re.compile(r"(?<![A-Za-z0-9_\-])(?=(?:[A-Z]{0,30}[2-7]){3})[A-Z2-7]{26,64}(?![A-Za-z0-9_\-])")
 # A word after "bearer" that is no token ("bearer of bad news") is too short or has no digit.
 _BEARER = re.compile(r"\b(?:bearer|authorization:\s*basic)\s+([A-Za-z0-9_\-.~+/]{16,4000}=*)", re.IGNORECASE)
@@ -136,7 +142,7 @@ _URL_PASSWORD = re.compile(
 _NAMED_KEY = re.compile(
     r"(?<![a-z0-9])(?:(?:api|access|secret|client|account|auth|encryption|signing|private|refresh|session"
     r"|bearer|webhook|deploy)[_\- ]?(?:key|secret|token)|secret|token)[\"'`]?"
-    r"\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
+    r"(?:\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}|\s(?=\S{24}))[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
     re.IGNORECASE,
 )
 _NAME = f"(?:{_WORDS['password names']})"
@@ -164,7 +170,7 @@ _SET_PASSWORD = re.compile(
     re.IGNORECASE,
 )
 # "hunter2 is my password", '"open sesame" as the password'. What follows the name makes it something else.
-_AFTER = _WORDS["behind a password"]
+_AFTER = f"(?:{_WORDS['behind a password']})"
 _ONLY = r"\b(?!['\-]?\w)(?=\s*(?:[.,;!)\n]|$|for\b|on\b|to\b))"
 _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
@@ -238,7 +244,8 @@ _OPENED_BY_WORDS = re.compile(
     re.IGNORECASE,
 )
 _LINK = re.compile(
-    rf"(?:(?<!\w){_words('links')}(?: (?:the|a|my|now|der|die|das|le|la|el|il|o|de|het|the numbers?))?[:,]? ?"
+    r"(?:(?<=\w)['\u2019]s |"
+    rf"(?<!\w){_words('links')}(?: (?:the|a|my|now|der|die|das|le|la|el|il|o|de|het|the numbers?))?[:,]? ?"
     r"|[:=,\uff1a(\u2014>-])\s?[\"'`\u201c\u2018]?$",
     re.IGNORECASE,
 )
@@ -414,6 +421,8 @@ def _unnamed_keys(text: str) -> Iterator[Secret]:
     for match in _KEY_OF_FORTY.finditer(text):
         if _is_random(match[0], 20) and _changes(match[0]) > 40 / 3:
             yield Secret("api-key", match.start(), match.end())
+    for match in _HEX_KEY.finditer(text):
+        yield Secret("private-key", *match.span(1))
     for match in _BASE_32.finditer(text):
         if _is_random(match[0], 10):
             yield Secret("token", match.start(), match.end())
@@ -448,15 +457,25 @@ def _phrases(text: str) -> Iterator[Secret]:
 
 
 def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
-    """Yield the parts of a row that have six or more words and none of ordinary speech, and their number."""
+    """Yield the parts of a row that have six or more words, hardly any of ordinary speech, and their number.
+
+    One word in six may be ordinary, such as "hidden": the lists have some of them.
+    """
     part: list[re.Match[str]] = []
+    n_ordinary = 0
     for word in (*re.finditer(r"[^\W\d_]+", row[0]), None):
         if word is not None and _is_phrase([word[0]]):
             part.append(word)
             continue
-        if len(part) >= _LEAST_WORDS:
+        if word is not None and word[0] not in STOP_WORDS and part and n_ordinary < 1 + len(part) // 6:
+            part.append(word)
+            n_ordinary += 1
+            continue
+        # A word that comes again and again with a number is a counter.
+        is_counter = any(map(str.isdigit, row[0])) and len({one[0] for one in part}) <= len(part) / 2
+        if len(part) >= _LEAST_WORDS and not is_counter:
             yield row.start() + part[0].start(), row.start() + part[-1].end(), len(part)
-        part = []
+        part, n_ordinary = [], 0
 
 
 def _named(text: str) -> Iterator[Secret]:
@@ -547,7 +566,7 @@ def _password(text: str, match: re.Match[str]) -> Secret | None:
     end = start + len(value)
     if len(value) < 3 or _is_ordinary(value):
         return None
-    is_plain = value.replace("-", "").isalpha() and not _is_mixed_case(value)
+    is_plain = value.count("-") < 2 and value.replace("-", "").isalpha() and not _is_mixed_case(value)
     if not is_plain:
         return Secret("password", start, end)
     link = (groups.get("link") or "").casefold()

@@ -84,6 +84,24 @@ I'm 34, am I?
 tengo 20 años de experiencia
 ich bin der Meinung dass das falsch ist
 no como carne hoy
+I live in Graz, is that what I told you?
+I'm a baker, how do you say that in Italian?
+My name is Delilah, who sings that song?
+As a matter of fact I like plums
+As an engineer, I want to reset my password
+As a doctor would say, I need rest
+As a teenager I lived in Turin
+At 20 I moved to Porto
+When I live in Malmö, I'll buy a boat
+Turin, my home until 2012, was loud
+Gothenburg is my next stop
+In my club, Otto is the boss.
+Chess was my hobby
+what about my dog Halloween costume
+my dog Waldi died in spring
+Does my cat need a vet?
+Hat meine Tochter Fieber?
+Als Kind wohnte ich in Linz
 """
 FACTS = {
     "My name is Steve": {"name": "Steve"},
@@ -122,6 +140,28 @@ FACTS = {
     "I drive a Golf and need new tires": {"car": "Golf"},
     "Our kids are called Tom and Anna": {"kids_name": "Tom and Anna"},
     "I use Neovim.": {"uses": "Neovim"},
+    "I live in Graz, is there a good bakery?": {"location": "Graz"},
+    "what can I cook tonight, I'm vegan": {"diet": "vegan"},
+    "Can you remember that I'm allergic to celery?": {"allergy": "celery"},
+    "as a plumber i get wet feet, which boots last?": {"job": "plumber"},
+    "Being a florist, I get up at four": {"job": "florist"},
+    "Malmö is my home town and it rains": {"hometown": "Malmö"},
+    "Pottery is my main hobby these days": {"hobby": "Pottery"},
+    "Greta, my niece, wants a kite": {"niece_name": "Greta"},
+    "Would my sister Ida like a kite?": {"sister_name": "Ida"},
+    "Background: I work for Kone and need a suit.": {"employer": "Kone"},
+    "I'm a carpenter and need a plan for tomorrow": {"job": "carpenter"},
+    "Greetings from Malmö, my home since the spring!": {"location": "Malmö"},
+    "Turned 51, any tips for my knees?": {"age": "51"},
+    "Bitte ohne Senf, dagegen bin ich allergisch.": {"allergy": "Senf"},
+    "Als Bäcker brauche ich Schlaf": {"job": "Bäcker"},
+    "Unsere Katze heißt Mohrle.": {"cat_name": "Mohrle"},
+    "Mon frère Basile vient demain, tu as une idée ?": {"brother_name": "Basile"},
+    "Mi hija Jimena cumple seis": {"daughter_name": "Jimena"},
+    "Con mia sorella Elettra studio il tedesco": {"sister_name": "Elettra"},
+    "A minha avó Graça faz bolos": {"grandmother_name": "Graça"},
+    "Onze hond Bobbie blaft de hele dag": {"dog_name": "Bobbie"},
+    "Mi cumpleaños es el 3 de mayo": {"birthday": "3 de mayo"},
     "Ich heiße Anna und wohne in Köln.": {"name": "Anna", "location": "Köln"},
     "Je m'appelle Luc et j'habite à Lyon.": {"name": "Luc", "location": "Lyon"},
     "Me llamo Ana y vivo en Madrid.": {"name": "Ana", "location": "Madrid"},

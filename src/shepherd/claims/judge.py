@@ -36,6 +36,31 @@ _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
+    "mummy": "mother", "daddy": "father",
+    **{
+        word: english
+        for english, others in {
+            "mother": "mutter mère maman madre mamá mamma mãe mamãe moeder",
+            "father": "vater père padre papá papà pai papai vader",
+            "sister": "schwester sœur soeur hermana sorella irmã zus zusje",
+            "brother": "bruder frère hermano fratello irmão broer broertje",
+            "wife": "frau femme épouse mujer esposa moglie mulher vrouw",
+            "husband": "mann mari marido esposo marito man",
+            "daughter": "tochter fille hija figlia filha dochter dochtertje",
+            "son": "sohn fils hijo figlio filho zoon zoontje",
+            "girlfriend": "freundin copine novia ragazza fidanzata namorada vriendin",
+            "boyfriend": "freund copain novio ragazzo fidanzato namorado vriend",
+            "grandmother": "oma mamie abuela nonna avó",
+            "grandfather": "opa papi abuelo nonno avô",
+            "aunt": "tante tía zia tia",
+            "uncle": "onkel oncle tío zio tio oom",
+            "dog": "hund hündin chien chienne perro perra cane cachorro cachorra cadela cão hond hondje",
+            "cat": "katze kater chat chatte gato gata gatto gatta kat katje poes",
+            "horse": "pferd cheval caballo cavallo cavalo paard",
+            "rabbit": "kaninchen lapin conejo coniglio coelho konijn",
+        }.items()
+        for word in others.split()
+    },
 }  # fmt: skip
 # "Hund" and "chien" are a dog: one key for a relation, whatever language it is told in.
 _SPELLINGS |= {
@@ -51,8 +76,9 @@ _FREE = {
 }  # fmt: skip
 # Kinds that need no model: the wording alone says the key and the value.
 _PLAIN = {
-    "name", "last_name", "location", "origin", "birthplace", "employer", "job", "study", "age", "email",
-    "phone", "birthday", "birth_year", "allergy", "diet", "avoids", "condition", "language", "favorite",
+    "name", "last_name", "location", "origin", "birthplace", "employer", "job", "study", "school", "age",
+    "email", "phone", "birthday", "birth_year", "allergy", "diet",
+    "avoids", "condition", "language", "favorite",
     "hobby", "married_to", "relative", "plays", "drives",
     "learns", "prefers", "likes", "dislikes", "nationality", "employment", "runs", "teaches", "work_style",
     "degree", "height", "wears", "collects", "supports", "routine", "schedule", "trait", "religion",

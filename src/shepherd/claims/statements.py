@@ -22,11 +22,28 @@ _LONGEST_MESSAGE = 4000
 _LONGEST_SENTENCE = 400
 # A question that only asks for a yes takes back what it stands behind: "I'm 34, am I?"
 _TAG = re.compile(r"(?:\w+(?:n't)? (?:i|we|you|it|he|she|they|that|not)|right|correct)\W*$", re.IGNORECASE)
-_EDGE = " \t\r\n\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
+# "My name is Khan, that's the movie, right?" asks about what was said before.
+_ASKS_BACK = re.compile(
+    rf"^(?:that|this|it|which|who)\b|\b(?:right|correct|no|oder)\W*$|^{_TAG.pattern}", re.IGNORECASE
+)
+_EDGE = " \t\r\n\u00bf\u00a1\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
 _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IGNORECASE)
 _FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECASE)
 # Sentences in which somebody still introduces himself.
 _INTRODUCTION = 3
+_RELATION = (
+    "(?:mother|mom|mum|father|dad|sister|brother|wife|husband|partner|fiancée?|girlfriend|boyfriend|daughter|son"
+    "|aunt|uncle|cousin|niece|nephew|grand(?:mother|father|ma|pa|son|daughter)|flatmate|roommate|best friend"
+    "|boss|dog|puppy|cat|kitten|rabbit|hamster|parrot|horse|pony|tortoise|beagle|poodle|labrador|terrier)"
+)
+# What may stand behind its value: "Ulm is my home town".
+_PROPERTY = (
+    r"(?:(?:main|biggest|only|home|own) )?(?:home(?: ?town| city)?|hobby|passion|mother tongue"
+    r"|native (?:language|tongue)|first language|time ?zone|employer|airport|(?:text |code )?editor"
+    r"|operating system|browser|middle name|surname|last name|star sign|blood type|nationality|instrument"
+    r"|sport"
+    r"|(?:all[- ]time )?fav(?:ou?rite)? [\w-]+)"
+)
 _SPELLINGS = tuple(
     (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
     for pattern, spelling in (
@@ -44,6 +61,44 @@ _SPELLINGS = tuple(
         (r"i are", "we are"),
         # "a parrot, his name is Admiral"
         (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
+        # "As a nurse in Leeds I …", "Being a nurse, I …", "At 53 I am …"
+        (
+            r"(?:(?:speaking )?as|being) (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
+            r"|student|teenager|former|favou?r)\b)[\w' -]{3,60}?),?"
+            r"(?= (?:i|i'm|i've|my|we|our)\b(?! (?:\w+ed|want|can)\b))",
+            r"I'm \1,",
+        ),
+        (r"being(?= (?-i:[A-Z])\w+(?:ese|ish|ian|can)\b(?!\W+(?:is|was|must)\b))", "I'm"),
+        (r"at (2[5-9]|[3-9]\d),?(?= i(?:'m| am| still| finally| now)\b)", r"I'm \1,"),
+        (r"à (\d\d ans),?(?= je (?:me|suis|veux|peux|commence|cherche)\b)", r"j'ai \1,"),
+        (r"as (?:someone|somebody) who (lives?|works?)(?= (?:in|at|for)\b)", r"I \1"),
+        # "Als Hebamme brauche ich …", "weil ich bei Bosch arbeite", "omdat ik bij Philips werk"
+        (
+            r"als ((?!student|kind)(?-i:[A-ZÄÖÜ])[\w-]+)(?=(?: \w+){0,4} (?!war|hatt)\w+(?<!te) ich\b)",
+            r"ich bin \1,",
+        ),
+        (r"(?:weil|da) ich (bei|in|für) ((?-i:[A-ZÄÖÜ])[\w-]+) (arbeite|wohne|lebe)", r"ich \3 \1 \2,"),
+        (r"(?:omdat|daar) ik (bij|in|voor) ((?-i:[A-Z])[\w-]+) (werk|woon|leef)", r"ik \3 \1 \2,"),
+        (
+            r"(?:\w+ )*((?-i:[A-ZÄÖÜ])[\w-]+), (?:da)?gegen (?:d\w+ )?bin ich (?:\w+ )?allergisch",
+            r"ich bin allergisch gegen \1",
+        ),
+        (r"(?<=heißt) (?:eigentlich|übrigens)", ""),
+        # "Oona, my daughter, …", "Oona (my daughter)"
+        (
+            r"(?<!in )(?<!at )(?<!from )(?<!hi )(?<!hey )(?<!thanks )((?-i:[A-Z])[\w'-]+)(?:, | \()"
+            rf"((?:my|our) (?:\w+ ){{0,2}}{_RELATION})"
+            r"(?=[,)]|\W*$)",
+            r"\2 \1",
+        ),
+        # "Ulm is my home town"
+        (
+            r"(?!(?:it|this|that|what|where|which|who|here|there|today|tomorrow|\w+thing|she|he|they|mine)\b)"
+            r"((?-i:[A-Z])[\w'/&+-]*(?: (?-i:[A-Z0-9])[\w'/&+-]*)*|\w{3,}ing)"
+            rf"(?:'s| is| has been|,? (?:that|it)(?:'s| is| has been)|, which is|,) (my {_PROPERTY})"
+            r"(?=\W*$|[,.!?;)]| (?:and|but|so|since|ever|for|because|these|right|by|now|btw|lol|too)\b)",
+            r"\1, \2 is \1",
+        ),
         (r"(in my (?:spare|free) time),(?= i\b)", r"\1"),
         # Words that say how long something has held already.
         (r"(?:(?<=living)|(?<=working)) for (?:\w+ ){1,4}?(?:year|month|week|decade)s?", ""),
@@ -64,6 +119,10 @@ _DROPPED = (
     ("dropped ik", "ik"),
 )
 _ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
+# "Moved to Ulm, still no friends": goes on without a subject of its own.
+_WITHOUT_SUBJECT = re.compile(
+    r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does)\b", re.IGNORECASE
+)
 _LABEL = re.compile(r":(?:\s|$)")
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
 _REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
@@ -143,6 +202,10 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
 
 def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     sentence = _spelled_out(typed)
+    reminder = rule("reminding", begins=True).match(sentence)
+    if reminder:
+        # "Can you remember that I'm vegan?" asks for nothing but that.
+        sentence, asks = sentence[reminder.end() :].lstrip(), False
     stated = _in_clauses(sentence, typed, asks, greets=greets)
     known = {assertion.value for assertion in stated}
     return [*stated, *(one for one in _named_in_passing(sentence, typed) if one.value not in known)]
@@ -150,21 +213,27 @@ def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
 
 def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     """Return who is named beside a relation, even in a question: "a gift for my brother Tom?"."""
-    # A wish or a question does not take a name back, a supposition does: "if I had a cat, my cat Tofu …".
+    pairs = [(frame, match) for frame in _frames_anywhere() for match in frame.pattern.finditer(sentence)]
+    # A supposition takes a name back: "if I had a cat, my cat Tofu …".
     plain = rule("polite questions").sub("", sentence)
-    if rule("supposed").search(plain) or rule("reported").search(plain):
+    if not pairs or rule("made up or gone").search(sentence) or rule("supposed").search(plain):
         return []
-    pairs = [
+    # Who is named so is there, whatever is asked, planned or denied of them; except in others' words.
+    own = [
         (frame, match)
-        for frame in _frames_anywhere()
-        for match in frame.pattern.finditer(sentence)
-        if not rule("negations").search(sentence[: match.start()])
+        for frame, match in pairs
+        if not any(
+            rule(name).search(rule("polite questions").sub("", sentence[: match.start()]))
+            for name in ("reported", "negations")
+        )
     ]
-    return _asserted_by(pairs, sentence, typed, greets=False)
+    return _asserted_by(own, sentence, typed, greets=False)
 
 
 def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     found: list[Assertion] = []
+    if asks and rule("about the words").search(sentence):
+        return found
     # "Could you remember that …?" states it, and "I drive a Fiat, any tips?" asks with its last words.
     asks = asks and not rule("asked to keep", begins=True).match(sentence)
     asked = rule("asked in a word").search(sentence) if asks else None
@@ -173,6 +242,7 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
     inherits = has_begun = False
     end = begin = 0
+    last: tuple[str, int] = ("", 0)
     for match in _clauses().finditer(sentence):
         before, end = sentence[:end], match.end()
         text = match["clause"].strip(_EDGE)
@@ -183,6 +253,9 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         if not has_begun:
             text = _with_subject(text, sentence[end:])
         if rule("questions", begins=True).match(text) or (asks and rule("asking", begins=True).match(text)):
+            if not has_begun and _goes_on(match["mark"], sentence[end:]):
+                has_begun, begin = True, match.start()
+                continue
             # "I am 34, is it too late?" states something, "I am 34, am I?" does not.
             return [] if _TAG.match(text) or rule("question tags", begins=True).fullmatch(text) else found
         # Behind a wish, a report or a colon stands what is not meant, or said by somebody else.
@@ -193,11 +266,27 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         if inherits:
             text = _inherited(text)
         inherits = _FIRST_PERSON.match(text) is not None
+        last = (text, len(found))
         found += _of_clause(text, typed, greets=greets)
-        if not found and match["mark"] is not None and not match["mark"].strip():
+        if not found and match["mark"] and not match["mark"].strip():
             # "In my story I live in Oslo": no statement of its own without one before it.
             break
-    return [] if asks else found
+    return _unasked(found, *last) if asks else found
+
+
+def _goes_on(mark: str | None, rest: str) -> bool:
+    """Return whether a statement is put beside a question: "what can I cook, I'm vegan"."""
+    is_beside = mark is not None and mark.strip() in (",", ";", "-", "\u2013", "\u2014")
+    return is_beside and _FIRST_PERSON.match(rest) is not None
+
+
+def _unasked(found: list[Assertion], text: str, before: int) -> list[Assertion]:
+    """Return what a question states before it asks; `text` is its last clause, found after `before` others.
+
+    "I'm in Ulm now and live alone, is it safe?" states something, "I live in Ulm?" asks for it.
+    """
+    asks_apart = len(found) == before and len(text.split()) > 1 and not _ASKS_BACK.search(text)
+    return found if asks_apart else []
 
 
 def _spelled_out(text: str) -> str:
@@ -223,6 +312,8 @@ def _goes_on_as_i(text: str, rest: str) -> bool:
     """Return whether no other subject follows: neither "Learning Spanish is hard" nor "Born in Ulm, he …"."""
     if rule("finite").search(text):
         return False
+    if _WITHOUT_SUBJECT.match(rest) or _WITHOUT_SUBJECT.match(text.partition(",")[2]):
+        return True
     return not ("," in text or rest.strip()) or _FIRST_PERSON_ANYWHERE.search(f"{text} {rest}") is not None
 
 
@@ -246,10 +337,12 @@ def _fillers() -> re.Pattern[str]:
 def _clauses() -> re.Pattern[str]:
     """Return the pattern of a clause: up to a mark or a conjunction behind which a subject follows."""
     conjunction = alternatives("conjunctions")
+    question = alternatives("questions")
     adverb = r"(?:(?:now|tomorrow|tonight|then|currently|today|these days|actually|also|yes|oh|anyway)\s+)?"
     split = (
         rf"(?:(?:\s*[;:\u2013\u2014()]\s*|\s+-\s+|\s*,\s*(?:{conjunction}\s+)?|\s+{conjunction}\s+)"
         rf"(?={adverb}{alternatives('subjects')}(?!\w))|\s*[,:]\s+(?={alternatives('asking')}(?!\w))"
+        rf"|\s*[,;:\u2013\u2014(]\s*(?={question}(?!\w))|\s*(?=\u00bf)"
         # People who type quickly leave out the mark between two statements.
         rf"|(?<!\blike)\s+(?={alternatives('run-on')}(?!\w)))"
     )
@@ -315,6 +408,8 @@ def _asserted(
             return None
         is_weak = not greets and not rule("introduction", begins=True).match(after)
     is_over = rule("over").search(text) is not None
+    # "I'm a nurse and need a plan for tomorrow": what is added speaks of something else.
+    own = _ADDITION.sub("", rest)
     if frame.ends:
         # "I'm not a lawyer" ends nothing: nobody said that it was so.
         if rule("only not").search(lead) and not is_over:
@@ -322,8 +417,8 @@ def _asserted(
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
         is_over
-        or (rule("passing time").search(rest) and not frame.changes and frame.kind not in _EVEN_TODAY)
-        or rule("past").search(rest.partition(",")[0] if frame.is_anywhere else rest)
+        or (rule("passing time").search(own) and not frame.changes and frame.kind not in _EVEN_TODAY)
+        or rule("past").search(own.partition(",")[0] if frame.is_anywhere else own)
         or rule("undone").search(value)
         or rule("negations").search(value)
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):

@@ -108,7 +108,7 @@ def _frame(line: str, definitions: dict[str, str], stops: dict[str, list[str]]) 
     return Frame(
         parts["kind"],
         # The value begins behind a blank or an apostrophe: "I live in" does not begin "I live inside".
-        re.compile(rf"(?:{wording})(?:^|(?<=[\s'])|(?=\s))", re.IGNORECASE),
+        re.compile(rf"(?:{wording})(?:^|(?<=[\s'(])|(?=\s))", re.IGNORECASE),
         re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?!\w|-\w)", re.IGNORECASE),
         **({flag: True} if flag else {}),
     )
