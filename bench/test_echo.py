@@ -50,7 +50,7 @@ PACED = f"""\
 import re, sys, time
 from shepherd.assistant import Assistant
 from shepherd.cli.main import main
-from shepherd.turn.events import Delta
+from shepherd.turn import Delta
 
 def paced(self, text, ask=Assistant.ask):
     due = time.monotonic()

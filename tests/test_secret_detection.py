@@ -67,6 +67,34 @@ def test_keys_of_known_makers_are_found(key: str, frame: str) -> None:
     assert values(frame.format(key)) == [("api-key", key)]
 
 
+@pytest.mark.parametrize("prefix", ["sk-", "sk-test-", "sk_test_", "gh" + "p_", "h" + "f_"])
+@pytest.mark.parametrize("rest", ["9fK2mQ7xLpR4", "KqLmZxRtVbNpWsYd"])
+def test_short_keys_of_known_makers_are_found(prefix: str, rest: str) -> None:
+    assert values(f"export KEY={prefix}{rest}") == [("api-key", prefix + rest)]
+
+
+def test_a_long_word_in_no_order_is_a_token_and_an_identifier_is_none() -> None:
+    assert values("the bucket wants q7RtB2xK9mLpZ4vNcW8yHdS3 here") == [("token", "q7RtB2xK9mLpZ4vNcW8yHdS3")]
+    assert values("see https://example.com/d/q7RtB2xK9mLpZ4vNcW8yHdS3/edit") == []
+    assert values("call getUserNameFromSessionToken2") == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("RSSMRA85T10A562S", "RSSMRA85T10A562T"),
+        ("529.982.247-25", "529.982.247-26"),
+        ("12345678Z", "12345678A"),
+        ("756.9217.0769.85", "756.9217.0769.84"),
+        ("85.07.30-033.28", "85.07.30-033.29"),
+        ("1 85 05 78 006 084 91", "1 85 05 78 006 084 92"),
+    ],
+)
+def test_numbers_of_persons_are_known_by_their_check_digits(right: str, wrong: str) -> None:
+    assert values(f"It says {right} there") == [("account-number", right)]
+    assert values(f"It says {wrong} there") == []
+
+
 def test_private_key_is_one_secret_from_begin_to_end() -> None:
     assert values(f"Here:\n{PEM}\nthanks") == [("private-key", PEM)]
     cut = PEM[:60]

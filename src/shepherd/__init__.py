@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shepherd.knowledge import Knowledge
     from shepherd.memory import Memory
     from shepherd.tools import ToolResult
-    from shepherd.turn.events import Delta, Finished, Recalled, Warned
+    from shepherd.turn import Delta, Finished, Recalled, Warned
     from shepherd.types import Thought, ToolCall
 
 __all__ = [
@@ -49,18 +49,18 @@ _HOME = {
     "AsyncAssistant": "aio",
     "AsyncMemory": "aio",
     "Config": "config",
-    "Delta": "turn.events",
+    "Delta": "turn",
     "Engine": "inference",
     "EngineSettings": "inference",
-    "Finished": "turn.events",
+    "Finished": "turn",
     "Knowledge": "knowledge",
     "Memory": "memory",
-    "Recalled": "turn.events",
+    "Recalled": "turn",
     "ShepherdError": "errors",
     "Thought": "types",
     "ToolCall": "types",
     "ToolResult": "tools",
-    "Warned": "turn.events",
+    "Warned": "turn",
 }
 
 

@@ -37,9 +37,8 @@ from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.prompt.system_prompt import SystemPrompt
 from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
-from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.turn import Delta, Event, Finished, GenerationOptions, Recalled, Turn, Warned, sampling_of
 from shepherd.turn.components import ModelAccess, no_promise_grammar, open_components, with_auto_resolved
-from shepherd.turn.events import Delta, Event, Finished, Recalled, Warned
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.types import ANONYMOUS_USERS, Learning, Message, Tool
 

@@ -1,15 +1,19 @@
 """Find what must not be remembered: keys, tokens, private keys, card numbers, passwords.
 
-Pure functions over text. Meant to be right when they speak: shapes that their makers have published, numbers
-whose check digit fits, and words that follow "password is" and look like one. A secret without a shape and
-without such a word before it is not found.
+Pure functions over text, meant to be right when they speak: shapes that their makers have published, numbers
+whose check digit fits, words that follow "password is" and look like one, and codes near a secret's name. A
+secret without a shape and without such a name near it is not found.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
 from typing import Literal
 
 from shepherd._native.text import STOP_WORDS
@@ -67,25 +71,33 @@ def masked(text: str) -> tuple[str, int]:
     return "".join([*pieces, text[end:]]), len(found)
 
 
+def _word_lists() -> dict[str, str]:
+    """Return the rows of each list of secret_words.txt as one row of alternatives."""
+    rows: dict[str, list[str]] = {}
+    text = Path(__file__).with_name("secret_words.txt").read_text("utf-8").replace("\n  ", "")
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("[") and line.endswith("]"):
+            name = line.strip("[]")
+            rows[name] = []
+        elif line and not line.startswith("#"):
+            rows[name].append(line)
+    return {name: "|".join(lines) for name, lines in rows.items()}
+
+
+def _words(name: str) -> str:
+    """Return the alternatives of a list as a group, with blanks that may be hyphens."""
+    return "(?:" + _WORDS[name].replace(" ", r"[ \-_\u2011]") + ")"
+
+
+_WORDS = _word_lists()
+
 _COVER = "\u2022"
 # "password manager", "secret ingredient", "pin board" name no secret.
-_NOT_ITSELF = (
-    r"(?! (?:managers?|policy|policies|rules?|app|hint|generator|length|limit|budget|count|expiry|reset|santa"
-    r"|ingredient|garden|sauce|recipe|place|spot|talent|word|board|cushion|header)\b)"
-)
-# With one word as the value.
+_NOT_ITSELF = _WORDS["not itself"]
 _VAGUE_NAMES = re.compile(r"\b(?:secret|token)\b" + _NOT_ITSELF)
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
-_TELLING_NAMES = re.compile(
-    r"\b(?:pass ?(?:word|phrase|code|wort)s?|passwd|pwd|kennwort|contrase\w+|mot de passe|mdp|senha"
-    r"|palavra passe|parola d ordine"
-    r"|wachtwoord|geheimzahl|pin|pincode|puk|otp|totp"
-    r"|(?:api|access|private|secret|signing|encryption|ssh|recovery|licen[cs]e|auth\w*|door|alarm)"
-    r" (?:key|token|code|phrase)s?"
-    r"|(?:client|shared|app) secret|credentials?|seed phrase|mnemonic|cvv|cvc|ssn"
-    r"|social security number|(?:credit |debit )?card number)\b" + _NOT_ITSELF
-)
-
+_TELLING_NAMES = re.compile(rf"\b(?:{_words('names')}|{_words('key names')})\b{_NOT_ITSELF}", re.IGNORECASE)
 
 # ---- shapes that speak for themselves
 
@@ -98,38 +110,21 @@ _PRIVATE_KEY = re.compile(
 
 # Boundaries of a key: neither a letter, a digit nor the middle of another word.
 _EDGE, _END = r"(?<![A-Za-z0-9_\-])", r"(?![A-Za-z0-9_])"
-_API_KEYS = re.compile(
-    _EDGE
-    + "(?:"
-    + "|".join(
-        (
-            r"sk-[A-Za-z0-9]{20,120}|sk-(?:proj|svcacct|admin|ant-[a-z0-9]{2,8}"
-            r"|or-v1)-[A-Za-z0-9_\-]{20,200}",
-            r"(?:gsk_|xai-|pplx-|r8_|fw_|tgp_v1_)[A-Za-z0-9_\-]{30,120}",  # Groq, xAI, Perplexity …
-            r"hf_[A-Za-z0-9]{30,60}",  # Hugging Face
-            r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}",  # AWS
-            r"gh[oprsu]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{40,255}",
-            r"(?:glpat|gldt|glrt|glcbt)-[A-Za-z0-9_\-]{20,64}",  # GitLab
-            r"xox[abeoprs]-[A-Za-z0-9\-]{10,250}|xapp-\d-[A-Za-z0-9\-]{10,250}",  # Slack
-            r"AIza[A-Za-z0-9_\-]{35}|GOCSPX-[A-Za-z0-9_\-]{28}|ya29\.[A-Za-z0-9_\-]{20,500}",  # Google
-            r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,250}|whsec_[A-Za-z0-9+/=]{24,100}",  # Stripe
-            r"SG\.[A-Za-z0-9_\-]{16,32}\.[A-Za-z0-9_\-]{30,64}",  # SendGrid
-            r"SK[0-9a-f]{32}|key-[0-9a-f]{32}",  # Twilio, Mailgun
-            r"npm_[A-Za-z0-9]{36}|pypi-[A-Za-z0-9_\-]{50,300}|dckr_pat_[A-Za-z0-9_\-]{27}",
-            r"shepherd_[0-9a-f]{64}",  # our own server's
-            r"do[opr]_v1_[0-9a-f]{64}|dapi[0-9a-f]{32}|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}",
-            r"lin_api_[A-Za-z0-9]{40}|ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}",  # Linear, Notion
-            r"(?<!\d)\d{8,10}:AA[A-Za-z0-9_\-]{33}",  # Telegram
-        )
-    )
-    + ")"
-    + _END
-)
+_API_KEYS = re.compile(rf"{_EDGE}(?:{_WORDS['keys']}){_END}")
 _TOKENS = re.compile(
     r"\beyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{10,2000}"  # JWT
     r"|\bhttps://hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}"
     r"|\bhttps://(?:canary\.|ptb\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/[A-Za-z0-9_\-]{50,}"
 )
+# Without a prefix: a long word of capitals, small letters and digits in no order. In an address it is an id.
+_UNNAMED_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_\-/=&?%.#@+])(?=[A-Za-z0-9+]{0,80}[A-Z])(?=[A-Za-z0-9+]{0,80}[a-z])"
+    r"(?=(?:[A-Za-z+]{0,40}\d){3})"
+    r"[A-Za-z0-9][A-Za-z0-9+/_\-]{18,200}={0,2}(?![A-Za-z0-9_\-/.@])"
+)
+# AWS's secret keys have slashes, too, and a fixed length; seeds of authenticators are in base 32.
+_KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
+_BASE_32 = re.compile(r"(?<![A-Za-z0-9_\-])(?=(?:[A-Z]{0,30}[2-7]){3})[A-Z2-7]{26,64}(?![A-Za-z0-9_\-])")
 # A word after "bearer" that is no token ("bearer of bad news") is too short or has no digit.
 _BEARER = re.compile(r"\b(?:bearer|authorization:\s*basic)\s+([A-Za-z0-9_\-.~+/]{16,4000}=*)", re.IGNORECASE)
 _URL_PASSWORD = re.compile(
@@ -144,27 +139,17 @@ _NAMED_KEY = re.compile(
     r"\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
     re.IGNORECASE,
 )
-_NAME = (
-    r"(?:pass[ \-_]?(?:word|wd|code|phrase)|\bpwd|\bp/w|\bpw\b|passwort|kennwort|zugangscode|mot de passe"
-    r"|\bmdp\b|contraseña"
-    r"|\bclave (?:del?|de la|de mi) (?:wi-?fi|red|correo|cuenta|banco)|senha|palavra[ \-]passe"
-    r"|parola d'ordine|wachtwoord|hasło"
-    r"|пароль|密码|密碼|パスワード|비밀번호"
-    r"|(?:wlan|wi-?fi|wpa\d?|network)[ \-_]?(?:key|code|schlüssel|clave))"
-)
+_NAME = f"(?:{_WORDS['password names']})"
 # A purpose may stand between: "password for the router is …", "password (work): …".
-_PURPOSE = (
-    r"(?:\s(?:for|to|of|on|at|in|für|fürs|zum|zur|vom|von|meiner|pour|de|du|des|del|della|dello|dell|do|da"
-    r"|para|per|van|voor)"
-    r"[\s'][^\n:=.!?]{1,60}?|\s?\([^)\n]{1,40}\))?"
-)
+_PURPOSE = f"(?:{_WORDS['purposes']})?"
 _VALUE = (
     r"(?:[\"'`\u201c\u2018«](?P<quoted>[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
     r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))"
 )
 _PASSWORD = re.compile(
     _NAME + r"[\"'`]?" + _PURPOSE + r"(?:\s{0,3}(?:[:=\uff1a]|是|は|—|->)\s{0,3}(?::\s{0,2})?"
-    r"|\s{0,3}\b(?P<link>is|was|ist|war|lautet|est|es|é|è|c'est)\b\s{0,3}:?\s{0,2}|'s\s)"
+    r"|\s{0,3}\b(?P<link>is|was|used to be|will be|reads|ist|war|lautet|est|es|é|è|c'est)\b\s{0,3}:?\s{0,2}"
+    r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s)"
     r"(?:(?:now|gonna be|going to be|still|jetzt|maintenant|ahora|adesso|agora|nu|le|la|el|il|o)\s)?"
     + _VALUE,
     re.IGNORECASE,
@@ -179,10 +164,7 @@ _SET_PASSWORD = re.compile(
     re.IGNORECASE,
 )
 # "hunter2 is my password", '"open sesame" as the password'. What follows the name makes it something else.
-_AFTER = (
-    r"\s(?:is|as|ist|est|es|è|é)\s(?:my|the|our|your|mein|das|mon|le|mi|la|a minha|mijn"
-    r"|het)\s(?:\w{1,20}\s){0,2}?"
-)
+_AFTER = _WORDS["behind a password"]
 _ONLY = r"\b(?!['\-]?\w)(?=\s*(?:[.,;!)\n]|$|for\b|on\b|to\b))"
 _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
@@ -197,115 +179,177 @@ _BEHIND_NAME = re.compile(
 )
 # Several words are a passphrase if none of them is one of ordinary speech.
 _PASSPHRASE = re.compile(
-    r"pass[ \-_]?phrase[^\n:=.!?]{0,40}?\s{0,2}(?:[:=]|\bis\b"
-    r"|\bist\b)\s{0,2}((?:[a-z]{3,12}[ \-]){2,9}[a-z]{3,12})(?=\s*(?:[.,;!?)\n]|$))",
+    r"pass[ \-_]?phrase[^\n:=.!?]{0,40}?\s{0,2}(?:[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
+    r"(?P<words>(?:[a-z]{2,12}[ \-]){2,9}[a-z]{3,12})(?=\s*(?:[.,;!?)\n]|$))"
+    r"|pass[ \-_]?phrase[^\n:=.!?\"'\u201c\u2018]{0,40}[\"'\u201c\u2018]"
+    r"(?P<quoted>[^\n\"'\u201d\u2019]{8,128})[\"'\u201d\u2019]",
     re.IGNORECASE,
 )
 # Each match contains one of these: searching for them costs a twentieth of the rule.
-_PASSWORD_HINTS = (
-    "pass", "pwd", "p/w", "pw", "mdp", "kennwort", "zugang", "contrase", "clave", "senha", "parola",
-    "wachtw", "hasło", "парол",
-    "wlan", "wifi", "wi-fi", "wpa", "network", "login", "credential", "identifiant", "密", "パス", "비밀"
-)  # fmt: skip
-_PIN_NAME = (
-    r"(?:(?:\w{2,12}[ \-])?pin(?:[ \-]?(?:code|number|nummer))?|pincode|(?:code|codice|código"
-    r"|codigo)[ \-]pin|geheimzahl|cvv2?|cvc2?"
-    r"|(?:security|door|gate|alarm|safe|entry|unlock|vault|lock|bike lock) (?:code|combination)|(?:tür"
-    r"|alarm|haus|safe|tresor)[ \-]?code"
-    r"|code (?:secret|de sécurité)|code (?:de|du|d')\s?(?:la |ma |mon |l')?(?:carte|porte|portail|immeuble"
-    r"|alarme|coffre|téléphone)(?: bancaire| bleue)?"
-    r"|código (?:de|da|do|del) (?:la |mi |minha |meu )?(?:alarma|alarme|puerta|porta|tarjeta|cartão"
-    r"|seguridad|segurança)"
-    r"|codice (?:della |dell'|di )(?:carta|porta|allarme|sicurezza)|(?:deur|alarm|toegangs)code)"
+_PASSWORD_HINTS = tuple(_WORDS["password hints"].split("|"))
+# A row of small words is one, too, if none of them is a word of ordinary speech: the lists that recovery
+# phrases are made of (BIP 39) leave those out.
+_SMALL_WORD = r"(?:\d{1,2}[.):]?\s{0,2})?[a-zäöüßà-ÿ]{3,8}"
+_WORD_ROW = re.compile(
+    rf"(?<![\w'\u2019-]){_SMALL_WORD}(?:(?:,\s?|\s|\s-\s)\s{{0,2}}{_SMALL_WORD}){{5,60}}(?![\w'\u2019-])"
 )
-_PIN = re.compile(
-    r"\b"
-    + _PIN_NAME
-    # The thing that it opens: "the PIN of my phone is …".
-    + r"(?:\s(?:of|for|to|on|von|vom|für|zu|zur|meiner|der|de|du|d|del|della|dell|do|da|van|voor|per"
-    r"|para)[\s'][^\n:=.!?\d]{1,40}?)?"
-    r"\s{0,2}(?:[:=]|is|was|ist|lautet|est|es|è|é|'s)\s{0,2}(?:now |still |le |la |el |il |jetzt "
-    r"|nu )?(?P<pin>\d{3,10})\b(?![./:]\d)"
-    r"|\b(?:cvv2?|cvc2?)\s(?P<cvv>\d{3,4})\b"
-    r"|\b(?P<before>\d{4,8})\s(?:is|ist|est|es|è|é)\s(?:my|the|our|meine|die|mon|le|mi|il mio|o meu"
-    r"|mijn)\s(?:\w{1,20}\s){0,2}?pin(?:[ \-]?code)?\b"
-    r"(?!\s+\w)",
-    re.IGNORECASE,
+_BEFORE_WORDS = re.compile(
+    r"(?:[:=\"'\u201c\u2018\u201e\n(\u2014-]|\b(?:is|are|was|were|ist|sind|lauten|sont|son|sono|são|zijn))\s*$"
 )
-_RECOVERY_PHRASE = re.compile(
-    r"\b(?:(?:seed|recovery|backup|secret)\s(?:phrase|words|seed)|wallet\s(?:words|phrase)|mnemonic)"
-    r"(?:\s(?:for|of|to)\s[^\n:=.!?]{1,40}?)?\s?(?:[:=]|is|are)\s{0,3}[\"'`]?"
-    r"((?:(?:\d{1,2}[.):]?\s{0,2})?[a-z]{3,8}[\s,]{1,3}){11,23}(?:\d{1,2}[.):]?\s{0,2})?[a-z]{3,8})\b",
-    re.IGNORECASE,
+_PHRASE_HINT = re.compile(
+    rf"(?<!\w)(?:(?P<plain>{_words('phrases')})|{_words('wallets')})(?!\w)", re.IGNORECASE
 )
-# A whole line of twelve or twenty-four small words is one, too, if none of them is a word of ordinary
-# speech: the lists
-# that recovery phrases are made of (BIP 39) leave those out.
-_WORDS_ALONE = re.compile(r"^[ \t]*((?:[a-z]{3,8}[ \t]+){11,23}[a-z]{3,8})[ \t]*$", re.MULTILINE)
+_PHRASE_NEAR, _LEAST_WORDS = 120, 6
 _PHRASE_LENGTHS = (12, 15, 18, 21, 24)
+
+# ---- values near a name
+
+
+def _names_of(name: str) -> Callable[[], re.Pattern[str]]:
+    # Compiled when a text has a number: that takes a tenth of a second.
+    tail = rf"(?![\w(-]){_NOT_ITSELF if name == 'names' else ''}"
+    return cache(lambda: re.compile(rf"(?<![\w.-]){_words(name)}{tail}", re.IGNORECASE))
+
+
+_NAMES = {name: _names_of(name) for name in ("names", "accounts", "ids", "things", "opening")}
+# Programs and markup: what stands there is seldom anybody's code.
+_CODE = re.compile(r"[{};<]|\w\(|[=!]=")
+# Numbers in groups, turns of a dial, and words with a digit in them.
+_TURNS = _words("turns")
+_VALUE_LIKE = re.compile(
+    rf"(?<![\w.,/@-])(?<!localhost:)(?:\d{{1,2}} {_TURNS}(?:(?:,| then|,? and)? \d{{1,2}} {_TURNS}){{1,5}}"
+    r"|\d{1,12}(?:[ .\-/\u2013]\d{1,8}){1,7}[ \-]?[A-Z]?\b"
+    r"|[A-Z]{2}(?: ?\d\d){3} ?[A-D]\b"
+    r"|(?=[^\s\d]{0,40}\d)[^\s\"'`<>()\[\]{}=,;:\u201c\u201d]{3,64})",
+)
+# A dial turned three times or more opens nothing but a lock.
+_DIAL = re.compile(
+    rf"(?<!\w)(?:{_TURNS}(?: to)? \d{{1,2}}"
+    r"(?:,? (?:then|and|und|dann|puis|et|luego|y|poi|e|en|dan)|,)? ?){2,5}"
+    rf"{_TURNS}(?: to)? \d{{1,2}}(?!\d)",
+    re.IGNORECASE,
+)
+_OPENS = re.compile(r"(?:unlocks|opens|decrypts) (?:my|our|the) ")
+# "…. That unlocks my GPG key": words of a passphrase that make a sentence.
+_OPENED_BY_WORDS = re.compile(
+    r"(?:^|[:\n.!?(]\s{1,2})(?P<words>[^\n:.!?]{12,120}?)[.,;!)]?\s(?:[\u2013\u2014-]\s)?"
+    r"(?:that|this|which|it)(?:'s what)?\s(?:unlocks|opens|decrypts)\s(?:my|our|the)\s(?:\w{1,20}\s){0,2}?"
+    r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b",
+    re.IGNORECASE,
+)
+_LINK = re.compile(
+    rf"(?:(?<!\w){_words('links')}(?: (?:the|a|my|now|der|die|das|le|la|el|il|o|de|het|the numbers?))?[:,]? ?"
+    r"|[:=,\uff1a(\u2014>-])\s?[\"'`\u201c\u2018]?$",
+    re.IGNORECASE,
+)
+_BEHIND = (
+    r"[\"'`\u201d]?\s?(?:[,:=(\u2014-]|<-+|->)?\s?"
+    rf"(?:{_words('links behind')}\s)?(?:{_words('articles')}\s(?:[^\W\d]{{1,12}}\s){{0,2}}?)?"
+)
+_name_behind = cache(lambda: re.compile(_BEHIND + rf"{_words('names')}(?![\w-])", re.IGNORECASE))
+_thing_behind = cache(
+    lambda: re.compile(_BEHIND + rf"(?:{_words('things')}|{_words('opening')})(?![\w-])", re.IGNORECASE)
+)
+_PASSWORD_LIKE = re.compile(
+    r"(?=\S*[^\W\d_])(?=\S*\d)(?=\S*(?:[!#$%^&*_\-]|[a-z]\d+[a-z]|[a-z]{3}\d{2}))(?!(?i:wpa|802|ipv|v\d))"
+    r"(?![a-z]+[-_.]?\d{1,3}(?!\S))"
+    r"[^\s@/\\]{8,64}"
+)
+_OTHER = re.compile(
+    rf"(?<!\w){_words('other numbers')}(?:(?: is|,? c'est| ist| es| è| é)?:? ?#?)$", re.IGNORECASE
+)
+_UNIT = re.compile(rf"[ \-]?(?:{_words('units')}\b|[%€°:$£])", re.IGNORECASE)
+_DATE = re.compile(r"(?:19|20)\d\d[-./ ]\d\d?[-./ ]\d\d?|\d\d?[-./]\d\d?[-./](?:19|20)\d\d")
+_NO_CODE = re.compile(f"{_DATE.pattern}|{_WORDS['no codes']}", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
+_NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
+_QUESTION = re.compile(r"question|asks?|wants to know|frage|pregunta|domanda|pergunta|vraag", re.IGNORECASE)
+
+
+@cache
+def _security_answers() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?<!\w){_words('questions')}(?!\w)[^\n]{{0,90}}?"
+        rf"(?:(?<!\w){_words('answers')}|[:,(\u2014]\s(?=(?-i:[A-ZÀ-Þ])))\s?(?!to\b|for\b|zu\b)"
+        rf"(?:(?:them|there|is|was|it)\s){{0,2}}(?P<answer>(?!\d{{1,3}}\b)[^\s.,;!?][^\n.,;!?]{{1,60}})",
+        re.IGNORECASE,
+    )
+
+
+# ---- numbers of persons, by their check digits
+
+
+def _is_codice_fiscale(value: str) -> bool:
+    """Return whether the last letter of an Italian tax code fits."""
+    odd = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23)
+    places = [int(c) if c.isdigit() else ord(c) - ord("A") for c in value[:15]]
+    total = sum(place if n % 2 else odd[place] for n, place in enumerate(places))
+    return ord(value[15]) - ord("A") == total % 26
+
+
+def _is_dni(value: str) -> bool:
+    """Return whether the letter of a Spanish DNI or NIE fits."""
+    number = value[:-1].translate(str.maketrans("XYZ", "012"))
+    return "TRWAGMYFPDXBNJZSQVHLCKE"[int(number) % 23] == value[-1]
+
+
+def _is_cpf(value: str) -> bool:
+    """Return whether the two check digits of a Brazilian CPF fit."""
+    for n in (9, 10):
+        total = sum(int(digit) * (n + 1 - at) for at, digit in enumerate(value[:n]))
+        if total * 10 % 11 % 10 != int(value[n]):
+            return False
+    return len(set(value)) > 1
+
+
+def _is_nir(value: str) -> bool:
+    """Return whether the key of a French social security number fits; Corsica has letters."""
+    digits = value[:13].replace("2A", "19").replace("2B", "18")
+    return digits.isdigit() and 97 - int(digits) % 97 == int(value[13:])
+
+
+def _is_ahv(value: str) -> bool:
+    """Return whether the check digit of a Swiss AHV number fits (EAN-13)."""
+    return sum(int(digit) * (3 if n % 2 else 1) for n, digit in enumerate(value)) % 10 == 0
+
+
+def _is_rijksregister(value: str) -> bool:
+    """Return whether the check digits of a Belgian national number fit, of a birth before or since 2000."""
+    return any(97 - int(century + value[:9]) % 97 == int(value[9:]) for century in ("", "2"))
+
+
+_NATIONAL_IDS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
+    (re.compile(r"\b[A-Za-z]{6}\d\d[A-Za-z]\d\d[A-Za-z]\d{3}[A-Za-z]\b"), _is_codice_fiscale),
+    (re.compile(r"(?<![\d.-])\d{3}\.\d{3}\.\d{3}-\d\d(?![\d-])"), _is_cpf),
+    (
+        re.compile(
+            r"(?<![\d.-])[12] ?\d\d ?(?:0[1-9]|1[0-2]|[2-9]\d) ?(?:\d\d|2[AB]) ?\d{3} ?\d{3} ?\d\d(?![\d-])"
+        ),
+        _is_nir,
+    ),
+    (re.compile(r"(?<![\w.-])[XYZ0-9]-?\d{7}-?[A-HJ-NP-TV-Z]\b"), _is_dni),
+    (re.compile(r"(?<![\d.-])756\.\d{4}\.\d{4}\.\d\d(?![\d-])"), _is_ahv),
+    (re.compile(r"(?<![\d.-])\d\d\.\d\d\.\d\d-\d{3}[.-]\d\d(?![\d-])"), _is_rijksregister),
+    # Numbers that the US Social Security Administration issues, in their usual form.
+    (re.compile(r"(?<![\d-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])"), bool),
+    # British National Insurance numbers have no check digit, and letters that are not given out.
+    (
+        re.compile(r"\b(?!BG|GB|KN|NK|NT|TN|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z] \d\d \d\d \d\d [A-D]\b"),
+        bool,
+    ),
+)
 _DIGITS = re.compile(r"\d{4}[ \-]?\d{4,6}[ \-]?\d")
 # Not inside a longer row of digits or a decimal number.
 _CARD = re.compile(r"(?<![\d.\-])(?<!\d )\d(?:[ \-]?\d){13,18}(?!\d|[.\-]\d| \d)")
 
-# ISO 13616: country, two check digits, up to 30 letters and digits, often in groups of four.
+# ISO 13616: country, two check digits, letters and digits.
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
-# Numbers that the US Social Security Administration issues, in their usual form.
-_SOCIAL_SECURITY = re.compile(r"(?<![\d-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d-])")
-
-# The same and others where they are called so.
-_NAMED_SOCIAL_SECURITY = re.compile(
-    r"\b(?:ssn|social security(?: number| no\.?)?|sozialversicherungsnummer|numéro de (?:sécurité sociale"
-    r"|sécu)|insurance number)"
-    r"\s{0,2}(?:[:=]|is|ist|est)?\s{0,2}((?:\d[ .\-]?){9}(?:(?:\d[ .\-]?){3,6})?(?<=\d)"
-    r"|\d{2} ?\d{6} ?[A-Z] ?\d{3}|[A-Z]{2} ?(?:\d{2} ?){3}[A-D])\b",
-    re.IGNORECASE,
-)
-
 # Follows "the password is" in ordinary speech, and is not one.
-_NOT_A_PASSWORD = frozenset(
-    word
-    for line in (
-        "a abgelaufen about above active after again all already also always an and another any anything",
-        "as ask at auf available back bad based because been before being below best better blank bool",
-        "both broken but by bytes can cannot case changed changing checked compromised confidential",
-        "configured considered correct correctly created current currently das dein deleted der die",
-        "different disabled easy eight ein eine either el empty enabled encrypted enough entered ever",
-        "exactly expired expires expiring expiré falsch false field fine first for forgotten from",
-        "generated getting given going gone good great hard hashed her here hidden him his how identical",
-        "if im important in incorrect incorrecta incorrecte input inside int invalid is it its just kept",
-        "known la last later le leaked leer les less like likely long longer los lost made mandatory",
-        "maybe me mein mine missing more much my needed never new nicht nil no none not nothing now null",
-        "number object of off okay old on once one only optional or our out over overdue pass password",
-        "posted printed probably protected public quite random rather really recommended rejected",
-        "required reset resetting richtig right safe same saved secret secure secured sent set shared",
-        "short should shown sicher simple so some something somewhere stale still stolen stored str",
-        "strange string strong stronger such taped temporary terrible text that the their them there",
-        "these they this those three to too true twelve two type typed un una unchanged undefined under",
-        "une unique unknown unsafe unset unsicher until up updated used useful usually valid vencida",
-        "vergessen very vide visible wanted was weak what when where which with without working written",
-        "wrong you your yours zu",
-        # of other languages, beside participles
-        "auch demasiado errada fout fraco falsche faux gesperrt jetzt kort kurz lang larga lenta long longa",
-        "lunga mauvais molto muito muy noch nog nova nuova nueva onjuist schwach segura sicura simple",
-        "stark te troppo trop unsicher veilig vecchia velha vieja zwak corta court curta giusta certa misma",
-        "same simpler who whose why how where this here login username user name",
-    )
-    for word in line.split()
-)
+_NOT_A_PASSWORD = frozenset(_WORDS["ordinary"].replace("|", " ").split())
 # Adjectives and participles of languages whose word for "is" was read: "La password è scaduta".
-_PARTICIPLE = re.compile(
-    r"(?:ge|ver|be|ab|zer|er|ent|an|aus|ein)\w+(?:t|en)|\w+(?:[aiu][td]|rt|tt|ss|st|rect|os|iv"
-    r"|bil)[oaie]s?|\w+(?:é|ée|és|ées|ect|ible|able)"
-    r"|\w+(?:lich|bar|ig|isch|los)"
-)
+_PARTICIPLE = re.compile(_WORDS["participles"])
 # Stands where a password would: shapes of documentation, templates, code and paths.
-_PLACEHOLDER = re.compile(
-    r"[*•.xX_\-#?…]{3,}|.*\*{3}.*|[${%<\[(].*|[A-Za-z_][\w.]*[(\[{].*|~?/.*|https?:.*"
-    r"|(?:self|this|os|env|process|config|settings|args|request|params|user|form)\.\w.*"
-    r"|(?:your|my|the|some|example|sample|dummy|test|fake|new|old|user|db|admin|current)[_\-]?"
-    r"(?:pass(?:word|wd|phrase|code)?|pwd|secret|key|token)\w*|change[_\-]?me|redacted|hidden|placeholder",
-    re.IGNORECASE,
-)
+_PLACEHOLDER = re.compile(_WORDS["placeholders"], re.IGNORECASE)
 
 
 # Every key has a word at least this long. Most text has none, and costs a quarter then.
@@ -320,34 +364,59 @@ def _candidates(text: str) -> Iterator[Secret]:
     if any(len(word) >= _LEAST_KEY for word in text.split()):
         yield from _keys(text)
     yield from _passwords(text, folded)
+    yield from _phrases(text)
+    for match in _OPENED_BY_WORDS.finditer(text) if _OPENS.search(folded) else ():
+        yield Secret("password", *match.span("words"))
+    if any(map(str.isdigit, text)):
+        yield from _numbers(text)
+        yield from _named(text)
+    if _QUESTION.search(text):
+        for match in _security_answers().finditer(text):
+            yield Secret("password", *match.span("answer"))
+
+
+def _numbers(text: str) -> Iterator[Secret]:
+    """Yield numbers of cards, accounts and persons, known by their check digits or form."""
     if _DIGITS.search(text):
-        for match in _CARD.finditer(text):
-            if _is_card_number(match[0]):
-                yield Secret("card-number", match.start(), match.end())
-        for match in _IBAN.finditer(text):
-            if _is_iban(match[0]):
+        found = (match for match in _CARD.finditer(text) if _is_card_number(match[0]))
+        yield from (Secret("card-number", *match.span()) for match in found)
+        found = (match for match in _IBAN.finditer(text) if _is_iban(match[0]))
+        yield from (Secret("account-number", *match.span()) for match in found)
+    for pattern, is_valid in _NATIONAL_IDS:
+        for match in pattern.finditer(text):
+            if is_valid(re.sub(r"[ .\-/]", "", match[0]).upper()):
                 yield Secret("account-number", match.start(), match.end())
-    for match in _SOCIAL_SECURITY.finditer(text):
-        yield Secret("account-number", match.start(), match.end())
-    for match in _NAMED_SOCIAL_SECURITY.finditer(text):
-        yield Secret("account-number", *match.span(1))
 
 
 def _keys(text: str) -> Iterator[Secret]:
     for match in _API_KEYS.finditer(text):
-        if _is_random(match[0], 12):
+        if _is_scrambled(match[0]):
             yield Secret("api-key", match.start(), match.end())
     for match in _NAMED_KEY.finditer(text):
         if _is_random(match[1], 10) and not _PLACEHOLDER.fullmatch(match[1]):
             yield Secret("api-key", *match.span(1))
     for match in _TOKENS.finditer(text):
         yield Secret("token", match.start(), match.end())
+    yield from _unnamed_keys(text)
     for match in _BEARER.finditer(text):
         if _is_random(match[1], 8):
             yield Secret("token", *match.span(1))
     for match in _URL_PASSWORD.finditer(text):
         if not _is_ordinary(match[1]):
             yield Secret("password", *match.span(1))
+
+
+def _unnamed_keys(text: str) -> Iterator[Secret]:
+    """Yield long words in no order, which have neither a prefix nor a name."""
+    for match in _UNNAMED_TOKEN.finditer(text):
+        if _is_random(match[0], 12) and _changes(match[0]) > len(match[0]) / 3:
+            yield Secret("token", match.start(), match.end())
+    for match in _KEY_OF_FORTY.finditer(text):
+        if _is_random(match[0], 20) and _changes(match[0]) > 40 / 3:
+            yield Secret("api-key", match.start(), match.end())
+    for match in _BASE_32.finditer(text):
+        if _is_random(match[0], 10):
+            yield Secret("token", match.start(), match.end())
 
 
 def _passwords(text: str, folded: str) -> Iterator[Secret]:
@@ -358,18 +427,106 @@ def _passwords(text: str, folded: str) -> Iterator[Secret]:
                 if secret is not None:
                     yield secret
         for match in _PASSPHRASE.finditer(text):
-            if _is_phrase(match[1].replace("-", " ").split()):
-                yield Secret("password", *match.span(1))
-    if any(hint in folded for hint in ("pin", "cvv", "cvc", "code", "cod", "geheimzahl", "código")):
-        for match in _PIN.finditer(text):
-            yield Secret("password", *match.span(match.lastgroup or 0))
-    if any(hint in folded for hint in ("phrase", "words", "seed", "mnemonic")):
-        for match in _RECOVERY_PHRASE.finditer(text):
-            yield Secret("recovery-phrase", *match.span(1))
-    for match in _WORDS_ALONE.finditer(text):
-        words = match[1].split()
-        if len(words) in _PHRASE_LENGTHS and _is_phrase(words):
-            yield Secret("recovery-phrase", *match.span(1))
+            words = (match["words"] or "").replace("-", " ").split()
+            # One small word in four is left to a sentence that somebody made up to remember it.
+            n_small = sum(not _is_phrase([word]) for word in words)
+            if match["quoted"] or (_is_phrase(words[:1]) and n_small <= len(words) / 4):
+                yield Secret("password", *match.span("quoted" if match["quoted"] else "words"))
+
+
+def _phrases(text: str) -> Iterator[Secret]:
+    """Yield rows of small words that make no sentence: recovery phrases and passphrases."""
+    for match in _WORD_ROW.finditer(text):
+        for start, end, n_words in _uncommon(match):
+            around = text[max(0, start - _PHRASE_NEAR) : end + _PHRASE_NEAR]
+            hints = list(_PHRASE_HINT.finditer(around))
+            is_long = n_words >= min(_PHRASE_LENGTHS)
+            is_listed = any(hint["plain"] for hint in hints) and _BEFORE_WORDS.search(text[:start][-12:])
+            is_alone = n_words in _PHRASE_LENGTHS and "," not in text[start:end] and not text[:start].strip()
+            if (hints and is_long) or is_listed or is_alone:
+                yield Secret("recovery-phrase", start, end)
+
+
+def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
+    """Yield the parts of a row that have six or more words and none of ordinary speech, and their number."""
+    part: list[re.Match[str]] = []
+    for word in (*re.finditer(r"[^\W\d_]+", row[0]), None):
+        if word is not None and _is_phrase([word[0]]):
+            part.append(word)
+            continue
+        if len(part) >= _LEAST_WORDS:
+            yield row.start() + part[0].start(), row.start() + part[-1].end(), len(part)
+        part = []
+
+
+def _named(text: str) -> Iterator[Secret]:
+    """Yield values that look like codes beside the name of a secret, in its sentence or the next one."""
+    for match in _DIAL.finditer(text):
+        yield Secret("password", match.start(), match.end())
+    near: dict[str, list[tuple[int, int]]] | None = None
+    for match in _VALUE_LIKE.finditer(text):
+        start = match.start()
+        end = start + len(match[0].rstrip(".,;:!?"))
+        if near is None:
+            near = {
+                name: [found.span() for found in names().finditer(text)] for name, names in _NAMES.items()
+            }
+        kind = _kind_of(near, text, start, end)
+        if kind is not None:
+            yield Secret(kind, start, end)
+
+
+def _kind_of(near: dict[str, list[tuple[int, int]]], text: str, start: int, end: int) -> SecretKind | None:
+    """Return what a value is by the names around it."""
+    value, lead = text[start:end], text[max(0, start - _NEAR) : start]
+    is_number = sum(map(str.isalnum, value)) >= _LEAST_ID and sum(map(str.isdigit, value)) >= _LEAST_ID - 1
+    if is_number and not _DATE.fullmatch(value) and _is_near(near["ids"], text, start, end):
+        return "account-number"
+    if _is_code(text, start, end):
+        is_linked = _LINK.search(lead) is not None
+        if _is_near(near["names"], text, start, end):
+            at = bisect_left(near["names"], (start - 3, 0))
+            is_adjacent = any(0 <= start - stop <= 2 for _, stop in near["names"][max(0, at - 3) : at + 1])
+            if is_linked or is_adjacent or _name_behind().match(text, end):
+                return "password"
+        is_opened = all(_is_near(near[name], text, start, end) for name in ("things", "opening"))
+        if is_opened and (is_linked or _thing_behind().match(text, end)):
+            return "password"
+    if _PASSWORD_LIKE.fullmatch(value) and _is_near(near["accounts"], text, start, end):
+        return "password"
+    return None
+
+
+def _is_near(spans: list[tuple[int, int]], text: str, start: int, end: int) -> bool:
+    """Return whether one of the spans stands near a value, at most one sentence away."""
+    at = bisect_left(spans, (start - _NEAR - 20, 0))
+    for begin, stop in spans[at : at + 8]:
+        if stop <= start and start - stop <= _NEAR and _may_go_on(text[stop:start]):
+            return True
+        if begin >= end:
+            return begin - end <= _NEAR_BEFORE and not _SENTENCE_END.search(text, end, begin)
+    return False
+
+
+def _may_go_on(between: str) -> bool:
+    """Return whether text between a name and its value is speech, of at most two sentences, and no code."""
+    return len(_SENTENCE_END.findall(between)) < 2 and not _CODE.search(between)
+
+
+def _is_code(text: str, start: int, end: int) -> bool:
+    """Return whether a value looks like a code: enough digits, or digits among letters or marks."""
+    value = text[start:end]
+    n_digits = sum(map(str.isdigit, value))
+    is_mixed = n_digits > 0 and len(value) >= _LEAST_MIXED and not re.fullmatch(r"[^\W\d]+\d|\d+", value)
+    if n_digits < _LEAST_DIGITS and not is_mixed:
+        return False
+    lead = text[max(0, start - 40) : start]
+    return not (
+        lead.endswith(("$", "€", "£"))
+        or _OTHER.search(lead)
+        or _UNIT.match(text, end)
+        or _NO_CODE.fullmatch(value)
+    )
 
 
 def _is_phrase(words: list[str]) -> bool:
@@ -428,17 +585,21 @@ def _is_random(value: str, least_different: int) -> bool:
     return has_digit and has_letter and len(set(value)) >= least_different
 
 
+def _is_scrambled(value: str) -> bool:
+    """Return whether the end of a key is no word: letters with digits, or of changing case."""
+    last = "".join(re.split(r"[_\-.:]", value)[1:]) or value
+    is_mixed = any(map(str.isdigit, last)) and any(map(str.isalpha, last))
+    return len(set(last)) >= 6 and (is_mixed or _changes(last) > len(last) / 4)
+
+
+def _changes(value: str) -> int:
+    """Return how often the kind of character changes: capital, small letter, digit, other."""
+    kinds = [1 if c.isdigit() else 2 if c.isupper() else 3 if c.islower() else 4 for c in value]
+    return sum(one != other for one, other in pairwise(kinds))
+
+
 # First digits and lengths of the networks that issue cards (their published ranges).
-_CARDS = re.compile(
-    r"4\d{15}"  # Visa
-    r"|5[1-5]\d{14}|222[1-9]\d{12}|22[3-9]\d{13}|2[3-6]\d{14}|27[01]\d{13}|2720\d{12}"  # Mastercard
-    r"|3[47]\d{13}"  # American Express
-    r"|30[0-5]\d{11}|3[689]\d{12}"  # Diners Club
-    r"|6011\d{12}|64[4-9]\d{13}|65\d{14}"  # Discover
-    r"|35(?:2[89]|[3-8]\d)\d{12}"  # JCB
-    r"|62\d{14,17}"  # UnionPay
-    r"|(?:50|5[6-8]|6[37])\d{14}"  # Maestro
-)
+_CARDS = re.compile(_WORDS["cards"])
 
 
 def _is_card_number(text: str) -> bool:

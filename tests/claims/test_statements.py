@@ -172,3 +172,58 @@ def test_what_is_stated_and_ended_later_is_not_learned():
 
     assert {verdict.key: verdict.value for verdict in verdicts} == {"uses": "Emacs"}
     assert [(end.kind, end.value) for end in ended] == [("location", "Ulm")]
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "value"),
+    [
+        ("Unsere Hündin Wilma schnarcht, was hilft da?", "dog_name", "Wilma"),
+        ("Ma sœur Inès se marie en juin, une idée de cadeau ?", "sister_name", "Inès"),
+        ("¿Qué le regalo a mi hermano Anselmo?", "brother_name", "Anselmo"),
+        ("Mia figlia Agnese vuole un coniglio.", "daughter_name", "Agnese"),
+        ("A minha avó Celeste faz anos, o que lhe dou?", "grandmother_name", "Celeste"),
+        ("Mijn zoon Pelle wil een drumstel, hoe duur is dat?", "son_name", "Pelle"),
+        ("should our cat Tofu wear a bell?", "cat_name", "Tofu"),
+        ("Marlene, my aunt, needs a new hip.", "aunt_name", "Marlene"),
+        ("Ich wohne in Kassel, gibt es dort einen Zoo?", "location", "Kassel"),
+        ("Abito a Pesaro, dove trovo un gommista?", "location", "Pesaro"),
+        ("as a plumber i kneel all day", "job", "plumber"),
+        ("Since I'm a carpenter, give me the long version.", "job", "carpenter"),
+        ("Als Hebamme muss ich nachts raus, was hilft gegen Müdigkeit?", "job", "Hebamme"),
+        ("Mi cumpleaños es el 8 de enero.", "birthday", "8 de enero"),
+        ("Could you remember that my birthday is on 2 June?", "birthday", "2 June"),
+        ("I was born 11 October 1968, what was on the radio?", "birthday", "11 October 1968"),
+        ("I drive a Seat Ibiza, any tips?", "car", "Seat Ibiza"),
+        ("Thanks to the tram from my flat in Gent it takes ten minutes.", "location", "Gent"),
+        ("I'm running Debian on this box.", "operating_system", "Debian"),
+        ("Hungarian is my mother tongue.", "language", "Hungarian"),
+        ("my diet is vegan, does honey count?", "diet", "vegan"),
+        ("You can reach me by mail at jo@letters.example if it takes long.", "email", "jo@letters.example"),
+    ],
+)
+def test_a_fact_is_learned_beside_a_question_and_in_passing(line, key, value):
+    assert (key, value) in {(verdict.key, verdict.value) for verdict in plain_facts(line)}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Ich wohne in Kassel, oder?",
+        "J'habite à Nîmes, non ?",
+        "Vivo en Burgos, ¿verdad?",
+        "As a nurse, she works nights in Hull.",
+        "If I had a cat, my cat Tofu would rule the house.",
+        "Marlene, her aunt, lives in Ulm.",
+        "My cat is Persian.",
+        "As a nurse I worked nights.",
+        "Als Koch war ich oft müde.",
+        "Ich bin am 3. Mai in Rom.",
+        "Mein Geburtstag ist am 3.",
+        "At 20 I moved a lot.",
+        "I live in Berlin, right?",
+        "A summary please: I live in Hull and my dog Rex barks.",
+        "Übersetzung bitte: Mein Bruder Jens wohnt in Ulm.",
+    ],
+)
+def test_what_is_asked_supposed_or_somebody_elses_is_not_learned(line):
+    assert plain_facts(line) == []

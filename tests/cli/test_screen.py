@@ -22,7 +22,7 @@ from shepherd.commands.screen import (
     size,
 )
 from shepherd.errors import NEW_CONVERSATION
-from shepherd.turn.events import Finished
+from shepherd.turn import Finished
 from shepherd.types import Fact, Injection, MemoryRecord, SearchResult, TurnStats
 
 SECOND = 1 / 86_400

@@ -10,7 +10,7 @@ import pytest
 
 from shepherd.errors import ModelError, UsageError
 from shepherd.inference import Engine, EngineSettings, schema_to_grammar
-from shepherd.inference.grammar import rename_rules
+from shepherd.inference.grammar import check_grammar, rename_rules
 from shepherd.types import Message, Sampling
 from tests import models
 from tests.conftest import SCRIPT
@@ -266,6 +266,16 @@ def test_schema_with_many_large_bounds_is_refused_as_a_schema() -> None:
 
     with pytest.raises(UsageError, match=r"the JSON schema cannot be made a grammar: .* 100000 repetitions"):
         schema_to_grammar({"type": "object", "properties": members, "required": list(members)})
+
+
+def test_many_repetitions_of_a_written_grammar_are_refused_by_their_sum() -> None:
+    def repeating(times: int) -> str:
+        return "root ::= " + " ".join(['"a"{1,2000}'] * times)
+
+    check_grammar(repeating(50))
+
+    with pytest.raises(UsageError, match="100000 repetitions in all"):
+        check_grammar(repeating(51))
 
 
 def test_completion_below_the_chat_follows_a_grammar_too(plain_model: Path) -> None:

@@ -103,6 +103,21 @@ def test_words_and_vectors_both_count(meant):
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 
+def test_chunks_nearest_to_a_vector_come_in_their_order_and_from_one_user(meant, open_memory, embedder):
+    dog = meant.add_node("Pets", source_text="hound").id
+    both = meant.add_node("Trip", source_text="hound automobile").id
+    car = meant.add_node("Garage", source_text="automobile").id
+    vector = embedder.embed_query("puppy")
+
+    found = [hit for hit in meant.nearest(vector, 9) if hit.part == "text"]
+
+    assert [hit.node_id for hit in found] == [dog, both, car]
+    assert found[0].relevance == pytest.approx(1.0, abs=0.01)
+    assert len(meant.nearest(vector, 1)) == 1
+    assert meant.nearest(vector, 0) == []
+    assert Knowledge(open_memory().transactions, "mallory").nearest(vector) == []
+
+
 def test_vectors_are_replaced_with_the_text(meant):
     node = meant.add_node("Notes", source_text="dog " * 600)
     before = n_vectors(meant)

@@ -60,12 +60,14 @@ def _fold_character(character, after_letter):
 
 def _with_fewer_marks(text):
     """At most 30 combining characters in a row, the limit of Unicode's Stream-Safe Text Format."""
-    kept = ""
+    kept = []
     run = 0
     for character in text:
         run = run + 1 if unicodedata.combining(unicodedata.normalize("NFKD", character)[0]) else 0
-        kept += character if run <= 30 else ""
-    return kept
+        if run <= 30:
+            kept.append(character)
+    # Not with +=, which copies the text each time where realloc moves it, as under AddressSanitizer.
+    return "".join(kept)
 
 
 def fold(text):

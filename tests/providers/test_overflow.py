@@ -139,6 +139,15 @@ def test_numbers_in_fields_are_taken_from_there():
 
 
 @pytest.mark.parametrize(
+    ("status", "is_overflow"), [(0, True), (413, True), (422, True), (401, False), (500, False)]
+)
+def test_words_count_with_a_status_that_refuses_a_request(status, is_overflow):
+    error = {"message": "This model's maximum context length is 8192 tokens."}
+
+    assert (overflow_of(status, [], error) is not None) == is_overflow
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for m",

@@ -40,6 +40,21 @@ def test_thinking_is_no_part_of_the_answer_that_comes_back(new_model):
     assert reply.prompt_tokens_per_message[2:] == (10, 80)
 
 
+def test_thinking_that_the_server_does_not_tell_apart_is_no_part_of_the_answer_either(new_model):
+    thinks = {"reasoning_content": "t" * 2000}
+    model = new_model(
+        "openai", says(thinks, "A" * 40, counts=usage(150, 510)), says("ok", counts=usage(240, 1))
+    )
+    first = Message("user", "u" * 200)
+
+    answer(model, [SYSTEM, first])
+    _, reply = answer(model, [SYSTEM, first, Message("assistant", "A" * 40), Message("user", "v" * 300)])
+
+    back, asked = reply.prompt_tokens_per_message[2:]
+    assert back + asked == 240 - 150
+    assert back < asked / 4  # 40 characters against 300
+
+
 def test_characters_per_token_follow_the_server_and_outlast_the_process(new_model, tmp_path):
     counts = usage(200, 1)  # 1000 characters: 5 a token
 

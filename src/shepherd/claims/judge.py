@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from shepherd._native.text import terms
 from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
-from shepherd.claims.wordings import rule
+from shepherd.claims.wordings import alternatives, rule
 from shepherd.claims.wordings import words as word_list
 
 __all__ = [
@@ -37,6 +37,13 @@ _SPELLINGS = {
     "neighbour": "neighbor", "neighbours": "neighbors",
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
 }  # fmt: skip
+# "Hund" and "chien" are a dog: one key for a relation, whatever language it is told in.
+_SPELLINGS |= {
+    word: row[0]
+    for line in alternatives("relations")[3:-1].split("|")
+    for row in [line.split(r"\s+")]
+    for word in row[1:]
+}
 # Kinds that a free key may have, one that is not in the vocabulary.
 _FREE = {
     "likes", "dislikes", "prefers", "plays", "uses", "drives", "owns", "learns", "works_on", "language",
@@ -200,6 +207,10 @@ def _key_of(assertion: Assertion) -> str:
         words = _topic_words(assertion.topic)
         # A number has the key "phone".
         return "_".join([*words, "model"] if words[-1:] == ["phone"] else words)
+    if assertion.kind == "origin" and rule("of a hometown").search(assertion.sentence):
+        return "hometown"
+    if assertion.kind == "uses" and rule("systems").fullmatch(assertion.value.rstrip("0123456789. ")):
+        return "operating_system"
     return {"married_to": "spouse", "drives": "car"}.get(assertion.kind, assertion.kind)
 
 

@@ -34,7 +34,8 @@ KEYS = _table(
     location | location | city home home_city residence address town country lives_in live_in place
       + current_location
       + current_city living_in lives where_lives home_address home_location region state
-    origin | origin | from home_country comes_from country_of_origin hometown home_town
+    origin | origin | from home_country comes_from country_of_origin
+    hometown | origin | home_town
     birthplace | birthplace | birth_place born_in place_of_birth
     nationality | nationality | citizenship
     employer | employer | company works_at workplace work_place works_for organization organisation
@@ -66,9 +67,9 @@ KEYS = _table(
     editor | uses prefers attribute | text_editor ide code_editor
     browser | uses prefers attribute | web_browser
     shell | uses prefers attribute |
-    os | uses prefers attribute | operating_system distro linux_distro linux_distribution
+    operating_system | uses prefers attribute | os distro linux_distro linux_distribution
     car | drives owns attribute | vehicle drives car_model car_brand
-    spouse | married_to relative | married_to partner wife husband spouse_name partner_name
+    spouse | married_to relative | married_to wife husband spouse_name
       + wife_name husband_name
     project | works_on project attribute | works_on working_on current_project side_project
     """

@@ -54,6 +54,13 @@ _SPEAKER = re.compile(
     re.MULTILINE,
 )
 
+# "A summary, please: …" asks for work on what follows, as "summarise" does.
+_WANTED_WORK = re.compile(
+    r"\b(?:summary|translation|paraphrase|correction|proofreading|rewrite|zusammenfassung|übersetzung|résumé|traduction"
+    r"|resumen|traducción|riassunto|traduzione|resumo|tradução|samenvatting|vertaling)\b[^.!?\n:]{0,30}:\s",
+    re.IGNORECASE,
+)
+
 
 def own_words(message: str) -> str:
     """Return the message without what the user does not say as the user, GAP in its place; "" for nothing.
@@ -72,6 +79,9 @@ def own_words(message: str) -> str:
     later = _request("work on a text later").search(text)
     if later:
         text = text[: later.start()]
+    wanted = _WANTED_WORK.search(text)
+    if wanted:
+        text = text[: wanted.start()]
     for pattern in _CODE:
         text = pattern.sub(GAP, text)
     text = _CODE_LINE.sub(GAP, text)

@@ -150,15 +150,26 @@ def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
 
 def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     """Return who is named beside a relation, even in a question: "a gift for my brother Tom?"."""
-    pairs = [(frame, match) for frame in _frames_anywhere() for match in frame.pattern.finditer(sentence)]
+    # A wish or a question does not take a name back, a supposition does: "if I had a cat, my cat Tofu …".
     plain = rule("polite questions").sub("", sentence)
-    if not pairs or _is_unsure(plain) or rule("negations").search(sentence):
+    if rule("supposed").search(plain) or rule("reported").search(plain):
         return []
+    pairs = [
+        (frame, match)
+        for frame in _frames_anywhere()
+        for match in frame.pattern.finditer(sentence)
+        if not rule("negations").search(sentence[: match.start()])
+    ]
     return _asserted_by(pairs, sentence, typed, greets=False)
 
 
 def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     found: list[Assertion] = []
+    # "Could you remember that …?" states it, and "I drive a Fiat, any tips?" asks with its last words.
+    asks = asks and not rule("asked to keep", begins=True).match(sentence)
+    asked = rule("asked in a word").search(sentence) if asks else None
+    if asked is not None:
+        sentence, asks = sentence[: asked.start()], False
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
     inherits = has_begun = False
     end = begin = 0
@@ -171,9 +182,9 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
             continue
         if not has_begun:
             text = _with_subject(text, sentence[end:])
-        if rule("questions", begins=True).match(text):
+        if rule("questions", begins=True).match(text) or (asks and rule("asking", begins=True).match(text)):
             # "I am 34, is it too late?" states something, "I am 34, am I?" does not.
-            return [] if _TAG.match(text) else found
+            return [] if _TAG.match(text) or rule("question tags", begins=True).fullmatch(text) else found
         # Behind a wish, a report or a colon stands what is not meant, or said by somebody else.
         if _is_unsure(before) or (has_begun and _LABEL.search(before, begin)):
             break
@@ -238,7 +249,7 @@ def _clauses() -> re.Pattern[str]:
     adverb = r"(?:(?:now|tomorrow|tonight|then|currently|today|these days|actually|also|yes|oh|anyway)\s+)?"
     split = (
         rf"(?:(?:\s*[;:\u2013\u2014()]\s*|\s+-\s+|\s*,\s*(?:{conjunction}\s+)?|\s+{conjunction}\s+)"
-        rf"(?={adverb}{alternatives('subjects')}(?!\w))"
+        rf"(?={adverb}{alternatives('subjects')}(?!\w))|\s*[,:]\s+(?={alternatives('asking')}(?!\w))"
         # People who type quickly leave out the mark between two statements.
         rf"|(?<!\blike)\s+(?={alternatives('run-on')}(?!\w)))"
     )
@@ -293,7 +304,10 @@ def _asserted(
     ):
         return None
     after = rest[rest.find(value) + len(value) :]
-    if rule("unreal", begins=True).match(after) or rule("denied", begins=True).match(after):
+    # "Reach me at a@b.example if it gets long": only the reaching depends on it.
+    is_open = not frame.is_anywhere and frame.kind not in ("email", "phone")
+    is_taken_back = is_open and rule("unreal", begins=True).match(after)
+    if is_taken_back or rule("denied", begins=True).match(after):
         return None
     is_weak = frame.is_weak
     if is_weak and frame.kind == "name":
@@ -309,7 +323,7 @@ def _asserted(
     elif (
         is_over
         or (rule("passing time").search(rest) and not frame.changes and frame.kind not in _EVEN_TODAY)
-        or rule("past").search(rest)
+        or rule("past").search(rest.partition(",")[0] if frame.is_anywhere else rest)
         or rule("undone").search(value)
         or rule("negations").search(value)
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):

@@ -14,7 +14,7 @@ from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.memory import LearnedItem, Memory
-    from shepherd.turn.events import Finished
+    from shepherd.turn import Finished
     from shepherd.types import TurnStats
 
 __all__ = [

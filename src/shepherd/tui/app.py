@@ -44,7 +44,7 @@ from shepherd.tui.prompt import Hints, Prompt, PromptHistory
 from shepherd.tui.transcript import RecallNote, Transcript
 
 if TYPE_CHECKING:
-    from shepherd.turn.events import Event as TurnEvent
+    from shepherd.turn import Event as TurnEvent
 
 __all__ = ["ShepherdApp"]
 
@@ -300,7 +300,7 @@ class ShepherdApp(App[None]):
         # Not at the top: the thread loads them while the first screen is drawn.
         from shepherd.commands.explain import ending
         from shepherd.tools import ToolResult
-        from shepherd.turn.events import Finished, Recalled, Warned
+        from shepherd.turn import Finished, Recalled, Warned
         from shepherd.types import ToolCall
 
         if isinstance(event, Recalled):

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from shepherd.config import Config
     from shepherd.inference.hub import Transferred, Waiting
     from shepherd.memory import Memory
-    from shepherd.turn.events import Event as TurnEvent
-    from shepherd.turn.events import Finished
+    from shepherd.turn import Event as TurnEvent
+    from shepherd.turn import Finished
 
 __all__ = [
     "Asked",
@@ -324,7 +324,7 @@ class Conversation(threading.Thread):
                 self._post(Output(lines))
 
     def _answer(self, assistant: Assistant, message: str) -> None:
-        from shepherd.turn.events import Delta
+        from shepherd.turn import Delta
 
         pending, told_at = "", 0.0
         try:
@@ -345,7 +345,7 @@ class Conversation(threading.Thread):
                 self._post(Piece(pending))
 
     def _warn(self, message: str, hint: str) -> None:
-        from shepherd.turn.events import Warned
+        from shepherd.turn import Warned
 
         self._post(Warned(message, hint))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from shepherd.memory import ExtractionStats, Memory
     from shepherd.prompt import Plan
     from shepherd.tui.conversation import ChatState
-    from shepherd.turn.events import Recalled
+    from shepherd.turn import Recalled
     from shepherd.types import TurnStats
 
 __all__ = ["SidePanel", "StatusLine"]

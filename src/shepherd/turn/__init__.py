@@ -6,6 +6,26 @@ settings come from.
 
 from __future__ import annotations
 
-from shepherd.turn.turn import GenerationOptions, Turn, sampling_of
+from shepherd.turn.turn import (
+    Delta,
+    Event,
+    Finished,
+    GenerationOptions,
+    Recalled,
+    ToolResult,
+    Turn,
+    Warned,
+    sampling_of,
+)
 
-__all__ = ["GenerationOptions", "Turn", "sampling_of"]
+__all__ = [
+    "Delta",
+    "Event",
+    "Finished",
+    "GenerationOptions",
+    "Recalled",
+    "ToolResult",
+    "Turn",
+    "Warned",
+    "sampling_of",
+]

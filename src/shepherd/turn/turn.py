@@ -1,4 +1,4 @@
-"""One turn of a conversation, for chat and server: the prompt, the replies, and the tools between them."""
+"""One turn of a conversation, for chat and server: prompt, replies, tools between them, and its events."""
 
 from __future__ import annotations
 
@@ -11,18 +11,71 @@ from typing import TYPE_CHECKING, Any
 from shepherd.config import Config
 from shepherd.errors import ContextOverflowError
 from shepherd.inference import Answer, Engine
-from shepherd.prompt import Draft, WindowBudget
+from shepherd.prompt import Draft, Plan, WindowBudget
 from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
-from shepherd.types import Message, Sampling, Tool, ToolCall, TurnStats
+from shepherd.types import Injection, Message, Sampling, Thought, Tool, ToolCall, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.providers import ChatModel, Reply
 
-__all__ = ["GenerationOptions", "Turn", "sampling_of"]
+__all__ = [
+    "Delta",
+    "Event",
+    "Finished",
+    "GenerationOptions",
+    "Recalled",
+    "ToolResult",
+    "Turn",
+    "Warned",
+    "sampling_of",
+]
 
 _STOPPED = '{"error": "the user has stopped it"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The lines that memory adds to this message; comes once, before the first piece of the answer.
+
+    `plan` has everything that the model is shown, with tokens.
+    """
+
+    injection: Injection
+    plan: Plan = field(default_factory=Plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the answer, as it is generated."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A failure that the answer does not depend on."""
+
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The answer and the cost of the turn; the last event, unless the turn raised.
+
+    Text before a tool call came as Delta and is not part of the answer. `plan.budget` has the prompt's tokens
+    by category, `plan.chosen` and `plan.left_out` the parts that were shown and those that were not.
+    """
+
+    answer: str
+    stats: TurnStats
+    injection: Injection
+    plan: Plan = field(default_factory=Plan)
+
+
+Event = Recalled | Delta | Thought | ToolCall | ToolResult | Warned | Finished
 
 
 @dataclass(frozen=True, slots=True)

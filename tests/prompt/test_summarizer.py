@@ -1,0 +1,84 @@
+"""What the model of summaries is given to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+
+from shepherd.prompt.summary import SUMMARY_PROMPT, Summarizer
+from shepherd.types import Message
+
+MAX_TOKENS = 20
+
+
+class Reply(list[str]):
+    """A whole answer."""
+
+    text = "They met."
+
+    def __enter__(self) -> Reply:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cancel(self) -> None:
+        """Do nothing: it has ended."""
+
+
+class Reader:
+    """A model whose tokens are characters, and that keeps what it was given to read."""
+
+    def __init__(self, window_tokens: int) -> None:
+        self.window_tokens = window_tokens
+        self.read: list[str] = []
+        self.longest_prompt = 0
+
+    def count_tokens(self, text: str) -> int:
+        return len(text)
+
+    def generate(self, messages: Sequence[Message], **_: object) -> Reply:
+        self.longest_prompt = max(self.longest_prompt, sum(len(message.sent) for message in messages))
+        self.read.append(messages[-1].sent.partition("\n\n")[2])
+        return Reply()
+
+
+def read(turns: Sequence[str], window_tokens: int) -> list[str]:
+    """Return the texts that the model reads for a summary of these turns, which has room beside each."""
+    model = Reader(window_tokens)
+    with closing(Summarizer(lambda: model, max_tokens=MAX_TOKENS)) as summarizer:
+        assert summarizer.begin(turns).wait(10)
+    assert model.longest_prompt + MAX_TOKENS <= window_tokens
+    return model.read
+
+
+def windows() -> Iterator[int]:
+    least = len(SUMMARY_PROMPT) + MAX_TOKENS
+    return iter(range(least + 200, least + 600))
+
+
+def test_a_turn_is_read_whole_from_the_window_on_in_which_two_of_its_size_are_read_together() -> None:
+    """Nothing is cut that has room, and nothing is read apart that has room together."""
+    turn = "x" * 300
+    two = ["y" * 149, "z" * 149]
+
+    whole = next(window for window in windows() if read([turn], window) == [turn])
+    together = next(window for window in windows() if read(two, window) == ["\n\n".join(two)])
+
+    assert whole == together
+    assert read(two, together - 1) == two
+
+
+@pytest.mark.parametrize("spare", [1, 50, 100])
+def test_a_turn_without_room_is_cut_in_its_middle(spare: int) -> None:
+    turn = "a" * 150 + "b" * 150
+    window = next(window for window in windows() if read([turn], window) == [turn]) - spare
+
+    [cut] = read([turn], window)
+
+    assert (300 - spare) // 2 < len(cut) <= 300 - spare
+    assert cut.startswith("aaa")
+    assert cut.endswith("bbb")
+    assert " … " in cut
