@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
+import os
+import pty
+import re
+import struct
+import termios
 import time
 
 import pytest
@@ -227,3 +233,25 @@ def test_stats_explain_tokens_window_and_times():
 )
 def test_only_answers_that_ended_early_say_why(reason, words):
     assert ending(TurnStats(finish_reason=reason)) == words
+
+
+def test_a_remark_on_a_narrow_terminal_is_wrapped_between_words():
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 30, 0, 0))
+    with open(slave, "w", encoding="utf-8") as err:
+        screen = Screen(io.StringIO(), err)
+        screen.note("  a remark that is longer than the terminal is wide")
+        screen.error("something did not work as it was meant to", "a hint that is also too long for it")
+        screen.flush()
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", os.read(master, 4096).decode()).split("\r\n")
+    os.close(master)
+
+    assert shown == [
+        "  a remark that is longer than",
+        "  the terminal is wide",
+        "shepherd: error: something did",
+        "not work as it was meant to",
+        "  a hint that is also too long",
+        "  for it",
+        "",
+    ]

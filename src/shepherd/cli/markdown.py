@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable
 from typing import ClassVar, TextIO
@@ -18,7 +17,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
-from shepherd.commands.screen import printable
+from shepherd.commands.screen import printable, terminal_size
 
 __all__ = ["MarkdownStream"]
 
@@ -27,11 +26,6 @@ _NARROWEST = 20
 _THEME = Theme({"markdown.code": "bold cyan"})
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)\Z")
-
-
-def _terminal_size() -> tuple[int, int]:
-    columns, rows = shutil.get_terminal_size()
-    return max(columns, _NARROWEST), rows
 
 
 def _pause_s(cost_s: float) -> float:
@@ -51,12 +45,12 @@ class MarkdownStream:
         out: TextIO,
         *,
         has_colour: bool,
-        size: Callable[[], tuple[int, int]] = _terminal_size,
+        size: Callable[[], tuple[int, int]] | None = None,
         pause_s: Callable[[float], float] = _pause_s,
     ) -> None:
         self._out = out
         self._has_colour = has_colour
-        self._size, self._pause_s = size, pause_s
+        self._size, self._pause_s = size or (lambda: terminal_size(out)), pause_s
         self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
         self._open = ""  # text behind the finished blocks
         self._has_finished = False  # a block was finished: an empty line precedes the next one
@@ -81,6 +75,7 @@ class MarkdownStream:
     def _draw(self) -> None:
         started = time.monotonic()
         columns, rows = self._size()
+        columns = max(columns, _NARROWEST)
         source = self._open.split("\n")
         tokens = self._parser.parse(self._open)
         begins = [token.map[0] for token in tokens if token.level == 0 and token.map]

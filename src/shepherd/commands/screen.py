@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
@@ -23,6 +24,7 @@ __all__ = [
     "printable",
     "shortened",
     "size",
+    "terminal_size",
 ]
 
 # Answers and memories can come from others: on a terminal their control characters must not move the cursor,
@@ -109,17 +111,15 @@ class Screen:
 
     def note(self, text: str = "") -> None:
         """Write a remark to stderr."""
-        self._err(self.styled(printable(text), "dim"))
+        self._err(self.styled(self._wrapped(text), "dim"))
 
     def warn(self, message: str, hint: str = "") -> None:
         """Write a warning to stderr, and on the next line what to do."""
-        self._err(f"{self.styled('warning:', 'yellow')} {printable(message)}")
-        self._hint(hint)
+        self._complain("warning:", "yellow", message, hint)
 
     def error(self, message: str, hint: str = "") -> None:
         """Write an error to stderr, and on the next line what to do."""
-        self._err(f"{self.styled(self.error_label, 'red')} {printable(message)}")
-        self._hint(hint)
+        self._complain(self.error_label, "red", message, hint)
 
     def transient(self, text: str) -> None:
         """Show a state on a terminal until the next call replaces it; "" removes it."""
@@ -166,15 +166,44 @@ class Screen:
         """Flush stdout; raises BrokenPipeError when the reader is gone."""
         self.out.flush()
 
-    def _hint(self, hint: str) -> None:
+    def _complain(self, label: str, style: str, message: str, hint: str) -> None:
+        text = self._wrapped(f"{label} {message}")
+        self._err(self.styled(label, style) + text[len(label) :])
         if hint:
             hint = hint_with_command(hint) if self._has_slash_commands else hint
-            self._err(f"  {self.styled(printable(hint), 'dim')}")
+            self._err(self.styled(self._wrapped(f"  {hint}"), "dim"))
+
+    def _wrapped(self, text: str) -> str:
+        """Return a text for stderr; on a terminal its lines end between words, and keep their indentation."""
+        text = printable(text)
+        if not self.err_is_terminal:
+            return text
+        columns, _ = terminal_size(self.err)
+        if len(text) <= columns:
+            return text
+        return "\n".join(
+            textwrap.fill(
+                line,
+                max(columns, 20),
+                subsequent_indent=line[: len(line) - len(line.lstrip())],
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            for line in text.split("\n")
+        )
 
     def _err(self, text: str) -> None:
         self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
+
+
+def terminal_size(stream: TextIO) -> tuple[int, int]:
+    """Return columns and rows of the terminal behind a stream, as they are now, or of a usual one."""
+    try:
+        return os.get_terminal_size(stream.fileno())
+    except (OSError, ValueError):  # no terminal, or io.UnsupportedOperation: no file
+        return 80, 24
 
 
 def printable(text: str) -> str:
