@@ -140,7 +140,7 @@ OF_TABLES = {
 
 
 def rows(database: str) -> dict[str, list[tuple[object, ...]]]:
-    """What ranking reads."""
+    """The rows that ranking reads, by table."""
     if "://" not in database:
         with Connection(database, read_only=True) as connection:
             return {name: connection.execute(OF_TABLES[name]) for name in ("context", "tenants")}

@@ -47,7 +47,7 @@ class Document:
 
     @property
     def has_assistant(self) -> bool:
-        """Whether an assistant wrote one of its texts."""
+        """Return whether an assistant wrote one of its texts."""
         return any(self.asks & bit for bit in BY_ASSISTANT)
 
     def tf(self, word: str) -> float:

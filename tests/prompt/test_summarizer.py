@@ -1,4 +1,4 @@
-"""What the model of summaries is given to read."""
+"""The text that the model of summaries is given."""
 
 from __future__ import annotations
 
