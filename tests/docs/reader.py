@@ -79,6 +79,7 @@ class Reader:
     ) -> None:
         self.folder = folder / "work"
         self.checkout = checkout
+        self._has_told = False  # the name, which a chat of tools/run is told once
         home = folder / "home"
         shutil.copytree(files, self.folder)
         shutil.copytree(files / "notes", home / "notes")
@@ -165,16 +166,17 @@ class Reader:
                 installs = "tools/run" in line
                 child.expect("(?s)Ctrl-D (quits|leaves).*> ", timeout=within_s if installs else 60)
                 if installs:
-                    self._remember(child, told=line == "tools/run")
+                    self._remember(child)
                 child.send("/quit\r")
             child.expect(pexpect.EOF)
         finally:
             child.close(force=True)
         assert child.exitstatus == 0, line
 
-    def _remember(self, child: pexpect.spawn, *, told: bool) -> None:
+    def _remember(self, child: pexpect.spawn) -> None:
         # What was told once is known to every later process, whatever model it answers with.
-        if told:
+        if not self._has_told:
+            self._has_told = True
             child.send("My name is Anna.\r")
             child.expect("Anna.*Anna.*> ")
         child.send("What is my name?\r")
