@@ -212,12 +212,16 @@ _PHRASE_LENGTHS = (12, 15, 18, 21, 24)
 
 
 def _names_of(name: str) -> Callable[[], re.Pattern[str]]:
-    # Compiled when a text has a number: that takes a tenth of a second.
+    # Compiled when a text has a number: that takes a tenth of a second. Lists without capitals read a text in
+    # small letters: with IGNORECASE every alternative would be tried at every word.
     tail = rf"(?![\w(-]){_NOT_ITSELF if name == 'names' else ''}"
-    return cache(lambda: re.compile(rf"(?<![\w.-]){_words(name)}{tail}", re.IGNORECASE))
+    flags = 0 if name in _LOWER else re.IGNORECASE
+    return cache(lambda: re.compile(rf"(?<![\w.-]){_words(name)}{tail}", flags))
 
 
-_NAMES = {name: _names_of(name) for name in ("names", "accounts", "ids", "things", "opening")}
+_LISTS = ("names", "accounts", "ids", "things", "opening")
+_LOWER = frozenset(name for name in _LISTS if _WORDS[name].islower())
+_NAMES = {name: _names_of(name) for name in _LISTS}
 # Programs and markup: what stands there is seldom anybody's code.
 _CODE = re.compile(r"[{};<]|\w\(|[=!]=")
 # Numbers in groups, turns of a dial, and words with a digit in them.
@@ -482,38 +486,65 @@ def _named(text: str) -> Iterator[Secret]:
     """Yield values that look like codes beside the name of a secret, in its sentence or the next one."""
     for match in _DIAL.finditer(text):
         yield Secret("password", match.start(), match.end())
-    near: dict[str, list[tuple[int, int]]] | None = None
-    for match in _VALUE_LIKE.finditer(text):
+    values = list(_VALUE_LIKE.finditer(text))
+    if not values:
+        return
+    near = _Names(text)
+    is_named = bool(near["names"] or near["accounts"] or (near["things"] and near["opening"]))
+    for match in values:
         start = match.start()
         end = start + len(match[0].rstrip(".,;:!?"))
-        if near is None:
-            near = {
-                name: [found.span() for found in names().finditer(text)] for name, names in _NAMES.items()
-            }
-        kind = _kind_of(near, text, start, end)
+        kind = _kind_of(near, text, start, end) if is_named or _is_id(text[start:end]) else None
         if kind is not None:
             yield Secret(kind, start, end)
 
 
-def _kind_of(near: dict[str, list[tuple[int, int]]], text: str, start: int, end: int) -> SecretKind | None:
-    """Return what a value is by the names around it."""
-    value, lead = text[start:end], text[max(0, start - _NEAR) : start]
-    is_number = sum(map(str.isalnum, value)) >= _LEAST_ID and sum(map(str.isdigit, value)) >= _LEAST_ID - 1
-    if is_number and not _DATE.fullmatch(value) and _is_near(near["ids"], text, start, end):
+class _Names(dict[str, list[tuple[int, int]]]):
+    """Places of the names of secrets in a text by list, searched for when a list is asked for."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.lower = text, _lower(text)
+
+    def __missing__(self, name: str) -> list[tuple[int, int]]:
+        text = self.lower if name in _LOWER else self.text
+        self[name] = [found.span() for found in _NAMES[name]().finditer(text)]
+        return self[name]
+
+
+def _lower(text: str) -> str:
+    """Return a text in small letters, of the same length: a few letters become two, and stay as they are."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    return lower
+
+
+def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None:
+    """Return what a value is by the names around it; most values have none, so that these come first."""
+    value = text[start:end]
+    if _is_id(value) and _is_near(near["ids"], text, start, end):
         return "account-number"
-    if _is_code(text, start, end):
-        is_linked = _LINK.search(lead) is not None
-        if _is_near(near["names"], text, start, end):
+    is_named = _is_near(near["names"], text, start, end)
+    is_opened = all(_is_near(near[name], text, start, end) for name in ("things", "opening"))
+    if (is_named or is_opened) and _is_code(text, start, end):
+        is_linked = _LINK.search(text[max(0, start - _NEAR) : start]) is not None
+        if is_named:
             at = bisect_left(near["names"], (start - 3, 0))
             is_adjacent = any(0 <= start - stop <= 2 for _, stop in near["names"][max(0, at - 3) : at + 1])
             if is_linked or is_adjacent or _name_behind().match(text, end):
                 return "password"
-        is_opened = all(_is_near(near[name], text, start, end) for name in ("things", "opening"))
         if is_opened and (is_linked or _thing_behind().match(text, end)):
             return "password"
-    if _PASSWORD_LIKE.fullmatch(value) and _is_near(near["accounts"], text, start, end):
+    if _is_near(near["accounts"], text, start, end) and _PASSWORD_LIKE.fullmatch(value):
         return "password"
     return None
+
+
+def _is_id(value: str) -> bool:
+    """Return whether a value can be the number of an account or a person, and is no date."""
+    n_signs, n_digits = sum(map(str.isalnum, value)), sum(map(str.isdigit, value))
+    return n_signs >= _LEAST_ID and n_digits >= _LEAST_ID - 1 and not _DATE.fullmatch(value)
 
 
 def _is_near(spans: list[tuple[int, int]], text: str, start: int, end: int) -> bool:

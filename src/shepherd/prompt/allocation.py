@@ -196,7 +196,7 @@ class Request:
 
 def measured(part: Part, count: Count) -> Part:
     """Return the part with its token count, separator included."""
-    return part if part.tokens else replace(part, tokens=count(separated(part)))
+    return part if part.tokens else part.with_tokens(count(separated(part)))
 
 
 def make_plan(request: Request, count: Count) -> Plan:

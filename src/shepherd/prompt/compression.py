@@ -78,7 +78,7 @@ def compress(
     `whole` counts the tokens of parts together where that differs from their sum. Raises
     ContextOverflowError, with the numbers, if the system part and the user's text alone are too long.
     """
-    original = tuple(replace(part, tokens=measure(part)) for part in parts)
+    original = tuple(part.with_tokens(measure(part)) for part in parts)
     count = whole or _sum
     tokens = count(original)
     if tokens <= budget:
@@ -133,7 +133,7 @@ def at_level(
     parts: Sequence[Part], level: Level, measure: Measure, summarize: Summarize | None = None
 ) -> tuple[Part, ...]:
     """Compress parts to a level, in their order, whatever the budget; no part grows."""
-    parts = [part if part.tokens else replace(part, tokens=measure(part)) for part in parts]
+    parts = [part if part.tokens else part.with_tokens(measure(part)) for part in parts]
     kept: dict[str, Part] = {}
     for part in parts:
         if part.category in _FIXED:
@@ -229,7 +229,7 @@ def cut(
 
     def with_text(text: str) -> Part:
         other = replace(part, text=form(text), shorter=(), tokens=0)
-        return replace(other, tokens=measure(other))
+        return other.with_tokens(measure(other))
 
     whole = with_text(part.text)
     if whole.tokens <= longest:
@@ -258,7 +258,7 @@ def _smaller(part: Part, text: str, measure: Measure) -> Part:
     if text == part.text:
         return part
     other = replace(part, text=text)
-    other = replace(other, tokens=measure(other))
+    other = other.with_tokens(measure(other))
     return other if other.tokens < part.tokens else part
 
 
@@ -335,7 +335,7 @@ def make_fitted_plan(request: Request, count: Callable[[str], int]) -> Plan:
 
 def _compressed(parts: Sequence[Part], room: int, count: Callable[[str], int]) -> Compressed:
     def measure(part: Part) -> int:
-        return measured(replace(part, tokens=0), count).tokens
+        return measured(part.with_tokens(0), count).tokens
 
     return compress(parts, room, measure) if room > 0 else Compressed((), "bare", 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 from shepherd.entities import (
@@ -153,7 +153,7 @@ class Dialogue:
         if part is None or part.score == ranked.relevance:
             return part
         about = {**part.about, "relevance": ranked.relevance}
-        return replace(part, score=ranked.relevance, about=about)
+        return Part(part.category, part.id, part.text, 0, ranked.relevance, part.shorter, about)
 
     def _rendered(self, ranked: Ranked) -> Part | None:
         """Return the part of an entity, None if it says nothing but the name."""

@@ -237,7 +237,7 @@ class _History:
         return self._planned()
 
     def _measure(self, part: Part) -> int:
-        return measured(replace(part, tokens=0), self._count).tokens
+        return measured(part.with_tokens(0), self._count).tokens
 
 
 def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: bool = False) -> list[Part]:
