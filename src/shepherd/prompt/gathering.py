@@ -81,6 +81,8 @@ class Gatherer:
         self._knowledge = knowledge
         self._dialogue = dialogue
         self._shown_hubs: dict[int, Hub] = {}
+        # The same nodes stay open for many messages.
+        self._focus: tuple[Sequence[Focused], Part] | None = None
 
     def gather(
         self,
@@ -122,9 +124,14 @@ class Gatherer:
             ]
             self._gather_chunks(gathered, knowledge, query, names, shown)
             if focused := gathered.attempt("focus", knowledge.focused):
-                gathered.parts.append(focus_part(focused))
+                gathered.parts.append(self._focus_part(focused))
             self._gather_changes(gathered, knowledge, snapshot)
         return gathered
+
+    def _focus_part(self, focused: Sequence[Focused]) -> Part:
+        if self._focus is None or self._focus[0] != focused:
+            self._focus = (focused, focus_part(focused))
+        return self._focus[1]
 
     def mark_shown(self, parts: Sequence[Part]) -> None:
         """Note which background changes these parts have shown."""
