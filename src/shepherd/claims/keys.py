@@ -69,8 +69,7 @@ KEYS = _table(
     shell | uses prefers attribute |
     operating_system | uses prefers attribute | os distro linux_distro linux_distribution
     car | drives owns attribute | vehicle drives car_model car_brand
-    spouse | married_to relative | married_to wife husband spouse_name
-      + wife_name husband_name
+    spouse | married_to relative | married_to spouse_name
     project | works_on project attribute | works_on working_on current_project side_project
     """
 )
@@ -130,6 +129,8 @@ _WORDS = {
     "car": "car drive drove driving vehicle auto fahre fuhr voiture coche carro macchina auto",
     "spouse": "married wife husband partner spouse verheiratet frau mann femme mari esposa marido"
     " moglie marito",
+    "wife_name": "wife spouse partner married frau femme esposa moglie",
+    "husband_name": "husband spouse partner married mann mari marido marito",
     "name": "name called heiße hieß heisse nom nombre llam* chiam* nome heet heette",
     "study": "study studied degree studier* étudi* estudi* studi*",
     "school": "study studied school university college schule école escuela scuola escola",
@@ -147,7 +148,7 @@ def is_about(text: str, key: str) -> bool:
     """Return whether a lower-case text, such as a question, has words in which people talk about the key."""
     words = re.findall(r"[^\W_]+", text)
     known = canonical_key(key)
-    said = _WORDS.get(known.name, "").split() if known is not None else []
+    said = _WORDS.get(key if known is None else known.name, "").split()
     beginnings = tuple(word[:-1] for word in said if word.endswith("*"))
     if any(word in said or (beginnings and word.startswith(beginnings)) for word in words):
         return True
