@@ -5,11 +5,13 @@ only.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from shepherd.claims.keys import is_about
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import (
@@ -21,6 +23,7 @@ from shepherd.knowledge import (
     chunk_block,
     focus_block,
 )
+from shepherd.memory.injection_format import facts_block, fewer_facts
 from shepherd.prompt.plan import Part
 from shepherd.prompt.system_prompt import Snapshot, changed_since
 from shepherd.types import Injection
@@ -39,6 +42,9 @@ _QUERY_CHARS = 20_000
 # Factor of chunks to retrieve: boosts reorder them, and some are shown already.
 _MORE_CHUNKS = 4
 _BETWEEN_RESULTS = " | "
+# The tail for a very small model.
+_SHORT_FACTS, _SHORT_MEMORIES, _SHORT_PASSAGES = 4, 1, 1
+_ABOUT_ALL = re.compile(r"\b(?:about me|everything|facts|all (?:that )?you|stored|told you)\b", re.IGNORECASE)
 _CHANGED = "Background context has changed: "
 
 
@@ -100,6 +106,8 @@ class Gatherer:
         `registers` the message becomes part of the dialogue. `entities` are its entity parts where that
         happened already.
         """
+        if injection and self.config.context_tail == "short":
+            injection = short_injection(injection, text)
         gathered = Gathered(injection=injection or Injection())
         if injection:
             gathered.parts.append(memory_part(injection))
@@ -156,6 +164,8 @@ class Gatherer:
     ) -> None:
         config = self.config
         left = config.knowledge_max_chunks
+        if config.context_tail == "short":
+            left = min(left, _SHORT_PASSAGES)
         if not left:
             return
         found = gathered.attempt(
@@ -209,6 +219,27 @@ def memory_part(injection: Injection) -> Part:
         shorter.append(whole.partition("\n")[0])
     shorter += [text for text, _ in injection.fewer_facts]
     return Part("memory", "memory", whole, shorter=tuple(shorter))
+
+
+def short_injection(injection: Injection, text: str) -> Injection:
+    """Return the injection with the best memory and a few facts: those that `text` is about, else the newest.
+
+    Facts of another time, for a question about it, stay with all others.
+    """
+    whole, facts = _lines_of(injection), injection.facts
+    line, _, _ = whole.partition("\n") if facts else ("", "", "")
+    memories = whole.removeprefix(line).lstrip("\n")
+    if len(facts) > _SHORT_FACTS and line == facts_block(facts) and not _ABOUT_ALL.search(text):
+        asked = text.casefold()
+        ranked = sorted(facts, key=lambda fact: (not is_about(asked, fact.key), -fact.updated_at))
+        keys = {fact.key for fact in ranked[:_SHORT_FACTS]}
+        facts = tuple(fact for fact in facts if fact.key in keys)
+        line = facts_block(facts)
+    results = injection.results[:_SHORT_MEMORIES]
+    if len(results) < len(injection.results):
+        memories = f"{_BETWEEN_RESULTS.join(memories.split(_BETWEEN_RESULTS)[: len(results)])}]"
+    tail = "\n\n" + "\n".join(filter(None, (line, memories)))
+    return replace(injection, tail=tail, facts=facts, results=results, fewer_facts=fewer_facts(facts))
 
 
 def shown_injection(injection: Injection, part: Part | None) -> Injection:

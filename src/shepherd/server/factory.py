@@ -19,10 +19,10 @@ from shepherd.factory import (
     open_engine,
     open_memory_or_read_only,
     persistent_kv_cache,
+    resolved_for,
     running_worker,
     summarizer_of,
     sums_up,
-    supports_entity_blocks,
 )
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
@@ -67,8 +67,7 @@ def opened_server(
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        if config.context_entities == "auto":
-            config = replace(config, context_entities=supports_entity_blocks(path))
+        config = resolved_for(config, path)
         models = _models(config, provider, path, stack, warn, loading)
         if opened is not None:
             opened.wake_vectors()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ModelAccess",
     "TurnComponents",
-    "no_promise_grammar",
     "open_components",
-    "supports_entity_blocks",
+    "resolved_for",
     "with_auto_resolved",
 ]
 
@@ -103,38 +101,22 @@ def with_auto_resolved(config: Config, model: ChatModel) -> Config:
     # Not at the top: a program that uses the memory alone needs no engine.
     from shepherd.inference import Engine
 
-    if config.context_entities != "auto":
-        return config
     path = Path(model.model.path) if isinstance(model, Engine) else None
-    return replace(config, context_entities=supports_entity_blocks(path))
+    return resolved_for(config, path)
 
 
-def supports_entity_blocks(chat_model: Path | None) -> bool:
-    """Return whether a model understands entity blocks; the bundled one was not trained on them."""
+def resolved_for(config: Config, chat_model: Path | None) -> Config:
+    """Return the settings with `auto` resolved for the model in this file, None for a remote one.
+
+    The bundled model was not trained on blocks of entities, and a long tail is too much for it.
+    """
+    if "auto" not in (config.context_entities, config.context_tail):
+        return config
     from shepherd.inference.models import is_built_in
 
-    return chat_model is None or not is_built_in(chat_model)
-
-
-# The bundled model acknowledges with a promise to remember; without a memory it may not.
-_PROMISE = "Nice, I'll"
-_ACKNOWLEDGEMENT = f"{_PROMISE} keep that in mind for this conversation."
-
-
-def no_promise_grammar(model: ChatModel) -> str:
-    """Return the grammar of the bundled model's answers where nothing is stored; "" for other models."""
-    from shepherd.inference import Engine
-
-    return _grammar_without_promise(model.model.path) if isinstance(model, Engine) else ""
-
-
-# Each turn asks, and a model that is loaded stays the same.
-@lru_cache(maxsize=8)
-def _grammar_without_promise(path: str) -> str:
-    if supports_entity_blocks(Path(path)):
-        return ""
-    others = [
-        f'"{_PROMISE[:n]}" ([^{_PROMISE[n]}] any)?' if n else f"[^{_PROMISE[n]}] any"
-        for n in range(len(_PROMISE))
-    ]
-    return f'root ::= "{_ACKNOWLEDGEMENT}" | {" | ".join(others)}\nany ::= [^\\x00]*'
+    is_small = chat_model is not None and is_built_in(chat_model)
+    if config.context_entities == "auto":
+        config = replace(config, context_entities=not is_small)
+    if config.context_tail == "auto":
+        config = replace(config, context_tail="short" if is_small else "whole")
+    return config
