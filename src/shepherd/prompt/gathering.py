@@ -99,14 +99,15 @@ class Gatherer:
         shown: Collection[str] = (),
         registers: bool = True,
         entities: Sequence[Part] | None = None,
+        short: bool = False,
     ) -> Gathered:
         """Return the candidates for a message beside the `injection` that memory has for it.
 
         Passages of the ids `shown` do not count towards the limit: earlier messages show them. With
         `registers` the message becomes part of the dialogue. `entities` are its entity parts where that
-        happened already.
+        happened already. With `short` there are fewer facts, memories and passages.
         """
-        if injection and self.config.context_tail == "short":
+        if injection and short:
             injection = short_injection(injection, text)
         gathered = Gathered(injection=injection or Injection())
         if injection:
@@ -130,7 +131,9 @@ class Gatherer:
             names = [
                 str(part.about.get("title", "")) for part in gathered.parts if part.category == "entities"
             ]
-            self._gather_chunks(gathered, knowledge, query, names, shown)
+            most = self.config.knowledge_max_chunks
+            most = min(most, _SHORT_PASSAGES) if short else most
+            self._gather_chunks(gathered, knowledge, query, names, shown, most)
             if focused := gathered.attempt("focus", knowledge.focused):
                 gathered.parts.append(self._focus_part(focused))
             self._gather_changes(gathered, knowledge, snapshot)
@@ -161,11 +164,9 @@ class Gatherer:
         query: str,
         names: Sequence[str],
         shown: Collection[str],
+        most: int,
     ) -> None:
-        config = self.config
-        left = config.knowledge_max_chunks
-        if config.context_tail == "short":
-            left = min(left, _SHORT_PASSAGES)
+        config, left = self.config, most
         if not left:
             return
         found = gathered.attempt(
