@@ -3,7 +3,8 @@
 A model of a few megabytes repeats itself or makes up words when its prompt is unlike its training. A sentence
 is shown only if it is one of the model's fixed replies, or if its form is one that the model was trained to
 answer in and its values stand in the conversation. The first other sentence ends the answer; if nothing came
-before it, an honest one takes its place.
+before it, an honest one takes its place. For a question that it leaves open, the passage of a document that was
+found for it is quoted.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from shepherd._native.text import keywords
 from shepherd.claims.keys import canonical_key, is_about, words_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.plan import Part
 from shepherd.sentences import is_question, sentence_spans, split_sentences
 from shepherd.types import Fact, FinishReason, Message
 
-__all__ = ["MOST_WORDS", "Promise", "Review", "is_small_model"]
+__all__ = ["MOST_WORDS", "Promise", "Review", "is_small_model", "quotation"]
 
 MOST_WORDS = 60
 # Characters of a sentence that is still being written; beyond them nothing good comes of it.
@@ -35,6 +38,12 @@ _KEPT_FOR_NOW = "Nice, I'll keep that in mind for this conversation."
 _SECRET = "That looks like a secret, so I won't store it."
 _LIST = "This is what I know:"
 
+_DECLINED = (
+    "I'm only the small built-in model and can't help with that; "
+    "get a full one with `shepherd model pull` or use --model FILE."
+)
+_NO_ANSWERS = (_UNKNOWN, _NOTHING_STORED, _DECLINED)
+
 _FIXED = (
     _ACKNOWLEDGED,
     _NOTHING_STORED,
@@ -46,8 +55,7 @@ _FIXED = (
     "You're welcome!",
     "Goodbye!",
     "I'm Shepherd's small built-in model: I remember what you tell me and answer from it.",
-    "I'm only the small built-in model and can't help with that; "
-    "get a full one with `shepherd model pull` or use --model FILE.",
+    _DECLINED,
 )
 
 # Forms of answers, and more words for what they are about. {v} is the value, {k} the thing that has it.
@@ -119,6 +127,31 @@ def is_small_model(model: object) -> bool:
     return isinstance(model, Engine) and model.info.name == BUILT_IN
 
 
+def quotation(question: str, passages: Sequence[Part]) -> str:
+    """Return which document may answer a question, with the sentence that has most of the question's words.
+
+    "" where no passage has more than half of these words.
+    """
+    asked = set(keywords(question))
+    best, found = 0.0, ""
+    for passage in passages:
+        title = str(passage.about.get("title", ""))
+        text = "\n".join(line.lstrip("# ") for line in passage.text.splitlines()[2:-1])
+        pieces = [(sentence, asked & set(keywords(sentence))) for sentence in split_sentences(text)]
+        matched = [asked & set(keywords(title)), *(words for _, words in pieces)]
+        places = Counter(word for words in matched for word in words)
+        if 2 * len(places) <= len(asked):
+            continue
+        for sentence, words in pieces:
+            # A word of the title or of many sentences does not tell them apart.
+            score = sum(places[word] ** -2 for word in words)
+            quoted = f'I don\'t know, but your document "{title}" says: {sentence}'
+            is_whole = sentence.endswith((".", "!")) and not _repeats([quoted])
+            if is_whole and score > best:
+                best, found = score, quoted
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Promise:
     """What becomes of a message: whether it is stored at all, and whether it is with a secret in it."""
@@ -138,11 +171,19 @@ class Promise:
 class Review:
     """Review of one answer. `feed` and `end` return what can be shown.
 
-    `messages` are the prompt, whose last user's message is answered; `facts` are those in its tail.
+    `messages` are the prompt, whose last user's message is answered; `facts` and `passages` are those in its
+    tail.
     """
 
-    def __init__(self, messages: Sequence[Message], facts: Sequence[Fact], promise: Promise) -> None:
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        facts: Sequence[Fact],
+        promise: Promise,
+        passages: Sequence[Part] = (),
+    ) -> None:
         self._is_over = False
+        self._passages = passages
         self._asked = next((message.raw for message in reversed(messages) if message.role == "user"), "")
         self._promise = promise
         self._judge = _Judge(_Sources(messages, facts), self._asked)
@@ -195,15 +236,24 @@ class Review:
         # Often the answer is right as far as the first comma.
         for part in (sentence, self._judge.first_clause(sentence)):
             if part and self._judge.accepts(part, self._said):
-                return self._shown(part)
+                is_answer = bool(self._said) or part not in _NO_ANSWERS
+                return self._shown(part) if is_answer else self._passed_on(part)
         return self._stop()
+
+    def _passed_on(self, sentence: str) -> str:
+        """Return what a document says to a question, in place of a sentence that does not answer it."""
+        quoted = quotation(self._asked, self._passages) if _asks(self._asked) else ""
+        self._is_over = self._is_over or bool(quoted)
+        return self._shown(quoted or sentence)
 
     def _stop(self) -> str:
         self._is_over = True
         if self._has_text:
             return ""
         said_something = is_statement(self._asked)
-        return self._shown(self._promise.acknowledgement(self._asked) if said_something else _UNKNOWN)
+        if said_something:
+            return self._shown(self._promise.acknowledgement(self._asked))
+        return self._passed_on(_UNKNOWN)
 
     def _shown(self, sentence: str) -> str:
         self._said.append(sentence)
@@ -316,7 +366,7 @@ class _Judge:
 
     def _continues(self, before: str, sentence: str) -> bool:
         """Return whether a sentence goes on with a quotation, such as of a value with a full stop in it."""
-        return self.sources.quotes([*_words(before)[-3:], *_words(sentence)])
+        return self.sources.quotes([*_words(before)[-1:], *_words(sentence)])
 
     def _fits(self, words: Sequence[str], form: re.Pattern[str], about: str) -> bool:
         found = form.fullmatch(" ".join(words))

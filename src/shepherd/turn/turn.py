@@ -253,7 +253,9 @@ class Turn:
         # What a grammar forces is no talk, and log probabilities are of the tokens as they were sampled.
         is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):
-            extra["review"] = Review(self.draft.prompt, self.draft.injection.facts, options.promise)
+            draft = self.draft
+            passages = draft.plan.of("knowledge")
+            extra["review"] = Review(draft.prompt, draft.injection.facts, options.promise, passages)
         generate: Callable[..., Reply] = self.model.generate
         return generate(
             self.draft.prompt,
