@@ -40,10 +40,15 @@ class Home:
     def history(self) -> Path:
         return self.path / ".local" / "state" / "shepherd" / "history"
 
+    @property
+    def asked(self) -> Path:
+        """Its existence says that a full model was offered before."""
+        return self.path / ".local" / "state" / "shepherd" / "first-start"
+
 
 @pytest.fixture(scope="session")
 def new_home() -> Callable[[Path], Home]:
-    """Makes an empty home folder for user steve."""
+    """Makes the home folder of user steve, empty but for the note that this is not the first start."""
 
     def make(path: Path) -> Home:
         path.mkdir()
@@ -54,7 +59,10 @@ def new_home() -> Callable[[Path], Home]:
         own = {"HOME": str(path), "SHEPHERD_USER_ID": "steve", "PYTHONUTF8": "1", "TERM": "xterm"}
         # Each home is new, and so would be each model: half a second a test. See test_trial.py.
         own["SHEPHERD_MODEL_TRIAL"] = "false"
-        return Home(path, {**inherited, **own})
+        home = Home(path, {**inherited, **own})
+        home.asked.parent.mkdir(parents=True, mode=0o700)
+        home.asked.touch()
+        return home
 
     return make
 

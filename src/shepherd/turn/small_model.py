@@ -3,8 +3,7 @@
 A model of a few megabytes repeats itself or makes up words when its prompt is unlike its training. A sentence
 is shown only if it is one of the model's fixed replies, or if its form is one that the model was trained to
 answer in and its values stand in the conversation. The first other sentence ends the answer; if nothing came
-before it, an honest one takes its place. For a question that it leaves open, the passage of a document that was
-found for it is quoted.
+before it, an honest one takes its place. If a question stays open, the passage found for it is quoted.
 """
 
 from __future__ import annotations
