@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import deque
@@ -18,6 +19,9 @@ from shepherd.replies import ReplyEvent, ReplyParser
 from shepherd.types import FinishReason, Message, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
 __all__ = ["Answer", "Generation", "Review"]
+
+# Reviewed text comes a sentence at a time. It is passed on in words, as other answers come.
+_WORDS = re.compile(r"\s*\S+|\s+\Z")
 
 # How long one wait may last before Python looks for signals: the delay of Ctrl-C, nothing else.
 _WAIT_MS = 50
@@ -402,7 +406,7 @@ class Answer(_Run):
         self._has_ended, self._error = True, error
         self._add(self._parser.end())
         if self._review is not None and not self._is_ended_by_review and not self._calls:
-            self._say(self._review.end(self._ended()[2].finish_reason))
+            self._say(*_WORDS.findall(self._review.end(self._ended()[2].finish_reason)))
 
     def _add(self, events: Iterable[ReplyEvent]) -> None:
         for event in events:
@@ -426,15 +430,14 @@ class Answer(_Run):
         if self._review is None:
             self._say(text)
         elif not self._is_ended_by_review:
-            self._say(self._review.feed(text))
+            self._say(*_WORDS.findall(self._review.feed(text)))
             if self._review.is_over:
                 self._is_ended_by_review = True
                 self.cancel()
 
-    def _say(self, text: str) -> None:
-        if text:
-            self._said.append(text)
-            self._ready.append(text)
+    def _say(self, *pieces: str) -> None:
+        self._said += pieces
+        self._ready += pieces
 
 
 def _failure(code: int) -> ShepherdError:
