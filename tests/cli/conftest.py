@@ -45,10 +45,15 @@ class Home:
         """Its existence says that a full model was offered before."""
         return self.path / ".local" / "state" / "shepherd" / "first-start"
 
+    def has_asked(self) -> None:
+        """Let the next start not be the first one at a terminal, which asks for a model."""
+        self.asked.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.asked.touch()
+
 
 @pytest.fixture(scope="session")
 def new_home() -> Callable[[Path], Home]:
-    """Makes the home folder of user steve, empty but for the note that this is not the first start."""
+    """Makes an empty home folder for user steve."""
 
     def make(path: Path) -> Home:
         path.mkdir()
@@ -59,10 +64,7 @@ def new_home() -> Callable[[Path], Home]:
         own = {"HOME": str(path), "SHEPHERD_USER_ID": "steve", "PYTHONUTF8": "1", "TERM": "xterm"}
         # Each home is new, and so would be each model: half a second a test. See test_trial.py.
         own["SHEPHERD_MODEL_TRIAL"] = "false"
-        home = Home(path, {**inherited, **own})
-        home.asked.parent.mkdir(parents=True, mode=0o700)
-        home.asked.touch()
-        return home
+        return Home(path, {**inherited, **own})
 
     return make
 

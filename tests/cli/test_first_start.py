@@ -35,7 +35,6 @@ def hub(scripted_model) -> Iterator[LoopbackHub]:
 def first(home, hub) -> Iterator[Callable[..., pexpect.spawn]]:
     """Starts `shepherd` in a terminal, as somebody who has never started it."""
     children = []
-    home.asked.unlink()
 
     def start(*arguments: str, **variables: str) -> pexpect.spawn:
         own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home.path / "hf"), "PROMPT_TOOLKIT_NO_CPR": "1"}
@@ -161,7 +160,6 @@ def test_nobody_is_asked_who_wants_one_answer_or_named_a_model(first, home, argu
 
 
 def test_nobody_is_asked_without_a_terminal(shepherd, home):
-    home.asked.unlink()
     done = shepherd(input="hello")
 
     assert done.returncode == 0

@@ -170,8 +170,8 @@ class Config:
         *("dynamic", "fixed", "prioritized"),
     )
     context_tail: Literal["auto", "whole", "short"] = _choice(
-        "how much of it to append: whole, or short (four facts, one memory and one passage that fit best), "
-        "which suits very small models; auto: short for the bundled one",
+        "how much of that to append: whole, or short (the facts, memories and the passage that fit best), "
+        "for very small models; auto: short for the bundled one",
         *("auto", "whole", "short"),
     )
     context_shares: str = _text(

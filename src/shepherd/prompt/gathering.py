@@ -43,7 +43,8 @@ _QUERY_CHARS = 20_000
 _MORE_CHUNKS = 4
 _BETWEEN_RESULTS = " | "
 # The tail for a very small model.
-_SHORT_FACTS, _SHORT_MEMORIES, _SHORT_PASSAGES = 4, 1, 1
+_SHORT_FACTS, _SHORT_PASSAGES = 4, 1
+_SHORT_MEMORIES_CHARS = 240  # beyond the first memory
 _ABOUT_ALL = re.compile(r"\b(?:about me|everything|facts|all (?:that )?you|stored|told you)\b", re.IGNORECASE)
 _CHANGED = "Background context has changed: "
 
@@ -223,9 +224,10 @@ def memory_part(injection: Injection) -> Part:
 
 
 def short_injection(injection: Injection, text: str) -> Injection:
-    """Return the injection with the best memory and a few facts: those that `text` is about, else the newest.
+    """Return the injection with the best memory, or more of them if they are short, and a few facts.
 
-    Facts of another time, for a question about it, stay with all others.
+    These are the facts that `text` is about, then the newest. Facts of another time, for a question about it,
+    stay with all others.
     """
     whole, facts = _lines_of(injection), injection.facts
     line, _, _ = whole.partition("\n") if facts else ("", "", "")
@@ -236,9 +238,13 @@ def short_injection(injection: Injection, text: str) -> Injection:
         keys = {fact.key for fact in ranked[:_SHORT_FACTS]}
         facts = tuple(fact for fact in facts if fact.key in keys)
         line = facts_block(facts)
-    results = injection.results[:_SHORT_MEMORIES]
-    if len(results) < len(injection.results):
-        memories = f"{_BETWEEN_RESULTS.join(memories.split(_BETWEEN_RESULTS)[: len(results)])}]"
+    pieces = memories.split(_BETWEEN_RESULTS)
+    n = 1
+    while n < len(pieces) and sum(map(len, pieces[: n + 1])) <= _SHORT_MEMORIES_CHARS:
+        n += 1
+    results = injection.results[:n]
+    if n < len(pieces):
+        memories = f"{_BETWEEN_RESULTS.join(pieces[:n])}]"
     tail = "\n\n" + "\n".join(filter(None, (line, memories)))
     return replace(injection, tail=tail, facts=facts, results=results, fewer_facts=fewer_facts(facts))
 
