@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["KEYS", "LISTS", "Key", "canonical_key", "is_about", "joined_values", "words_of"]
+__all__ = ["KEYS", "LISTS", "OF_OTHERS", "Key", "canonical_key", "is_about", "joined_values", "words_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ KEYS = _table(
       + employed_at
       + current_employer current_company
     job | job | occupation profession role job_title title work career position works_as
-    study | study | studies major field_of_study degree subject course studying
+    study | study | studies major field_of_study subject course studying
     school | school | university college uni studies_at
     age | age | years_old
     email | email | e_mail mail email_address e_mail_address
@@ -70,6 +70,7 @@ KEYS = _table(
     operating_system | uses prefers attribute | os distro linux_distro linux_distribution
     car | drives owns attribute | vehicle drives car_model car_brand
     spouse | married_to relative | married_to spouse_name
+    routine | routine | routines
     project | works_on project attribute | works_on working_on current_project side_project
     """
 )
@@ -78,9 +79,13 @@ KEYS = _table(
 LISTS = frozenset(
     (
         "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learning", "likes", "plays",
-        "prefers", "uses",
+        "prefers", "routine", "uses",
     )
 )  # fmt: skip
+# Whole phrases, which may have commas and conjunctions of their own.
+_PHRASES = ("routine",)
+# What a user tells of others has the relation in front: "brother_location".
+OF_OTHERS = "their_"
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Words of a key that name no relation.
@@ -156,9 +161,10 @@ def is_about(text: str, key: str) -> bool:
     return bool(own) and all(any(word in (one, f"{one}s") for word in words) for one in own)
 
 
-def joined_values(known: str, new: str) -> str:
+def joined_values(key: str, known: str, new: str) -> str:
     """Return two values of a list as one, each item once."""
-    items = [item.strip() for value in (known, new) for item in re.split(r",| and ", value)]
+    mark, between = (r"; ", "; ") if key in _PHRASES else (r",| and ", ", ")
+    items = [item.strip() for value in (known, new) for item in re.split(mark, value)]
     folded = dict.fromkeys(item.casefold() for item in items if item)
     spelled = {item.casefold(): item for item in reversed(items)}
-    return ", ".join(spelled[item] for item in folded)
+    return between.join(spelled[item] for item in folded)

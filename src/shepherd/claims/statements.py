@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from shepherd.claims.keys import OF_OTHERS
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.wordings import Frame, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
@@ -240,7 +241,7 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
     if asked is not None:
         sentence, asks = sentence[: asked.start()], False
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
-    inherits = has_begun = False
+    inherits = has_begun = follows_comma = False
     end = begin = 0
     last: tuple[str, int] = ("", 0)
     for match in _clauses().finditer(sentence):
@@ -264,8 +265,9 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         if not has_begun:
             has_begun, begin = True, match.start()
         if inherits:
-            text = _inherited(text)
+            text = _inherited(text, follows_comma)
         inherits = _FIRST_PERSON.match(text) is not None
+        follows_comma = (match["mark"] or "").strip() == ","
         last = (text, len(found))
         found += _of_clause(text, typed, greets=greets)
         if not found and match["mark"] and not match["mark"].strip():
@@ -304,7 +306,8 @@ def _with_subject(text: str, rest: str) -> str:
     for name, subject in _DROPPED:
         found = rule(name, begins=True).match(text)
         if found and (not name.startswith("dropped I") or _goes_on_as_i(text[found.end() :], rest)):
-            return f"{subject} {text}"
+            # "Learning …" begins with a capital as the first word of the sentence, and is no name.
+            return f"{subject} {text[:1].lower()}{text[1:]}"
     return text
 
 
@@ -317,7 +320,10 @@ def _goes_on_as_i(text: str, rest: str) -> bool:
     return not ("," in text or rest.strip()) or _FIRST_PERSON_ANYWHERE.search(f"{text} {rest}") is not None
 
 
-def _inherited(text: str) -> str:
+def _inherited(text: str, follows_comma: bool) -> str:
+    # ", like characters and spells" gives examples.
+    if follows_comma and text.startswith("like "):
+        return text
     for name, subject in _ELLIPTIC:
         if rule(name, begins=True).match(text):
             return f"{subject} {text}"
@@ -385,8 +391,10 @@ def _asserted(
     """Return what the frame finds in the clause; None where the clause takes it back or does not mean it."""
     lead, rest = match[0], text[match.end() :]
     stop = frame.stops.search(rest)
-    value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), frame.kind)
-    if frame.kind in _NAMED:
+    kind = frame.kind.removeprefix(OF_OTHERS)
+    value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), kind)
+    # "Polish and get by in Czech": languages are names, too, where the first of them is written as one.
+    if kind in _NAMED or (kind == "language" and value[:1].isupper()):
         value = _ADDITION.sub("", value)
     # "Claims Adjuster" reports nothing.
     if (
@@ -417,7 +425,7 @@ def _asserted(
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
         is_over
-        or (rule("passing time").search(own) and not frame.changes and frame.kind not in _EVEN_TODAY)
+        or (rule("passing time").search(own) and not frame.changes and kind not in _EVEN_TODAY)
         or rule("past").search(own.partition(",")[0] if frame.is_anywhere else own)
         or rule("undone").search(value)
         or rule("negations").search(value)

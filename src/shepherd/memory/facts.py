@@ -204,7 +204,7 @@ def learn(
     if known is not None:
         key = known.key
         if common is not None and common.name in LISTS:
-            value = joined_values(known.value, value)
+            value = joined_values(common.name, known.value, value)
         if _folded(known.value) == _folded(value):
             value = known.value
             if not starts or starts >= (known.valid_from or known.updated_at):
