@@ -81,7 +81,7 @@ _PLAIN = {
     "avoids", "condition", "language", "favorite",
     "hobby", "married_to", "relative", "plays", "drives",
     "learns", "prefers", "likes", "dislikes", "nationality", "employment", "runs", "teaches", "work_style",
-    "degree", "height", "wears", "collects", "supports", "routine", "schedule", "trait", "religion",
+    "degree", "studied", "height", "wears", "collects", "supports", "routine", "schedule", "trait", "religion",
     "marital_status",
     "company", "does", "fears", "children", "siblings", "pets", "lives_with", "training_for", "pronouns", "writes", "project",
 }  # fmt: skip
@@ -231,10 +231,10 @@ def _is_plain_attribute(topic: str, value: str) -> bool:
         )
     # "My allotment is plot 27", and not "my results are in the file B": a few words with a name or a number.
     words = value.split()
-    is_named = value[0].isupper() or any(map(str.isdigit, words[-1]))
+    is_named = value[0].isupper() or any(map(str.isdigit, words[-1])) or definition("day").match(value)
     if any(definition(name).fullmatch(noun) for name in ("person", "animal") for noun in nouns):
         return False  # "My cat is Persian" is not its name
-    return is_named and len(words) <= _MOST_NAME_WORDS and len(nouns) <= _MOST_TOPIC_WORDS
+    return bool(is_named) and len(words) <= _MOST_NAME_WORDS and len(nouns) <= _MOST_TOPIC_WORDS
 
 
 def _key_of(assertion: Assertion) -> str:
@@ -346,7 +346,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "phone":
             return sum(map(str.isdigit, value)) >= 5
         case "birthday" | "birth_year":
-            return any(map(str.isdigit, value)) and len(words) < 6
+            has_number = any(map(str.isdigit, value)) or definition("feast").search(value) is not None
+            return has_number and len(words) < 6
         case "job" if assertion.is_weak:
             return words[-1] not in word_list("momentary") and not value[0].isupper()
         case "attribute":

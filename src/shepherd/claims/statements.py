@@ -428,7 +428,7 @@ def _asserted(
         or (rule("passing time").search(own) and not frame.changes and kind not in _EVEN_TODAY)
         or rule("past").search(own.partition(",")[0] if frame.is_anywhere else own)
         or rule("undone").search(value)
-        or rule("negations").search(value)
+        or (kind != "email" and rule("negations").search(value))  # an address may end in ".no"
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):
         return None
     topic = (match.groupdict().get("topic") or "").casefold()
