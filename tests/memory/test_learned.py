@@ -148,6 +148,32 @@ def test_what_says_that_something_changed_is_done_at_once(
     assert teller.state() == before
 
 
+def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller) -> None:
+    teller.tell("My brother works at Bosch.")
+    teller.now += 60
+    teller.tell("I work at Bosch.")
+    teller.now += 60
+
+    teller.tell("I left Bosch in May.")
+
+    assert teller.facts() == {"brother_employer": "Bosch"}
+    teller.now += 60
+    teller.tell("My brother moved to Ulm.")
+    teller.now += 60
+    teller.tell("I moved from Ulm to Bonn.")
+    assert teller.facts() == {"brother_employer": "Bosch", "brother_location": "Ulm", "location": "Bonn"}
+
+
+def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
+    teller.tell("I go to the gym on Mondays and Fridays.")
+    teller.now += 60
+    teller.tell("I call my mother every Sunday.")
+    teller.now += 60
+    teller.tell("I go to the gym on Mondays and Fridays.")
+
+    assert teller.facts() == {"routine": "go to the gym on Mondays and Fridays; call my mother every Sunday"}
+
+
 def test_an_end_that_does_not_name_its_relation_is_proposed_for_what_the_user_set(teller: Teller) -> None:
     teller.memory.set_fact("cat_name", "Rex")
     teller.now += 60

@@ -14,6 +14,7 @@ from shepherd.claims.wordings import words as word_list
 
 __all__ = [
     "Verdict",
+    "concerns",
     "ended_values",
     "is_borne_out",
     "judge",
@@ -81,9 +82,15 @@ _PLAIN = {
     "avoids", "condition", "language", "favorite",
     "hobby", "married_to", "relative", "plays", "drives",
     "learns", "prefers", "likes", "dislikes", "nationality", "employment", "runs", "teaches", "work_style",
-    "degree", "studied", "height", "wears", "collects", "supports", "routine", "schedule", "trait", "religion",
-    "marital_status",
-    "company", "does", "fears", "children", "siblings", "pets", "lives_with", "training_for", "pronouns", "writes", "project",
+    "degree", "studied", "height", "wears", "collects", "supports", "routine", "schedule", "trait",
+    "religion",
+    "marital_status", "company", "does", "fears", "children", "siblings", "pets", "lives_with",
+    "training_for", "pronouns", "writes", "project",
+}  # fmt: skip
+# What is learned of relatives and pets, beside their names: the last words of the keys.
+_TOLD_OF_OTHERS = {
+    "age", "allergy", "birthday", "birthplace", "condition", "diet", "employer", "instrument", "job",
+    "language", "location", "nationality", "origin", "study",
 }  # fmt: skip
 _MOST_WORDS, _MOST_NAME_WORDS, _MOST_TOPIC_WORDS = 8, 4, 2
 # Small words in names of models: "iPhone 13 mini".
@@ -195,6 +202,17 @@ def is_borne_out(text: str, lines: Iterable[str]) -> bool:
 def ended_values(line: str) -> list[Assertion]:
     """Return what a line says to hold no longer."""
     return [assertion for assertion in assertions(line) if assertion.ends]
+
+
+def concerns(statement: str, key: str) -> bool:
+    """Return whether a statement speaks of the person of a key: "I left Bosch" not of `brother_employer`."""
+    relation, _, told = key.rpartition("_")
+    if told not in _TOLD_OF_OTHERS or not any(
+        definition(name).fullmatch(relation) for name in ("kin", "animal")
+    ):
+        return True
+    said = {_SPELLINGS.get(word, word) for word in re.findall(r"[^\W_]+", statement.casefold())}
+    return set(relation.split("_")) <= said
 
 
 def supported_value(assertion: Assertion, key: str, value: str) -> str:

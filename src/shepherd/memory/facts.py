@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from shepherd.claims.judge import concerns
 from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.records import Claim, EndedValue, Evidence, FactChange, FactPeriod
@@ -249,7 +250,7 @@ def end(
     for fact in of_user(connection, user_id):
         common = canonical_key(fact.key)
         is_meant = ended.kind == "any" or (common is not None and ended.kind in common.kinds)
-        if not is_meant or fact.updated_at > told_at:
+        if not is_meant or not concerns(statement, fact.key) or fact.updated_at > told_at:
             continue
         left = ""
         if _folded(fact.value) != wanted:
