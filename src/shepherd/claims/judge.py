@@ -406,7 +406,8 @@ def _is_lasting(topic: str, value: str) -> bool:
     return (
         not word_list("passing") & set(re.findall(r"\w+", topic))
         and not any(word.endswith("'s") for word in nouns)
-        and not word_list("momentary") & {words[0], words[-1]}
+        # "An old Volvo" is a thing, "old" alone a state.
+        and not word_list("momentary") & {words[-1], words[0] if value == value.casefold() else ""}
         and not words[-1].endswith("ing")
         and not any(word.endswith("ing") for word in words[:2] if word.islower())
         and not _IS_DOING.search(nouns[-1])
