@@ -37,7 +37,10 @@ _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
-    "mummy": "mother", "daddy": "father",
+    "mummy": "mother", "daddy": "father", "hubby": "husband", "wifey": "wife", "bro": "brother",
+    "sis": "sister", "gf": "girlfriend", "bf": "boyfriend", "doggo": "dog", "pup": "dog", "kitty": "cat",
+    "grandma": "grandmother", "granny": "grandmother", "gran": "grandmother", "nan": "grandmother",
+    "nana": "grandmother", "grandpa": "grandfather", "grandad": "grandfather", "granddad": "grandfather",
     **{
         word: english
         for english, others in {

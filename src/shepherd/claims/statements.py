@@ -49,6 +49,7 @@ _SPELLINGS = tuple(
     (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
     for pattern, spelling in (
         (r"i ?m", "I'm"),
+        (r"(?<=[a-z] )n(?= [a-z])", "and"),
         (r"ive", "I've"),
         (r"id(?= (?:love|like|kill|rather|be|have|go|say|prefer|never|want|die)\b)", "I'd"),
         (r"ill(?= (?:be|have|get|try|go|do|move|never|probably|start|take|buy)\b)", "I'll"),
