@@ -174,6 +174,39 @@ def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
     assert teller.facts() == {"routine": "go to the gym on Mondays and Fridays; call my mother every Sunday"}
 
 
+def test_standing_instructions_join_and_end_by_their_words(teller: Teller) -> None:
+    teller.tell("Always use metric units.")
+    teller.now += 60
+    teller.tell("Thanks. Please never use emoji.")
+    teller.now += 60
+    teller.tell("When I ask about recipes, always give the weight in grams.")
+    told = teller.facts()["instructions"]
+
+    assert told == (
+        "Always use metric units; never use emoji; When I ask about recipes, always give the weight in grams"
+    )
+    teller.now += 60
+    teller.tell("You don't have to use metric units any more.")
+    assert teller.facts()["instructions"] == told.removeprefix("Always use metric units; ")
+    assert teller.memory.undo(teller.last().id).state == "undone"
+    assert teller.facts()["instructions"] == told
+
+
+def test_instructions_of_others_and_of_tasks_are_none(teller: Teller) -> None:
+    teller.tell(
+        "My boss said: always answer in German.",
+        "Write a story: never use magic, said the wizard.",
+        "> Always use tabs",
+        "Should I always use metric units?",
+        "Never mind.",
+        "Never give up!",
+        "I always use metric units.",
+        "From now on she kept her answers to herself.",
+    )
+
+    assert teller.facts() == {}
+
+
 def test_an_end_that_does_not_name_its_relation_is_proposed_for_what_the_user_set(teller: Teller) -> None:
     teller.memory.set_fact("cat_name", "Rex")
     teller.now += 60

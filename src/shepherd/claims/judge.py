@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd._native.text import terms
-from shepherd.claims.keys import LISTS, OF_OTHERS, canonical_key, joined_values, words_of
+from shepherd.claims.keys import INSTRUCTIONS, LISTS, OF_OTHERS, canonical_key, joined_values, words_of
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
@@ -87,7 +87,7 @@ _PLAIN = {
     "learns", "prefers", "likes", "dislikes", "nationality", "employment", "runs", "teaches", "work_style",
     "degree", "studied", "height", "wears", "collects", "supports", "routine", "schedule", "trait",
     "religion",
-    "marital_status", "company", "does", "fears", "children", "siblings", "pets", "lives_with",
+    "marital_status", "company", "does", INSTRUCTIONS, "fears", "children", "siblings", "pets", "lives_with",
     "training_for", "pronouns", "writes", "project",
 }  # fmt: skip
 # What is learned of relatives and pets, beside their names: the last words of the keys.
@@ -358,6 +358,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
     folded = value.casefold()
     words = folded.split()
     match assertion.kind.removeprefix(OF_OTHERS):
+        case "instructions":  # whole, with its conditions
+            return _folded(_TOKEN.findall(value)) == _folded(_TOKEN.findall(assertion.value))
         case "name" | "last_name":
             return _is_name(assertion, value)
         case "age":
