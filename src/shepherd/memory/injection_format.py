@@ -139,7 +139,8 @@ def note_of(fact: Fact) -> str:
 
 def facts_block(facts: Iterable[Fact]) -> str:
     """Return `[facts: …]` for facts in the order given, and the line of instructions; empty for none."""
-    known, told = [], []
+    known: list[Fact] = []
+    told: list[Fact] = []
     for fact in facts:
         (told if fact.key == INSTRUCTIONS else known).append(fact)
     lines = [f"[facts: {', '.join(map(_pair, known))}]"] if known else []
