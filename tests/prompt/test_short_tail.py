@@ -66,6 +66,16 @@ def test_facts_of_another_time_stay():
     assert short_injection(whole, "What was my job in 2019?") == whole
 
 
+def test_instructions_are_left_out_unless_they_are_asked_for():
+    told = Fact("instructions", "answer in verse", 200, 200)
+    facts = tuple(sorted((*FACTS[:2], told), key=lambda fact: fact.key))
+
+    short = short_injection(injection(result(1, LONG), facts=facts), "What is my job?")
+    assert short == injection(result(1, LONG), facts=FACTS[:2])
+    assert short_injection(injection(facts=(told,)), "What is my job?").tail == ""
+    assert "answer in verse" in short_injection(injection(facts=facts), "Which instructions do I have?").tail
+
+
 def test_what_finally_fits_is_known_of_each_shorter_form():
     short = short_injection(
         injection(result(1, "I like tea."), result(2, "I like it hot.")), "What is my job?"

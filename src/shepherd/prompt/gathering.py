@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd.claims.keys import is_about
+from shepherd.claims.keys import INSTRUCTIONS, is_about
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import (
@@ -26,7 +26,7 @@ from shepherd.knowledge import (
 from shepherd.memory.injection_format import facts_block, fewer_facts
 from shepherd.prompt.plan import Part
 from shepherd.prompt.system_prompt import Snapshot, changed_since
-from shepherd.types import Injection
+from shepherd.types import Fact, Injection
 
 if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
@@ -46,6 +46,7 @@ _BETWEEN_RESULTS = " | "
 _SHORT_FACTS, _SHORT_PASSAGES = 4, 1
 _SHORT_MEMORIES_CHARS = 240  # beyond the first memory
 _ABOUT_ALL = re.compile(r"\b(?:about me|everything|facts|all (?:that )?you|stored|told you)\b", re.IGNORECASE)
+_CONTEXT = "\n[context: "
 _CHANGED = "Background context has changed: "
 
 
@@ -218,7 +219,7 @@ def memory_part(injection: Injection) -> Part:
     pieces = whole.split(_BETWEEN_RESULTS)
     shorter = [f"{_BETWEEN_RESULTS.join(pieces[:n])}]" for n in range(len(injection.results) - 1, 0, -1)]
     if injection.facts and injection.results:
-        shorter.append(whole.partition("\n")[0])
+        shorter.append(whole.partition(_CONTEXT)[0])
     shorter += [text for text, _ in injection.fewer_facts]
     return Part("memory", "memory", whole, shorter=tuple(shorter))
 
@@ -230,14 +231,11 @@ def short_injection(injection: Injection, text: str) -> Injection:
     stay with all others.
     """
     whole, facts = _lines_of(injection), injection.facts
-    line, _, _ = whole.partition("\n") if facts else ("", "", "")
-    memories = whole.removeprefix(line).lstrip("\n")
-    if len(facts) > _SHORT_FACTS and line == facts_block(facts) and not _ABOUT_ALL.search(text):
-        asked = text.casefold()
-        ranked = sorted(facts, key=lambda fact: (not is_about(asked, fact.key), -fact.updated_at))
-        keys = {fact.key for fact in ranked[:_SHORT_FACTS]}
-        facts = tuple(fact for fact in facts if fact.key in keys)
-        line = facts_block(facts)
+    lines, _, memories = f"\n{whole}".partition(_CONTEXT)
+    lines, memories = lines.removeprefix("\n"), memories and f"{_CONTEXT.lstrip()}{memories}"
+    if lines == facts_block(facts) and not _ABOUT_ALL.search(text):
+        facts = _short_facts(facts, text.casefold())
+        lines = facts_block(facts)
     pieces = memories.split(_BETWEEN_RESULTS)
     n = 1
     while n < len(pieces) and sum(map(len, pieces[: n + 1])) <= _SHORT_MEMORIES_CHARS:
@@ -245,8 +243,17 @@ def short_injection(injection: Injection, text: str) -> Injection:
     results = injection.results[:n]
     if n < len(pieces):
         memories = f"{_BETWEEN_RESULTS.join(pieces[:n])}]"
-    tail = "\n\n" + "\n".join(filter(None, (line, memories)))
+    shown = "\n".join(filter(None, (lines, memories)))
+    tail = f"\n\n{shown}" if shown else ""
     return replace(injection, tail=tail, facts=facts, results=results, fewer_facts=fewer_facts(facts))
+
+
+def _short_facts(facts: Sequence[Fact], asked: str) -> tuple[Fact, ...]:
+    """Return the few facts for a lower-case message; a very small model cannot follow instructions."""
+    able = [fact for fact in facts if fact.key != INSTRUCTIONS or is_about(asked, fact.key)]
+    ranked = sorted(able, key=lambda fact: (not is_about(asked, fact.key), -fact.updated_at))
+    keys = {fact.key for fact in ranked[:_SHORT_FACTS]}
+    return tuple(fact for fact in facts if fact.key in keys)
 
 
 def shown_injection(injection: Injection, part: Part | None) -> Injection:

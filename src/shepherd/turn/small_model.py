@@ -115,7 +115,10 @@ _WORD = re.compile(r"[^\W_]+")
 _GAP = re.compile(r"[^\w\s]+|_+")
 _LONGEST_GAP = 3
 # Markers of the blocks of a tail, which say nothing.
-_MARKERS = re.compile(r"^=== \w+ ===$|^Source: |^\[(facts|context): |(^| )User: |^Assistant: |`{3,}", re.M)
+_MARKERS = re.compile(
+    r"^=== \w+ ===$|^Source: |^\[(facts|context|the user's instructions): |(^| )User: |^Assistant: |`{3,}",
+    re.MULTILINE,
+)
 _PAIR = re.compile(r"([^=]+)=(.+)")
 _ANDS = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
