@@ -42,7 +42,6 @@ from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
 from shepherd.paths import default_database, expanded, from_home, mcp_file
 from shepherd.prompt import Summarizer
-from shepherd.turn.components import resolved_for
 from shepherd.types import ANONYMOUS_USERS, Learning
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ __all__ = [
     "own_summarizer",
     "persistent_kv_cache",
     "reranker_of",
-    "resolved_for",
     "running_worker",
     "summarizer_of",
     "sums_up",

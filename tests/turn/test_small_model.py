@@ -126,6 +126,9 @@ def test_acknowledgement_promises_only_what_is_kept():
     assert shown(secret, ACKNOWLEDGED, keeps_all) == ACKNOWLEDGED
     assert shown(told, ACKNOWLEDGED, Promise()).endswith("for this conversation.")
     assert shown("ok then", ACKNOWLEDGED, stores) == "I see."
+    assert "won't store" in shown(secret, "nice, I'll remember that", stores)
+    both = f"Nice to meet you, Marta Silva. {ACKNOWLEDGED}"
+    assert shown(f"{told} {secret}", both, stores) == "Nice to meet you, Marta Silva."
 
 
 def test_answer_that_is_cut_off_is_shown_as_far_as_its_words_are_known():

@@ -19,7 +19,6 @@ from shepherd.factory import (
     open_engine,
     open_memory_or_read_only,
     persistent_kv_cache,
-    resolved_for,
     running_worker,
     summarizer_of,
     sums_up,
@@ -35,6 +34,7 @@ from shepherd.server.middleware import require_keys_for
 from shepherd.server.models import Models
 from shepherd.server.state import ServerState
 from shepherd.server.turns import Conversations
+from shepherd.turn.components import with_auto_resolved
 
 __all__ = ["opened_server"]
 
@@ -67,8 +67,8 @@ def opened_server(
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        config = resolved_for(config, path)
         models = _models(config, provider, path, stack, warn, loading)
+        config = with_auto_resolved(config, models.engine)
         if opened is not None:
             opened.wake_vectors()
         in_use = opened if provider.uses_memory else None

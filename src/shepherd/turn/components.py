@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
@@ -36,7 +35,6 @@ __all__ = [
     "TurnComponents",
     "build_context",
     "open_components",
-    "resolved_for",
     "with_auto_resolved",
 ]
 
@@ -111,25 +109,17 @@ def open_components(access: ModelAccess, config: Config, user_id: str) -> TurnCo
     return TurnComponents(access, store, planner, knowledge, dialogue, traces)
 
 
-def with_auto_resolved(config: Config, model: ChatModel) -> Config:
-    """Return the settings with `auto` resolved for this model."""
-    # Not at the top: a program that uses the memory alone needs no engine.
-    from shepherd.inference import Engine
-
-    path = Path(model.model.path) if isinstance(model, Engine) else None
-    return resolved_for(config, path)
-
-
-def resolved_for(config: Config, chat_model: Path | None) -> Config:
-    """Return the settings with `auto` resolved for the model in this file, None for a remote one.
+def with_auto_resolved(config: Config, model: ChatModel | None) -> Config:
+    """Return the settings with `auto` resolved for this model; None stands for any remote one.
 
     The bundled model was not trained on blocks of entities, and a long tail is too much for it.
     """
     if "auto" not in (config.context_entities, config.context_tail):
         return config
-    from shepherd.inference.models import is_built_in
+    # Not at the top: a program that uses the memory alone needs no engine.
+    from shepherd.turn.small_model import is_small_model
 
-    is_small = chat_model is not None and is_built_in(chat_model)
+    is_small = is_small_model(model)
     if config.context_entities == "auto":
         config = replace(config, context_entities=not is_small)
     if config.context_tail == "auto":

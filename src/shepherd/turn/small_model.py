@@ -229,8 +229,10 @@ class Review:
         return shown
 
     def _sentence(self, sentence: str) -> str:
-        if sentence == _ACKNOWLEDGED and not self._said:
+        if _words(sentence) == _words(_ACKNOWLEDGED):
             reply = self._promise.acknowledgement(self._asked)
+            if self._said and reply != _ACKNOWLEDGED:
+                return self._stop()
             # No answer to a question; one may follow.
             return "" if reply == _UNKNOWN else self._shown(reply)
         if sentence.startswith(_LIST):
