@@ -92,6 +92,10 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ("What is my motive?", "Your motiv live is FOCUSE = HS NED NED NED NED", UNKNOWN),
         ("What is my dog called?", "Your brother is called KNOWLEDGE == NOWLEDGE.", UNKNOWN),
         ("What is my name?", "Your name is Marta Silva \ufffd.", UNKNOWN),
+        ("What colour is it?", "Your beautiful boat is ochre.", UNKNOWN),
+        ("What is my name?", "Your name is ====== Marta Silva.", UNKNOWN),
+        # A quotation that repeats itself.
+        ("What is NED NED NED NED NED NED?", "NED NED NED NED NED NED.", UNKNOWN),
         # More than was asked.
         ("What is my blood type?", f"{NOTHING} You like ochre. {NOTHING} {NOTHING}", NOTHING),
         ("Where do I live?", "You live in Braga, Caroline. You get up.", "You live in Braga."),
@@ -150,6 +154,14 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
     assert quoted("Is there a gym or press in my house in Rome?") == NOTHING  # one word of four
     assert quoted("My press has 2 lamps.", "You have have have.") == ACKNOWLEDGED
     assert quoted("What is my name?", "Your name is Marta Silva.") == "Your name is Marta Silva."
+
+
+def test_sentence_without_an_end_ends_the_answer():
+    review = review_of("What is my name?")
+
+    assert review.feed("Your name is " + "Marta Silva " * 40) == ""
+    assert review.feed("Marta Silva " * 40) == UNKNOWN
+    assert review.is_over
 
 
 TEXTS = st.lists(
