@@ -18,8 +18,8 @@ VALUES = {
     "laptop": "ThinkPad X13",
     "name": "Marta | Silva",
 }
-# In key order, as they come; the first is the newest.
-FACTS = tuple(Fact(key, value, 100 - n, 100 - n) for n, (key, value) in enumerate(sorted(VALUES.items())))
+# In key order, as they come; the last is the newest.
+FACTS = tuple(Fact(key, value, n, n) for n, (key, value) in enumerate(sorted(VALUES.items())))
 LONG = "We moved the rehearsal to 19:30 because the parish hall was locked. " * 4
 
 
@@ -34,13 +34,17 @@ def injection(*results: SearchResult, facts: tuple[Fact, ...] = FACTS, line: str
 
 @pytest.mark.parametrize(
     ("text", "key"),
-    [("What's my cat called?", "cat_name"), ("Where do I work?", "employer"), ("What is my name?", "name")],
+    [
+        ("What's my cat called?", "cat_name"),
+        ("Where do I work?", "employer"),
+        ("What am I allergic to?", "allergy"),
+    ],
 )
 def test_facts_that_the_message_is_about_come_before_the_newest(text, key):
     short = short_injection(injection(), text)
 
     assert len(short.facts) == 4
-    assert {key, "allergy"} <= {fact.key for fact in short.facts}
+    assert {key, "name"} <= {fact.key for fact in short.facts}
     assert short.tail == render_tail(facts_block(short.facts), ())
 
 

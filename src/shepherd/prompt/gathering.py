@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from shepherd.claims.keys import INSTRUCTIONS, is_about
+from shepherd.claims.keys import INSTRUCTIONS, is_about, words_of
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import (
@@ -44,6 +44,7 @@ _MORE_CHUNKS = 4
 _BETWEEN_RESULTS = " | "
 # The tail for a very small model.
 _SHORT_FACTS, _SHORT_PASSAGES = 4, 1
+_STEM = 5  # letters
 _SHORT_MEMORIES_CHARS = 240  # beyond the first memory
 _ABOUT_ALL = re.compile(r"\b(?:about me|everything|facts|all (?:that )?you|stored|told you)\b", re.IGNORECASE)
 _CONTEXT = "\n[context: "
@@ -251,7 +252,13 @@ def short_injection(injection: Injection, text: str) -> Injection:
 def _short_facts(facts: Sequence[Fact], asked: str) -> tuple[Fact, ...]:
     """Return the few facts for a lower-case message; a very small model cannot follow instructions."""
     able = [fact for fact in facts if fact.key != INSTRUCTIONS or is_about(asked, fact.key)]
-    ranked = sorted(able, key=lambda fact: (not is_about(asked, fact.key), -fact.updated_at))
+    # "Allergic" is about an allergy as well.
+    stems = {word[:_STEM] for word in asked.split() if len(word) > _STEM}
+
+    def is_far(key: str) -> bool:
+        return not (is_about(asked, key) or any(word[:_STEM] in stems for word in words_of(key)))
+
+    ranked = sorted(able, key=lambda fact: (is_far(fact.key), -fact.updated_at))
     keys = {fact.key for fact in ranked[:_SHORT_FACTS]}
     return tuple(fact for fact in facts if fact.key in keys)
 
