@@ -179,8 +179,11 @@ class Assistant:
 
     # ---- a turn
 
-    def ask(self, text: str) -> Iterator[Event]:
+    def ask(self, text: str, *, composed: str = "") -> Iterator[Event]:
         """Yield the events of one turn: Recalled, then Deltas, then Finished; Warned at any time.
+
+        The model reads `composed` in place of `text` where it is given: `text` in a template, with documents.
+        Only `text` is looked up in memory, and only from `text` something is learned.
 
         Thoughts of the model come as Thought, between the Deltas; they are not part of the answer. A tool
         call comes as ToolCall, its result as ToolResult, and then the model continues.
@@ -191,7 +194,9 @@ class Assistant:
         """
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
-            draft = Draft(Message("user", text), self._snapshot, self.history, private=private)
+            draft = Draft(
+                Message("user", text, composed=composed), self._snapshot, self.history, private=private
+            )
             if private:
                 draft.strip([message for message in draft.history if has_tail(message)])
             grammar = "" if self._store.writes and not private else no_promise_grammar(self.engine)
