@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import string
 import sys
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.composing import Composed, add_composing_options, composer_of, require_room
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -53,9 +55,27 @@ warning, error or finished.
 exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
 
 
+class _Parser(Parser):
+    """Parser that finds the question before, between or behind the options."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the options, with the question as `prompt`."""
+        words = list(sys.argv[1:] if args is None else args)
+        parsed, unknown = self.parse_known_intermixed_args(words, namespace)
+        if unknown:  # the value of an unknown option was taken for the question
+            unknown = [word for word in words if word in unknown or word == parsed.question]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        if parsed.question is not None:
+            if parsed.prompt is not None:
+                self.error("one question at a time: the text of -e, or one in quotes")
+            parsed.prompt = parsed.question
+        return parsed
+
+
 def build_parser() -> Parser:
     """Build the parser of `shepherd chat`."""
-    parser = Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
+    parser = _Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("question", nargs="?", metavar="QUESTION", help="the same as -e QUESTION")
     add_model_options(parser)
     parser.add_argument("-e", "--prompt", metavar="TEXT", help="answer this message and exit")
     parser.add_argument(
@@ -64,6 +84,7 @@ def build_parser() -> Parser:
     parser.add_argument("--plain", action="store_true", help="show answers as they are, not as Markdown")
     add_common_options(parser, json_help="JSON lines in and out, nothing else on stdout")
 
+    add_composing_options(parser)
     shared = parser.add_argument_group("the shared conversation of a server")
     shared.add_argument(
         "--backend", choices=["cli"], help="cli: join the conversation of a shepherd serve --session"
@@ -122,15 +143,25 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
+    templates, needs_message = _use_templates(arguments)
     config, model = conversation_settings(arguments)
-    message = None if arguments.json and arguments.prompt is None else _message(arguments.prompt)
+    is_composed = bool(arguments.template or arguments.attach or arguments.fragment)
+    composer = composer_of(arguments, config, screen, templates)
+    is_read = "-" in [*arguments.attach, *arguments.fragment]  # stdin is attached
+    parts: tuple[str, str] | None = None
+    if arguments.prompt is not None or not arguments.json:
+        parts = _message(arguments.prompt, is_read=is_read, is_composed=is_composed, is_needed=needs_message)
 
     if arguments.backend:
         from shepherd.cli.shared_session import join_session
 
+        if is_composed:
+            raise UsageError("-a, -f and -t do not work with --backend", hint="leave them out")
         gc_policy.freeze()
-        return join_session(config, message, screen, as_json=arguments.json, memory=not arguments.nomemory)
+        said = None if parts is None else parts[0]
+        return join_session(config, said, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
+    message = None if parts is None else composer.compose(*parts)
     from shepherd.chat_session import Session
 
     model, note = local_model(config, model, screen)
@@ -153,11 +184,12 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         resumed = assistant.resume() if arguments.resume else 0
         if arguments.resume and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")
+        require_room(message or Composed("", attached=composer.pending), assistant)
         gc_policy.freeze()
         if arguments.json:
             from shepherd.cli.jsonlines import answer_lines
 
-            return answer_lines(assistant, screen, [message] if message is not None else None)
+            return answer_lines(assistant, screen, None if message is None else [message], composer)
 
         from shepherd.cli.conversation import Conversation, show_turn
         from shepherd.cli.main import INTERRUPTED
@@ -167,12 +199,18 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
                 assistant,
                 screen,
                 session=session,
+                composer=composer,
                 show_context=arguments.show_context,
                 plain=arguments.plain,
             )
             return conversation.run(resumed)
         finished = show_turn(
-            assistant, message, screen, show_context=arguments.show_context, plain=arguments.plain
+            assistant,
+            message.typed,
+            screen,
+            composed=message.composed,
+            show_context=arguments.show_context,
+            plain=arguments.plain,
         )
         return INTERRUPTED if finished.stats.finish_reason == "cancelled" else 0
 
@@ -243,18 +281,51 @@ def _confirm(screen: Screen, name: str, arguments: dict[str, Any]) -> bool:
     return screen.agrees(printable(f"{shown}\n{name} may change something. Allow it?").lstrip("\n"))
 
 
-def _message(prompt: str | None) -> str | None:
-    """Return the one message of this run, from -e and stdin; None for a conversation at a terminal."""
-    piped = _piped_text()
-    if prompt is None and piped is None:
-        if sys.stdin is None or not sys.stdin.isatty():
-            raise UsageError("nothing was asked", hint='-e "a question", or text on stdin')
+def _use_templates(arguments: Namespace) -> tuple[list[string.Template], bool]:
+    """Set what the templates set and no option does; returns their texts, and whether they need a message."""
+    if not arguments.template:
+        if arguments.param:
+            raise UsageError("--param needs a template", hint="-t NAME; shepherd template list names them")
+        return [], True
+    from shepherd.cli.template import filled, read_template
+
+    templates = [read_template(name) for name in arguments.template]
+    texts, systems = filled(templates, dict(arguments.param))
+    settings = {"system_prompt": "\n\n".join(systems)}
+    for template in templates:  # the last one wins
+        settings |= {key: value for key in ("model", "provider") if (value := getattr(template, key))}
+    for key, value in settings.items():
+        if value and getattr(arguments, f"setting_{key}") is None:
+            setattr(arguments, f"setting_{key}", value)
+    return texts, all(template.takes_input for template in templates)
+
+
+def _message(
+    prompt: str | None, *, is_read: bool, is_composed: bool, is_needed: bool
+) -> tuple[str, str] | None:
+    """Return the one message of this run, from -e and stdin; None for a conversation at a terminal.
+
+    The second part of it is stdin where that is no message but what one is about: with a template, or with
+    something attached. With `is_read` stdin was attached; without `is_needed` a template asks by itself.
+    """
+    piped = None if is_read else _piped_text()
+    if prompt is None and piped is None and is_needed:
+        if is_read or sys.stdin is None or not sys.stdin.isatty():
+            raise _nothing_asked()
         return None
-    message = "\n\n".join(part for part in (prompt, piped) if part)
-    if not message.strip():
-        raise UsageError("nothing was asked", hint='-e "a question", or text on stdin')
-    _require_text(message)
-    return message
+    typed, material = (prompt or "", piped or "") if is_composed else (_joined(prompt, piped), "")
+    if is_needed and not f"{typed}{material}".strip():
+        raise _nothing_asked()
+    _require_text(typed)
+    return typed, material
+
+
+def _joined(prompt: str | None, piped: str | None) -> str:
+    return "\n\n".join(part for part in (prompt, piped) if part)
+
+
+def _nothing_asked() -> UsageError:
+    return UsageError("nothing was asked", hint='-e "a question", or text on stdin')
 
 
 def _piped_text() -> str | None:

@@ -31,6 +31,7 @@ COMMANDS = {
         "manage notes, documents and connections: add, import, search …",
     ),
     "context": ("shepherd.cli.context", "print the prompt for a question, with everything known about you"),
+    "template": ("shepherd.cli.template", "list, show and edit templates: prompts to use again"),
     "trace": (
         "shepherd.cli.trace",
         "show what the model saw in each turn: tree, get, diff, export, import, metta",
