@@ -62,7 +62,12 @@ class _Parser(Parser):
         """Return the options, with the question as `prompt`."""
         words = list(sys.argv[1:] if args is None else args)
         parsed, unknown = self.parse_known_intermixed_args(words, namespace)
-        if unknown:  # the value of an unknown option was taken for the question
+        if unknown:
+            if not any(word.startswith("-") for word in unknown):
+                raise UsageError(
+                    f"unrecognized arguments: {' '.join(unknown)}", hint='put a question in quotes: "…"'
+                )
+            # The value of an unknown option was taken for the question.
             unknown = [word for word in words if word in unknown or word == parsed.question]
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         if parsed.question is not None:

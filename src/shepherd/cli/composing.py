@@ -6,6 +6,7 @@ Only what was typed is recalled with and learned from; the rest is for the model
 from __future__ import annotations
 
 import re
+import shlex
 import string
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
@@ -34,8 +35,8 @@ __all__ = [
 ]
 
 # `@path`, or `@"a path with blanks"`, at the beginning of a word.
-_MENTION = re.compile(r"(?<!\S)@(?:\"([^\"\n]+)\"|([^\s\"]\S*))")
-_LAST_WORD = re.compile(r"(?<!\S)@(\"[^\"\n]*|[^\s\"]\S*|)\Z")
+_MENTION = re.compile(r"(?<![^\s(\[\"'])@(?:\"([^\"\n]+)\"|([^\s\"]\S*))")
+_LAST_WORD = re.compile(r"(?<![^\s(\[\"'])@(\"[^\"\n]*|[^\s\"]\S*|)\Z")
 _AFTER = ".,;:!?)]}'\""
 # A text of more characters a token is not counted to its end: that it is too long is known before.
 _MOST_CHARS_PER_TOKEN = 16
@@ -245,7 +246,9 @@ def _inserted(template: string.Template, text: str) -> str:
 def _hint(one: Attached, assistant: Assistant) -> str:
     ways = ["attach less of it"]
     if one.name != "stdin":
-        ways.append(f"shepherd knowledge import {one.name} lets answers use the passages that fit")
+        ways.append(
+            f"shepherd knowledge import {shlex.quote(one.name)} lets answers use the passages that fit"
+        )
     trained = getattr(assistant.engine.info, "n_ctx_train", 0)
     if isinstance(trained, int) and assistant.engine.window_tokens < trained:
         ways.append(f"set n_ctx up to {trained}")

@@ -200,10 +200,10 @@ def _parsed(name: str, text: str) -> Template:
 def _fields(name: str, front: str) -> dict[str, str]:
     """Return the fields between the lines of dashes; a value `|` is the indented lines below, as in YAML."""
     fields: dict[str, str] = {}
-    blocks: dict[str, list[str]] = {}
+    block = ""  # name of the field whose lines these are
     for number, line in enumerate(front.split("\n"), 2):
-        if blocks and (not line.strip() or line[0] in " \t"):
-            list(blocks.values())[-1].append(line.strip())
+        if block and (not line.strip() or line[0] in " \t"):
+            fields[block] = f"{fields[block]}\n{line.strip()}"
             continue
         if not line.strip() or line.startswith("#"):
             continue
@@ -213,14 +213,10 @@ def _fields(name: str, front: str) -> dict[str, str]:
                 f"the template {name}: line {number} is no setting", hint="write NAME: VALUE, and --- below"
             )
         key, value = found[1], found[2].strip()
-        blocks = {}
-        if value == "|":
-            blocks[key] = []
-            fields[key] = ""
-        else:
-            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-            fields[key] = value[1:-1] if quoted else value
-    return fields
+        block = key if value == "|" else ""
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+        fields[key] = "" if block else value[1:-1] if quoted else value
+    return {key: value.strip() for key, value in fields.items()}
 
 
 def _names_in(text: str) -> set[str]:

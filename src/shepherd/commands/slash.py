@@ -332,6 +332,7 @@ def _help(chat: Chat, argument: str) -> None:
     for usage, text in rows:
         chat.screen.print(f"  {usage:{width}}  {text}")
     chat.screen.note("to send a message that begins with a slash, type two: //etc/fstab …")
+    chat.screen.note("@notes.md in a message attaches that file, or an address; Tab completes the path")
     chat.screen.note("Alt-Enter, or \\ at the end of the line, starts a new line")
 
 
