@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import string
 import sys
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.composing import Composed, add_composing_options, composer_of, require_room
@@ -26,6 +28,7 @@ from shepherd.commands.screen import Screen, counted, printable
 from shepherd.errors import ShepherdError, UsageError
 
 if TYPE_CHECKING:
+    from shepherd.chat_session import Session
     from shepherd.config import Config
     from shepherd.memory import Memory
 
@@ -181,6 +184,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         memory=not arguments.nomemory,
         warn=screen.warn,
         loading=screen.transient,
+        closing=screen.transient,
         confirm=partial(_confirm, screen) if is_conversation else None,
         is_limited="max_tokens" in given_settings(arguments),
         at_end=partial(show_news_at_end, screen) if shows_news else None,
@@ -208,7 +212,9 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
                 show_context=arguments.show_context,
                 plain=arguments.plain,
             )
-            return conversation.run(resumed)
+            code = conversation.run(resumed)
+            _close(session, screen)
+            return code
         finished = show_turn(
             assistant,
             message.typed,
@@ -217,7 +223,26 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
             show_context=arguments.show_context,
             plain=arguments.plain,
         )
+        _close(session, screen)
         return INTERRUPTED if finished.stats.finish_reason == "cancelled" else 0
+
+
+def _close(session: Session, screen: Screen) -> None:
+    """Close the session. The first Ctrl-C skips what is not done yet; others have no effect meanwhile."""
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        session.close()
+    except KeyboardInterrupt:
+        screen.transient("")
+        learns = session.assistant.extraction is not None
+        screen.note("what was not learned yet is learned at the next start" if learns else "interrupted")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def conversation_settings(arguments: Namespace) -> tuple[Config, str]:
