@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import string
 import sys
+import time
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
@@ -26,6 +27,7 @@ from shepherd.commands.explain import arguments_in_full, news_in_words
 from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.screen import Screen, counted, printable
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.paths import demo_model_file, write_atomically
 
 if TYPE_CHECKING:
     from shepherd.chat_session import Session
@@ -38,6 +40,7 @@ __all__ = [
     "build_parser",
     "conversation_settings",
     "execute",
+    "is_first_today",
     "local_model",
     "provider_and_model",
     "show_news_at_end",
@@ -173,7 +176,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
     from shepherd.chat_session import Session
 
     model, note = local_model(config, model, screen)
-    if note and not arguments.json:
+    if note and not arguments.json and is_first_today():
         screen.note(note)
     is_conversation = message is None and not arguments.json
     # In a pipe nobody would see it: it waits for the next conversation.
@@ -303,6 +306,20 @@ def about_the_built_in_model() -> str:
         "The bundled demo model answers: it can remember and recall, and nothing more. "
         f"For a full one: shepherd -m {SUGGESTED}"
     )
+
+
+def is_first_today() -> bool:
+    """Return whether the line about the bundled model was not shown today, and note that it was."""
+    today = time.strftime("%Y-%m-%d")
+    file = demo_model_file()
+    try:
+        if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == today:
+            return False
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(file, today.encode())
+    except OSError:  # shown once too often
+        return True
+    return True
 
 
 def _confirm(screen: Screen, name: str, arguments: dict[str, Any]) -> bool:
