@@ -50,8 +50,8 @@ _DESCRIPTION = """\
 Chat with a model that remembers, on this machine or elsewhere (shepherd provider).
 
 Text on stdin is the message, or is appended to the text of -e. Answers stream to stdout, everything else goes
-to stderr. At the prompt, /help lists the commands, Alt-Enter or a \\ at the end of a line starts a new line,
-Ctrl-C stops the answer, Ctrl-D quits."""
+to stderr. At the prompt, /help lists the commands, @path attaches a file, Alt-Enter or a \\ at the end of a
+line starts a new line, Ctrl-C stops the answer, Ctrl-D quits."""
 
 _EPILOG = """\
 With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
@@ -90,15 +90,15 @@ def build_parser() -> Parser:
     add_model_options(parser)
     parser.add_argument("-e", "--prompt", metavar="TEXT", help="answer this message and exit")
     parser.add_argument(
-        "--show-context", action="store_true", help="show on stderr the message as the model sees it"
+        "--show-context", action="store_true", help="print the message as the model sees it to stderr"
     )
-    parser.add_argument("--plain", action="store_true", help="show answers as they are, not as Markdown")
-    add_common_options(parser, json_help="JSON lines in and out, nothing else on stdout")
+    parser.add_argument("--plain", action="store_true", help="print answers without rendering Markdown")
+    add_common_options(parser, json_help="read and write JSON lines; nothing else goes to stdout")
 
     add_composing_options(parser)
-    shared = parser.add_argument_group("the shared conversation of a server")
+    shared = parser.add_argument_group("a server's shared conversation")
     shared.add_argument(
-        "--backend", choices=["cli"], help="cli: join the conversation of a shepherd serve --session"
+        "--backend", choices=["cli"], help="join the conversation of a shepherd serve --session"
     )
     add_setting_option(shared, "--api-base", "api_base", "URL")
 
@@ -112,14 +112,16 @@ def add_conversation_options(parser: Parser) -> None:
         "--continue", dest="resume", action="store_true", help="continue the last conversation"
     )
     memory = parser.add_argument_group("memory")
-    memory.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
+    memory.add_argument("--nomemory", action="store_true", help="don't read or write memory")
     memory.add_argument(
-        "--norag", action="store_true", help="append nothing from memory, but still store what you say"
+        "--norag",
+        action="store_true",
+        help="don't append memories and facts to messages, but still store what you say",
     )
     memory.add_argument(
         "--memtools",
         action="store_true",
-        help="let the model search and change the memory with tools (shepherd tools)",
+        help="give the model tools to search and change the memory (shepherd tools)",
     )
     add_memory_options(memory)
 

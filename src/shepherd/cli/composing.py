@@ -124,7 +124,7 @@ def add_composing_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="put the message into a template (shepherd template); of several, each into the next",
+        help="put the message into a template (shepherd template); if repeated, each into the next",
     )
     group.add_argument(
         "--param",
@@ -132,7 +132,7 @@ def add_composing_options(parser: Parser) -> None:
         default=[],
         nargs=2,
         metavar=("KEY", "VALUE"),
-        help="value of a parameter of the templates",
+        help="set a parameter of the template; can be repeated",
     )
 
 
