@@ -542,7 +542,7 @@ COMMANDS: dict[str, Command] = {
     "tools": Command("/tools", "list the tools of the model", _tools),
     "clear": Command("/clear", "start a new conversation", _clear),
     "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),
-    "undo": Command("/undo [NUMBER]", "remove the last message and its answer, or what was learned", _undo),
+    "undo": Command("/undo [NUMBER]", "undo the last message, or what was learned", _undo),
     "help": Command("/help", "show this list", _help),
     "quit": Command("/quit", "quit, as Ctrl-D does", _quit),
 }
