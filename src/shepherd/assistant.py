@@ -231,6 +231,12 @@ class Assistant:
         turn = self._turn
         return (0, 0) if turn is None else turn.progress
 
+    @property
+    def is_composed(self) -> bool:
+        """True while a message is answered that the model reads in another form than it was typed."""
+        turn = self._turn
+        return turn is not None and bool(turn.draft.message.composed)
+
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""
         turn = self._turn

@@ -233,4 +233,6 @@ class Session:
         return self._memory or (None, False)
 
     def _asks_memory(self) -> bool:
-        return self._with_memory and (self._assistant is None or not self._assistant.private)
+        """Return whether another Shepherd may use its memory: it cannot tell what is attached from words."""
+        assistant = self._assistant
+        return self._with_memory and (assistant is None or not (assistant.private or assistant.is_composed))
