@@ -138,7 +138,8 @@ class Conversation:
                 plain=self._plain,
             )
         except ContextOverflowError:
-            self._editor.text = line
+            if message.attached:
+                self._editor.text = line
             if self._composer is not None and self._composer.pending:
                 self._composer.sent()  # no other message could be sent, either
                 self._screen.note("what was attached with -a or -f is dropped")
