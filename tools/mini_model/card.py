@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import relations
 from evaluate import BARS, Result, markdown
 
 __all__ = ["card"]
@@ -30,7 +29,7 @@ def card() -> str:
     figures = {
         "SIZE": f"{shipped['size_bytes'] / 1e6:.1f}",
         "PARAMETERS": f"{shipped['parameters'] / 1e6:.1f}",
-        "WORDINGS": str(sum(len(r.ask) + len(r.that) + len(r.say) for r in relations.RELATIONS)),
+        "WORDINGS": str(shipped["wordings"]),
         "TOKENS": f"{int(last['tokens']) / 1e6:.1f}",
         "MINUTES": f"{int(last['seconds']) / 60:.0f}",
         "COUNT": str(shipped["count"]),
@@ -62,17 +61,26 @@ def missed(table: dict[str, Result]) -> str:
     below = sum(
         table[job][column] < bar
         for job, bars in BARS.items()
+        if job in table
         for column, bar in zip(COLUMNS, bars, strict=True)
     )
     if not below:
         return "Every cell reaches the bar that this project has set itself."
     verb = "misses" if below == 1 else "miss"
-    return f"**{below} of {2 * len(BARS)} cells {verb} the bar that this project has set itself.**"
+    cells = 2 * len(BARS.keys() & table.keys())
+    return f"**{below} of {cells} cells {verb} the bar that this project has set itself.**"
 
 
 def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:
     """The most points that a cell loses by quantisation; 0 when it loses nowhere."""
-    return max(0.0, *(unquantised[job][column] - shipped[job][column] for job in BARS for column in COLUMNS))
+    return max(
+        0.0,
+        *(
+            unquantised[job][column] - shipped[job][column]
+            for job in BARS.keys() & shipped.keys()
+            for column in COLUMNS
+        ),
+    )
 
 
 def chats(wrong: dict[str, list[Any]]) -> str:

@@ -151,6 +151,10 @@ class Tokenizer:
         """Ids of plain text; control tokens in it are text."""
         return self.backend.encode(text, add_special_tokens=False).ids
 
+    def count(self, text: str) -> int:
+        """The number of tokens of a text."""
+        return len(self.encode(text))
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids."""
         raw = b"".join(
@@ -167,9 +171,8 @@ class Tokenizer:
         said: list[int] = []
         for role, text in messages:
             body = [*self.encode(text), self.end]
-            ids += self.heads[role] + body + self.newline
-            said += (
-                [0] * len(self.heads[role]) + [int(role == "assistant")] * len(body) + [0] * len(self.newline)
-            )
+            head = self.heads["assistant" if role == "earlier" else role]
+            ids += head + body + self.newline
+            said += [0] * len(head) + [int(role == "assistant")] * len(body) + [0] * len(self.newline)
         cut = len(self.newline)
         return np.array(ids[:-cut], dtype=np.uint16), np.array(said[:-cut], dtype=np.uint8)
