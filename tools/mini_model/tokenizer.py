@@ -25,7 +25,9 @@ from tokenizers import Tokenizer as Backend
 __all__ = ["CONTROL", "Tokenizer", "learn"]
 
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-VOCABULARY = 2048
+VOCABULARY = 4096
+# The words of notes and chats are not those of the templates: the project's own documents stand for them.
+PROSE, PROSE_WEIGHT = ("docs/*/*.md", "*.md"), 40
 QWEN2 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -58,7 +60,7 @@ def value_words() -> set[str]:
     return {word for words in (*lists, slots) for entry in words for word in re.findall("[a-z]+", entry)}
 
 
-def learn(path: Path, *, seed: int = 1, conversations: int = 24000) -> None:
+def learn(path: Path, *, seed: int = 1, conversations: int = 12000) -> None:
     """Learn the merges from generated conversations and write them as JSON."""
     random = Random(seed)
     jobs, weights = zip(*generator.JOBS.items(), strict=True)
@@ -68,6 +70,10 @@ def learn(path: Path, *, seed: int = 1, conversations: int = 24000) -> None:
         for role, text in generator.conversation(random, random.choices(jobs, weights)[0]):
             counts.update((role, *re.findall(r"[A-Za-z]+|\n\n", text)))
             led.update(re.findall(r" ([a-z]+)", text))
+    for pattern in PROSE:
+        for page in sorted(generator.ROOT.glob(pattern)):
+            for word in re.findall(r"[A-Za-z]+", page.read_text(encoding="utf-8")):
+                counts[word] += PROSE_WEIGHT
     taken = value_words()
     leading = [word for word, count in led.most_common() if count >= 90 and word not in taken]
     joints = [tuple(pair.replace("_", LETTERS[32]).split()) for pair in JOINTS.split(" | ")]

@@ -27,13 +27,14 @@ from circuit import set_copying_circuit
 from grow import widened
 from helper import GradientOf, Helper
 from model import Shape, Transformer, compile_parts
+from rendering import WINDOW
 from tokenizer import Tokenizer, learn
 from torch import Tensor
 from tqdm import tqdm
 
 __all__ = ["main"]
 
-LONGEST = 1024  # tokens; longer conversations are dropped
+LONGEST = WINDOW  # tokens; longer conversations are dropped
 CHUNK = 1500  # conversations generated and sorted by length together
 EASY_JOBS = {**generator.JOBS, "repeat": 12, "history": 8, "extract": 14}
 MILLION = 1_000_000
@@ -63,12 +64,12 @@ def batches(
         copies = COPIES * (0.4 - split.level) / (0.4 - FIRST_LEVEL)
         for _ in range(CHUNK):
             if random.random() < copies:
-                row = copy_of_anything(random, tokenizer)
+                made = [copy_of_anything(random, tokenizer)]
             else:
                 job = random.choices([*mix], [*mix.values()])[0]
-                row = tokenizer.conversation(generator.conversation(random, job, split))
-            if len(row[0]) <= LONGEST:
-                waiting.append(row)
+                found = generator.rows(random, job, tokenizer.count, split)
+                made = [tokenizer.conversation(messages) for messages in found]
+            waiting += [row for row in made if len(row[0]) <= LONGEST and row[1].any()]
         waiting.sort(key=lambda row: len(row[0]))
         ready, first = [], 0
         while first < len(waiting):
@@ -233,6 +234,9 @@ def arguments() -> argparse.Namespace:
         "--feed-forward", type=int, default=0, help="768 for a fresh network; a checkpoint grows to it"
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of the training loop itself")
+    parser.add_argument(
+        "--feeders", type=int, default=1, help="processes that make conversations; one feeds 250,000 tokens/s"
+    )
     parser.add_argument("--helpers", type=int, default=1, help="processes that compute gradients beside it")
     parser.add_argument(
         "--compile", action="store_true", help="fuse operations: a third faster, after a minute of compiling"
@@ -279,16 +283,15 @@ def main() -> None:
         optimizers = make_optimizers(network, options.rate)
     queue: Any = multiprocessing.get_context("spawn").Queue(maxsize=24)
     level: Any = multiprocessing.get_context("spawn").Value("d", progress.level)
-    inputs = (
-        queue,
-        tokenizer_path,
-        f"{options.seed}:{progress.tokens}",
-        level,
-        options.batch_tokens,
-        options.choices,
-    )
-    feeder = multiprocessing.get_context("spawn").Process(target=feed, args=inputs, daemon=True)
-    feeder.start()
+    seed, settings = f"{options.seed}:{progress.tokens}", (level, options.batch_tokens, options.choices)
+    feeders = [
+        multiprocessing.get_context("spawn").Process(
+            target=feed, args=(queue, tokenizer_path, f"{number}:{seed}", *settings), daemon=True
+        )
+        for number in range(options.feeders)
+    ]
+    for feeder in feeders:
+        feeder.start()
     gradient_of = functools.partial(learn_hardest, most=options.batch_tokens)
     helpers = [Helper(network, queue, gradient_of, options.compile) for _ in range(options.helpers)]
     try:
@@ -296,7 +299,8 @@ def main() -> None:
     finally:
         for helper in helpers:
             helper.stop()
-        feeder.kill()
+        for feeder in feeders:
+            feeder.kill()
         save(checkpoint, network, optimizers, progress)
 
 
