@@ -63,8 +63,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Opens a block of memory, as our tails and those of other programs write it.
 _BLOCK = re.compile(
-    r"[\[\uff3b]\s*(?:facts|context|knowledge|entities|memor(?:y|ies)|focused nodes?|conversation summary"
-    r"|source)\s*[:\uff1a]",
+    r"[\[\uff3b]\s*(?:facts|context|(?:the user['\u2019]s )?instructions|knowledge|entities|memor(?:y|ies)"
+    r"|focused nodes?|conversation summary|source)\s*[:\uff1a]",
     re.IGNORECASE,
 )
 _BRACKET = re.compile(r"[\[\]\uff3b\uff3d]")

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd._native.text import terms
-from shepherd.claims.keys import LISTS, OF_OTHERS, canonical_key, joined_values, words_of
+from shepherd.claims.keys import INSTRUCTIONS, LISTS, OF_OTHERS, canonical_key, joined_values, words_of
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
 
 __all__ = [
     "Verdict",
+    "concerns",
     "ended_values",
     "is_borne_out",
     "judge",
@@ -36,7 +37,10 @@ _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
-    "mummy": "mother", "daddy": "father",
+    "mummy": "mother", "daddy": "father", "hubby": "husband", "wifey": "wife", "bro": "brother",
+    "sis": "sister", "gf": "girlfriend", "bf": "boyfriend", "doggo": "dog", "pup": "dog", "kitty": "cat",
+    "grandma": "grandmother", "granny": "grandmother", "gran": "grandmother", "nan": "grandmother",
+    "nana": "grandmother", "grandpa": "grandfather", "grandad": "grandfather", "granddad": "grandfather",
     **{
         word: english
         for english, others in {
@@ -81,9 +85,15 @@ _PLAIN = {
     "avoids", "condition", "language", "favorite",
     "hobby", "married_to", "relative", "plays", "drives",
     "learns", "prefers", "likes", "dislikes", "nationality", "employment", "runs", "teaches", "work_style",
-    "degree", "height", "wears", "collects", "supports", "routine", "schedule", "trait", "religion",
-    "marital_status",
-    "company", "does", "fears", "children", "siblings", "pets", "lives_with", "training_for", "pronouns", "writes", "project",
+    "degree", "studied", "height", "wears", "collects", "supports", "routine", "schedule", "trait",
+    "religion",
+    "marital_status", "company", "does", INSTRUCTIONS, "fears", "children", "siblings", "pets", "lives_with",
+    "training_for", "pronouns", "writes", "project",
+}  # fmt: skip
+# What is learned of relatives and pets, beside their names: the last words of the keys.
+_TOLD_OF_OTHERS = {
+    "age", "allergy", "birthday", "birthplace", "condition", "diet", "employer", "instrument", "job",
+    "language", "location", "nationality", "origin", "study",
 }  # fmt: skip
 _MOST_WORDS, _MOST_NAME_WORDS, _MOST_TOPIC_WORDS = 8, 4, 2
 # Small words in names of models: "iPhone 13 mini".
@@ -197,6 +207,17 @@ def ended_values(line: str) -> list[Assertion]:
     return [assertion for assertion in assertions(line) if assertion.ends]
 
 
+def concerns(statement: str, key: str) -> bool:
+    """Return whether a statement speaks of the person of a key: "I left Bosch" not of `brother_employer`."""
+    relation, _, told = key.rpartition("_")
+    if told not in _TOLD_OF_OTHERS or not any(
+        definition(name).fullmatch(relation) for name in ("kin", "animal")
+    ):
+        return True
+    said = {_SPELLINGS.get(word, word) for word in re.findall(r"[^\W_]+", statement.casefold())}
+    return set(relation.split("_")) <= said
+
+
 def supported_value(assertion: Assertion, key: str, value: str) -> str:
     """Return the value as the user spells it if the assertion states that it is the user's `key`, else ""."""
     quoted = _quoted(value, assertion)
@@ -231,10 +252,10 @@ def _is_plain_attribute(topic: str, value: str) -> bool:
         )
     # "My allotment is plot 27", and not "my results are in the file B": a few words with a name or a number.
     words = value.split()
-    is_named = value[0].isupper() or any(map(str.isdigit, words[-1]))
+    is_named = value[0].isupper() or any(map(str.isdigit, words[-1])) or definition("day").match(value)
     if any(definition(name).fullmatch(noun) for name in ("person", "animal") for noun in nouns):
         return False  # "My cat is Persian" is not its name
-    return is_named and len(words) <= _MOST_NAME_WORDS and len(nouns) <= _MOST_TOPIC_WORDS
+    return bool(is_named) and len(words) <= _MOST_NAME_WORDS and len(nouns) <= _MOST_TOPIC_WORDS
 
 
 def _key_of(assertion: Assertion) -> str:
@@ -337,6 +358,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
     folded = value.casefold()
     words = folded.split()
     match assertion.kind.removeprefix(OF_OTHERS):
+        case "instructions":  # whole, with its conditions
+            return _folded(_TOKEN.findall(value)) == _folded(_TOKEN.findall(assertion.value))
         case "name" | "last_name":
             return _is_name(assertion, value)
         case "age":
@@ -346,7 +369,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "phone":
             return sum(map(str.isdigit, value)) >= 5
         case "birthday" | "birth_year":
-            return any(map(str.isdigit, value)) and len(words) < 6
+            has_number = any(map(str.isdigit, value)) or definition("feast").search(value) is not None
+            return has_number and len(words) < 6
         case "job" if assertion.is_weak:
             return words[-1] not in word_list("momentary") and not value[0].isupper()
         case "attribute":
@@ -387,7 +411,8 @@ def _is_lasting(topic: str, value: str) -> bool:
     return (
         not word_list("passing") & set(re.findall(r"\w+", topic))
         and not any(word.endswith("'s") for word in nouns)
-        and not word_list("momentary") & {words[0], words[-1]}
+        # "An old Volvo" is a thing, "old" alone a state.
+        and not word_list("momentary") & {words[-1], words[0] if value == value.casefold() else ""}
         and not words[-1].endswith("ing")
         and not any(word.endswith("ing") for word in words[:2] if word.islower())
         and not _IS_DOING.search(nouns[-1])

@@ -39,6 +39,7 @@ _QUERY_CHARS = 20_000
 # Factor of chunks to retrieve: boosts reorder them, and some are shown already.
 _MORE_CHUNKS = 4
 _BETWEEN_RESULTS = " | "
+_CONTEXT = "\n[context: "
 _CHANGED = "Background context has changed: "
 
 
@@ -206,7 +207,7 @@ def memory_part(injection: Injection) -> Part:
     pieces = whole.split(_BETWEEN_RESULTS)
     shorter = [f"{_BETWEEN_RESULTS.join(pieces[:n])}]" for n in range(len(injection.results) - 1, 0, -1)]
     if injection.facts and injection.results:
-        shorter.append(whole.partition("\n")[0])
+        shorter.append(whole.partition(_CONTEXT)[0])
     shorter += [text for text, _ in injection.fewer_facts]
     return Part("memory", "memory", whole, shorter=tuple(shorter))
 
