@@ -16,8 +16,8 @@ from train import load
 __all__ = ["CHAT_TEMPLATE", "export"]
 
 # As long as the conversations it was trained on. Beyond, it babbles: of a file that was trained on 1,024
-# tokens, 5 of 5 answers were right after 700, 3 after 1,100, none after 1,300. Shepherd lets the oldest turns go
-# before.
+# tokens, 5 of 5 answers were right after 700, 3 after 1,100, none after 1,300. Shepherd lets the oldest
+# turns go before.
 CONTEXT_LENGTH = WINDOW
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"

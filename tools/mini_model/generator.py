@@ -35,7 +35,7 @@ from items import (
 from notes import Line, chatter, document, make_line, reply_chatter, told_line
 from rendering import NOTHING_ADDED, WINDOW, Added, Count, Message, Note, Setting, Turn
 from rendering import rows as rendered_rows
-from settings import conversation_setting, past_facts
+from settings import conversation_setting, past_facts, standing_instructions
 from unsaid import unsaid
 from utterances import (
     acknowledgement,
@@ -48,6 +48,8 @@ from utterances import (
     statement,
     tail,
 )
+
+from shepherd.claims.keys import INSTRUCTIONS
 
 __all__ = [
     "EVALUATED_JOBS",
@@ -99,6 +101,7 @@ class Scene:
     random: Random
     split: Split
     facts: list[Item] = field(default_factory=list)
+    instructions: str = ""
     seen: list[Known] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     _keys: dict[str, str] = field(default_factory=dict)
@@ -135,6 +138,8 @@ class Scene:
         stored = {}
         for item in self.facts:
             stored[self._keys.setdefault(item.key, item.stored_key(self.random))] = item.value
+        if self.instructions:
+            stored[INSTRUCTIONS] = self.instructions
         return Added(stored, tuple(memories[:3]), tuple(passages[:3]), past=tuple(past))
 
     def say(self, said: str, reply: str, added: Added, evidence: Sequence[str] = ()) -> None:
@@ -326,6 +331,8 @@ def changed(random: Random, split: Split, item: Item) -> Item:
 def answered(random: Random, job: str, split: Split) -> tuple[Setting, list[Turn]]:
     """Questions with what is known for them: the answer is there in one form, or is not; then a few more turns."""
     scene = Scene(random, split)
+    if not split.plain and random.random() < 0.12:
+        scene.instructions = standing_instructions(random)
     if job in ("facts", "several") or random.random() < 0.75:
         # A short tail teaches which key a question means for half of what reading a long one costs.
         scene.add_facts(MOST_FACTS if split.plain or random.random() < 0.3 else 6)
@@ -357,6 +364,9 @@ def more_turns(scene: Scene, count: int) -> None:
             ask(scene, job, found_for(scene, job))
         elif kind < 0.92:
             tell(scene, 1)
+        elif kind < 0.935:
+            said = standing_instructions(random, said=True)
+            scene.say(said, smalltalk.ACKNOWLEDGE, scene.added())
         else:
             said, reply = small_talk(random, split)
             scene.say(said, reply, scene.added(*chance_finds(scene)))

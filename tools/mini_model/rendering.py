@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from shepherd.claims.keys import INSTRUCTIONS
 from shepherd.config import Config
 from shepherd.knowledge import ChunkResult, Focused, Hub
 from shepherd.knowledge.records import Node
@@ -338,6 +339,7 @@ def examples(count: Count = len) -> list[list[Message]]:
         (Setting(), turns),
         (Setting(explains=False), (Turn("Hi", "-"),)),
         (Setting(system="Answer in one word."), turns[:1]),
+        (Setting(), (Turn("And now?", "-", Added({**facts, INSTRUCTIONS: "no emoji; be brief"}, said[:1])),)),
         (
             Setting({"context_entities": True}),
             (Turn("How is Bo?", "-", Added({"dog_name": "Bo", "dog": "Bo"})),),

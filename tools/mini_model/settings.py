@@ -14,7 +14,7 @@ from rendering import Note, Setting, Turn
 
 from shepherd.knowledge import Hub
 
-__all__ = ["conversation_setting", "past_facts"]
+__all__ = ["conversation_setting", "past_facts", "standing_instructions"]
 
 INSTRUCTIONS = (
     "You are a helpful assistant.", "You are Shepherd, a helpful assistant.", "You are shepherd, a local assistant with memory.", "Be brief.", "Answer from the facts and the context.", "You are a friendly assistant.",
@@ -58,6 +58,18 @@ def preferences(random: Random) -> dict[str, Any]:
             ("helpful", "conversational", f"expert in {values.common_noun(random)}", filled(random, "You are {m}, {j} and patient."))
         )  # fmt: skip
     return chosen
+
+
+def standing_instructions(random: Random, *, said: bool = False) -> str:
+    """How the user wants to be answered, as it is stored, or as one says it."""
+    wishes = [filled(random, wish) for wish in random.sample(WISHES, 1 if said else random.randint(1, 4))]
+    wishes = [wish if wish.startswith("I ") else wish[:1].lower() + wish[1:] for wish in wishes]
+    if not said:
+        return "; ".join(wishes)
+    opener = random.choice(
+        ("From now on, ", "Please always remember: ", "In every answer, ", "For the future: ")
+    )
+    return f"{opener}{wishes[0]}{random.choice(('.', '.', '', ', please.'))}"
 
 
 def node(random: Random, split: Split) -> Note:
