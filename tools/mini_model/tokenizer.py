@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-import generator
 import numpy as np
 import relations
 import values
@@ -62,6 +61,8 @@ def value_words() -> set[str]:
 
 def learn(path: Path, *, seed: int = 1, conversations: int = 12000) -> None:
     """Learn the merges from generated conversations and write them as JSON."""
+    import generator  # renders with the package, which a machine that only trains need not have
+
     random = Random(seed)
     jobs, weights = zip(*generator.JOBS.items(), strict=True)
     counts: collections.Counter[str] = collections.Counter()
@@ -171,7 +172,7 @@ class Tokenizer:
         )
         return raw.decode("utf-8", "replace")
 
-    def conversation(self, messages: Sequence[generator.Message]) -> tuple[np.ndarray, np.ndarray]:
+    def conversation(self, messages: Sequence[tuple[str, str]]) -> tuple[np.ndarray, np.ndarray]:
         """Ids of the conversation in ChatML, and 1 for the tokens that the model has to say itself."""
         ids: list[int] = []
         said: list[int] = []

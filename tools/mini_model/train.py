@@ -11,35 +11,35 @@ import argparse
 import csv
 import dataclasses
 import functools
+import itertools
 import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import generator
 import numpy as np
 import torch
 from circuit import set_copying_circuit
 from grow import widened
 from helper import GradientOf, Helper
 from model import Shape, Transformer, compile_parts
-from rendering import WINDOW
 from tokenizer import Tokenizer, learn
 from torch import Tensor
 from tqdm import tqdm
 
 __all__ = ["main"]
 
-LONGEST = WINDOW  # tokens; longer conversations are dropped
+LONGEST = 2048  # tokens, the window of rendering.py; longer conversations are dropped
 CHUNK = 1500  # conversations generated and sorted by length together
-EASY_JOBS = {**generator.JOBS, "repeat": 12, "history": 8, "extract": 14}
+EASY = 0.4  # up to this level
+EASY_JOBS = {"repeat": 12, "history": 8, "extract": 14}
 MILLION = 1_000_000
 # Conversations are short and simple until the loss says that copying has emerged; then they grow.
-FIRST_LEVEL, LEVEL_STEP, GOOD_LOSS = 0.15, 0.05, 0.25
+FIRST_LEVEL, LEVEL_STEP, GOOD_LOSS = 0.15, 0.05, 0.2
 COPIES = 0.2  # share of plain copies at the first level
 
 
@@ -48,27 +48,58 @@ def padded(length: int) -> int:
     return -(-length // 16) * 16
 
 
+Row = tuple[np.ndarray, np.ndarray]  # ids, and 1 where the loss counts
+
+
+def stored_rows(paths: Sequence[Path], random: Random) -> Iterator[Row]:
+    """The rows of files that generate.py wrote, in a new order each time around."""
+    rows: list[Row] = []
+    for path in paths:
+        stored = np.load(path)
+        ends = np.cumsum(stored["lengths"])[:-1]
+        rows += zip(np.split(stored["ids"], ends), np.split(stored["said"], ends), strict=True)
+    while True:
+        random.shuffle(rows)
+        yield from rows
+
+
+def generated(tokenizer: Tokenizer, random: Random, level: float) -> list[Row]:
+    """The rows of one new conversation."""
+    from generator import JOBS, TRAINING, rows
+
+    mix = {**JOBS, **EASY_JOBS} if level < EASY else JOBS
+    job = random.choices([*mix], [*mix.values()])[0]
+    split = dataclasses.replace(TRAINING, level=level)
+    return [tokenizer.conversation(messages) for messages in rows(random, job, tokenizer.count, split)]
+
+
 def batches(
-    tokenizer: Tokenizer, seed: str, level: Any, batch_tokens: int, choices: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    tokenizer: Tokenizer,
+    seed: str,
+    level: Any,
+    batch_tokens: int,
+    choices: int,
+    paths: Sequence[Path] = (),
+) -> Iterator[Row]:
     """Endless batches (ids, 1 where the loss counts) of conversations with about the same length.
 
     At the full level they are `choices` times as large as what is learned from: `learn_hardest` chooses.
     """
     random = Random(seed)
-    waiting: list[tuple[np.ndarray, np.ndarray]] = []
+    stored = stored_rows(paths, random) if paths else None
+    waiting: list[Row] = []
     while True:
-        split = dataclasses.replace(generator.TRAINING, level=level.value)
-        mix = EASY_JOBS if split.level < 0.4 else generator.JOBS
-        most = batch_tokens * (choices if split.level == 1 else 1)
-        copies = COPIES * (0.4 - split.level) / (0.4 - FIRST_LEVEL)
+        now = level.value
+        most = batch_tokens * (choices if now == 1 else 1)
+        copies = COPIES * (EASY - now) / (EASY - FIRST_LEVEL)
         for _ in range(CHUNK):
             if random.random() < copies:
                 made = [copy_of_anything(random, tokenizer)]
+            elif stored is not None:
+                # Long conversations wait until short ones are mastered.
+                made = [row for row in itertools.islice(stored, 1) if len(row[0]) <= LONGEST * now]
             else:
-                job = random.choices([*mix], [*mix.values()])[0]
-                found = generator.rows(random, job, tokenizer.count, split)
-                made = [tokenizer.conversation(messages) for messages in found]
+                made = generated(tokenizer, random, now)
             waiting += [row for row in made if len(row[0]) <= LONGEST and row[1].any()]
         waiting.sort(key=lambda row: len(row[0]))
         ready, first = [], 0
@@ -235,6 +266,13 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of the training loop itself")
     parser.add_argument(
+        "--rows",
+        type=Path,
+        action="append",
+        default=[],
+        help="train on this file of generate.py, and on no other rows",
+    )
+    parser.add_argument(
         "--feeders", type=int, default=1, help="processes that make conversations; one feeds 250,000 tokens/s"
     )
     parser.add_argument("--helpers", type=int, default=1, help="processes that compute gradients beside it")
@@ -283,7 +321,10 @@ def main() -> None:
         optimizers = make_optimizers(network, options.rate)
     queue: Any = multiprocessing.get_context("spawn").Queue(maxsize=24)
     level: Any = multiprocessing.get_context("spawn").Value("d", progress.level)
-    seed, settings = f"{options.seed}:{progress.tokens}", (level, options.batch_tokens, options.choices)
+    seed, settings = (
+        f"{options.seed}:{progress.tokens}",
+        (level, options.batch_tokens, options.choices, options.rows),
+    )
     feeders = [
         multiprocessing.get_context("spawn").Process(
             target=feed, args=(queue, tokenizer_path, f"{number}:{seed}", *settings), daemon=True
