@@ -221,6 +221,11 @@ class Window:
     window_tokens: int
 
 
+def settled(config: Config) -> Config:
+    """The settings with `auto` resolved as `shepherd.turn.components` does it for the bundled model."""
+    return replace(config, context_entities=config.context_entities is True)
+
+
 def rows(
     setting: Setting, turns: Sequence[Turn], count: Count, *, window: int = WINDOW, whole: bool = False
 ) -> list[list[Message]]:
@@ -231,8 +236,7 @@ def rows(
     The conversation ends before a turn that does not fit, or whose evidence is not shown; with `whole` there
     are no rows then.
     """
-    # As `with_auto_resolved` does it for the bundled model.
-    config = replace(Config(), **{"context_entities": False, **setting.config})
+    config = settled(replace(Config(), **setting.config))
     memory, knowledge = MemoryInHand(config.rag_max_results), KnowledgeInHand(setting)
     dialogue = None
     if config.context_entities:

@@ -59,7 +59,7 @@ def value_words() -> set[str]:
     return {word for words in (*lists, slots) for entry in words for word in re.findall("[a-z]+", entry)}
 
 
-def learn(path: Path, *, seed: int = 1, conversations: int = 12000) -> None:
+def learn(path: Path, *, seed: int = 1, conversations: int = 3000) -> None:
     """Learn the merges from generated conversations and write them as JSON."""
     import generator  # renders with the package, which a machine that only trains need not have
 
@@ -76,7 +76,7 @@ def learn(path: Path, *, seed: int = 1, conversations: int = 12000) -> None:
             for word in re.findall(r"[A-Za-z]+", page.read_text(encoding="utf-8")):
                 counts[word] += PROSE_WEIGHT
     taken = value_words()
-    leading = [word for word, count in led.most_common() if count >= 90 and word not in taken]
+    leading = [word for word, count in led.most_common() if count >= 40 and word not in taken]
     joints = [tuple(pair.replace("_", LETTERS[32]).split()) for pair in JOINTS.split(" | ")]
     budget = VOCABULARY - 256 - len(CONTROL) - len(joints) - len(leading)
     merges = learn_merges(counts, budget + len(leading))
