@@ -1,6 +1,8 @@
 """How the exam judges answers."""
 
 import json
+import sys
+from pathlib import Path
 
 import exam
 import pytest
@@ -68,3 +70,28 @@ def test_garbled_answers_repeat_themselves_or_have_words_from_nowhere(answer, ba
 )
 def test_an_answer_is_right_if_it_holds_all_that_was_asked_for(question, answer, right):
     assert exam.is_right(question, answer, EXAM) is right
+
+
+def test_the_exam_is_taken_through_the_real_program():
+    small = {
+        "facts": {"name": "Henrik Dahl"},
+        "fact_questions": [["What is my name?", "Henrik Dahl"]],
+        "notes": {
+            "boat.md": ["# Boat\n\nThe boat lies at berth 18.", [["Where does the boat lie?", "berth 18"]]]
+        },
+        "memories": [["Nils is afraid of thunder.", "Many children are."]],
+        "memory_questions": [["What is Nils afraid of?", "thunder"]],
+        "several": [],
+        "unknown": ["What is my cat called?"],
+        "told": ["My sister is called Liv."],
+        "beyond": ["Write a poem about the sea."],
+    }
+
+    results = exam.examine(small, str(Path(sys.executable).with_name("shepherd")), "")
+
+    assert [question[0] for question, _, _, _ in results] == [
+        *("facts", "notes", "memories", "unknown", "told", "beyond")
+    ]
+    assert all(answer for _, answer, _, _ in results)
+    right = {question[0] for question, _, is_right, _ in results if is_right}
+    assert {"facts", "unknown", "told", "beyond"} <= right

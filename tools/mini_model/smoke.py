@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from evaluate import parity
 from export import export
+from grow import deepened
 from model import Block, CausalAttention, Shape, Transformer, fused_attention
 from restore import restored
 from torch.nn import functional
@@ -73,6 +74,17 @@ def check_fused_attention() -> None:
     torch.testing.assert_close(fused_attention(query, key, value), expected, rtol=1e-4, atol=1e-5)
 
 
+def check_depth() -> None:
+    """New layers change nothing before they have learned something, and can learn."""
+    random = torch.Generator().manual_seed(3)
+    network = Transformer(Shape(vocabulary=64, width=64, layers=2, heads=2, kv_heads=1, feed_forward=128))
+    ids = torch.randint(64, (2, 33), generator=random)
+    larger = deepened(network, 4)
+    torch.testing.assert_close(larger(ids), network(ids))
+    learn_hardest(larger, ids, torch.ones_like(ids, dtype=torch.bool), 66)
+    assert all(block.ffn_down.weight.grad.abs().sum() > 0 for block in larger.blk)
+
+
 def check_choice() -> None:
     """Of more rows than are to be learned from, those with the largest loss are, and no others."""
     random = torch.Generator().manual_seed(1)
@@ -100,6 +112,7 @@ def main() -> None:
     """Every step of the chain, once."""
     check_attention()
     check_fused_attention()
+    check_depth()
     check_choice()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)

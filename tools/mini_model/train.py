@@ -259,7 +259,7 @@ def arguments() -> argparse.Namespace:
         "--choices", type=int, default=3, help="read so many rows for one that is learned from"
     )
     parser.add_argument("--rate", type=float, default=4e-3)
-    parser.add_argument("--layers", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument(
         "--feed-forward", type=int, default=0, help="768 for a fresh network; a checkpoint grows to it"
