@@ -35,6 +35,7 @@ def card() -> str:
         "COUNT": str(shipped["count"]),
         "TABLE": markdown(shipped["table"]),
         "MISSED": missed(shipped["table"]),
+        **exam(load("exam-report.json")),
         "PROBECOUNT": str(len((HERE / "probes.jsonl").read_text(encoding="utf-8").splitlines())),
         "PROBES": f"{shipped['probes'][0]:.0f} %",
         "CHATS": chats(shipped["chats"]),
@@ -81,6 +82,16 @@ def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:
             for column in COLUMNS
         ),
     )
+
+
+def exam(counts: dict[str, list[int]]) -> dict[str, str]:
+    """The figures of exam.py, whose report has right, all and garbled answers of each group."""
+    shares = [f"{group} {100 * right / total:.0f} %" for group, (right, total, _) in counts.items()]
+    return {
+        "EXAMCOUNT": str(sum(total for _, total, _ in counts.values())),
+        "EXAM": ", ".join(shares),
+        "GARBLED": str(sum(garbled for _, _, garbled in counts.values())),
+    }
 
 
 def chats(wrong: dict[str, list[Any]]) -> str:
