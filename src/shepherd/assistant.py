@@ -38,8 +38,9 @@ from shepherd.prompt.system_prompt import SystemPrompt
 from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import Delta, Event, Finished, GenerationOptions, Recalled, Turn, Warned, sampling_of
-from shepherd.turn.components import ModelAccess, no_promise_grammar, open_components, with_auto_resolved
+from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
 from shepherd.turn.recorder import ConversationStore, Recorder
+from shepherd.turn.small_model import Promise
 from shepherd.types import ANONYMOUS_USERS, Learning, Message, Tool
 
 if TYPE_CHECKING:
@@ -194,12 +195,12 @@ class Assistant:
             draft = Draft(Message("user", text), self._snapshot, self.history, private=private)
             if private:
                 draft.strip([message for message in draft.history if has_tail(message)])
-            grammar = "" if self._store.writes and not private else no_promise_grammar(self.engine)
+            promise = Promise(self._store.writes and not private, self.config.memory_extraction_secrets)
             options = GenerationOptions(
                 sampling_of(self.config, self.engine.info.sampling),
                 self.tools,
                 tool_rounds=self.config.tool_rounds,
-                extra={"grammar": grammar} if grammar and not self.tools else {},
+                promise=promise,
             )
             self._turn = Turn(
                 self.engine,

@@ -43,6 +43,7 @@ class Terminal:
 
 
 def start(home, *arguments, **variables: str) -> Terminal:
+    home.has_asked()
     child = pexpect.spawn(
         sys.executable,
         ["-m", "shepherd", *map(str, arguments)],

@@ -133,10 +133,14 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
 
     from shepherd.chat_session import Session
 
+    is_conversation = message is None and not arguments.json
+    if is_conversation:
+        from shepherd.cli.first_start import offer_full_model
+
+        config, model = offer_full_model(config, model, screen)
     model, note = local_model(config, model, screen)
     if note and not arguments.json:
         screen.note(note)
-    is_conversation = message is None and not arguments.json
     # In a pipe nobody would see it: it waits for the next conversation.
     shows_news = is_conversation or (screen.err_is_terminal and not arguments.json)
     with Session(

@@ -66,7 +66,7 @@ def _build(question: str, config: Config, memory: Memory, arguments: Namespace) 
     from shepherd.inference.tokenization import open_tokenizer
     from shepherd.prompt.one_shot import DEFAULT_TOKENS
     from shepherd.prompt.window_budget import TokenCounts
-    from shepherd.turn.stored_context import LAST_SESSION, build_context
+    from shepherd.turn.components import LAST_SESSION, build_context
 
     path = model_path(config)
     with open_tokenizer(path) as vocabulary, own_summarizer(config, path) as summarizer:

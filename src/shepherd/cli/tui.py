@@ -7,6 +7,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.chat import add_conversation_options, conversation_settings, local_model
+from shepherd.cli.first_start import offer_full_model
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -70,6 +71,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         from shepherd.tui.conversation import SessionOptions
 
     config, model = conversation_settings(arguments)
+    config, model = offer_full_model(config, model, screen)
     # Here, so that a download shows its progress, and a wrong name its error, on the normal screen.
     model, note = local_model(config, model, screen)
     options = SessionOptions(

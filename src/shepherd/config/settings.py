@@ -169,6 +169,11 @@ class Config:
         "how to share the window: by the conversation's length, by context_shares, or by context_order",
         *("dynamic", "fixed", "prioritized"),
     )
+    context_tail: Literal["auto", "whole", "short"] = _choice(
+        "how much of that to append: whole, or short (the facts, memories and the passage that fit best), "
+        "for very small models; auto: short for the bundled one",
+        *("auto", "whole", "short"),
+    )
     context_shares: str = _text(
         "history=40,entities=15,knowledge=30,memory=10,focus=5",
         "for fixed: percentages of what system prompt and message leave; they add up to 100",

@@ -224,7 +224,15 @@ class Planner:
             return Gathered()
         entities = draft.entities if draft.is_registered else None
         draft.is_registered = self._has_dialogue
-        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, entities=entities)
+        gathered = self._gathered(
+            draft.message.raw,
+            draft.snapshot,
+            shown,
+            session,
+            since,
+            entities=entities,
+            short=self._config.context_tail == "short",
+        )
         draft.entities = [part for part in gathered.parts if part.category == "entities"]
         return gathered
 
@@ -238,6 +246,7 @@ class Planner:
         *,
         registers: bool = True,
         entities: Sequence[Part] | None = None,
+        short: bool = False,
     ) -> Gathered:
         first = Gathered()
         injection = first.attempt(
@@ -245,7 +254,7 @@ class Planner:
             lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
         )
         gathered = self._gatherer.gather(
-            text, injection, snapshot, shown=shown, registers=registers, entities=entities
+            text, injection, snapshot, shown=shown, registers=registers, entities=entities, short=short
         )
         gathered.notes[:0] = first.notes
         gathered.timings_us |= first.timings_us

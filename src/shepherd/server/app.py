@@ -16,7 +16,6 @@ from shepherd.errors import InternalError, ShepherdError
 from shepherd.server import (
     anthropic_api,
     completion_api,
-    context_api,
     embedding_api,
     knowledge_resources,
     middleware,
@@ -36,7 +35,9 @@ _log = logging.getLogger(__name__)
 
 def create_app(state: ServerState) -> FastAPI:
     """Return the ASGI application of a server with the APIs."""
-    app = memory_app(state, anthropic_api.router, context_api.router, embedding_api.router, models.router)
+    app = memory_app(
+        state, anthropic_api.router, resources.context_router, embedding_api.router, models.router
+    )
     # The first route that matches is taken.
     app.router.routes[:0] = [anthropic_api.route, completion_api.route, openai_api.route]
     return app
