@@ -28,7 +28,7 @@ CONFIGS = (
         "answer_instructions": "Call me Ida; no emojis",
         "personality": "expert in bees",
     },
-    {"context_entities": True, "max_tokens": 60},
+    {"context_entities": True, "max_tokens": 60, "context_tail": "whole"},
     {"system_prompt": "Answer in one line.", "rag_max_results": 2, "knowledge_max_chunks": 1},
 )
 

@@ -222,8 +222,9 @@ class Window:
 
 
 def settled(config: Config) -> Config:
-    """The settings with `auto` resolved as `shepherd.turn.components` does it for the bundled model."""
-    return replace(config, context_entities=config.context_entities is True)
+    """The settings with `auto` resolved as `with_auto_resolved` does it for the bundled model."""
+    tail = "short" if config.context_tail == "auto" else config.context_tail
+    return replace(config, context_entities=config.context_entities is True, context_tail=tail)
 
 
 def rows(
@@ -343,6 +344,7 @@ def examples(count: Count = len) -> list[list[Message]]:
         (Setting(), turns),
         (Setting(explains=False), (Turn("Hi", "-"),)),
         (Setting(system="Answer in one word."), turns[:1]),
+        (Setting({"context_tail": "whole"}), turns),
         (Setting(), (Turn("And now?", "-", Added({**facts, INSTRUCTIONS: "no emoji; be brief"}, said[:1])),)),
         (
             Setting({"context_entities": True}),

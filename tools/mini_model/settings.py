@@ -16,6 +16,7 @@ from shepherd.knowledge import Hub
 
 __all__ = ["conversation_setting", "past_facts", "standing_instructions"]
 
+LONG_TAILS = 0.3  # of the conversations
 INSTRUCTIONS = (
     "You are a helpful assistant.", "You are Shepherd, a helpful assistant.", "You are shepherd, a local assistant with memory.", "Be brief.", "Answer from the facts and the context.", "You are a friendly assistant.",
     "Keep answers short.", "You are Shepherd, a helpful assistant that remembers what the user tells it.", "If the answer is not there, say so.", "Answer in the language of the user.", "You run on the user's own machine.", "Do not make up facts.",
@@ -84,8 +85,10 @@ def node(random: Random, split: Split) -> Note:
 def conversation_setting(random: Random, split: Split, turns: Sequence[Turn]) -> Setting:
     """The setting of a conversation, most often the one that everybody begins with."""
     has_passages = any(turn.added.passages for turn in turns)
+    # The product shortens the tail for this model; it has to stand a long one, which can be set.
+    length = {"context_tail": "whole"} if random.random() < LONG_TAILS * split.level else {}
     if random.random() > 0.45 * split.level:
-        return Setting(has_knowledge=has_passages)
+        return Setting(length, has_knowledge=has_passages)
     kind = random.random()
     config = preferences(random) if kind < 0.25 else {}
     system: str | None = ""
@@ -110,7 +113,7 @@ def conversation_setting(random: Random, split: Split, turns: Sequence[Turn]) ->
         summary = tuple(chatter(random, random.randint(1, 3)) for _ in range(random.randint(1, 2)))
     knowledge = has_passages or random.random() < 0.1
     titles = tuple(dict.fromkeys(note.title for turn in turns for note in turn.added.passages))
-    return Setting(config, hubs, focused, knowledge, titles, summary, system=system)
+    return Setting({**length, **config}, hubs, focused, knowledge, titles, summary, system=system)
 
 
 def past_facts(random: Random, facts: Sequence[Item]) -> tuple[tuple[str, str], ...]:
