@@ -55,6 +55,8 @@ def test_a_sample_of_every_job_is_right_on_wordings_it_knows(runner: Runner) -> 
     results = {job: cell for job, cell in evaluate.table(runner, 12).items() if job in measured}
     least = {job: 30 if job in ("extract", "extract_lines", "together") else 50 for job in results}
     least["json"] = 100
+    # Long memories and answers that quote came after its training; a broken file has none of these right.
+    least |= {"context": 10, "several": 10}
     assert {job: cell["known"] for job, cell in results.items() if cell["known"] < least[job]} == {}
 
 
