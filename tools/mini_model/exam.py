@@ -34,7 +34,12 @@ HERE = Path(__file__).parent
 USER = "exam"
 LEAST = 90  # percent in each group
 LONGEST = 60  # words of an answer
-SPARE = "Your notes say: You said: None two three of it is was not that but cannot"
+# The product says these itself where it does not trust the model (shepherd.turn.small_model), and quotes.
+SPARE = (
+    "Your notes say: You said: I don't know that, but your document says: but you told me earlier said "
+    "I'll keep that in mind for this conversation That looks like a secret, so I won't store it "
+    "This is what I know"
+)
 # (group, question, what the answer has to hold); an empty list asks for "not known", see is_right.
 Question = tuple[str, str, list[str]]
 Result = tuple[Question, str, bool, bool]
