@@ -180,8 +180,11 @@ class Assistant:
 
     # ---- a turn
 
-    def ask(self, text: str) -> Iterator[Event]:
+    def ask(self, text: str, *, composed: str = "") -> Iterator[Event]:
         """Yield the events of one turn: Recalled, then Deltas, then Finished; Warned at any time.
+
+        The model reads `composed` in place of `text` where it is given: `text` in a template, with documents.
+        Only `text` is looked up in memory, and only from `text` something is learned.
 
         Thoughts of the model come as Thought, between the Deltas; they are not part of the answer. A tool
         call comes as ToolCall, its result as ToolResult, and then the model continues.
@@ -192,7 +195,9 @@ class Assistant:
         """
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
-            draft = Draft(Message("user", text), self._snapshot, self.history, private=private)
+            draft = Draft(
+                Message("user", text, composed=composed), self._snapshot, self.history, private=private
+            )
             if private:
                 draft.strip([message for message in draft.history if has_tail(message)])
             promise = Promise(self._store.writes and not private, self.config.memory_extraction_secrets)
@@ -226,6 +231,12 @@ class Assistant:
         """
         turn = self._turn
         return (0, 0) if turn is None else turn.progress
+
+    @property
+    def is_composed(self) -> bool:
+        """True while a message is answered that the model reads in another form than it was typed."""
+        turn = self._turn
+        return turn is not None and bool(turn.draft.message.composed)
 
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""

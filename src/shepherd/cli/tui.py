@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from shepherd.cli.chat import add_conversation_options, conversation_settings, local_model
+from shepherd.cli.chat import add_conversation_options, conversation_settings, is_first_today, local_model
 from shepherd.cli.first_start import offer_full_model
 from shepherd.cli.parsing import (
     Parser,
@@ -79,7 +79,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         model,
         memory=not arguments.nomemory,
         resume=arguments.resume,
-        note=note,
+        note=note if note and is_first_today() else "",
         is_limited="max_tokens" in given_settings(arguments),
     )
     app = ShepherdApp(options, gc_policy)

@@ -124,7 +124,9 @@ class Screen:
     def transient(self, text: str) -> None:
         """Show a state on a terminal until the next call replaces it; "" removes it."""
         if self.err_is_terminal:
-            self.err.write(f"\r\x1b[K{self.styled(printable(text), 'dim')}")
+            # A line that wraps could not be removed.
+            shown = shortened(printable(text), max(terminal_size(self.err)[0] - 1, 1))
+            self.err.write(f"\r\x1b[K{self.styled(shown, 'dim')}")
             self.err.flush()
 
     def ask(self, question: str) -> str:

@@ -277,7 +277,7 @@ def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
     return frozenset(
         part
         for message in history
-        if message.injected is not None and message.sent != message.raw
+        if message.injected is not None and message.sent != message.content
         for part in message.injected.parts
         if part.startswith("chunk:")
     )
@@ -315,5 +315,5 @@ def _write_tail(draft: Draft, injection: Injection, plan: Plan) -> None:
     if injection and memory is None:
         draft.notes.append(NO_ROOM_FOR_MEMORY)
     if tail:
-        draft.message.sent = draft.message.raw + tail
+        draft.message.sent = draft.message.content + tail
         draft.message.injected = draft.injection

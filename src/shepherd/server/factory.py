@@ -29,9 +29,9 @@ from shepherd.inference.models import BUILT_IN, is_built_in
 from shepherd.paths import from_home
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
-from shepherd.server.embedding_api import Embeddings
 from shepherd.server.middleware import require_keys_for
 from shepherd.server.models import Models
+from shepherd.server.retrieval_api import Embeddings
 from shepherd.server.state import ServerState
 from shepherd.server.turns import Conversations
 from shepherd.turn.components import with_auto_resolved

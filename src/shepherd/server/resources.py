@@ -1,4 +1,4 @@
-"""The caller's own memory over HTTP: memories, facts, the extraction queue, traces, and one-shot prompts.
+"""The caller's own memory over HTTP: memories, facts, the extraction queue, and traces of injections.
 
 `?user=` names one of the key owner's users, as `user` in a chat does. What belongs to others is not found.
 Words to search for are sent in a body and not in a URL, which is written to logs.
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from shepherd import __version__
 from shepherd.config import default_user_id
@@ -22,40 +22,23 @@ from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryStats
 from shepherd.memory.periods import moment_of
-from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.http import StrictBody
 from shepherd.server.identity import METRICS, caller_of
 from shepherd.server.public_ids import find_item, job_ids, memory_id, public_item, sequence_of, traced
-from shepherd.server.state import AppState, ServerState
+from shepherd.server.state import AppState
 from shepherd.tools import decide
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
-from shepherd.turn.components import build_context
 from shepherd.types import Injection, Learning, MemoryRecord, Message, SearchResult
 
-__all__ = [
-    "Limit",
-    "Offset",
-    "Own",
-    "OwnMemory",
-    "Search",
-    "Text",
-    "checked",
-    "context_router",
-    "missing",
-    "router",
-]
+__all__ = ["Limit", "Offset", "Own", "OwnMemory", "Search", "Text", "checked", "missing", "router"]
 
 router = APIRouter(prefix="/v1")
-# Only for servers with a model: it counts the tokens.
-context_router = APIRouter(prefix="/v1")
 
 _MOST_LISTED = 1000
 _MOST_RECALLED = 10
 _LARGEST_ID = (1 << 63) - 1
-_LONGEST_QUESTION = 1 << 20
-_MOST_TOKENS = 1 << 20
 _LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that datetime has
 
 TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
@@ -494,38 +477,3 @@ def _lines(entries: Iterator[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         public = {"id": sequence_of(entry["id"])} if entry["type"] == "memory" else {}
         yield json.dumps(entry | public, ensure_ascii=False) + "\n"
-
-
-class ContextBody(BaseModel):
-    """A question, the length of the prompt, and the stored conversation that it continues, or `last`."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    question: str = Field(min_length=1, max_length=_LONGEST_QUESTION)
-    max_tokens: int = Field(default=DEFAULT_TOKENS, ge=1, le=_MOST_TOKENS)
-    session: str = Field(default="", max_length=256)
-    times: bool = False
-
-
-@context_router.post("/context")
-def build(request: Request, own: OwnMemory, body: ContextBody) -> dict[str, Any]:
-    """Build a prompt of the caller's memory, knowledge and conversation."""
-    state: ServerState = request.app.state.shepherd
-    conversations = state.conversations
-    model = conversations.models.take()
-    try:
-        summarizer = conversations.summarizer
-        made = build_context(
-            body.question,
-            own.memory,
-            state.config,
-            own.user,
-            session_id=body.session,
-            max_tokens=body.max_tokens,
-            count=model.count_tokens,
-            times=body.times,
-            summarize=None if summarizer is None else summarizer.summarize,
-        )
-    finally:
-        conversations.models.give_back(model)
-    return made.as_dict()
