@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from tests import programs
+
 __all__ = ["ServerProcess"]
 
 
@@ -28,7 +30,7 @@ class ServerProcess:
         self.database = home / ".local" / "share" / "shepherd" / "memory.db"
         self._log = (home / "server.log").open("ab")
         command = [sys.executable, "-m", "shepherd", "serve", "--json", *arguments]
-        self.process = subprocess.Popen(
+        self.process = programs.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, env=self.environment
         )
         assert self.process.stdout is not None
