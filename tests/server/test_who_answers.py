@@ -13,7 +13,7 @@ from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
 from tests import programs
 from tests.providers.upstream import Upstream, running, says, usage
-from tests.server.processes import ServerProcess
+from tests.server.processes import ServerProcess, inherited
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_a_model_file_that_is_not_there_is_an_error_and_not_a_provider(home, ups
     command = [sys.executable, "-m", "shepherd", "serve", "--port", "0", "-m", "/nowhere/at-all.gguf"]
     done = programs.run(
         [*command, *session],
-        env={"HOME": str(home), "PYTHONUTF8": "1", "PATH": ""},
+        env={**inherited(), "HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=120,
