@@ -155,7 +155,9 @@ _VALUE = (
 _PASSWORD = re.compile(
     _NAME + r"[\"'`]?" + _PURPOSE + r"(?:\s{0,3}(?:[:=\uff1a]|是|は|—|->)\s{0,3}(?::\s{0,2})?"
     r"|\s{0,3}\b(?P<link>is|was|used to be|will be|reads|ist|war|lautet|est|es|é|è|c'est)\b\s{0,3}:?\s{0,2}"
-    r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s)"
+    r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s"
+    # "My password? CorrectHorse7": a word that is none.
+    r"|\?\s{1,2}(?=\S{0,60}(?:(?-i:[a-z][A-Z])|\d)))"
     r"(?:(?:now|gonna be|going to be|still|jetzt|maintenant|ahora|adesso|agora|nu|le|la|el|il|o)\s)?"
     + _VALUE,
     re.IGNORECASE,
@@ -262,7 +264,7 @@ _thing_behind = cache(
     lambda: re.compile(_BEHIND + rf"(?:{_words('things')}|{_words('opening')})(?![\w-])", re.IGNORECASE)
 )
 _PASSWORD_LIKE = re.compile(
-    r"(?=\S*[^\W\d_])(?=\S*\d)(?=\S*(?:[!#$%^&*_\-]|[a-z]\d+[a-z]|[a-z]{3}\d{2}))(?!(?i:wpa|802|ipv|v\d))"
+    r"(?=\S*[^\W\d_])(?=\S*\d)(?=\S*(?:[!#$%^&*_?\-]|[a-z]\d+[a-z]|[a-z]{3}\d{2}))(?!(?i:wpa|802|ipv|v\d))"
     r"(?![a-z]+[-_.]?\d{1,3}(?!\S))"
     r"[^\s@/\\]{8,64}"
 )

@@ -26,8 +26,6 @@ If my name was Max I'd be happy.
 I told the receptionist my name is John.
 Her email is anna@acme.org.
 My friend lives in Berlin.
-My brother is a doctor.
-My dad is allergic to nuts.
 In the novel I live in Venice.
 Translate to French: My name is Peter.
 Can you rewrite this for me? I live in Ulm and work at Bosch.
@@ -74,7 +72,13 @@ I work for a living
 I like the second one better
 I prefer plan B
 my name is missing
-my wife is Irish
+Dear Sir, my name is [NAME] and I live in [CITY].
+I'm here for you.
+Always here to help.
+Same here!
+Learning about other cultures fascinates me.
+Thankfully, my son's ok.
+My app is currently running on port 3000.
 my suggestion is Rome
 learning Spanish is hard
 Born in Ulm, Einstein moved to Bern
@@ -132,6 +136,17 @@ FACTS = {
     "hello, I'm Bao and I do karate, brown belt": {"name": "Bao", "hobby": "karate"},
     "no, im not Dave, im Dan": {"name": "Dan"},
     "my wife and I are vegetarians": {"diet": "vegetarians"},
+    "My brother is a doctor.": {"brother_job": "doctor"},
+    "My dad is allergic to nuts.": {"father_allergy": "nuts"},
+    "my wife is Irish": {"wife_nationality": "Irish"},
+    "My sister Ida lives in Oslo.": {"sister_name": "Ida", "sister_location": "Oslo"},
+    "My daughter is 9.": {"daughter_age": "9"},
+    "Our son Emil plays the cello": {"son_name": "Emil", "son_instrument": "cello"},
+    "My doctor is Dr Feinberg.": {"doctor_name": "Dr Feinberg"},
+    "My time zone is UTC+8.": {"time_zone": "UTC+8"},
+    "I take levothyroxine every morning.": {"routine": "take levothyroxine every morning"},
+    "We bank with Nationwide.": {"banks_with": "Nationwide"},
+    "I have a degree in hydrology.": {"degree": "hydrology"},
     "My wife is called Mara.": {"wife_name": "Mara"},
     "Mein Mann heißt Ravi.": {"husband_name": "Ravi"},
     "I'm married to Paula.": {"spouse": "Paula"},

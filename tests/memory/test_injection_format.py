@@ -10,12 +10,15 @@ from shepherd.escaping import escape_fact_key, escape_fact_value, escape_text
 from shepherd.memory.injection_format import (
     MAX_ANSWER,
     MAX_FACTS,
+    MAX_INSTRUCTIONS,
     MAX_KEY,
     MAX_QUESTION,
     MAX_VALUE,
     facts_block,
+    fewer_facts,
     render_tail,
     shown_facts,
+    with_past_facts,
 )
 from shepherd.types import Fact, SearchResult
 
@@ -28,6 +31,9 @@ FRAGMENTS = [
     "👨\u200d👩\u200d👧", "\\n", "\\",
 ]  # fmt: skip
 texts = st.lists(st.one_of(st.sampled_from(FRAGMENTS), st.text(max_size=8)), max_size=8).map("".join)
+
+
+INSTRUCTIONS = "\n[the user's instructions: "
 
 
 def fact(key: str, value: str, updated_at: int = 0) -> Fact:
@@ -59,6 +65,9 @@ def parse(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
             else:
                 pairs[-1] += ", " + part
         facts = [(key, value) for key, value in (pair.split("=", 1) for pair in pairs)]
+    if rest.startswith(INSTRUCTIONS):
+        block, rest = rest[len(INSTRUCTIONS) :].split("]", 1)
+        facts.append(("instructions", block))
     if rest.startswith("\n[context: "):
         block, rest = rest[len("\n[context: ") :].split("]", 1)
         for shown in block.split(" | "):
@@ -108,6 +117,45 @@ def test_nothing_to_add_is_no_tail() -> None:
 )
 def test_ordinary_values_are_shown_as_they_are(value: str) -> None:
     assert render([fact("k", value)], []) == f"\n\n[facts: k={value}]"
+
+
+def test_instructions_have_a_line_of_their_own_behind_the_facts() -> None:
+    told = fact("instructions", "never use emoji; when I ask about dates, use ISO")
+    line = "[the user's instructions: never use emoji; when I ask about dates, use ISO]"
+
+    assert render([told], []) == f"\n\n{line}"
+    assert render([told, fact("name", "Steve")], [result("a?", "b")]) == (
+        f"\n\n[facts: name=Steve]\n{line}\n[context: User: a?\nAssistant: b]"
+    )
+
+
+def test_facts_of_another_time_join_the_facts_and_not_the_instructions() -> None:
+    told, past = fact("instructions", "never use emoji"), [("location (March 2025)", "Köln")]
+    line = "[the user's instructions: never use emoji]"
+
+    assert with_past_facts(facts_block([told, fact("name", "Steve")]), past) == (
+        f"[facts: name=Steve, location (March 2025)=Köln]\n{line}"
+    )
+    assert with_past_facts(facts_block([told]), past) == f"[facts: location (March 2025)=Köln]\n{line}"
+
+
+def test_instructions_stay_where_there_is_no_room_for_all_facts() -> None:
+    facts = [fact("instructions", "never use emoji", 1), *(fact(f"k{n}", "v", n) for n in range(2, 10))]
+
+    forms = [text for text, _ in fewer_facts(facts)]
+
+    assert forms
+    assert all("[the user's instructions: never use emoji]" in text for text in forms)
+
+
+@given(texts)
+def test_instructions_cannot_close_their_line(told: str) -> None:
+    shown = render([fact("instructions", told), fact("name", "Steve")], [])
+
+    assert parse(shown)[0] == [
+        ("name", "Steve"),
+        ("instructions", escape_fact_value(told, MAX_INSTRUCTIONS)),
+    ]
 
 
 def test_value_cannot_close_its_block_and_open_another() -> None:

@@ -148,6 +148,65 @@ def test_what_says_that_something_changed_is_done_at_once(
     assert teller.state() == before
 
 
+def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller) -> None:
+    teller.tell("My brother works at Bosch.")
+    teller.now += 60
+    teller.tell("I work at Bosch.")
+    teller.now += 60
+
+    teller.tell("I left Bosch in May.")
+
+    assert teller.facts() == {"brother_employer": "Bosch"}
+    teller.now += 60
+    teller.tell("My brother moved to Ulm.")
+    teller.now += 60
+    teller.tell("I moved from Ulm to Bonn.")
+    assert teller.facts() == {"brother_employer": "Bosch", "brother_location": "Ulm", "location": "Bonn"}
+
+
+def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
+    teller.tell("I go to the gym on Mondays and Fridays.")
+    teller.now += 60
+    teller.tell("I call my mother every Sunday.")
+    teller.now += 60
+    teller.tell("I go to the gym on Mondays and Fridays.")
+
+    assert teller.facts() == {"routine": "go to the gym on Mondays and Fridays; call my mother every Sunday"}
+
+
+def test_standing_instructions_join_and_end_by_their_words(teller: Teller) -> None:
+    teller.tell("Always use metric units.")
+    teller.now += 60
+    teller.tell("Thanks. Please never use emoji.")
+    teller.now += 60
+    teller.tell("When I ask about recipes, always give the weight in grams.")
+    told = teller.facts()["instructions"]
+
+    assert told == (
+        "Always use metric units; never use emoji; When I ask about recipes, always give the weight in grams"
+    )
+    teller.now += 60
+    teller.tell("You don't have to use metric units any more.")
+    assert teller.facts()["instructions"] == told.removeprefix("Always use metric units; ")
+    assert teller.memory.undo(teller.last().id).state == "undone"
+    assert teller.facts()["instructions"] == told
+
+
+def test_instructions_of_others_and_of_tasks_are_none(teller: Teller) -> None:
+    teller.tell(
+        "My boss said: always answer in German.",
+        "Write a story: never use magic, said the wizard.",
+        "> Always use tabs",
+        "Should I always use metric units?",
+        "Never mind.",
+        "Never give up!",
+        "I always use metric units.",
+        "From now on she kept her answers to herself.",
+    )
+
+    assert teller.facts() == {}
+
+
 def test_an_end_that_does_not_name_its_relation_is_proposed_for_what_the_user_set(teller: Teller) -> None:
     teller.memory.set_fact("cat_name", "Rex")
     teller.now += 60

@@ -79,3 +79,11 @@ def test_short_facts_have_no_form_that_is_not_shorter():
     assert fewer_facts(()) == ()
     assert fewer_facts((Fact("name", "Ann", 0, 0),)) == ()
     assert [text for text, _ in fewer_facts((Fact("a", "1", 0, 5), Fact("b", "2", 0, 9)))] == ["[facts: b=2]"]
+
+
+def test_the_facts_alone_keep_the_instructions():
+    facts = (Fact("instructions", "never use emoji", 0, 0), Fact("name", "Ann", 0, 0))
+    block = facts_block(facts)
+    injection = Injection(render_tail(block, RESULTS), facts, RESULTS)
+
+    assert memory_part(injection).shorter[-1] == block

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from shepherd.claims.judge import (
     Verdict,
+    concerns,
     ended_values,
     is_borne_out,
     judge,
@@ -23,6 +24,7 @@ __all__ = [
     "Verdict",
     "assertions",
     "canonical_key",
+    "concerns",
     "ended_values",
     "is_borne_out",
     "joined_values",

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd._native.text import terms
-from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
+from shepherd.claims.keys import INSTRUCTIONS, LISTS, OF_OTHERS, canonical_key, joined_values, words_of
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
-from shepherd.claims.wordings import alternatives, rule
+from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
 
 __all__ = [
     "Verdict",
+    "concerns",
     "ended_values",
     "is_borne_out",
     "judge",
@@ -36,7 +37,10 @@ _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
-    "mummy": "mother", "daddy": "father",
+    "mummy": "mother", "daddy": "father", "hubby": "husband", "wifey": "wife", "bro": "brother",
+    "sis": "sister", "gf": "girlfriend", "bf": "boyfriend", "doggo": "dog", "pup": "dog", "kitty": "cat",
+    "grandma": "grandmother", "granny": "grandmother", "gran": "grandmother", "nan": "grandmother",
+    "nana": "grandmother", "grandpa": "grandfather", "grandad": "grandfather", "granddad": "grandfather",
     **{
         word: english
         for english, others in {
@@ -81,13 +85,21 @@ _PLAIN = {
     "avoids", "condition", "language", "favorite",
     "hobby", "married_to", "relative", "plays", "drives",
     "learns", "prefers", "likes", "dislikes", "nationality", "employment", "runs", "teaches", "work_style",
-    "degree", "height", "wears", "collects", "supports", "routine", "schedule", "trait", "religion",
-    "marital_status",
-    "fears", "children", "siblings", "pets", "lives_with", "training_for", "pronouns", "writes", "project",
+    "degree", "studied", "height", "wears", "collects", "supports", "routine", "schedule", "trait",
+    "religion",
+    "marital_status", "company", "does", INSTRUCTIONS, "fears", "children", "siblings", "pets", "lives_with",
+    "training_for", "pronouns", "writes", "project",
 }  # fmt: skip
-_MOST_WORDS = 8
+# What is learned of relatives and pets, beside their names: the last words of the keys.
+_TOLD_OF_OTHERS = {
+    "age", "allergy", "birthday", "birthplace", "condition", "diet", "employer", "instrument", "job",
+    "language", "location", "nationality", "origin", "study",
+}  # fmt: skip
+_MOST_WORDS, _MOST_NAME_WORDS, _MOST_TOPIC_WORDS = 8, 4, 2
 # Small words in names of models: "iPhone 13 mini".
 _MODELS = ("mini", "pro", "max", "plus", "air", "ultra", "iphone", "ipad")
+# "I love escaping to that world": a value that ends so was cut short.
+_UNFINISHED = {"to", "for", "of", "in", "on", "at", "with", "about", "into", "from", "by", "up", "and", "or"}
 # Properties whose values are written in small letters as often as not.
 _FREELY_SPELLED = (
     "pronouns", "sign", "username", "handle", "nickname", "nick", "website", "homepage", "blog", "domain",
@@ -173,7 +185,7 @@ def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdi
         for verdict in (*plain, *claimed):
             earlier, value = by_key.pop(verdict.key, None), verdict.value
             if earlier is not None and verdict.key in LISTS:
-                value = joined_values(earlier.value, value)
+                value = joined_values(verdict.key, earlier.value, value)
             by_key[verdict.key] = replace(verdict, value=value)
     return list(by_key.values()), ended
 
@@ -195,6 +207,17 @@ def ended_values(line: str) -> list[Assertion]:
     return [assertion for assertion in assertions(line) if assertion.ends]
 
 
+def concerns(statement: str, key: str) -> bool:
+    """Return whether a statement speaks of the person of a key: "I left Bosch" not of `brother_employer`."""
+    relation, _, told = key.rpartition("_")
+    if told not in _TOLD_OF_OTHERS or not any(
+        definition(name).fullmatch(relation) for name in ("kin", "animal")
+    ):
+        return True
+    said = {_SPELLINGS.get(word, word) for word in re.findall(r"[^\W_]+", statement.casefold())}
+    return set(relation.split("_")) <= said
+
+
 def supported_value(assertion: Assertion, key: str, value: str) -> str:
     """Return the value as the user spells it if the assertion states that it is the user's `key`, else ""."""
     quoted = _quoted(value, assertion)
@@ -214,19 +237,34 @@ def _is_plain(assertion: Assertion) -> bool:
                 for word in value.split()
             )
         case "attribute":
-            last = assertion.topic.split()[-1]
-            return bool({last, assertion.topic} & word_list("lasting")) and (
-                value[:1].isupper()
-                or any(map(str.isdigit, value))
-                or rule("software").fullmatch(value) is not None
-                or last in _FREELY_SPELLED
-            )
-    return assertion.kind in _PLAIN
+            return _is_plain_attribute(assertion.topic, value)
+    return assertion.kind in _PLAIN or assertion.kind.startswith(OF_OTHERS)
+
+
+def _is_plain_attribute(topic: str, value: str) -> bool:
+    nouns = topic.split()
+    if {nouns[-1], topic} & word_list("lasting"):
+        return (
+            any(word[:1].isupper() for word in value.split())
+            or any(map(str.isdigit, value))
+            or rule("software").fullmatch(value) is not None
+            or nouns[-1] in _FREELY_SPELLED
+        )
+    # "My allotment is plot 27", and not "my results are in the file B": a few words with a name or a number.
+    words = value.split()
+    is_named = value[0].isupper() or any(map(str.isdigit, words[-1])) or definition("day").match(value)
+    if any(definition(name).fullmatch(noun) for name in ("person", "animal") for noun in nouns):
+        return False  # "My cat is Persian" is not its name
+    return bool(is_named) and len(words) <= _MOST_NAME_WORDS and len(nouns) <= _MOST_TOPIC_WORDS
 
 
 def _key_of(assertion: Assertion) -> str:
     if assertion.kind == "relative":
         return "_".join(_topic_words(assertion.topic)) + "_name"
+    if assertion.kind.startswith(OF_OTHERS):
+        return "_".join([*_topic_words(assertion.topic), assertion.kind.removeprefix(OF_OTHERS)])
+    if assertion.kind == "does":
+        return "_".join(_third_person(assertion.topic).split())
     if assertion.kind == "favorite":
         return "_".join(_SPELLINGS.get(word, word) for word in assertion.topic.split())
     if assertion.kind in ("attribute", "schedule"):
@@ -238,6 +276,15 @@ def _key_of(assertion: Assertion) -> str:
     if assertion.kind == "uses" and rule("systems").fullmatch(assertion.value.rstrip("0123456789. ")):
         return "operating_system"
     return {"married_to": "spouse", "drives": "car"}.get(assertion.kind, assertion.kind)
+
+
+def _third_person(verb: str) -> str:
+    """Return "belongs to" for "belong to"."""
+    first, *others = verb.split()
+    ending = "es" if first.endswith(("ch", "sh", "ss", "x", "o")) else "s"
+    if first.endswith("y") and first[-2:-1] not in "aeiou":
+        first, ending = first[:-1], "ies"
+    return " ".join([first + ending, *others])
 
 
 def _topic_words(topic: str) -> list[str]:
@@ -256,8 +303,10 @@ def _fits_key(assertion: Assertion, key: str) -> bool:
         if assertion.kind in ("attribute", "relative"):
             return _names(key, assertion.topic) or known.name == "project"
         return True
-    if assertion.kind in ("attribute", "relative", "favorite", "schedule"):
+    if assertion.kind in ("attribute", "relative", "favorite", "schedule", "does"):
         return _names(key, assertion.topic)
+    if assertion.kind.startswith(OF_OTHERS):
+        return _names(key, f"{assertion.topic} {assertion.kind.removeprefix(OF_OTHERS)}")
     if key == assertion.kind:
         return True
     return assertion.kind in _FREE and _names(key, f"{assertion.sentence} {assertion.kind.replace('_', ' ')}")
@@ -308,7 +357,9 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
     """Return whether the value has the form that its kind asks for."""
     folded = value.casefold()
     words = folded.split()
-    match assertion.kind:
+    match assertion.kind.removeprefix(OF_OTHERS):
+        case "instructions":  # whole, with its conditions
+            return _folded(_TOKEN.findall(value)) == _folded(_TOKEN.findall(assertion.value))
         case "name" | "last_name":
             return _is_name(assertion, value)
         case "age":
@@ -318,7 +369,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "phone":
             return sum(map(str.isdigit, value)) >= 5
         case "birthday" | "birth_year":
-            return any(map(str.isdigit, value)) and len(words) < 6
+            has_number = any(map(str.isdigit, value)) or definition("feast").search(value) is not None
+            return has_number and len(words) < 6
         case "job" if assertion.is_weak:
             return words[-1] not in word_list("momentary") and not value[0].isupper()
         case "attribute":
@@ -359,8 +411,10 @@ def _is_lasting(topic: str, value: str) -> bool:
     return (
         not word_list("passing") & set(re.findall(r"\w+", topic))
         and not any(word.endswith("'s") for word in nouns)
-        and not word_list("momentary") & {words[0], words[-1]}
+        # "An old Volvo" is a thing, "old" alone a state.
+        and not word_list("momentary") & {words[-1], words[0] if value == value.casefold() else ""}
         and not words[-1].endswith("ing")
+        and not any(word.endswith("ing") for word in words[:2] if word.islower())
         and not _IS_DOING.search(nouns[-1])
         and (
             value[0].isupper()
@@ -410,6 +464,8 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
             return words[-1] not in ("patients", "patient", "clients", "kids", "students", "people", "tests")
         case "likes" | "dislikes" | "prefers" | "fears":
             # What is liked in general has no article: "I love jazz", not "I love the second one".
+            if words[-1] in _UNFINISHED:
+                return False
             is_title = first == "the" and said[-1][:1].isupper()
             return is_title or not {first, *words} & word_list("options")
     return True

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["KEYS", "LISTS", "Key", "canonical_key", "is_about", "joined_values", "words_of"]
+__all__ = [
+    "INSTRUCTIONS",
+    "KEYS",
+    "LISTS",
+    "OF_OTHERS",
+    "Key",
+    "canonical_key",
+    "is_about",
+    "items_of",
+    "joined_items",
+    "joined_values",
+    "words_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +55,7 @@ KEYS = _table(
       + employed_at
       + current_employer current_company
     job | job | occupation profession role job_title title work career position works_as
-    study | study | studies major field_of_study degree subject course studying
+    study | study | studies major field_of_study subject course studying
     school | school | university college uni studies_at
     age | age | years_old
     email | email | e_mail mail email_address e_mail_address
@@ -70,6 +83,8 @@ KEYS = _table(
     operating_system | uses prefers attribute | os distro linux_distro linux_distribution
     car | drives owns attribute | vehicle drives car_model car_brand
     spouse | married_to relative | married_to spouse_name
+    routine | routine | routines
+    instructions | instructions | instruction standing_instructions
     project | works_on project attribute | works_on working_on current_project side_project
     """
 )
@@ -77,10 +92,16 @@ KEYS = _table(
 # A new value of these joins the earlier ones: two allergies are two.
 LISTS = frozenset(
     (
-        "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learning", "likes", "plays",
-        "prefers", "uses",
+        "allergy", "avoids", "condition", "dislikes", "hobby", "instructions", "language", "learning",
+        "likes", "plays", "prefers", "routine", "uses",
     )
 )  # fmt: skip
+# How the user wants to be answered, in every conversation.
+INSTRUCTIONS = "instructions"
+# Whole phrases, which may have commas and conjunctions of their own.
+_PHRASES = (INSTRUCTIONS, "routine")
+# What a user tells of others has the relation in front: "brother_location".
+OF_OTHERS = "their_"
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Words of a key that name no relation.
@@ -156,9 +177,23 @@ def is_about(text: str, key: str) -> bool:
     return bool(own) and all(any(word in (one, f"{one}s") for word in words) for one in own)
 
 
-def joined_values(known: str, new: str) -> str:
+def items_of(key: str, value: str) -> list[str]:
+    """Return the items of the value of a list."""
+    return [item.strip() for item in value.split(_between(key).strip()) if item.strip()]
+
+
+def joined_items(key: str, items: Iterable[str]) -> str:
+    """Return items as the value of a list."""
+    return _between(key).join(items)
+
+
+def joined_values(key: str, known: str, new: str) -> str:
     """Return two values of a list as one, each item once."""
-    items = [item.strip() for value in (known, new) for item in re.split(r",| and ", value)]
-    folded = dict.fromkeys(item.casefold() for item in items if item)
+    values = (known, new) if key in _PHRASES else (value.replace(" and ", ", ") for value in (known, new))
+    items = [item for value in values for item in items_of(key, value)]
     spelled = {item.casefold(): item for item in reversed(items)}
-    return ", ".join(spelled[item] for item in folded)
+    return joined_items(key, (spelled[item] for item in dict.fromkeys(map(str.casefold, items))))
+
+
+def _between(key: str) -> str:
+    return "; " if key in _PHRASES else ", "

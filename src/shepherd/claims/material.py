@@ -25,6 +25,8 @@ _CODE = tuple(
         r"\b(?:https?|ftp|file)://\S+|\bwww\.\S+",
         r"[{\[][^{}\[\]]*[\"'][^{}\[\]]*[\"']\s*:[^{}\[\]]*[}\]]",
         r"(?:(?<![\w.-])[\w.-]{1,80}=\S+\s*){2,}",
+        # "My name is [NAME]": a letter to be filled in.
+        r"(?-i:\[[A-Z][A-Z _-]*\]|<[A-Z][A-Z _-]*>|\{[A-Z][A-Z _-]*\}|\[[Yy]our [\w ]+\])|_{3,}",
     )
 )
 # A line of code, of a log or of settings.

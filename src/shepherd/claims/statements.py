@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.wordings import Frame, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
@@ -20,6 +21,8 @@ __all__ = ["Assertion", "assertions", "stating_sentences"]
 # Longer messages are pasted material; what somebody says of themselves is short.
 _LONGEST_MESSAGE = 4000
 _LONGEST_SENTENCE = 400
+_LONGEST_INSTRUCTION = 200
+_POLITE = re.compile(r"^(?:please|bitte)\s+|[,\s]+(?:please|bitte|thanks|thank you)$", re.IGNORECASE)
 # A question that only asks for a yes takes back what it stands behind: "I'm 34, am I?"
 _TAG = re.compile(r"(?:\w+(?:n't)? (?:i|we|you|it|he|she|they|that|not)|right|correct)\W*$", re.IGNORECASE)
 # "My name is Khan, that's the movie, right?" asks about what was said before.
@@ -48,6 +51,7 @@ _SPELLINGS = tuple(
     (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
     for pattern, spelling in (
         (r"i ?m", "I'm"),
+        (r"(?<=[a-z] )n(?= [a-z])", "and"),
         (r"ive", "I've"),
         (r"id(?= (?:love|like|kill|rather|be|have|go|say|prefer|never|want|die)\b)", "I'd"),
         (r"ill(?= (?:be|have|get|try|go|do|move|never|probably|start|take|buy)\b)", "I'll"),
@@ -206,9 +210,29 @@ def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     if reminder:
         # "Can you remember that I'm vegan?" asks for nothing but that.
         sentence, asks = sentence[reminder.end() :].lstrip(), False
-    stated = _in_clauses(sentence, typed, asks, greets=greets)
+    stated = _instructed(sentence, typed) if not asks else []
+    stated = stated or _in_clauses(sentence, typed, asks, greets=greets)
     known = {assertion.value for assertion in stated}
     return [*stated, *(one for one in _named_in_passing(sentence, typed) if one.value not in known)]
+
+
+def _instructed(sentence: str, typed: str) -> list[Assertion]:
+    """Return the sentence as a standing instruction: its conditions belong to it, and no clause stands alone.
+
+    It states nothing about the user, so that neither "never" nor "if I ask" takes it back.
+    """
+    filler = _fillers().match(sentence)
+    text = sentence[filler.end() if filler else 0 :].lstrip(_EDGE)
+    for frame in _frames_of_instructions():
+        match = frame.pattern.match(text)
+        if match is None:
+            continue
+        rest = text[match.end() :]
+        stop = frame.stops.search(rest)
+        value = _POLITE.sub("", (rest[: stop.start()] if stop else rest).strip(_EDGE)).strip(_EDGE)
+        if value and len(value) <= _LONGEST_INSTRUCTION:
+            return [Assertion(INSTRUCTIONS, "", value, typed, ends=frame.ends)]
+    return []
 
 
 def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
@@ -240,7 +264,7 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
     if asked is not None:
         sentence, asks = sentence[: asked.start()], False
     # Whether the clause before had the user as its subject: "I live in Ulm and work at …".
-    inherits = has_begun = False
+    inherits = has_begun = follows_comma = False
     end = begin = 0
     last: tuple[str, int] = ("", 0)
     for match in _clauses().finditer(sentence):
@@ -264,8 +288,9 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         if not has_begun:
             has_begun, begin = True, match.start()
         if inherits:
-            text = _inherited(text)
+            text = _inherited(text, follows_comma)
         inherits = _FIRST_PERSON.match(text) is not None
+        follows_comma = (match["mark"] or "").strip() == ","
         last = (text, len(found))
         found += _of_clause(text, typed, greets=greets)
         if not found and match["mark"] and not match["mark"].strip():
@@ -304,7 +329,8 @@ def _with_subject(text: str, rest: str) -> str:
     for name, subject in _DROPPED:
         found = rule(name, begins=True).match(text)
         if found and (not name.startswith("dropped I") or _goes_on_as_i(text[found.end() :], rest)):
-            return f"{subject} {text}"
+            # "Learning …" begins with a capital as the first word of the sentence, and is no name.
+            return f"{subject} {text[:1].lower()}{text[1:]}"
     return text
 
 
@@ -317,7 +343,10 @@ def _goes_on_as_i(text: str, rest: str) -> bool:
     return not ("," in text or rest.strip()) or _FIRST_PERSON_ANYWHERE.search(f"{text} {rest}") is not None
 
 
-def _inherited(text: str) -> str:
+def _inherited(text: str, follows_comma: bool) -> str:
+    # ", like characters and spells" gives examples.
+    if follows_comma and text.startswith("like "):
+        return text
     for name, subject in _ELLIPTIC:
         if rule(name, begins=True).match(text):
             return f"{subject} {text}"
@@ -350,13 +379,20 @@ def _clauses() -> re.Pattern[str]:
 
 
 @cache
+def _frames_of_instructions() -> tuple[Frame, ...]:
+    return tuple(frame for frame in frames() if frame.kind == INSTRUCTIONS)
+
+
+@cache
 def _frames_anywhere() -> tuple[Frame, ...]:
     return tuple(frame for frame in frames() if frame.is_anywhere)
 
 
 def _of_clause(text: str, sentence: str, *, greets: bool) -> Iterator[Assertion]:
     matches = [
-        (frame, match) for frame in frames() if not frame.is_anywhere and (match := frame.pattern.match(text))
+        (frame, match)
+        for frame in frames()
+        if not frame.is_anywhere and frame.kind != INSTRUCTIONS and (match := frame.pattern.match(text))
     ]
     ends = [pair for pair in matches if pair[0].ends]
     states = [pair for pair in matches if not pair[0].ends]
@@ -385,8 +421,10 @@ def _asserted(
     """Return what the frame finds in the clause; None where the clause takes it back or does not mean it."""
     lead, rest = match[0], text[match.end() :]
     stop = frame.stops.search(rest)
-    value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), frame.kind)
-    if frame.kind in _NAMED:
+    kind = frame.kind.removeprefix(OF_OTHERS)
+    value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), kind)
+    # "Polish and get by in Czech": languages are names, too, where the first of them is written as one.
+    if kind in _NAMED or (kind == "language" and value[:1].isupper()):
         value = _ADDITION.sub("", value)
     # "Claims Adjuster" reports nothing.
     if (
@@ -417,10 +455,10 @@ def _asserted(
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
         is_over
-        or (rule("passing time").search(own) and not frame.changes and frame.kind not in _EVEN_TODAY)
+        or (rule("passing time").search(own) and not frame.changes and kind not in _EVEN_TODAY)
         or rule("past").search(own.partition(",")[0] if frame.is_anywhere else own)
         or rule("undone").search(value)
-        or rule("negations").search(value)
+        or (kind != "email" and rule("negations").search(value))  # an address may end in ".no"
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):
         return None
     topic = (match.groupdict().get("topic") or "").casefold()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Frame", "alternatives", "frames", "rule", "words"]
+__all__ = ["Frame", "alternatives", "definition", "frames", "rule", "words"]
 
 _LINE = re.compile(r"(?P<mark>[!?*-]?)(?P<kind>\w+) \| (?P<stops>[^|]+) \| (?P<wording>.+)")
 _MARKS = {"!": "changes", "-": "ends", "?": "is_weak", "*": "is_anywhere"}
@@ -36,22 +36,41 @@ class Frame:
 @cache
 def frames() -> tuple[Frame, ...]:
     """Return all frames. The first call compiles them, which takes a quarter of a second."""
-    definitions: dict[str, str] = {}
     stops: dict[str, list[str]] = {}
     found = []
-    section = ""
-    for line in _lines("frames.txt"):
-        if line.startswith("["):
-            section = line.strip("[]")
-        elif section == "definitions":
-            name, _, pattern = line.partition(" = ")
-            definitions[name] = _expanded(pattern, definitions)
-        elif section == "stops":
+    for section, line in _sections("frames.txt"):
+        if section == "stops":
             name, _, words = line.partition(" = ")
             stops[name] = [one for word in words.split() for one in stops.get(word, [word])]
-        else:
-            found.append(_frame(line, definitions, stops))
+        elif section != "definitions":
+            found.append(_frame(line, _definitions(), stops))
     return tuple(found)
+
+
+@cache
+def definition(name: str) -> re.Pattern[str]:
+    """Return the pattern of a definition of the frames, such as "person"."""
+    return re.compile(_spaced(_definitions()[name]), re.IGNORECASE)
+
+
+@cache
+def _definitions() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for section, line in _sections("frames.txt"):
+        if section == "definitions":
+            name, _, pattern = line.partition(" = ")
+            found[name] = _expanded(pattern, found)
+    return found
+
+
+def _sections(file: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a table with the names of their sections."""
+    section = ""
+    for line in _lines(file):
+        if line.startswith("["):
+            section = line.strip("[]")
+        else:
+            yield section, line
 
 
 @cache
@@ -63,7 +82,7 @@ def alternatives(name: str) -> str:
 @cache
 def words(name: str) -> frozenset[str]:
     """Return the alternatives of a rule that is a list of plain words."""
-    return frozenset(alternatives(name)[3:-1].split("|"))
+    return frozenset(alternatives(name)[3:-1].replace(r"\s+", " ").split("|"))
 
 
 @cache

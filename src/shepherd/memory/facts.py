@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from shepherd.claims.keys import LISTS, canonical_key, joined_values, words_of
+from shepherd._native.text import terms
+from shepherd.claims.judge import concerns
+from shepherd.claims.keys import (
+    INSTRUCTIONS,
+    LISTS,
+    canonical_key,
+    items_of,
+    joined_items,
+    joined_values,
+    words_of,
+)
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.records import Claim, EndedValue, Evidence, FactChange, FactPeriod
 from shepherd.transactions import Connection
@@ -204,7 +214,7 @@ def learn(
     if known is not None:
         key = known.key
         if common is not None and common.name in LISTS:
-            value = joined_values(known.value, value)
+            value = joined_values(common.name, known.value, value)
         if _folded(known.value) == _folded(value):
             value = known.value
             if not starts or starts >= (known.valid_from or known.updated_at):
@@ -249,15 +259,17 @@ def end(
     for fact in of_user(connection, user_id):
         common = canonical_key(fact.key)
         is_meant = ended.kind == "any" or (common is not None and ended.kind in common.kinds)
-        if not is_meant or fact.updated_at > told_at:
+        if not is_meant or not concerns(statement, fact.key) or fact.updated_at > told_at:
             continue
         left = ""
         if _folded(fact.value) != wanted:
-            items = [item.strip() for item in fact.value.split(",")]
-            others = [item for item in items if _folded(item) != wanted]
-            if common is None or common.name not in LISTS or len(others) == len(items):
+            if common is None or common.name not in LISTS:
                 continue
-            left = ", ".join(others)
+            items = items_of(common.name, fact.value)
+            others = [item for item in items if not _is_ended(common.name, item, ended.value)]
+            if len(others) == len(items):
+                continue
+            left = joined_items(common.name, others)
         is_vague = ended.kind == "any" and not left and not _names_relation(fact.key, statement)
         if is_vague and _source(connection, user_id, fact.key) != source:
             changes.append(Contradiction(fact, ""))
@@ -267,6 +279,17 @@ def end(
             _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
         )
     return changes
+
+
+def _is_ended(key: str, item: str, value: str) -> bool:
+    """Return whether an end is meant for an item of a list; for an instruction, by its words.
+
+    "Stop using emoji" ends "always use emoji".
+    """
+    if key != INSTRUCTIONS:
+        return _folded(item) == _folded(value)
+    said = set(terms(value))
+    return bool(said) and said <= set(terms(item))
 
 
 def _names_relation(key: str, statement: str) -> bool:

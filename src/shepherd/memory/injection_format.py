@@ -5,7 +5,11 @@ The bytes are a contract that clients parse:
     "\\n\\n" "[facts: " key=value ", " key=value … "]" "\\n" "[context: " result " | " result … "]"
     result = "User: " question "\\n" "Assistant: " answer
 
-Either block may stand alone; with neither there is no tail. Facts come in key order, so that the same facts
+Between them stands a line of the user's standing instructions, if there are any:
+
+    "[the user's instructions: " instruction "; " instruction … "]"
+
+Each of these may stand alone; with none there is no tail. Facts come in key order, so that the same facts
 make the same bytes. Escaping makes this reading unambiguous: the first `]` ends a block; ` | ` ends a result,
 whose line break ends the question; ", " ends a fact if an `=` follows before the next ", " (a comma in a
 value stays a comma), and its first `=` ends the key. A long text is cut to the part with most keywords.
@@ -20,12 +24,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
 from shepherd._native.text import terms
-from shepherd.claims.keys import is_about
-from shepherd.escaping import ELLIPSIS, escape_fact_key, escape_fact_value, escape_text, storable
+from shepherd.claims.keys import INSTRUCTIONS, is_about
+from shepherd.escaping import ELLIPSIS, escape_fact_key, escape_fact_value, escape_text, shorten, storable
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.queries import AskedTime
 from shepherd.memory.records import FactPeriod
@@ -52,6 +57,7 @@ MAX_VALUE = 400
 MAX_QUESTION = 400
 MAX_ANSWER = 1200
 MAX_FACTS = 4000
+MAX_INSTRUCTIONS = 1000
 # The same of a value where there is no room for even one whole fact.
 _CUT_VALUE = 40
 
@@ -132,9 +138,17 @@ def note_of(fact: Fact) -> str:
 
 
 def facts_block(facts: Iterable[Fact]) -> str:
-    """Return `[facts: …]` for facts in the order given; empty for none."""
-    shown = ", ".join(_pair(fact) for fact in facts)
-    return f"[facts: {shown}]" if shown else ""
+    """Return `[facts: …]` for facts in the order given, and the line of instructions; empty for none."""
+    known: list[Fact] = []
+    told: list[Fact] = []
+    for fact in facts:
+        (told if fact.key == INSTRUCTIONS else known).append(fact)
+    lines = [f"[facts: {', '.join(map(_pair, known))}]"] if known else []
+    return "\n".join([*lines, *map(_instructions, told)])
+
+
+def _instructions(fact: Fact) -> str:
+    return f"[the user's instructions: {escape_fact_value(fact.value, MAX_INSTRUCTIONS)}]"
 
 
 def shown_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
@@ -157,16 +171,21 @@ def fewer_facts(facts: Sequence[Fact]) -> tuple[tuple[str, tuple[Fact, ...]], ..
 
     The latest changed ones stay. For windows and shares that the whole block exceeds.
     """
-    newest = sorted(facts, key=lambda fact: -fact.updated_at)
+    newest = sorted(facts, key=lambda fact: (fact.key != INSTRUCTIONS, -fact.updated_at))
     forms = []
     for n in sorted({len(newest) * eighths // 8 for eighths in range(1, 8)} | {1}, reverse=True):
         if 0 < n < len(newest):
             kept = {fact.key for fact in newest[:n]}
             some = tuple(fact for fact in facts if fact.key in kept)
             forms.append((facts_block(some), some))
-    if newest and len(cut := f"[facts: {_pair(newest[0], _CUT_VALUE)}]") < len(facts_block(newest[:1])):
+    if newest and len(cut := _cut(newest[0])) < len(facts_block(newest[:1])):
         forms.append((cut, tuple(newest[:1])))
     return tuple(forms)
+
+
+def _cut(fact: Fact) -> str:
+    """Return the block of one fact with its value cut."""
+    return facts_block([replace(fact, value=shorten(fact.value, _CUT_VALUE))])
 
 
 def _pair(fact: Fact, most: int = MAX_VALUE) -> str:
@@ -175,6 +194,7 @@ def _pair(fact: Fact, most: int = MAX_VALUE) -> str:
 
 # ---- facts of another time
 
+_FACTS = "[facts: "
 # Enough for an answer; more would hide it.
 _MOST_PAST = 8
 _DAY_S = 86_400
@@ -187,7 +207,10 @@ def with_past_facts(block: str, pairs: Sequence[tuple[str, str]]) -> str:
     past = ", ".join(
         f"{escape_fact_key(key, MAX_KEY)}={escape_fact_value(value, MAX_VALUE)}" for key, value in pairs
     )
-    return f"{block.removesuffix(']')}, {past}]" if block else f"[facts: {past}]"
+    known, mark, others = (
+        block.partition("\n") if block.startswith(_FACTS) else ("", "\n" * bool(block), block)
+    )
+    return f"{known.removesuffix(']')}, {past}]{mark}{others}" if known else f"{_FACTS}{past}]{mark}{others}"
 
 
 def past_facts(asked: AskedTime, periods: Sequence[FactPeriod]) -> list[tuple[str, str]]:
