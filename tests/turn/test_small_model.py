@@ -16,10 +16,11 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
 from shepherd.memory import Memory
 from shepherd.prompt.plan import Part
-from shepherd.turn.small_model import MOST_WORDS, Promise, Review, is_small_model
+from shepherd.turn.small_model import MOST_WORDS, Promise, Review, is_small_model, known_facts
 from shepherd.types import Fact, Message
 from tests.examples import examples
 
+NAME = "I know this about you: name = Marta Silva."
 FACTS = {
     "bike": "Brompton",
     "cat_name": "Mingau",
@@ -85,15 +86,15 @@ def test_true_answer_is_shown_as_it_is(question, answer):
     ("question", "written", "answer"),
     [
         # A value of another fact.
-        ("What is my name?", "Your name is Mingau.", UNKNOWN),
+        ("What is my name?", "Your name is Mingau.", NAME),
         ("What is my blood type?", "Your type is ThinkPad X13.", UNKNOWN),
         # Words that nobody said.
-        ("Which town is mine?", "You live in Bragadoccia.", UNKNOWN),
+        ("Which town is mine?", "You live in Bragadoccia.", "I know this about you: location = Braga."),
         ("What is my motive?", "Your motiv live is FOCUSE = HS NED NED NED NED", UNKNOWN),
         ("What is my dog called?", "Your brother is called KNOWLEDGE == NOWLEDGE.", UNKNOWN),
-        ("What is my name?", "Your name is Marta Silva \ufffd.", UNKNOWN),
+        ("What is my name?", "Your name is Marta Silva \ufffd.", NAME),
         ("What colour is it?", "Your beautiful boat is ochre.", UNKNOWN),
-        ("What is my name?", "Your name is ====== Marta Silva.", UNKNOWN),
+        ("What is my name?", "Your name is ====== Marta Silva.", NAME),
         # A quotation that repeats itself.
         ("What is NED NED NED NED NED NED?", "NED NED NED NED NED NED.", UNKNOWN),
         # More than was asked.
@@ -137,7 +138,8 @@ def test_acknowledgement_promises_only_what_is_kept():
 
 def test_answer_that_is_cut_off_is_shown_as_far_as_its_words_are_known():
     assert shown("What is my name?", "Your name is Mar", reason="length") == "Your name is Mar"
-    assert shown("What is my name?", "Your beautiful nam", reason="length") == UNKNOWN
+    assert shown("What is my name?", "Your beautiful nam", reason="length") == NAME
+    assert shown("What is my pen?", "Your beautiful nam", reason="length") == UNKNOWN
     assert shown("What is my name?", "Your beautiful nam", reason="cancelled") == ""
 
 
@@ -160,7 +162,7 @@ def test_sentence_without_an_end_ends_the_answer():
     review = review_of("What is my name?")
 
     assert review.feed("Your name is " + "Marta Silva " * 40) == ""
-    assert review.feed("Marta Silva " * 40) == UNKNOWN
+    assert review.feed("Marta Silva " * 40) == NAME
     assert review.is_over
 
 
@@ -285,3 +287,32 @@ def test_answers_in_a_real_memory_are_reviewed_and_the_next_prompt_reuses_them(b
         assert finished.answer == "You live in Braga."
         # Up to the end of the answer that was replaced, nothing is read again but its last tokens.
         assert finished.stats.reused_tokens > 0.6 * finished.stats.prompt_tokens
+
+
+KNOWN = {
+    "name": "Kim", "employer": "Bosch", "job": "tester", "bike": "Brompton", "favorite_color": "teal",
+    "sister_name": "Eva", "location": "Ulm",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Where do I work?", "employer = Bosch, job = tester"),
+        ("Which bike do I ride?", "bike = Brompton"),
+        ("What colour do I like best?", "favorite_color = teal"),
+        ("Where do I live?", "location = Ulm"),
+        # Of somebody else, of something else, of another time, or no question at all.
+        ("Where does my sister work?", ""),
+        ("What is the name of my school?", ""),
+        ("What's the password of my bike?", ""),
+        ("Where did I live before?", ""),
+        ("Where does Tom live?", ""),
+        ("My bike is broken.", ""),
+        ("Who am I?", ""),
+    ],
+)
+def test_facts_answer_what_the_model_leaves_open(question: str, answer: str) -> None:
+    facts = [Fact(key, value, 0, 0) for key, value in KNOWN.items()]
+
+    assert known_facts(question, facts) == (f"I know this about you: {answer}." if answer else "")

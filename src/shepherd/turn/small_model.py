@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shepherd._native.text import keywords
+from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims.keys import canonical_key, is_about, words_of
+from shepherd.claims.wordings import definition
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import is_statement
@@ -22,7 +23,7 @@ from shepherd.prompt.plan import Part
 from shepherd.sentences import is_question, sentence_spans, split_sentences
 from shepherd.types import Fact, FinishReason, Message
 
-__all__ = ["MOST_WORDS", "Promise", "Review", "is_small_model", "quotation"]
+__all__ = ["MOST_WORDS", "Promise", "Review", "is_small_model", "known_facts", "quotation"]
 
 MOST_WORDS = 60
 # Characters of a sentence that is still being written; beyond them nothing good comes of it.
@@ -131,6 +132,15 @@ _MARKERS = re.compile(
 _PAIR = re.compile(r"([^=]+)=(.+)")
 _ANDS = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
+# Words of questions for a fact that its key does not have.
+_OWN = frozenset(("i", "my", "me", "mine", "i'm", "i've", "we", "our"))
+_ASKING = frozenset(
+    ("what", "which", "where", "who", "when", "how", "whose", "tell", "know", "called", "please")
+)
+_HAVING = frozenset(("have", "own", "drive", "ride", "use", "speak", "play", "prefer", "kind", "got"))
+_LIKING = frozenset(("like", "love", "best", "most", "prefer", "favorite", "kind"))
+_OTHER_TIME = frozenset(("was", "were", "did", "used", "before", "will", "last", "next", "ago", "not", "why"))
+_MOST_KNOWN = 2
 
 
 def is_small_model(model: object) -> bool:
@@ -161,6 +171,38 @@ def quotation(question: str, passages: Sequence[Part]) -> str:
             if is_whole and score > best:
                 best, found = score, quoted
     return found
+
+
+def known_facts(question: str, facts: Iterable[Fact]) -> str:
+    """Return the facts that a question of the user about himself asks for; "" unless it is sure which.
+
+    Every word of the question has to be one of the key, or one in which people talk about it: "Where do I
+    work?" asks for job and employer, "What is the name of my school?" not for the name.
+    """
+    words = _words(question)
+    others = any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in words)
+    if others or not _OWN & set(words) or not _asks(question) or _OTHER_TIME & set(words):
+        return ""
+    content = set(map(_singular, words)) - STOP_WORDS - _OWN - _ASKING
+    found = [fact for fact in facts if content and _is_meant(content, fact.key)]
+    shown = ", ".join(f"{fact.key} = {fact.value}" for fact in found)
+    return f"I know this about you: {shown}." if 0 < len(found) <= _MOST_KNOWN else ""
+
+
+def _is_meant(asked: Iterable[str], key: str) -> bool:
+    """Return whether the words of a question name the fact, or are those in which people talk about it."""
+    asked = set(asked)
+    named = {_singular(_SPELLINGS.get(word, word)) for word in re.findall(r"[^\W_]+", key.casefold())}
+    # "What is my name?" does not ask for cat_name.
+    is_named = asked >= named - {"favorite", "name"} if named - {"name"} else "name" in asked
+    if not is_named and not any(is_about(word, key) for word in asked):
+        return False
+    others = _LIKING if "favorite" in named else _HAVING
+    return all(word in named or word in others or is_about(word, key) for word in asked)
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s") if len(word) > 3 and not word.endswith("ss") else word
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +296,10 @@ class Review:
         return self._stop()
 
     def _passed_on(self, sentence: str) -> str:
-        """Return what a document says to a question, in place of a sentence that does not answer it."""
-        quoted = quotation(self._asked, self._passages) if _asks(self._asked) else ""
+        """Return what a fact or a document says, in place of a sentence that answers nothing."""
+        quoted = known_facts(self._asked, self._judge.sources.known)
+        if not quoted and _asks(self._asked):
+            quoted = quotation(self._asked, self._passages)
         self._is_over = self._is_over or bool(quoted)
         return self._shown(quoted or sentence)
 
@@ -283,6 +327,7 @@ class _Sources:
         words = _words(text)
         self._words = frozenset(words)
         self._joined = f" {' '.join(words)} "
+        self.known = tuple(facts)
         self.facts = {fact.key: fact.value for fact in facts}
         self._keys_of: dict[str, list[str]] = {}
         for fact in facts:
