@@ -185,7 +185,7 @@ function learnedLine(turn, item) {
   const id = newId("learned");
   const isProposal = item.kind === "proposed" && item.state === "new";
   const isOver = ["undone", "rejected", "expired"].includes(item.state);
-  const label = isProposal ? "asks" : item.kind === "ended" ? "noted" : "learned";
+  const label = isProposal ? "proposed" : item.kind === "ended" ? "noted" : "learned";
   const decide = (decision, text) => act(text, id, (button) => decided(turn, item, decision, button));
   const actions = isOver ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
   const made = line(

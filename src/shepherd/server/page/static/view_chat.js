@@ -248,7 +248,7 @@ function heard(chat, turn, event) {
   if (choice?.delta?.content) turn.answer += choice.delta.content;
   if (choice?.delta?.reasoning_content) turn.thought += choice.delta.reasoning_content;
   if (choice?.finish_reason) {
-    turn.isCut = choice.finish_reason === "length";
+    turn.isCut = choice.finish_reason === "length" && !turn.isStopped;
     ended(chat, turn, "done");
     return;
   }
