@@ -52,8 +52,11 @@ async function start() {
     const who = await known();
     views = who.can_chat ? VIEWS : VIEWS.filter(([name]) => name !== "chat");
     drawFrame(who);
-    if (who.user) await showView();
-    else askUser(main, who, start);
+    if (!who.user) askUser(main, who, start);
+    else {
+      await showView();
+      if (document.activeElement === document.body) main.querySelector("[data-first]")?.focus({ preventScroll: true });
+    }
   } catch (error) {
     // A name that nobody can have would be refused again and again.
     if (error.code === "invalid_user") session.user = "";
