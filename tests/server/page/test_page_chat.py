@@ -123,19 +123,19 @@ def test_what_was_recalled_is_folded_under_the_answer_and_can_be_forgotten(chat,
     expect(recalled.locator("summary").first).to_contain_text("Recalled 1 fact, 1 memory")
     expect(recalled.locator(".value")).to_be_hidden()
     recalled.locator("summary").first.press("Enter")
-    expect(recalled.locator(".line").first).to_have_text("dog_name = BrunoEditForget")
-    expect(recalled.locator(".line").last).to_contain_text("Helix <b>always</b>")
+    expect(recalled.locator(".line").last).to_have_text("dog_name = BrunoEditForget")
+    expect(recalled.locator(".line").first).to_contain_text("Helix <b>always</b>")
     recalled.get_by_role("button", name="Pin").press("Enter")
     expect(recalled.get_by_role("button", name="Unpin")).to_be_visible()
     assert memory.search("editor", 1, chat.user)[0].pinned
-    recalled.get_by_role("button", name="Forget").last.press("Enter")
+    recalled.get_by_role("button", name="Forget").first.press("Enter")
     expect(recalled.locator(".line.over")).to_have_count(1)
     gone = memory.search("editor", 1, chat.user)
     page.keyboard.press("Enter")  # on "Undo"
     expect(recalled.locator(".line.over")).to_have_count(0)
     assert gone == []
     assert memory.search("editor", 1, chat.user)[0].pinned
-    recalled.get_by_role("button", name="Forget").first.press("Enter")
+    recalled.get_by_role("button", name="Forget").last.press("Enter")
     expect(recalled.locator(".line.over")).to_have_count(1)
     assert memory.get_fact("dog_name", chat.user) is None
 
@@ -196,7 +196,9 @@ def test_asking_again_stores_one_answer(chat, memory):
     page = chat.page
     say(page, "Hello")
 
+    page.locator(".turn-pair").evaluate("one => one.classList.add('former')")
     page.get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".turn-pair.former")).to_have_count(0)
     over(page)
 
     assert [[role for role, _ in messages] for messages in stored(memory, chat.user)] == [

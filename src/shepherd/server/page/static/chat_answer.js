@@ -112,8 +112,8 @@ function recalled(found, isOpen) {
     h(
       "ul",
       { class: "lines" },
-      facts.map(factLine),
       memories.map(memoryLine),
+      facts.map(factLine),
     ),
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, found.tail.trim())),
   );

@@ -211,11 +211,8 @@ async function stopAnswer(chat) {
 /** Ask for an answer at the end of the conversation. */
 async function ask(chat, turn) {
   const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: one.text }, { role: "assistant", content: one.answer }]);
-  const isNew = !chat.name;
-  if (isNew) {
-    chat.name = randomName();
-    history.replaceState(null, "", `#/chat/${chat.name}`);
-  }
+  chat.name ||= randomName();
+  if (turn.memory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
   running.set(begunAs, chat);
   turn.state = "asking";
@@ -237,8 +234,12 @@ async function ask(chat, turn) {
   if (turn.state === "asking") ended(chat, turn, "done");
   turn.isOver = true;
   draw(chat, turn, true);
-  if (!chat.turns.some((one) => !one.isOver && one.state !== "done")) running.delete(begunAs);
-  await settled(chat, isNew);
+  if (!current(chat)) running.delete(begunAs);
+}
+
+/** Let the address of the page name what is shown, for a reload. */
+function point(chat, hash) {
+  if (chat.view) history.replaceState(null, "", hash);
 }
 
 function heard(chat, turn, event) {
@@ -260,6 +261,9 @@ function ended(chat, turn, state) {
   turn.isStored = turn.memory && Boolean(turn.answer);
   draw(chat, turn, true);
   chat.view?.composer.draw();
+  if (turn.isStored) settled(chat);
+  // Nothing is stored under this name: a reload would not find it.
+  else if (!chat.turns.some((one) => one.isStored)) point(chat, "#/chat");
 }
 
 let isDue = false;
@@ -287,9 +291,9 @@ function draw(chat, turn, isWhole) {
 }
 
 /** After an answer: the list has a new first entry. */
-async function settled(chat, isNew) {
+async function settled(chat) {
   try {
-    await listed(chat.name, { isNew });
+    await listed(chat.name, { isNew: chat.turns.filter((one) => one.isStored).length === 1 });
   } catch (error) {
     complain(error);
   }
