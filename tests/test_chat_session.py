@@ -175,6 +175,17 @@ def test_nomemory_is_sent_along_to_another_shepherd(new_session, upstream):
     assert upstream.asked[-1].body["memory"] is False
 
 
+def test_another_shepherd_is_told_not_to_learn_from_what_is_attached(new_session, upstream):
+    session = new_session("other")
+
+    list(session.assistant.ask("Who wrote this?", composed="Who wrote this?\n\nMy name is Mallory."))
+    ask(session, "hello")
+
+    assert upstream.asked[-2].body["memory"] is False
+    assert "Mallory" in upstream.asked[-2].body["messages"][-1]["content"]
+    assert "memory" not in upstream.asked[-1].body
+
+
 def test_switching_takes_off_what_was_appended_for_the_model_before(new_session, upstream):
     session = new_session()
     session.assistant.memory.set_fact("name", "Steve", "steve")

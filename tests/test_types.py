@@ -20,6 +20,7 @@ def test_a_copy_of_a_message_has_all_that_it_has_and_is_another_one():
         (ToolCall("a", "b", "{}"),),
         "call",
         "thought",
+        "raw in a template",
     )
 
     copy = message.copy()

@@ -63,7 +63,7 @@ class AsyncAssistant:
     def __init__(self, assistant: Assistant) -> None:
         self.assistant = assistant
 
-    async def ask(self, text: str) -> AsyncGenerator[Event, None]:
+    async def ask(self, text: str, *, composed: str = "") -> AsyncGenerator[Event, None]:
         """Yield the events of `Assistant.ask`; raises its errors.
 
         Leaving the loop early, or a cancellation, ends the answer; its text so far is kept, as with
@@ -77,7 +77,7 @@ class AsyncAssistant:
         def run() -> None:
             end: BaseException | None = None
             try:
-                for event in self.assistant.ask(text) if not is_left.is_set() else ():
+                for event in self.assistant.ask(text, composed=composed) if not is_left.is_set() else ():
                     is_under_way.set()
                     if is_left.is_set():
                         self.assistant.cancel()

@@ -38,8 +38,9 @@ from shepherd.prompt.system_prompt import SystemPrompt
 from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
 from shepherd.turn import Delta, Event, Finished, GenerationOptions, Recalled, Turn, Warned, sampling_of
-from shepherd.turn.components import ModelAccess, no_promise_grammar, open_components, with_auto_resolved
+from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
 from shepherd.turn.recorder import ConversationStore, Recorder
+from shepherd.turn.small_model import Promise
 from shepherd.types import ANONYMOUS_USERS, Learning, Message, Tool
 
 if TYPE_CHECKING:
@@ -179,8 +180,11 @@ class Assistant:
 
     # ---- a turn
 
-    def ask(self, text: str) -> Iterator[Event]:
+    def ask(self, text: str, *, composed: str = "") -> Iterator[Event]:
         """Yield the events of one turn: Recalled, then Deltas, then Finished; Warned at any time.
+
+        The model reads `composed` in place of `text` where it is given: `text` in a template, with documents.
+        Only `text` is looked up in memory, and only from `text` something is learned.
 
         Thoughts of the model come as Thought, between the Deltas; they are not part of the answer. A tool
         call comes as ToolCall, its result as ToolResult, and then the model continues.
@@ -191,15 +195,17 @@ class Assistant:
         """
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
-            draft = Draft(Message("user", text), self._snapshot, self.history, private=private)
+            draft = Draft(
+                Message("user", text, composed=composed), self._snapshot, self.history, private=private
+            )
             if private:
                 draft.strip([message for message in draft.history if has_tail(message)])
-            grammar = "" if self._store.writes and not private else no_promise_grammar(self.engine)
+            promise = Promise(self._store.writes and not private, self.config.memory_extraction_secrets)
             options = GenerationOptions(
                 sampling_of(self.config, self.engine.info.sampling),
                 self.tools,
                 tool_rounds=self.config.tool_rounds,
-                extra={"grammar": grammar} if grammar and not self.tools else {},
+                promise=promise,
             )
             self._turn = Turn(
                 self.engine,
@@ -225,6 +231,12 @@ class Assistant:
         """
         turn = self._turn
         return (0, 0) if turn is None else turn.progress
+
+    @property
+    def is_composed(self) -> bool:
+        """True while a message is answered that the model reads in another form than it was typed."""
+        turn = self._turn
+        return turn is not None and bool(turn.draft.message.composed)
 
     def cancel(self) -> None:
         """End the answer that is being generated, if any. Safe from any thread and from a signal handler."""

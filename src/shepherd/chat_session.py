@@ -56,6 +56,7 @@ class Session:
     `loading` is called with what takes time, and with "" when that is over; `report` is called for downloads.
     `confirm` is asked before a tool of another program may change something; without it that is refused. With
     `is_limited` the setting `max_tokens` was given for this session, and wins over the provider's.
+    `closing` is called with what takes time when a provider or the session is closed, and then with "".
     `opens_memory` replaces the policy for a memory that cannot be opened. `at_end` is called with the memory
     and its user when the worker has ended and before the memory is closed, but not in private.
     """
@@ -68,6 +69,7 @@ class Session:
         memory: bool = True,
         warn: Callable[[str, str], None],
         loading: Callable[[str], None] = lambda text: None,
+        closing: Callable[[str], None] = lambda text: None,
         report: Report = lambda event: None,
         confirm: Confirm | None = None,
         is_limited: bool = False,
@@ -79,6 +81,7 @@ class Session:
         self.table = ProviderTable()
         self._with_memory, self._opens_memory = memory, opens_memory
         self._warn, self._loading, self._report, self._at_end = warn, loading, report, at_end
+        self._closing = closing
         self._memory: tuple[Memory | None, bool] | None = None
         self._assistant: Assistant | None = None
         self._servers = ExitStack()
@@ -128,17 +131,16 @@ class Session:
         return opened.provider
 
     def close(self) -> None:
-        """Close everything. Can be called twice."""
-        self._servers.close()
-        self._opened.stack.close()
+        """Close everything. Can be called twice, also where the first call was interrupted."""
         (memory, _), self._memory = self._memory or (None, False), None
-        if memory is None:
-            return
         try:
-            if self._at_end and self._assistant is not None and not self._assistant.private:
+            self._servers.close()
+            self._opened.stack.close()
+            if memory and self._at_end and self._assistant is not None and not self._assistant.private:
                 self._at_end(memory, self._assistant.user_id)
         finally:
-            memory.close()
+            if memory is not None:
+                memory.close()
 
     def _tools_of_servers(self, confirm: Confirm | None) -> list[AssistantTool]:
         """Start the chosen servers of mcp.json, which run until the session ends; returns their tools."""
@@ -164,6 +166,8 @@ class Session:
         config, path = self.config, None
         engine: Engine | None = None
         with ExitStack() as stack:
+            # What is called last when it closes.
+            stack.callback(self._closing, "")
             # In the order of what a mistake costs: the file's name or the key, the database, the loading.
             if provider.is_local:
                 config = replace(config, model=provider.model or config.model)
@@ -174,6 +178,7 @@ class Session:
                 if config.session_cache:
                     file = from_home(config.session_cache, "session_cache")
                     stack.enter_context(persistent_kv_cache(engine, file, self._warn))
+                    stack.callback(self._closing, "saving the session cache …")
             else:
                 from shepherd.providers import open_remote
 
@@ -198,6 +203,7 @@ class Session:
             )
             if learning.is_on and memory is not None:
                 worker = stack.enter_context(running_worker(memory, config, path, engine))
+                stack.callback(self._closing, "learning from your last messages; Ctrl-C skips it …")
             if sums_up(config, path) and provider.kind != "shepherd":
                 summarizer = stack.enter_context(summarizer_of(config, open_another, model))
             if engine is not None and config.entity_extraction:
@@ -227,4 +233,6 @@ class Session:
         return self._memory or (None, False)
 
     def _asks_memory(self) -> bool:
-        return self._with_memory and (self._assistant is None or not self._assistant.private)
+        """Return whether another Shepherd may use its memory: it cannot tell what is attached from words."""
+        assistant = self._assistant
+        return self._with_memory and (assistant is None or not (assistant.private or assistant.is_composed))

@@ -35,6 +35,7 @@ __all__ = [
     "shorten",
     "storable",
     "without_blocks",
+    "without_openings",
 ]
 
 ELLIPSIS = "…"
@@ -217,6 +218,13 @@ def without_blocks(text: str, gap: str = " ") -> str:
         at = _block_end(text, opening.end())
         opening = _BLOCK.search(text, at)
     return gap.join([*kept, text[at:]])
+
+
+def without_openings(text: str) -> str:
+    """Return a text in which nothing opens one of these blocks; all else stays, as code and data need it."""
+    if "[" not in text and "\uff3b" not in text:
+        return text
+    return _BLOCK.sub(lambda found: f"({found[0][1:]}", text)
 
 
 def _block_end(text: str, start: int) -> int:

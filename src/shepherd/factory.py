@@ -42,7 +42,6 @@ from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
 from shepherd.paths import default_database, expanded, from_home, mcp_file
 from shepherd.prompt import Summarizer
-from shepherd.turn.components import supports_entity_blocks
 from shepherd.types import ANONYMOUS_USERS, Learning
 
 if TYPE_CHECKING:
@@ -71,7 +70,6 @@ __all__ = [
     "running_worker",
     "summarizer_of",
     "sums_up",
-    "supports_entity_blocks",
     "vector_settings",
 ]
 

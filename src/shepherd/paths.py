@@ -18,6 +18,7 @@ __all__ = [
     "config_file",
     "data_dir",
     "default_database",
+    "demo_model_file",
     "expanded",
     "from_home",
     "history_file",
@@ -159,6 +160,11 @@ def from_home(text: str, setting: str) -> Path:
 def history_file() -> Path:
     """Return the history file of the chat prompt."""
     return state_dir() / "history"
+
+
+def demo_model_file() -> Path:
+    """Return the file with the day on which the line about the bundled model was shown last."""
+    return state_dir() / "demo-model"
 
 
 def new_file(path: str) -> TextIO:

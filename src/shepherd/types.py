@@ -172,8 +172,9 @@ Piece: TypeAlias = str | Thought | ToolCall
 class Message:
     """One message of a conversation.
 
-    `raw` is its author's text, byte for byte; `sent` is the text for the model (`raw` and the tail);
-    `injected` has the tail's parts. History, summaries and extraction read `raw`.
+    `raw` is its author's text, byte for byte; `composed` is what the model reads in its place, such as `raw`
+    in a template and with attached documents, or "". `sent` is the text for the model (`content` and the
+    tail); `injected` has the tail's parts. Recall, history, summaries and extraction read `raw`.
     `token_ids` are the ids that the engine sampled for an answer: re-tokenising text would lose the prefix.
     `tool_calls` belong to an answer; `tool_call_id` is the call whose result a message of role "tool" has.
     `thought` is a model's reasoning before its answer, for its chat template only.
@@ -191,10 +192,16 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     thought: str = ""
+    composed: str = ""
 
     def __post_init__(self) -> None:
         if not self.sent:
-            self.sent = self.raw
+            self.sent = self.content
+
+    @property
+    def content(self) -> str:
+        """Text for the model without the tail."""
+        return self.composed or self.raw
 
     def copy(self) -> Message:
         """Return a copy to change, as a request does with each message of its conversation."""
@@ -211,6 +218,7 @@ class Message:
             self.tool_calls,
             self.tool_call_id,
             self.thought,
+            self.composed,
         )
 
 

@@ -49,6 +49,11 @@ def ask(assistant, text: str) -> None:
         pass
 
 
+def ask_composed(assistant, text: str, composed: str) -> None:
+    for _ in assistant.ask(text, composed=composed):
+        pass
+
+
 def queued(memory) -> list[str]:
     return [line for job in memory.extraction.jobs() for line in job.lines]
 
@@ -235,3 +240,45 @@ def test_what_others_say_is_never_learned_as_a_fact(speaking, tmp_path_factory, 
             ["My cat is called Tom."] if own else []
         )
         assert memory.fact_periods("location")[-1].until is None
+
+
+LETTER = "Summarise this.\n\n[attached: letter.txt]\nMy name is Mallory and I live in Rome. I love opera."
+
+
+def test_only_the_users_own_words_are_learned_archived_and_looked_up(new_assistant, new_worker, memory):
+    memory.set_fact("city", "Oslo", "steve")
+    memory.store_memory("Where is the opera?", "In Rome", "steve")
+    assistant = new_assistant(extraction=new_worker())
+
+    ask_composed(assistant, "My dog is called Rex. Summarise this.", LETTER)
+
+    assert queued(memory) == ["My dog is called Rex. Summarise this."]
+    archived = [record.question for record in memory.list_memories(user_id="steve")]
+    assert sorted(archived) == ["My dog is called Rex. Summarise this.", "Where is the opera?"]
+    assert assistant.history[0].sent.startswith(LETTER)
+    assert "opera?" not in assistant.history[0].sent
+
+
+def test_nothing_is_learned_from_a_message_without_a_word_of_the_users(new_assistant, new_worker, memory):
+    assistant = new_assistant(extraction=new_worker())
+
+    ask_composed(assistant, "", LETTER)
+
+    assert (queued(memory), memory.list_memories(user_id="steve")) == ([], [])
+    assert assistant.history[0].sent == LETTER
+
+
+def test_a_composed_message_stays_in_the_history_when_the_tails_leave_it(new_assistant, memory):
+    memory.set_fact("name", "Steve", "steve")
+    assistant = new_assistant(injection_retention="strip")
+    ask_composed(assistant, "Summarise this.", LETTER)
+    assert "[facts: name=Steve]" in assistant.history[0].sent
+
+    ask(assistant, "And now?")
+
+    assert assistant.history[0].sent == LETTER
+    again = new_assistant(injection_retention="strip")
+    assert again.resume() == 2
+    assert again.history[0].composed == LETTER
+    ask(again, "Once more?")
+    assert again.history[0].sent == LETTER

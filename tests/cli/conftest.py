@@ -40,6 +40,16 @@ class Home:
     def history(self) -> Path:
         return self.path / ".local" / "state" / "shepherd" / "history"
 
+    @property
+    def asked(self) -> Path:
+        """Its existence says that a full model was offered before."""
+        return self.path / ".local" / "state" / "shepherd" / "first-start"
+
+    def has_asked(self) -> None:
+        """Let the next start not be the first one at a terminal, which asks for a model."""
+        self.asked.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.asked.touch()
+
 
 @pytest.fixture(scope="session")
 def new_home() -> Callable[[Path], Home]:

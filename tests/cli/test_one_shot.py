@@ -220,3 +220,14 @@ def test_ctrl_c_ends_a_single_answer_with_130_and_keeps_what_was_said(home, endl
     assert process.returncode == 130
     assert (begun + rest).endswith(b"\n")
     assert b"Traceback" not in err
+
+
+def test_the_bundled_model_is_introduced_once_a_day(shepherd, home):
+    introduction = "The bundled demo model answers: it can remember and recall, and nothing more."
+
+    assert introduction not in shepherd("--json", "-e", "hello").stderr
+    assert shepherd("-e", "hello").stderr.count(introduction) == 1
+    assert introduction not in shepherd("what is my name?").stderr
+
+    (home.path / ".local" / "state" / "shepherd" / "demo-model").write_text("2026-01-01")
+    assert introduction in shepherd("-e", "hello").stderr

@@ -14,11 +14,12 @@ def test_a_question_in_quotes_is_answered(shepherd, model):
 
 
 def test_a_question_without_quotes_says_how_to_ask_it(shepherd):
-    done = shepherd("hello", "how", "are", "you")
+    done = shepherd("what", "is", "my", "name?")
 
     assert done.returncode == 2
-    assert "there is no command 'hello'" in done.stderr
+    assert "there is no command 'what'" in done.stderr
     assert 'in quotes: shepherd "…"' in done.stderr
+    assert "did you mean" not in done.stderr  # chat
 
 
 def test_a_single_unknown_word_lists_the_commands(shepherd):

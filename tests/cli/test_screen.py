@@ -255,3 +255,14 @@ def test_a_remark_on_a_narrow_terminal_is_wrapped_between_words():
         "  for it",
         "",
     ]
+
+
+def test_a_state_never_wraps_since_it_could_not_be_removed():
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with open(slave, "w", encoding="utf-8") as err:
+        Screen(io.StringIO(), err).transient("learning from your last messages; Ctrl-C skips it …")
+
+        shown = os.read(master, 1000).decode()
+    os.close(master)
+    assert re.sub(r"\x1b\[\d*[mK]|\r", "", shown) == "learning from your last messages; Ctrl…"

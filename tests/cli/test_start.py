@@ -43,6 +43,7 @@ HEAVY_AT_THE_PROMPT = {*HEAVY, "rich", "pygments", "textual", "markdown_it"}
 
 def modules_of(home, arguments: list[str], shown: str, end: str) -> set[str]:
     names = home.path / "modules"
+    home.has_asked()
     child = pexpect.spawn(
         sys.executable,
         ["-c", _PROGRAM, str(names), *arguments],

@@ -43,6 +43,7 @@ class Terminal:
 
 
 def start(home, *arguments, **variables: str) -> Terminal:
+    home.has_asked()
     child = pexpect.spawn(
         sys.executable,
         ["-m", "shepherd", *map(str, arguments)],
@@ -157,6 +158,25 @@ def test_ctrl_c_clears_the_line_and_twice_ends_the_program(terminal, model):
     chat.type(CTRL_C, enter=False)
 
     assert chat.end() == 0
+
+
+def test_quitting_says_that_it_learns_and_ctrl_c_skips_that(terminal, endless_model, shepherd):
+    for name, value in (("memory_extraction_max_tokens", "8000"), ("memory_extraction_min_turns", "1")):
+        shepherd("config", "set", name, value)
+    chat = terminal("-m", endless_model, "--max-tokens", "3", "--ctx", "16384")
+    chat.type("My dog is called Rex")
+    chat.expect(TURN_ENDED)
+    chat.prompt()
+
+    chat.type(CTRL_D, enter=False)
+    chat.expect("learning from your last messages; Ctrl-C skips it")
+    chat.type(CTRL_C + CTRL_C, enter=False)
+
+    assert "Traceback" not in chat.expect("what was not learned yet is learned at the next start")
+    assert chat.end() == 0
+    [job] = json.loads(shepherd("memory", "jobs", "--json").stdout)
+    assert job["state"] in ("waiting", "running")
+    assert shepherd("memory", "check").returncode == 0
 
 
 def test_a_backslash_or_alt_enter_begins_a_new_line(terminal, model, shepherd):

@@ -158,13 +158,13 @@ class Reader:
         child = self._spawn(line)
         try:
             if line.endswith(" tui"):
-                child.expect("memory on")
+                self._expect(child, "memory on", 60)
                 child.send(_CTRL_Q)
             else:
                 if line == "tools/run":  # shows how it remembers, first
                     child.expect("To chat yourself", timeout=within_s)
                 installs = "tools/run" in line
-                child.expect("(?s)Ctrl-D (quits|leaves).*> ", timeout=within_s if installs else 60)
+                self._expect(child, "(?s)Ctrl-D (quits|leaves).*> ", within_s if installs else 60)
                 if installs:
                     self._remember(child)
                 child.send("/quit\r")
@@ -172,6 +172,12 @@ class Reader:
         finally:
             child.close(force=True)
         assert child.exitstatus == 0, line
+
+    def _expect(self, child: pexpect.spawn, pattern: str, within_s: float) -> None:
+        """Wait for the pattern; the first start asks for a model before, and keeps the bundled one."""
+        if child.expect([r"Number \(Enter: \d+\) ", pattern], timeout=within_s) == 0:
+            child.send("\r")
+            child.expect(pattern, timeout=within_s)
 
     def _remember(self, child: pexpect.spawn) -> None:
         # What was told once is known to every later process, whatever model it answers with.

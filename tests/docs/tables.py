@@ -119,6 +119,11 @@ PREPARED = {
     "docs/how-to/memory.md": ("cp memory.jsonl FILE",),
     "docs/how-to/migration.md": _TOLD,
     "docs/how-to/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
+    "docs/how-to/messages.md": (
+        "mkdir -p $HOME/.config/shepherd/fragments",
+        "echo 'Use short words.' > $HOME/.config/shepherd/fragments/style.md",
+        r"printf -- '---\nlanguage: German\n---\nTranslate into $language: $input\n' > translate.md",
+    ),
     "docs/reference/trace.md": _TALK,
 }
 _NEWEST = "$(shepherd memory list | head -n 1 | cut -f 1)"
@@ -169,6 +174,13 @@ INSTEAD = {
     ),
     "shepherd completion bash | zsh | fish": tuple(
         f"shepherd completion {shell}" for shell in ("bash", "zsh", "fish")
+    ),
+    # An editor that saves a finished template.
+    "shepherd template edit translate": ("EDITOR='cp translate.md' shepherd template edit translate",),
+    "shepherd template list | show | edit": (
+        "EDITOR='cp notes/lease.md' shepherd template edit lease",
+        "shepherd template list",
+        "shepherd template show lease",
     ),
     "shepherd bench": ("shepherd bench --memories 300",),
     "shepherd bench --memories 100000 --users 1": ("shepherd bench --memories 300 --users 1",),

@@ -22,6 +22,8 @@ def test_messages_come_back_as_they_were(memory: Memory) -> None:
     sent = [
         Message("system", "Be brief."),
         Message("user", "hi", "hi\n\n[facts: name=Steve]", INJECTION, tokens=12),
+        Message("user", "hi", "Say hi.\n\n[facts: name=Steve]", INJECTION, composed="Say hi."),
+        Message("user", "", injected=Injection(), composed="Nothing was typed."),
         Message("assistant", "Hello \x00 there", token_ids=(0, 1, 2**31 - 1), tokens=3),
         Message("assistant", "", tool_calls=(ToolCall("a", "f", "{}"), ToolCall("b", "f", "", '{"x":1}'))),
     ]

@@ -7,8 +7,8 @@ from shepherd.inference import Engine
 from shepherd.memory import Memory
 from shepherd.providers import ProviderSettings
 from shepherd.server.app import create_app
-from shepherd.server.embedding_api import Embeddings
 from shepherd.server.models import Models
+from shepherd.server.retrieval_api import Embeddings
 from shepherd.server.state import ServerState
 from shepherd.server.turns import Conversations
 from tests.server.running import Running

@@ -12,7 +12,7 @@ import pytest
 
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.embedding import Embedder
-from shepherd.server.embedding_api import Embeddings
+from shepherd.server.retrieval_api import Embeddings
 from tests import models
 from tests.server.in_process import running
 from tests.server.running import Running

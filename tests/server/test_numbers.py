@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.embedding import Embedder
 from shepherd.memory import Memory
-from shepherd.server.embedding_api import Embeddings
+from shepherd.server.retrieval_api import Embeddings
 from tests import models
 from tests.examples import examples
 from tests.server.in_process import running

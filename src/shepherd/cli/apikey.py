@@ -40,18 +40,18 @@ def build_parser() -> Parser:
         epilog=_EPILOG,
     )
     actions = add_actions(parser)
-    create = add_action(actions, "create", "make a key, and show it this once")
-    create.add_argument("--owner", metavar="NAME", help="owner of the memory that it can use (you)")
+    create = add_action(actions, "create", "create a key, and show it once")
+    create.add_argument("--owner", metavar="NAME", help="owner of the memory that it can use (default: you)")
     create.add_argument(
         "--scope",
         action="append",
         metavar="NAME",
         help=f"scope: {', '.join(SCOPES)}; can be repeated ({' and '.join(DEFAULT_SCOPES)})",
     )
-    create.add_argument("--label", default="", metavar="TEXT", help="label to show in the list")
-    add_action(actions, "list", "all keys, without the keys themselves")
-    revoke = add_action(actions, "revoke", "end keys, at once and in running servers too")
-    revoke.add_argument("ids", nargs="+", metavar="ID", help="as shepherd apikey list shows it")
+    create.add_argument("--label", default="", metavar="TEXT", help="label that list shows")
+    add_action(actions, "list", "list keys, without the keys themselves")
+    revoke = add_action(actions, "revoke", "revoke keys; running servers refuse them at once")
+    revoke.add_argument("ids", nargs="+", metavar="ID", help="id of a key, as list shows it")
     for action in actions.choices.values():
         add_setting_option(action, "--memory-db", "memory_database", "PATH")
     finish_actions(actions)

@@ -35,8 +35,12 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="shepherd bench", description="Measure recall and storing on this machine.", epilog=_EXAMPLES
     )
-    parser.add_argument("--memories", metavar="N", type=_count, default=100_000, help="memories (100000)")
-    parser.add_argument("--users", metavar="M", type=_count, default=1, help="users who own them (1)")
+    parser.add_argument(
+        "--memories", metavar="N", type=_count, default=100_000, help="number of memories (default: 100000)"
+    )
+    parser.add_argument(
+        "--users", metavar="M", type=_count, default=1, help="number of users who own them (default: 1)"
+    )
     add_setting_option(parser, "--recency-floor", "rag_recency_floor", "SHARE")
     add_common_options(parser)
     return parser

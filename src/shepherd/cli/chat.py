@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+import string
 import sys
+import time
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.composing import Composed, add_composing_options, composer_of, require_room
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -22,8 +27,10 @@ from shepherd.commands.explain import arguments_in_full, news_in_words
 from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.screen import Screen, counted, printable
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.paths import demo_model_file, write_atomically
 
 if TYPE_CHECKING:
+    from shepherd.chat_session import Session
     from shepherd.config import Config
     from shepherd.memory import Memory
 
@@ -33,6 +40,7 @@ __all__ = [
     "build_parser",
     "conversation_settings",
     "execute",
+    "is_first_today",
     "local_model",
     "provider_and_model",
     "show_news_at_end",
@@ -42,8 +50,8 @@ _DESCRIPTION = """\
 Chat with a model that remembers, on this machine or elsewhere (shepherd provider).
 
 Text on stdin is the message, or is appended to the text of -e. Answers stream to stdout, everything else goes
-to stderr. At the prompt, /help lists the commands, Alt-Enter or a \\ at the end of a line starts a new line,
-Ctrl-C stops the answer, Ctrl-D quits."""
+to stderr. At the prompt, /help lists the commands, @path attaches a file, Alt-Enter or a \\ at the end of a
+line starts a new line, Ctrl-C stops the answer, Ctrl-D quits."""
 
 _EPILOG = """\
 With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
@@ -53,20 +61,44 @@ warning, error or finished.
 exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
 
 
+class _Parser(Parser):
+    """Parser that finds the question before, between or behind the options."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return the options, with the question as `prompt`."""
+        words = list(sys.argv[1:] if args is None else args)
+        parsed, unknown = self.parse_known_intermixed_args(words, namespace)
+        if unknown:
+            if not any(word.startswith("-") for word in unknown):
+                raise UsageError(
+                    f"unrecognized arguments: {' '.join(unknown)}", hint='put a question in quotes: "…"'
+                )
+            # The value of an unknown option was taken for the question.
+            unknown = [word for word in words if word in unknown or word == parsed.question]
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        if parsed.question is not None:
+            if parsed.prompt is not None:
+                self.error("one question at a time: the text of -e, or one in quotes")
+            parsed.prompt = parsed.question
+        return parsed
+
+
 def build_parser() -> Parser:
     """Build the parser of `shepherd chat`."""
-    parser = Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
+    parser = _Parser(prog="shepherd chat", description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("question", nargs="?", metavar="QUESTION", help="the same as -e QUESTION")
     add_model_options(parser)
     parser.add_argument("-e", "--prompt", metavar="TEXT", help="answer this message and exit")
     parser.add_argument(
-        "--show-context", action="store_true", help="show on stderr the message as the model sees it"
+        "--show-context", action="store_true", help="print the message as the model sees it to stderr"
     )
-    parser.add_argument("--plain", action="store_true", help="show answers as they are, not as Markdown")
-    add_common_options(parser, json_help="JSON lines in and out, nothing else on stdout")
+    parser.add_argument("--plain", action="store_true", help="print answers without rendering Markdown")
+    add_common_options(parser, json_help="read and write JSON lines; nothing else goes to stdout")
 
-    shared = parser.add_argument_group("the shared conversation of a server")
+    add_composing_options(parser)
+    shared = parser.add_argument_group("a server's shared conversation")
     shared.add_argument(
-        "--backend", choices=["cli"], help="cli: join the conversation of a shepherd serve --session"
+        "--backend", choices=["cli"], help="join the conversation of a shepherd serve --session"
     )
     add_setting_option(shared, "--api-base", "api_base", "URL")
 
@@ -80,14 +112,16 @@ def add_conversation_options(parser: Parser) -> None:
         "--continue", dest="resume", action="store_true", help="continue the last conversation"
     )
     memory = parser.add_argument_group("memory")
-    memory.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
+    memory.add_argument("--nomemory", action="store_true", help="don't read or write memory")
     memory.add_argument(
-        "--norag", action="store_true", help="append nothing from memory, but still store what you say"
+        "--norag",
+        action="store_true",
+        help="don't append memories and facts to messages, but still store what you say",
     )
     memory.add_argument(
         "--memtools",
         action="store_true",
-        help="let the model search and change the memory with tools (shepherd tools)",
+        help="give the model tools to search and change the memory (shepherd tools)",
     )
     add_memory_options(memory)
 
@@ -122,21 +156,35 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
+    templates, needs_message = _use_templates(arguments)
     config, model = conversation_settings(arguments)
-    message = None if arguments.json and arguments.prompt is None else _message(arguments.prompt)
+    is_composed = bool(arguments.template or arguments.attach or arguments.fragment)
+    composer = composer_of(arguments, config, screen, templates)
+    is_read = "-" in [*arguments.attach, *arguments.fragment]  # stdin is attached
+    parts: tuple[str, str] | None = None
+    if arguments.prompt is not None or not arguments.json:
+        parts = _message(arguments.prompt, is_read=is_read, is_composed=is_composed, is_needed=needs_message)
 
     if arguments.backend:
         from shepherd.cli.shared_session import join_session
 
+        if is_composed:
+            raise UsageError("-a, -f and -t do not work with --backend", hint="leave them out")
         gc_policy.freeze()
-        return join_session(config, message, screen, as_json=arguments.json, memory=not arguments.nomemory)
+        said = None if parts is None else parts[0]
+        return join_session(config, said, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
+    message = None if parts is None else composer.compose(*parts)
     from shepherd.chat_session import Session
 
-    model, note = local_model(config, model, screen)
-    if note and not arguments.json:
-        screen.note(note)
     is_conversation = message is None and not arguments.json
+    if is_conversation:
+        from shepherd.cli.first_start import offer_full_model
+
+        config, model = offer_full_model(config, model, screen)
+    model, note = local_model(config, model, screen)
+    if note and not arguments.json and is_first_today():
+        screen.note(note)
     # In a pipe nobody would see it: it waits for the next conversation.
     shows_news = is_conversation or (screen.err_is_terminal and not arguments.json)
     with Session(
@@ -145,6 +193,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         memory=not arguments.nomemory,
         warn=screen.warn,
         loading=screen.transient,
+        closing=screen.transient,
         confirm=partial(_confirm, screen) if is_conversation else None,
         is_limited="max_tokens" in given_settings(arguments),
         at_end=partial(show_news_at_end, screen) if shows_news else None,
@@ -153,11 +202,12 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         resumed = assistant.resume() if arguments.resume else 0
         if arguments.resume and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")
+        require_room(message or Composed("", attached=composer.pending), assistant)
         gc_policy.freeze()
         if arguments.json:
             from shepherd.cli.jsonlines import answer_lines
 
-            return answer_lines(assistant, screen, [message] if message is not None else None)
+            return answer_lines(assistant, screen, None if message is None else [message], composer)
 
         from shepherd.cli.conversation import Conversation, show_turn
         from shepherd.cli.main import INTERRUPTED
@@ -167,14 +217,41 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
                 assistant,
                 screen,
                 session=session,
+                composer=composer,
                 show_context=arguments.show_context,
                 plain=arguments.plain,
             )
-            return conversation.run(resumed)
+            code = conversation.run(resumed)
+            _close(session, screen)
+            return code
         finished = show_turn(
-            assistant, message, screen, show_context=arguments.show_context, plain=arguments.plain
+            assistant,
+            message.typed,
+            screen,
+            composed=message.composed,
+            show_context=arguments.show_context,
+            plain=arguments.plain,
         )
+        _close(session, screen)
         return INTERRUPTED if finished.stats.finish_reason == "cancelled" else 0
+
+
+def _close(session: Session, screen: Screen) -> None:
+    """Close the session. The first Ctrl-C skips what is not done yet; others have no effect meanwhile."""
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        session.close()
+    except KeyboardInterrupt:
+        screen.transient("")
+        learns = session.assistant.extraction is not None
+        screen.note("what was not learned yet is learned at the next start" if learns else "interrupted")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def conversation_settings(arguments: Namespace) -> tuple[Config, str]:
@@ -237,24 +314,71 @@ def about_the_built_in_model() -> str:
     )
 
 
+def is_first_today() -> bool:
+    """Return whether the line about the bundled model was not shown today, and note that it was."""
+    today = time.strftime("%Y-%m-%d")
+    file = demo_model_file()
+    try:
+        if file.is_file() and file.read_text(encoding="utf-8", errors="replace") == today:
+            return False
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(file, today.encode())
+    except OSError:  # shown once too often
+        return True
+    return True
+
+
 def _confirm(screen: Screen, name: str, arguments: dict[str, Any]) -> bool:
     """Ask whether a tool can be called, after showing all arguments of the call."""
     shown = arguments_in_full(arguments)
     return screen.agrees(printable(f"{shown}\n{name} may change something. Allow it?").lstrip("\n"))
 
 
-def _message(prompt: str | None) -> str | None:
-    """Return the one message of this run, from -e and stdin; None for a conversation at a terminal."""
-    piped = _piped_text()
-    if prompt is None and piped is None:
-        if sys.stdin is None or not sys.stdin.isatty():
-            raise UsageError("nothing was asked", hint='-e "a question", or text on stdin')
+def _use_templates(arguments: Namespace) -> tuple[list[string.Template], bool]:
+    """Set what the templates set and no option does; returns their texts, and whether they need a message."""
+    if not arguments.template:
+        if arguments.param:
+            raise UsageError("--param needs a template", hint="-t NAME; shepherd template list names them")
+        return [], True
+    from shepherd.cli.template import filled, read_template
+
+    templates = [read_template(name) for name in arguments.template]
+    texts, systems = filled(templates, dict(arguments.param))
+    settings = {"system_prompt": "\n\n".join(systems)}
+    for template in templates:  # the last one wins
+        settings |= {key: value for key in ("model", "provider") if (value := getattr(template, key))}
+    for key, value in settings.items():
+        if value and getattr(arguments, f"setting_{key}") is None:
+            setattr(arguments, f"setting_{key}", value)
+    return texts, all(template.takes_input for template in templates)
+
+
+def _message(
+    prompt: str | None, *, is_read: bool, is_composed: bool, is_needed: bool
+) -> tuple[str, str] | None:
+    """Return the one message of this run, from -e and stdin; None for a conversation at a terminal.
+
+    The second part of it is stdin where that is no message but what one is about: with a template, or with
+    something attached. With `is_read` stdin was attached; without `is_needed` a template asks by itself.
+    """
+    piped = None if is_read else _piped_text()
+    if prompt is None and piped is None and is_needed:
+        if is_read or sys.stdin is None or not sys.stdin.isatty():
+            raise _nothing_asked()
         return None
-    message = "\n\n".join(part for part in (prompt, piped) if part)
-    if not message.strip():
-        raise UsageError("nothing was asked", hint='-e "a question", or text on stdin')
-    _require_text(message)
-    return message
+    typed, material = (prompt or "", piped or "") if is_composed else (_joined(prompt, piped), "")
+    if is_needed and not f"{typed}{material}".strip():
+        raise _nothing_asked()
+    _require_text(typed)
+    return typed, material
+
+
+def _joined(prompt: str | None, piped: str | None) -> str:
+    return "\n\n".join(part for part in (prompt, piped) if part)
+
+
+def _nothing_asked() -> UsageError:
+    return UsageError("nothing was asked", hint='-e "a question", or text on stdin')
 
 
 def _piped_text() -> str | None:

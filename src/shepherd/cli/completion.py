@@ -83,6 +83,10 @@ def _attach_completers(parser: Any) -> None:
 def _completer_of(prog: str, action: Action) -> Any:
     if action.dest == "setting_model" or prog in ("shepherd model show", "shepherd model rm"):
         return _models if action.dest in ("setting_model", "name") else None
+    if action.dest in ("template", "fragment") or (
+        prog.startswith("shepherd template") and action.dest == "name"
+    ):
+        return _fragments if action.dest == "fragment" else _templates
     if action.dest == "setting_provider" or (prog.startswith("shepherd provider") and action.dest == "name"):
         return None if prog == "shepherd provider add" else _providers
     if prog.startswith("shepherd config") and action.dest == "key":
@@ -101,6 +105,20 @@ def _models(prefix: str, **_: Any) -> Iterable[str]:
 
     stored = [model.name for model in ModelRegistry().models()]
     return [*stored, *FilesCompleter(["gguf"])(prefix)]
+
+
+def _templates(**_: Any) -> Iterable[str]:
+    from shepherd.cli.template import saved_names
+
+    return saved_names("templates")
+
+
+def _fragments(prefix: str, **_: Any) -> Iterable[str]:
+    from argcomplete.completers import FilesCompleter
+
+    from shepherd.cli.template import saved_names
+
+    return [*saved_names("fragments"), *FilesCompleter()(prefix)]
 
 
 def _providers(**_: Any) -> Iterable[str]:

@@ -24,17 +24,17 @@ def build_parser() -> Parser:
         description="Show and change settings. A later source wins: default, file, SHEPHERD_<KEY>, option.",
     )
     actions = add_actions(parser)
-    show = add_action(actions, "show", "all settings, and where each value comes from")
+    show = add_action(actions, "show", "show all settings, and where each value comes from")
     show.add_argument(
-        "--explain", action="store_true", help="also show what each setting does and its values"
+        "--explain", action="store_true", help="show what each setting does, too, and its possible values"
     )
-    get = add_action(actions, "get", "the value of one setting")
+    get = add_action(actions, "get", "print the value of a setting")
     put = add_action(actions, "set", "change a setting in the file")
     unset = add_action(actions, "unset", "reset a setting to its default")
     for action in (get, put, unset):
         action.add_argument("key", metavar="KEY", help="name of the setting")
     put.add_argument("value", metavar="VALUE", help="its new value")
-    add_action(actions, "path", "where the file is")
+    add_action(actions, "path", "print the path of the file")
     finish_actions(actions)
     return parser
 

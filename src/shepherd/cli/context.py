@@ -34,12 +34,14 @@ def build_parser() -> Parser:
     )
     actions = add_actions(parser)
     build = add_action(actions, "build", "print one prompt: [SYSTEM] [CONTEXT] [KNOWLEDGE] [USER]")
-    build.add_argument("question", nargs="*", metavar="QUESTION", help="the question (stdin)")
-    build.add_argument("--max-tokens", type=COUNT, metavar="N", help="longest prompt (4096)")
+    build.add_argument("question", nargs="*", metavar="QUESTION", help="question (default: stdin)")
+    build.add_argument(
+        "--max-tokens", type=COUNT, metavar="N", help="maximum length of the prompt in tokens (default: 4096)"
+    )
     build.add_argument(
         "--continue", dest="resume", action="store_true", help="include the turns of the last conversation"
     )
-    build.add_argument("--times", action="store_true", help="mark turns with their time, [HH:MM]")
+    build.add_argument("--times", action="store_true", help="show the time of each turn as [HH:MM]")
     add_setting_option(build, "--model", "model", "NAME", short="-m")
     finish_actions(actions, with_memory=True)
     return parser
@@ -66,7 +68,7 @@ def _build(question: str, config: Config, memory: Memory, arguments: Namespace) 
     from shepherd.inference.tokenization import open_tokenizer
     from shepherd.prompt.one_shot import DEFAULT_TOKENS
     from shepherd.prompt.window_budget import TokenCounts
-    from shepherd.turn.stored_context import LAST_SESSION, build_context
+    from shepherd.turn.components import LAST_SESSION, build_context
 
     path = model_path(config)
     with open_tokenizer(path) as vocabulary, own_summarizer(config, path) as summarizer:

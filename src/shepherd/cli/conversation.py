@@ -15,12 +15,13 @@ from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
 from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
-from shepherd.errors import InternalError, ShepherdError
+from shepherd.errors import ContextOverflowError, InternalError, ShepherdError
 from shepherd.paths import history_file
 from shepherd.types import Thought, ToolCall
 
 if TYPE_CHECKING:
     from shepherd.chat_session import Session
+    from shepherd.cli.composing import Composed, Composer
     from shepherd.cli.editor import Editor
     from shepherd.cli.markdown import MarkdownStream
     from shepherd.memory import Memory
@@ -40,6 +41,7 @@ class Conversation:
         screen: Screen,
         *,
         session: Session | None = None,
+        composer: Composer | None = None,
         show_context: bool = False,
         plain: bool = False,
         editor: Editor | None = None,
@@ -47,6 +49,7 @@ class Conversation:
         self._assistant = assistant
         self._screen = screen
         self._show_context, self._plain = show_context, plain
+        self._composer = composer
         # Here, since -e and --json need no prompt.
         from shepherd.cli.editor import Editor
         from shepherd.commands.slash import COMMANDS, Chat
@@ -98,7 +101,7 @@ class Conversation:
             message = self._chat.message_of(text)
             self._has_listed = self._chat.listed is not before
             if message is not None:
-                self._answer(message)
+                self._answer(self._composed(message, text), text)
         except UnicodeEncodeError:
             self._screen.error("that line is not UTF-8", "paste it again from a UTF-8 terminal")
         except InternalError:
@@ -108,10 +111,41 @@ class Conversation:
         except KeyboardInterrupt:
             self._screen.note("interrupted")
 
-    def _answer(self, message: str) -> None:
-        finished = show_turn(
-            self._assistant, message, self._screen, show_context=self._show_context, plain=self._plain
-        )
+    def _composed(self, message: str, line: str) -> Composed:
+        """Return a message with what it attaches; where that fails, the line is at the prompt again."""
+        from shepherd.cli.composing import Composed, attached_in_words, require_room
+
+        if self._composer is None:
+            return Composed(message)
+        try:
+            composed = self._composer.compose(message, finds_paths=True)
+            require_room(composed, self._assistant)
+        except ShepherdError:
+            self._editor.text = line
+            raise
+        if composed.attached:
+            self._screen.note(f"attached: {attached_in_words(composed, self._assistant)}")
+        return composed
+
+    def _answer(self, message: Composed, line: str) -> None:
+        try:
+            finished = show_turn(
+                self._assistant,
+                message.typed,
+                self._screen,
+                composed=message.composed,
+                show_context=self._show_context,
+                plain=self._plain,
+            )
+        except ContextOverflowError:
+            if message.attached:
+                self._editor.text = line
+            if self._composer is not None and self._composer.pending:
+                self._composer.sent()  # no other message could be sent, either
+                self._screen.note("what was attached with -a or -f is dropped")
+            raise
+        if self._composer is not None:
+            self._composer.sent()
         if self._screen.err_is_terminal:
             self._screen.note(turn_in_words(finished))
             self._screen.note()
@@ -124,21 +158,35 @@ class Conversation:
             self._screen.note(f"continued after {counted(resumed, 'exchange')}")
         if note := about_learning(self._assistant):
             self._screen.note(note)
+        if self._composer is not None and self._composer.pending:
+            from shepherd.cli.composing import Composed, attached_in_words
+
+            pending = Composed("", attached=self._composer.pending)
+            self._screen.note(
+                f"attached to your first message: {attached_in_words(pending, self._assistant)}"
+            )
         self._screen.note("/help lists the commands, Ctrl-C stops an answer, Ctrl-D quits")
 
 
 def show_turn(
-    assistant: Assistant, message: str, screen: Screen, *, show_context: bool = False, plain: bool = False
+    assistant: Assistant,
+    message: str,
+    screen: Screen,
+    *,
+    composed: str = "",
+    show_context: bool = False,
+    plain: bool = False,
 ) -> Finished:
     """Stream an answer to stdout, the rest to stderr. Ctrl-C ends it; it always ends with a line feed.
 
-    Markdown is rendered on a terminal, unless `plain`.
+    The model reads `composed` in place of the message where that is given. Markdown is rendered on a
+    terminal, unless `plain`.
     """
     finished: Finished | None = None
     answer, thought = _output(screen, plain=plain), ""
     with cancelling_on_interrupt(assistant), _waiting(assistant, screen) as has_begun:
         try:
-            for event in assistant.ask(message):
+            for event in assistant.ask(message, composed=composed):
                 if not isinstance(event, Recalled):
                     has_begun()
                 if isinstance(event, Thought):
@@ -150,8 +198,8 @@ def show_turn(
                     screen.transient("")
                 if isinstance(event, Delta):
                     answer.write(event.text)
-                elif isinstance(event, Recalled) and show_context and event.injection:
-                    screen.note(f"[prompt+context] {message}{event.injection.tail}")
+                elif isinstance(event, Recalled) and show_context and (event.injection or composed):
+                    screen.note(f"[prompt+context] {composed or message}{event.injection.tail}")
                 elif isinstance(event, (Warned, ToolCall)):
                     answer.finish()
                     _note(screen, event)

@@ -94,9 +94,11 @@ def _play(lines: tuple[str, ...], screen: Screen, options: tuple[str, ...]) -> i
     with Session(config, warn=screen.warn, at_end=at_end) as session:
         assistant = session.assistant
         if "--json" in options:
+            from shepherd.cli.composing import Composed
             from shepherd.cli.jsonlines import answer_lines
 
-            return answer_lines(assistant, screen, [line for line in lines if not line.startswith("/")])
+            said = [Composed(line) for line in lines if not line.startswith("/")]
+            return answer_lines(assistant, screen, said)
         return _type(lines, assistant, screen, fast="--fast" in options)
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
@@ -21,6 +22,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 from prompt_toolkit.patch_stdout import patch_stdout
 
+from shepherd.cli.composing import word_at_end
 from shepherd.commands.history import open_history
 from shepherd.commands.screen import Screen, printable
 
@@ -28,6 +30,7 @@ __all__ = ["Editor", "ScriptedEditor"]
 
 # Pauses of ScriptedEditor between two keys, and around a line.
 _KEY_S, _PAUSE_S = 0.025, 0.7
+_PATHS = PathCompleter(expanduser=True)
 
 
 class Editor:
@@ -40,6 +43,7 @@ class Editor:
         self, screen: Screen, history_path: Path, commands: Iterable[str], *, keys: Input | None = None
     ) -> None:
         self.private = False
+        self.text = ""  # already typed when the next message is read
         self.n_listed = 0  # memories that the last command listed, which Alt keys change
         self._screen = screen
         self._lock = threading.Lock()
@@ -48,7 +52,7 @@ class Editor:
             history=open_history(history_path, lambda: self.private, screen.warn),
             key_bindings=_key_bindings(self),
             multiline=True,
-            completer=_CommandCompleter(commands),
+            completer=_Completer(commands),
             complete_while_typing=False,
             enable_history_search=True,
             input=keys,
@@ -94,8 +98,9 @@ class Editor:
                 self._set_reading(False)
 
     def _prompt(self) -> str:
+        text, self.text = self.text, ""
         return self._session.prompt(
-            self._prompt_text(), prompt_continuation="  ", placeholder=self._placeholder()
+            self._prompt_text(), prompt_continuation="  ", placeholder=self._placeholder(), default=text
         )
 
     def _set_reading(self, is_reading: bool) -> None:
@@ -211,8 +216,8 @@ def _key_bindings(editor: Editor) -> KeyBindings:
     return bindings
 
 
-class _CommandCompleter(Completer):
-    """Completion of slash commands at the start of the message."""
+class _Completer(Completer):
+    """Completion of slash commands at the start of the message, and of the path after an `@`."""
 
     def __init__(self, commands: Iterable[str]) -> None:
         self._commands = sorted(commands)
@@ -224,3 +229,22 @@ class _CommandCompleter(Completer):
             for command in self._commands:
                 if command.startswith(text[1:]):
                     yield Completion(f"/{command}", start_position=-len(text))
+            return
+        word = word_at_end(text)
+        if word is not None:
+            yield from _paths(word)
+
+
+def _paths(word: str) -> Iterator[Completion]:
+    """Complete a path, with a quote before it or not; one with blanks gets quotes."""
+    path = word.removeprefix('"')
+    document = Document(path, len(path))
+    found = _PATHS.get_completions(document, CompleteEvent(completion_requested=True))
+    for one in found:
+        text = path[: len(path) + one.start_position] + one.text
+        is_folder = os.path.isdir(os.path.expanduser(text))
+        if is_folder:
+            text += "/"
+        if " " in text or word != path:
+            text = f'"{text}' if is_folder else f'"{text}"'
+        yield Completion(text, start_position=-len(word), display=one.display)

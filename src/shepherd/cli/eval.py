@@ -32,14 +32,21 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="shepherd eval", description="Measure recall on labelled conversations.", epilog=_EXAMPLES
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="corpus, export or run; see below")
-    parser.add_argument("--questions", metavar="FILE", type=Path, help="questions about an exported memory")
-    parser.add_argument("--output", metavar="RUN", type=Path, help="write a JSON line per question")
+    parser.add_argument("file", metavar="FILE", type=Path, help="corpus, export or run (see below)")
+    parser.add_argument(
+        "--questions", metavar="FILE", type=Path, help="file with questions about an exported memory"
+    )
+    parser.add_argument(
+        "--output", metavar="RUN", type=Path, help="write a JSON line for each question to this file"
+    )
     parser.add_argument("--baseline", metavar="RUN", type=Path, help="compare with this run, paired")
     parser.add_argument(
-        "--rows", choices=("turns", "exchanges"), default="turns", help="unit of a memory (turns)"
+        "--rows",
+        choices=("turns", "exchanges"),
+        default="turns",
+        help="what to store as one memory (default: turns)",
     )
-    parser.add_argument("--no-dates", action="store_true", help="do not add the day of a turn to its text")
+    parser.add_argument("--no-dates", action="store_true", help="don't add the date of a turn to its text")
     parser.add_argument("--tune", action="store_true", help="choose the weights of the ranking")
     add_setting_option(parser, "--recency-floor", "rag_recency_floor", "SHARE")
     add_setting_option(parser, "--vectors", "memory_vectors", "MODEL")

@@ -11,6 +11,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, downloaded once"),
         ('shepherd chat -e "what is my dog called?"', "print one answer"),
         ('git diff | shepherd chat -e "review this"', "append stdin to the question"),
+        ('shepherd chat -a lease.pdf "when does it end?"', "attach a document"),
+        ("git diff | shepherd chat -t review --param language Go", "fill in a template"),
         ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest token"),
     ),
     "shepherd memory": (
@@ -80,6 +82,13 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd facts at 2026-03-01 14:30", "at that moment"),
     ),
     "shepherd facts history": (("shepherd facts history name", "show its values and when each was true"),),
+    "shepherd template": (
+        ("shepherd template edit review", "make a template, or change it"),
+        ('shepherd -t review -e "x = 1"', "use it"),
+    ),
+    "shepherd template list": ("shepherd template list",),
+    "shepherd template show": ("shepherd template show review",),
+    "shepherd template edit": ("EDITOR=nano shepherd template edit review",),
     "shepherd knowledge": (
         ("shepherd knowledge import notes/", "import a folder of documents"),
         ("shepherd knowledge search retrieval", "find matching passages"),

@@ -23,13 +23,17 @@ def build_parser() -> Parser:
         description="List and change facts about you: one value per key.",
     )
     actions = add_actions(parser)
-    add_action(actions, "list", "all facts")
-    get = add_action(actions, "get", "the value of one fact")
-    put = add_action(actions, "set", "set a fact; its previous value goes to its history")
+    add_action(actions, "list", "list all facts")
+    get = add_action(actions, "get", "print the value of a fact")
+    put = add_action(actions, "set", "set a fact; its history keeps the previous value")
     clear = add_action(actions, "clear", "forget a fact")
-    at = add_action(actions, "at", "the facts as they were at a date")
-    at.add_argument("date", nargs="+", metavar="DATE", help="2026-03-01 (its end), or 2026-03-01 14:30")
-    history = add_action(actions, "history", "the values of a fact: from when until when, and who said so")
+    at = add_action(actions, "at", "show the facts as they were on a date")
+    at.add_argument(
+        "date", nargs="+", metavar="DATE", help="date, as 2026-03-01 (end of the day) or 2026-03-01 14:30"
+    )
+    history = add_action(
+        actions, "history", "show the values of a fact, when each held, and where it came from"
+    )
     for action in (get, put, clear, history):
         action.add_argument(
             "key", metavar="KEY", help="name of the fact; favorite_color and favoriteColor are the same"

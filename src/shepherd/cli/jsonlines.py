@@ -13,6 +13,7 @@ from typing import Any
 
 from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
+from shepherd.cli.composing import Composed, Composer, require_room
 from shepherd.cli.conversation import cancelling_on_interrupt
 from shepherd.cli.main import INTERRUPTED
 from shepherd.commands.screen import Screen
@@ -25,17 +26,26 @@ __all__ = ["answer_lines", "lines_of_stdin", "parse_line", "put", "put_error", "
 _KEYS = {"prompt", "memory"}
 
 
-def answer_lines(assistant: Assistant, screen: Screen, prompts: list[str] | None) -> int:
-    """Answer the prompts, or those on stdin line by line; a failed one becomes an error event.
+def answer_lines(
+    assistant: Assistant, screen: Screen, messages: list[Composed] | None, composer: Composer | None = None
+) -> int:
+    """Answer the messages, or those on stdin line by line; a failed one becomes an error event.
 
     Returns the exit code of the last failure, 0 without one, 130 when the last answer was interrupted.
     """
     put(screen, "ready", _about(assistant))
     code = 0
-    for line in [json.dumps(prompt) for prompt in prompts] if prompts is not None else lines_of_stdin():
+    for line in lines_of_stdin() if messages is None else messages:
         try:
-            prompt, with_memory = parse_line(line)
-            interrupted = _answer(assistant, screen, prompt, with_memory)
+            if isinstance(line, bytes):
+                prompt, with_memory = parse_line(line)
+                message = Composed(prompt) if composer is None else composer.compose(prompt)
+                require_room(message, assistant)
+            else:
+                message, with_memory = line, True
+            interrupted = _answer(assistant, screen, message, with_memory)
+            if composer is not None:
+                composer.sent()
         except ShepherdError as error:
             code = put_error(screen, error)
         else:
@@ -71,13 +81,13 @@ def stdout_alone(screen: Screen) -> Iterator[None]:
         screen.out = before
 
 
-def _answer(assistant: Assistant, screen: Screen, prompt: str, with_memory: bool) -> bool:
-    """Answer one prompt with events; returns whether it was interrupted."""
+def _answer(assistant: Assistant, screen: Screen, message: Composed, with_memory: bool) -> bool:
+    """Answer one message with events; returns whether it was interrupted."""
     before, assistant.private = assistant.private, assistant.private or not with_memory
     interrupted = False
     try:
         with cancelling_on_interrupt(assistant):
-            for event in assistant.ask(prompt):
+            for event in assistant.ask(message.typed, composed=message.composed):
                 put(screen, *_named(event))
                 interrupted = isinstance(event, Finished) and event.stats.finish_reason == "cancelled"
     finally:

@@ -50,18 +50,18 @@ def build_parser() -> Parser:
 
 
 def _add_reading(actions: Any) -> None:
-    listing = add_action(actions, "list", "nodes, the last changed first")
-    listing.add_argument("--kind", metavar="KIND", help="only nodes of this kind")
-    listing.add_argument("--dimension", metavar="NAME", help="only nodes with this tag")
+    listing = add_action(actions, "list", "list nodes, last changed first")
+    listing.add_argument("--kind", metavar="KIND", help="list only nodes of this kind")
+    listing.add_argument("--dimension", metavar="NAME", help="list only nodes with this tag")
     add_limit(listing, 50, with_offset=True)
 
-    show = add_action(actions, "show", "one node with its edges")
-    show.add_argument("id", type=ID, metavar="ID", help="its number, as list shows it")
-    show.add_argument("--text", action="store_true", help="also show the whole text of a document")
+    show = add_action(actions, "show", "show a node with its edges")
+    show.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    show.add_argument("--text", action="store_true", help="show the whole text of a document, too")
 
-    add_search(actions, "passages that match some words, with scores")
-    add_limit(add_action(actions, "hubs", "the most-connected nodes, as a model sees them"), 10)
-    add_action(actions, "dimensions", "tags, and the number of nodes with each")
+    add_search(actions, "show passages that match the words, with scores")
+    add_limit(add_action(actions, "hubs", "list the most-connected nodes, as a model sees them"), 10)
+    add_action(actions, "dimensions", "list tags, and the number of nodes with each")
 
 
 def _add_changing(actions: Any) -> None:
@@ -72,8 +72,8 @@ def _add_changing(actions: Any) -> None:
     edit = add_action(actions, "edit", "change a node")
     edit.add_argument("id", type=ID, metavar="ID", help="its number")
     edit.add_argument("--title", metavar="TEXT", help="new title")
-    edit.add_argument("--append", metavar="TEXT", help="append this to its notes")
-    _add_fields(edit, "a tag that replaces the present ones; can be repeated")
+    edit.add_argument("--append", metavar="TEXT", help="text to append to its notes")
+    _add_fields(edit, "tag that replaces the present ones; can be repeated")
     edit.add_argument(
         "--no-dimension", dest="dimension", action="store_const", const=[], help="remove its tags"
     )
@@ -84,35 +84,41 @@ def _add_changing(actions: Any) -> None:
     link = add_action(actions, "link", "connect two nodes")
     link.add_argument("from_id", type=ID, metavar="FROM", help="number of the first node")
     link.add_argument("to_id", type=ID, metavar="TO", help="number of the second node")
-    link.add_argument("explanation", metavar="WHY", help="a sentence that reads from the first to the second")
-    link.add_argument("--type", default="related_to", metavar="TYPE", help="type of the edge (related_to)")
+    link.add_argument("explanation", metavar="WHY", help="sentence that reads from the first to the second")
+    link.add_argument(
+        "--type", default="related_to", metavar="TYPE", help="type of the edge (default: related_to)"
+    )
 
     unlink = add_action(actions, "unlink", "remove edges")
     unlink.add_argument("ids", type=ID, nargs="+", metavar="EDGE", help="their numbers, as show lists them")
 
-    focus = add_action(actions, "focus", "the nodes in focus; numbers put these and no others in focus")
+    focus = add_action(actions, "focus", "list the nodes in focus, or put others in focus by their numbers")
     focus.add_argument("ids", type=ID, nargs="*", metavar="ID", help="their numbers, the primary one first")
-    focus.add_argument("--clear", action="store_true", help="put no node in focus")
+    focus.add_argument("--clear", action="store_true", help="take all nodes out of focus")
 
 
 def _add_fields(action: Parser, dimension_help: str) -> None:
-    action.add_argument("--description", metavar="TEXT", help="one sentence that says what it is")
+    action.add_argument("--description", metavar="TEXT", help="one-sentence description")
     action.add_argument("--notes", metavar="TEXT", help="your notes about it")
     action.add_argument("--kind", metavar="KIND", help="idea, person, paper …")
     action.add_argument("--link", metavar="URL", help="address of the original")
-    action.add_argument("--date", metavar="YYYY-MM-DD", help="when it happened")
+    action.add_argument("--date", metavar="YYYY-MM-DD", help="date of the event")
     action.add_argument("--text", metavar="FILE", help="file with its text; - is stdin")
     action.add_argument("--dimension", action="append", metavar="NAME", help=dimension_help)
 
 
 def _add_transfer(actions: Any) -> None:
-    importing = add_action(actions, "import", "documents, folders, web pages, an RA-H database, our export")
+    importing = add_action(
+        actions, "import", "import documents, folders, web pages, an RA-H database or Shepherd's own export"
+    )
     importing.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, addresses")
     importing.add_argument(
-        "--dimension", action="append", metavar="NAME", help="a tag for new nodes; can be repeated"
+        "--dimension", action="append", metavar="NAME", help="tag for new nodes; can be repeated"
     )
     export = add_action(actions, "export", "write everything as JSON lines")
-    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to write (stdout)")
+    export.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
+    )
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:

@@ -31,6 +31,7 @@ COMMANDS = {
         "manage notes, documents and connections: add, import, search …",
     ),
     "context": ("shepherd.cli.context", "print the prompt for a question, with everything known about you"),
+    "template": ("shepherd.cli.template", "list, show and edit templates: prompts to use again"),
     "trace": (
         "shepherd.cli.trace",
         "show what the model saw in each turn: tree, get, diff, export, import, metta",
@@ -124,11 +125,9 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     elif first and not first.startswith("-"):
         words = sum(not argument.startswith("-") for argument in arguments)
         known = f"commands: {', '.join(COMMANDS)}; shepherd --help explains them"
-        raise UsageError(
-            f"there is no command {first!a}",
-            hint=near_miss(first, COMMANDS)
-            or ('to ask a question, put it in quotes: shepherd "…"' if words > 1 else known),
-        )
+        hints = [near_miss(first, COMMANDS)] if words < 3 else []
+        hints += ['to ask a question, put it in quotes: shepherd "…"'] if words > 1 else []
+        raise UsageError(f"there is no command {first!a}", hint=" ".join(filter(None, hints)) or known)
     else:
         first = "chat"
     command = import_module(COMMANDS[first][0])

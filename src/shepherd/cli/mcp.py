@@ -35,10 +35,14 @@ _SHUTDOWN_S = 2.0
 def build_parser() -> Parser:
     """Build the parser of `shepherd mcp`."""
     parser = Parser(prog="shepherd mcp", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("--read-only", action="store_true", help="leave out the tools that change something")
-    parser.add_argument("--http", action="store_true", help="serve streamable HTTP, for this machine only")
+    parser.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
+    parser.add_argument("--http", action="store_true", help="serve streamable HTTP on this machine")
     parser.add_argument(
-        "--port", type=whole_number(0, 65535), default=8001, metavar="N", help="port of --http; 0: any (8001)"
+        "--port",
+        type=whole_number(0, 65535),
+        default=8001,
+        metavar="N",
+        help="port for --http; 0: any free port (default: 8001)",
     )
     add_memory_options(parser)
     add_common_options(parser, json_help="with --http, print the address as JSON")

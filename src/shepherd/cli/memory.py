@@ -63,28 +63,30 @@ def build_parser() -> Parser:
 
 
 def _add_reading(actions: Any) -> None:
-    add_limit(add_action(actions, "list", "the newest memories"), 50, with_offset=True)
-    add_search(actions, "what would be recalled, with scores")
-    show = add_action(actions, "show", "one memory in full")
-    show.add_argument("id", type=ID, metavar="ID", help="its number, as list shows it")
+    add_limit(add_action(actions, "list", "list memories, newest first"), 50, with_offset=True)
+    add_search(actions, "show what would be recalled, with scores")
+    show = add_action(actions, "show", "show a memory in full")
+    show.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
     learned = add_action(
-        actions, "learned", "what was learned from your words; keep, undo, accept or reject it"
+        actions, "learned", "show what was learned from your words; keep, undo, accept or reject it"
     )
     add_limit(learned, 50)
-    learned.add_argument("--waiting", action="store_true", help="only proposals that wait for a decision")
+    learned.add_argument(
+        "--waiting", action="store_true", help="show only proposals that wait for a decision"
+    )
     decisions = learned.add_mutually_exclusive_group()
     decisions.add_argument("--keep", type=ID, metavar="ID", help="confirm what was learned")
     for name, what in (
-        ("undo", "restore what was known before (without ID: the newest)"),
-        ("accept", "accept a proposal (the newest)"),
-        ("reject", "reject a proposal (the newest)"),
+        ("undo", "restore what was known before (default: the newest)"),
+        ("accept", "accept a proposal (default: the newest)"),
+        ("reject", "reject a proposal (default: the newest)"),
     ):
         decisions.add_argument(f"--{name}", type=ID, nargs="?", const=0, metavar="ID", help=what)
 
 
 def _add_changing(actions: Any) -> None:
-    add = add_action(actions, "add", "remember something")
-    add.add_argument("question", metavar="QUESTION", help="the question it answers, or what was said")
+    add = add_action(actions, "add", "add a memory")
+    add.add_argument("question", metavar="QUESTION", help="question that it answers, or what was said")
     add.add_argument("answer", metavar="ANSWER", help="what to remember")
 
     edit = add_action(actions, "edit", "change a memory")
@@ -94,35 +96,43 @@ def _add_changing(actions: Any) -> None:
 
     pin = add_action(actions, "pin", "never delete a memory to make space")
     pin.add_argument("id", type=ID, metavar="ID", help="its number")
-    pin.add_argument("--off", action="store_true", help="unpin it")
+    pin.add_argument("--off", action="store_true", help="unpin the memory")
 
     forget = add_action(actions, "forget", "delete memories")
     forget.add_argument("ids", type=ID, nargs="*", metavar="ID", help="their numbers")
-    forget.add_argument("--question", metavar="TEXT", help="all memories of exactly this question")
+    forget.add_argument("--question", metavar="TEXT", help="delete all memories of exactly this question")
 
 
 def _add_transfer(actions: Any) -> None:
     export = add_action(actions, "export", "write all memories and facts as JSON lines")
-    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to write (stdout)")
+    export.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
+    )
     importing = add_action(actions, "import", "read an export of Shepherd, ChatGPT, mem0, MCP memory or llm")
-    importing.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to read (stdin)")
+    importing.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="file to read (default: stdin)"
+    )
     formats = ("auto", "shepherd", "chatgpt", "mem0", "mcp", "llm")
-    importing.add_argument("--format", choices=formats, default="auto", help="file format (auto: detect)")
+    importing.add_argument("--format", choices=formats, default="auto", help="file format (default: detect)")
 
-    claim = add_action(actions, "claim", "take over what is stored under another id")
-    claim.add_argument("--from", dest="from_user", default=_LOCAL, metavar="USER", help="that id (local)")
+    claim = add_action(actions, "claim", "take over what is stored under another user id")
+    claim.add_argument(
+        "--from", dest="from_user", default=_LOCAL, metavar="USER", help="the other id (default: local)"
+    )
 
 
 def _add_upkeep(actions: Any) -> None:
-    add_action(actions, "stats", "how much is stored")
+    add_action(actions, "stats", "show how much is stored")
     check = add_action(actions, "check", "check the database for damage")
-    check.add_argument("--repair", action="store_true", help="rebuild what can be rebuilt")
+    check.add_argument("--repair", action="store_true", help="repair what can be repaired")
     backup = add_action(actions, "backup", "copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
     add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
-    jobs = add_action(actions, "jobs", "messages from which something is still to be learned")
-    jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (all)")
-    jobs.add_argument("--drop", type=ID, nargs="*", metavar="ID", help="delete jobs (all failed ones)")
+    jobs = add_action(actions, "jobs", "list messages that are still to be learned from")
+    jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (default: all)")
+    jobs.add_argument(
+        "--drop", type=ID, nargs="*", metavar="ID", help="delete jobs (default: all failed ones)"
+    )
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:

@@ -39,12 +39,12 @@ def build_parser() -> Parser:
     actions = add_actions(parser)
     pull = add_action(actions, "pull", "download a model from the hub", description=_PULL)
     pull.add_argument("name", metavar="NAME", help="model to download")
-    add_action(actions, "list", "the models on this machine")
-    show = add_action(actions, "show", "details of a model")
+    add_action(actions, "list", "list the models on this machine")
+    show = add_action(actions, "show", "show details of a model")
     show.add_argument("name", metavar="NAME", help="its name, as list shows it, or the path of a GGUF file")
     remove = add_action(actions, "rm", "delete a downloaded model")
     remove.add_argument("name", metavar="NAME", help="its name, as list shows it")
-    remove.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    remove.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
     finish_actions(actions)
     return parser
 

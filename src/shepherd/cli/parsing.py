@@ -69,9 +69,7 @@ class Parser(argparse.ArgumentParser):
 def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None:
     """Add --json and -v, which every command has."""
     parser.add_argument("--json", action="store_true", help=json_help)
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="log what happens, and show tracebacks, on stderr"
-    )
+    parser.add_argument("-v", "--verbose", action="store_true", help="log to stderr, and show tracebacks")
 
 
 def add_actions(parser: Parser) -> Any:
@@ -97,14 +95,20 @@ def finish_actions(actions: Any, *, with_memory: bool = False) -> None:
 
 def add_limit(parser: Parser, default: int, *, with_offset: bool = False) -> None:
     """Add --limit, and --offset for lists that can be paged through."""
-    parser.add_argument("--limit", type=COUNT, default=default, metavar="N", help=f"most rows ({default})")
+    parser.add_argument(
+        "--limit",
+        type=COUNT,
+        default=default,
+        metavar="N",
+        help=f"maximum number of rows (default: {default})",
+    )
     if with_offset:
         parser.add_argument(
             "--offset",
             type=whole_number(0, _LARGEST_ID),
             default=0,
             metavar="N",
-            help="newer rows to skip (0)",
+            help="number of rows to skip (default: 0)",
         )
 
 
@@ -114,7 +118,11 @@ def add_search(actions: Any, help: str) -> None:
     search.add_argument("query", nargs="+", metavar="WORDS", help="words to search for")
     add_limit(search, 10)
     search.add_argument(
-        "--threshold", type=float, default=0.0, metavar="N", help="least relevance, 0 to 1 (0)"
+        "--threshold",
+        type=float,
+        default=0.0,
+        metavar="N",
+        help="minimum relevance, from 0 to 1 (default: 0)",
     )
 
 
@@ -141,7 +149,7 @@ def add_engine_options(parser: Parser) -> None:
 def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, short: str = "") -> None:
     """Add an option that overrides a setting for this run, with the setting's help and range."""
     setting = SETTINGS[key]
-    shown = f" ({setting.default})" if isinstance(setting.default, (int, float)) else ""
+    shown = f" (default: {setting.default})" if isinstance(setting.default, (int, float)) else ""
     parser.add_argument(
         *([short] if short else []),
         option,

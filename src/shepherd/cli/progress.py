@@ -21,15 +21,18 @@ SILENT_S = 1.0
 
 
 @contextmanager
-def downloads(screen: Screen) -> Iterator[Report]:
-    """Give the `report` of a download, which draws bars until the block ends."""
+def downloads(screen: Screen, *, again: str = "the same command") -> Iterator[Report]:
+    """Give the `report` of a download, which draws bars until the block ends.
+
+    After Ctrl-C the user learns that the command `again` continues it.
+    """
     bars = _Bars(screen)
     try:
         yield bars.show
     except KeyboardInterrupt:
         bars.close()
         if bars.began:
-            screen.note("the same command continues the download")
+            screen.note(f"{again} continues the download")
         raise
     finally:
         bars.close()

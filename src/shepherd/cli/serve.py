@@ -57,9 +57,9 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--session", action="store_true", help="serve one conversation instead, which several clients join"
     )
-    parser.add_argument("--nomemory", action="store_true", help="neither read nor write memory")
+    parser.add_argument("--nomemory", action="store_true", help="don't read or write memory")
     parser.add_argument("--log", metavar="PATH", default="", help="log to this file instead of stderr")
-    parser.add_argument("-q", "--quiet", action="store_true", help="log warnings and errors only")
+    parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
     add_memory_options(parser)
     add_engine_options(parser)
     add_common_options(parser, json_help="print the address as JSON")

@@ -47,24 +47,32 @@ def build_parser() -> Parser:
         epilog=_PATHS,
     )
     actions = add_actions(parser)
-    tree = add_action(actions, "tree", "sessions, their turns, or everything below a path, as a tree")
-    tree.add_argument("path", nargs="?", default="", metavar="PATH", help="where to begin (all sessions)")
+    tree = add_action(actions, "tree", "show sessions, their turns, or everything below a path, as a tree")
     tree.add_argument(
-        "--depth", type=whole_number(0, 1_000_000_000), default=0, metavar="N", help="levels to show (all)"
+        "path", nargs="?", default="", metavar="PATH", help="path to begin at (default: all sessions)"
     )
-    get = add_action(actions, "get", "values at and below a path, or all that match a pattern")
+    tree.add_argument(
+        "--depth",
+        type=whole_number(0, 1_000_000_000),
+        default=0,
+        metavar="N",
+        help="number of levels to show (default: all)",
+    )
+    get = add_action(actions, "get", "print the values at and below a path, or those that match a pattern")
     get.add_argument("path", metavar="PATH", help="a path; `*` stands for one name")
-    diff = add_action(actions, "diff", "differences between two turns, or below any two paths")
+    diff = add_action(actions, "diff", "show the differences between two turns, or any two paths")
     diff.add_argument("before", metavar="PATH", help="such as last/3")
     diff.add_argument("after", metavar="PATH", help="such as last/4")
     export = add_action(actions, "export", "write traces as lines of a path and a value, or as MeTTa atoms")
-    export.add_argument("file", nargs="?", default="-", metavar="FILE", help="file to write (stdout)")
-    export.add_argument("--path", default="", metavar="PATH", help="export only what is below it")
+    export.add_argument(
+        "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
+    )
+    export.add_argument("--path", default="", metavar="PATH", help="export only what is below this path")
     export.add_argument(
         "--format",
         choices=("paths", "metta"),
         metavar="FORMAT",
-        help="paths or metta (metta for a file *.metta, else paths)",
+        help="paths or metta (default: metta for a *.metta file, else paths)",
     )
     importing = add_action(actions, "import", "read a file that export wrote, in either format")
     importing.add_argument("file", metavar="FILE", help="file to read; - is stdin")
@@ -74,7 +82,7 @@ def build_parser() -> Parser:
     metta = add_action(actions, "metta", "evaluate MeTTa with the atoms of a path and 28 predicates")
     metta.add_argument("program", metavar="PROGRAM", help="expressions; ! before those to be evaluated")
     metta.add_argument(
-        "--path", default="", metavar="PATH", help="load the atoms below it into the space (none)"
+        "--path", default="", metavar="PATH", help="load the atoms below this path into the space"
     )
     for action in actions.choices.values():
         action.epilog = _PATHS

@@ -6,7 +6,8 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from shepherd.cli.chat import add_conversation_options, conversation_settings, local_model
+from shepherd.cli.chat import add_conversation_options, conversation_settings, is_first_today, local_model
+from shepherd.cli.first_start import offer_full_model
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -70,6 +71,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         from shepherd.tui.conversation import SessionOptions
 
     config, model = conversation_settings(arguments)
+    config, model = offer_full_model(config, model, screen)
     # Here, so that a download shows its progress, and a wrong name its error, on the normal screen.
     model, note = local_model(config, model, screen)
     options = SessionOptions(
@@ -77,7 +79,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         model,
         memory=not arguments.nomemory,
         resume=arguments.resume,
-        note=note,
+        note=note if note and is_first_today() else "",
         is_limited="max_tokens" in given_settings(arguments),
     )
     app = ShepherdApp(options, gc_policy)

@@ -124,15 +124,21 @@ class Screen:
     def transient(self, text: str) -> None:
         """Show a state on a terminal until the next call replaces it; "" removes it."""
         if self.err_is_terminal:
-            self.err.write(f"\r\x1b[K{self.styled(printable(text), 'dim')}")
+            # A line that wraps could not be removed.
+            shown = shortened(printable(text), max(terminal_size(self.err)[0] - 1, 1))
+            self.err.write(f"\r\x1b[K{self.styled(shown, 'dim')}")
             self.err.flush()
+
+    def ask(self, question: str) -> str:
+        """Ask the user for a line; "" at the end of input."""
+        self.transient("")
+        self.err.write(question)
+        self.err.flush()
+        return sys.stdin.readline().strip()
 
     def agrees(self, question: str) -> bool:
         """Ask the user; returns whether the answer is yes."""
-        self.transient("")
-        self.err.write(f"{question} [y/N] ")
-        self.err.flush()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        return self.ask(f"{question} [y/N] ").lower() in ("y", "yes")
 
     def traceback(self) -> None:
         """Write the traceback of the exception being handled to stderr."""

@@ -332,6 +332,7 @@ def _help(chat: Chat, argument: str) -> None:
     for usage, text in rows:
         chat.screen.print(f"  {usage:{width}}  {text}")
     chat.screen.note("to send a message that begins with a slash, type two: //etc/fstab …")
+    chat.screen.note("@notes.md in a message attaches that file, or an address; Tab completes the path")
     chat.screen.note("Alt-Enter, or \\ at the end of the line, starts a new line")
 
 
@@ -541,7 +542,7 @@ COMMANDS: dict[str, Command] = {
     "tools": Command("/tools", "list the tools of the model", _tools),
     "clear": Command("/clear", "start a new conversation", _clear),
     "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),
-    "undo": Command("/undo [NUMBER]", "remove the last message and its answer, or what was learned", _undo),
+    "undo": Command("/undo [NUMBER]", "undo the last message, or what was learned", _undo),
     "help": Command("/help", "show this list", _help),
     "quit": Command("/quit", "quit, as Ctrl-D does", _quit),
 }

@@ -63,7 +63,9 @@ class Config:
     model: str = _text(
         "", "model to chat with: a path, hf:user/repo:quant, or a name from shepherd model list"
     )
-    provider: str = _text("", "where the model runs: a name from shepherd provider list; empty: this process")
+    provider: str = _text(
+        "", "provider that runs the model: a name from shepherd provider list; empty: this machine"
+    )
     n_ctx: int = _integer(0, 0, _TOKENS, "context window in tokens; 0: the model's, up to 8192")
     gpu_layers: int = _integer(-1, -1, 10_000, "layers to put on the GPU; -1: all")
     flash_attention: Literal["auto", "on", "off"] = _choice("flash attention", "auto", "on", "off")
@@ -73,39 +75,44 @@ class Config:
         512, 0, _TOKENS, "MiB of RAM for checkpoints and for conversations that left the KV cache; 0: none"
     )
     session_cache: str = _text(
-        "", "file that keeps the KV cache, so that a restarted chat processes nothing twice; empty: off"
+        "", "file to save the KV cache in, so that a restarted chat processes nothing twice; empty: off"
     )
     kv_edit: Literal["exact", "shift", "hole"] = _choice(
-        "how tokens leave the middle of the cache: exact processes the rest again; others approximate",
+        "how to remove tokens from the cache: exact processes the rest again, others approximate",
         *("exact", "shift", "hole"),
     )
     threads: int = _integer(0, 0, 512, "CPU threads; 0: llama.cpp chooses")
-    model_trial: bool = _switch(True, "first load a new model file in a separate process, which it may crash")
-    system_prompt: str = _text("", "base instructions; empty: the built-in ones")
+    model_trial: bool = _switch(True, "load a new model file in a separate process first, in case it crashes")
+    system_prompt: str = _text("", "system prompt; empty: the built-in one")
     personality: str = _text(
         "", "helpful, conversational, expert in SOMETHING, or a description in your own words"
     )
     answer_style: str = _choice(
-        "how answers are worded", "default", "formal", "professional", "casual", "friendly"
+        "wording of answers", "default", "formal", "professional", "casual", "friendly"
     )
-    answer_verbosity: str = _choice("how long answers are", "default", "concise", "moderate", "detailed")
-    answer_level: str = _choice("how technical answers are", "default", "beginner", "intermediate", "expert")
-    answer_formatting: str = _list_of(_FORMATS, "", "formatting that you like in answers")
-    answer_instructions: str = _text("", "further instructions, in your own words; separated by semicolons")
+    answer_verbosity: str = _choice("length of answers", "default", "concise", "moderate", "detailed")
+    answer_level: str = _choice("technical level of answers", "default", "beginner", "intermediate", "expert")
+    answer_formatting: str = _list_of(_FORMATS, "", "preferred formatting of answers")
+    answer_instructions: str = _text("", "further instructions in your own words, separated by semicolons")
     system_max_tokens: int = _integer(
         0, 0, _TOKENS,
-        "longest system prompt: beyond it preferences go first, then background; 0: an eighth of the window",
+        "maximum length of the system prompt; preferences are dropped first; 0: an eighth of the window",
     )  # fmt: skip
     memory_tools: bool = _switch(False, "let the model search and change the memory with tools (--memtools)")
     mcp_servers: str = _text(
-        "", "servers of mcp.json whose tools the model can call, comma-separated; *: all of them (--mcp)"
+        "", "servers in mcp.json whose tools the model can call, comma-separated; *: all of them (--mcp)"
     )
-    tool_rounds: int = _integer(8, 1, 100, "most rounds of tool calls before an answer")
+    tool_rounds: int = _integer(8, 1, 100, "maximum number of rounds of tool calls before an answer")
 
     # How an answer is sampled.
-    max_tokens: int = _integer(1024, 0, _TOKENS, "longest answer in tokens; 0: what the window leaves")
+    max_tokens: int = _integer(
+        1024, 0, _TOKENS, "maximum length of an answer in tokens; 0: whatever fits in the window"
+    )
     temperature: float | str = _sampled(
-        "number", 0, 5, "0 always takes the likeliest token; auto: the model's own, else 0.7"
+        "number",
+        0,
+        5,
+        "randomness of answers; 0: always the likeliest token; auto: the model's own, else 0.7",
     )
     top_k: int | str = _sampled(
         "whole number",
@@ -117,47 +124,52 @@ class Config:
         "number",
         0,
         1,
-        "sample from the likeliest tokens up to this sum; 1: off; auto: the model's own, else 0.95",
+        "sample from the likeliest tokens up to this probability; 1: off; auto: the model's own, else 0.95",
     )
     min_p: float | str = _sampled(
         "number", 0, 1,
         "drop tokens below this share of the likeliest one; 0: off; auto: the model's own, else 0.05",
     )  # fmt: skip
     repeat_penalty: float | str = _sampled(
-        "number", 0.1, 10, "above 1 discourages repetition; 1: off; auto: the model's own, else 1"
+        "number", 0.1, 10, "penalty for repetition; 1: off; auto: the model's own, else 1"
     )
     repeat_last_n: int | str = _sampled(
-        "whole number", 0, 1 << 20, "how many tokens back the penalty looks; auto: the model's own, else 64"
+        "whole number",
+        0,
+        1 << 20,
+        "number of tokens that the penalty looks back; auto: the model's own, else 64",
     )
-    seed: int = _integer(-1, -1, (1 << 32) - 1, "seed of the sampler; -1: a new one for each answer")
+    seed: int = _integer(-1, -1, (1 << 32) - 1, "random seed; -1: a new one for each answer")
 
     # What is remembered, and what of it the model sees.
-    user_id: str = _text("", "whose memory to use; empty: hostname:username")
+    user_id: str = _text("", "user whose memory to use; empty: hostname:username")
     memory_database: str = _text(
         "", "path of the memory database, or postgresql://…; empty: the default place"
     )
-    max_db_size: str = _setting("size", "10G", "beyond this size the oldest unpinned memories are deleted")
+    max_db_size: str = _setting(
+        "size", "10G", "maximum size of the database; beyond it, the oldest unpinned memories are deleted"
+    )
     recall_cache_mb: int = _integer(
         256, 0, _MIB, "MiB of RAM for the fast indexes of active users; 0: search the database alone"
     )
     archive_turns: bool = _switch(True, "store statements as memories after each answer")
     rag_context_injection: bool | str = _auto_switch(
-        "append what is remembered to each message; auto: where the provider's memory is on"
+        "append memories and facts to each message; auto: if the provider's memory is on"
     )
-    rag_relevance_threshold: float = _share(0.3, "least relevance of an appended memory")
-    rag_max_results: int = _integer(3, 0, 100, "most memories appended to a message")
+    rag_relevance_threshold: float = _share(0.3, "minimum relevance of an appended memory")
+    rag_max_results: int = _integer(3, 0, 100, "maximum number of memories appended to a message")
     rag_recency_floor: float = _share(
-        0.9, "what age leaves of a memory's score: 1 ignores age, 0 halves it in 30 days"
+        0.9, "how much of a memory's score remains with age: 1 ignores age, 0 halves it in 30 days"
     )
     memory_vectors: str = _text(
         "off",
         "also find memories by meaning: off, a GGUF made for embeddings, or an OpenAI-compatible server",
     )
-    memory_vectors_model: str = _text("", "embedding model of that server")
+    memory_vectors_model: str = _text("", "embedding model of the server in memory_vectors")
     memory_vectors_api_key: str = _text("", "key for that server", secret=True)
     memory_vectors_weight: float = _share(0.2, "share of vectors in the ranking; words have the rest")
     knowledge_reranker: str = _text(
-        "off", "order passages with a GGUF made for reranking, or off; 32 passages take a while on a CPU"
+        "off", "GGUF made for reranking, which orders passages, or off; slow on a CPU"
     )
     injection_retention: Literal["auto", "strip", "keep"] = _choice(
         "tails of earlier messages: keep, strip every turn, or (auto) keep until they crowd the window",
@@ -169,22 +181,29 @@ class Config:
         "how to share the window: by the conversation's length, by context_shares, or by context_order",
         *("dynamic", "fixed", "prioritized"),
     )
+    context_tail: Literal["auto", "whole", "short"] = _choice(
+        "how much of that to append: whole, or short (the facts, memories and the passage that fit best), "
+        "for very small models; auto: short for the bundled one",
+        *("auto", "whole", "short"),
+    )
     context_shares: str = _text(
         "history=40,entities=15,knowledge=30,memory=10,focus=5",
-        "for fixed: percentages of what system prompt and message leave; they add up to 100",
+        "for fixed: percentages of the window beside system prompt and message; they add up to 100",
         form=f"a share of each of {', '.join(_PARTS)}, such as memory=100; together 100",
         reads=partial(percentages, names=_PARTS),
     )
     context_order: str = _list_of(
-        _PARTS, "memory,history,focus,knowledge,entities", "for prioritized: which part is served first"
+        _PARTS,
+        "memory,history,focus,knowledge,entities",
+        "for prioritized: order in which the parts get room",
     )
-    history_verbatim_turns: int = _integer(4, 1, 1000, "newest turns that are never summarized")
+    history_verbatim_turns: int = _integer(4, 1, 1000, "number of newest turns that are never summarized")
     history_summary: bool | str = _auto_switch(
-        "summarize turns that leave the window; auto: with a local model other than the bundled one"
+        "summarize turns that no longer fit; auto: with a local model other than the bundled one"
     )
-    history_summary_tokens: int = _integer(200, 16, 4096, "longest summary of turns that leave together")
+    history_summary_tokens: int = _integer(200, 16, 4096, "maximum length of a summary in tokens")
     context_entities: bool | str = _auto_switch(
-        "append what is known about people and things in a message; auto: unless the bundled model answers"
+        "append what is known about people and things; auto: with models other than the bundled one"
     )
     entity_extraction: bool = _switch(
         False, "let the local model look for people and things after each answer; needs context_entities"
@@ -198,91 +217,91 @@ class Config:
     knowledge_injection: bool = _switch(
         True, "append passages of your documents that match a message, and the nodes in focus"
     )
-    knowledge_max_chunks: int = _integer(3, 0, 100, "most passages appended to a message")
-    knowledge_relevance_threshold: float = _share(0.3, "least relevance of an appended passage")
-    knowledge_recency_weight: float = _share(0.0, "how much newer documents are preferred")
+    knowledge_max_chunks: int = _integer(3, 0, 100, "maximum number of passages appended to a message")
+    knowledge_relevance_threshold: float = _share(0.3, "minimum relevance of an appended passage")
+    knowledge_recency_weight: float = _share(0.0, "preference for newer documents")
     knowledge_entity_weight: float = _share(
-        0.5, "how much passages that name people and things of the conversation are preferred"
+        0.5, "preference for passages that name people and things in the conversation"
     )
     knowledge_tools: bool | str = _auto_switch(
         "let the model search and change the knowledge with tools; auto: as auto_context_enabled"
     )
     auto_context_enabled: bool = _switch(False, "list the most-connected nodes at the start of a session")
-    auto_context_limit: int = _integer(10, 1, 1000, "how many of them")
+    auto_context_limit: int = _integer(10, 1, 1000, "number of nodes in that list")
     role: Literal["orchestrator", "executor", "planner"] = _choice(
         "task of the model: its instructions and tools; an orchestrator has background and workflows",
         *("orchestrator", "executor", "planner"),
     )
-    knowledge_max_mb: int = _integer(32, 1, 1024, "largest document to import, in MiB")
+    knowledge_max_mb: int = _integer(32, 1, 1024, "maximum size of an imported or attached document in MiB")
     knowledge_allowed_hosts: str = _text(
-        "", "hosts of this machine's network that imports can fetch from, comma-separated"
+        "", "hosts in your own network that documents can be fetched from, comma-separated"
     )
 
     # What is learned from what was said, in the background.
     memory_extraction: bool | str = _auto_switch(
-        "learn facts and memories from what you say; auto: with every model whose memory is on"
+        "learn facts and memories from what you say; auto: if the provider's memory is on"
     )
     memory_extraction_model: str = _text(
-        "", "model that extracts: one on this machine, or the endpoint's; empty: the chat's"
+        "", "model that learns: one on this machine, or the endpoint's; empty: the chat's model"
     )
-    memory_extraction_endpoint: str = _text(
-        "", "OpenAI-compatible server that extracts; empty: this process does"
-    )
+    memory_extraction_endpoint: str = _text("", "OpenAI-compatible server that learns; empty: this machine")
     memory_extraction_api_key: str = _text("", "key for that server", secret=True)
     memory_extraction_max_tokens: int = _integer(
-        512, 16, 1 << 20, "longest answer of an extraction in tokens"
+        512, 16, 1 << 20, "maximum length of an extraction's answer in tokens"
     )
     memory_extraction_temperature: float = _number(
         0.1, 0, 5, "temperature of an extraction; the bundled model always uses 0"
     )
-    memory_extraction_min_turns: int = _integer(2, 1, 1000, "extract after this many messages")
+    memory_extraction_min_turns: int = _integer(2, 1, 1000, "number of messages after which to extract")
     memory_extraction_idle_timeout: float = _number(
-        180, 0, 86_400, "extract after this many seconds without a message; 0: off"
+        180, 0, 86_400, "seconds without a message after which to extract; 0: off"
     )
-    memory_extraction_max_turns: int = _integer(20, 1, 1000, "most messages in one extraction")
+    memory_extraction_max_turns: int = _integer(20, 1, 1000, "maximum number of messages in one extraction")
     memory_extraction_queue_limit: int = _integer(
-        0, 0, 1 << 20, "beyond this many waiting extractions the oldest is dropped; 0: keep all"
+        0, 0, 1 << 20, "maximum number of waiting extractions; beyond it, the oldest is dropped; 0: no limit"
     )
     memory_extraction_retry_interval: float = _number(
-        5, 0.1, 300, "seconds until a failed extraction is tried again; grows to five minutes"
+        5, 0.1, 300, "seconds before a failed extraction is tried again; increases to five minutes"
     )
     memory_extraction_secrets: bool = _switch(
-        False, "store secrets, too: what looks like a password, key, token or card number"
+        False, "store what looks like a password, key, token or card number"
     )
 
     # The server: where it is, what it offers.
-    server_host: str = _text(
-        "127.0.0.1", "address that the server listens on; beyond this machine it needs API keys"
-    )
-    server_port: int = _integer(8000, 0, 65535, "port that the server listens on; 0: any free one")
-    server_slots: int = _integer(4, 1, 64, "answers that the server generates at once; further ones wait")
+    server_host: str = _text("127.0.0.1", "address to listen on; anything but this machine requires API keys")
+    server_port: int = _integer(8000, 0, 65535, "port to listen on; 0: any free port")
+    server_slots: int = _integer(4, 1, 64, "number of answers generated at once; further requests wait")
     server_windows: int = _integer(
-        0, 0, 64, "windows shared by the conversations of these answers; 0: one each, if memory allows"
+        0, 0, 64, "number of windows that these conversations share; 0: one each, if memory allows"
     )
     server_embeddings: str = _text("", "GGUF for /v1/embeddings; empty: the one of memory_vectors; off: none")
     server_shutdown: float = _number(
         5,
         0,
         3600,
-        "seconds from the signal to the end of the server, at least one; the last two are for closing",
+        "seconds from the signal to the end of the server; the last two are for closing",
     )
 
     # Who can use a server, and how much.
     server_hosts: str = _text(
-        "", "host names of the server, comma-separated; addresses and localhost always work"
+        "", "host names of the server, comma-separated; IP addresses and localhost always work"
     )
     server_origins: str = _text(
         "", "web pages that can call the server from a browser, as https://name:port, comma-separated"
     )
-    server_max_body_mb: int = _integer(16, 1, 4096, "largest request to the server, in MiB")
+    server_max_body_mb: int = _integer(16, 1, 4096, "maximum size of a request in MiB")
     server_body_timeout: float = _number(30, 0.1, 3600, "seconds within which a whole request must arrive")
     server_max_requests: int = _integer(
-        256, 1, 65536, "requests that the server handles at once; further ones are told to wait"
+        256, 1, 65536, "maximum number of requests handled at once; further ones are told to wait"
     )
-    server_max_requests_per_key: int = _integer(64, 1, 65536, "the same for each API key")
+    server_max_requests_per_key: int = _integer(
+        64, 1, 65536, "maximum number of requests handled at once for each API key"
+    )
 
     # Joining the conversation of a server (--backend cli).
-    api_base: str = _text("http://127.0.0.1:8000", "address of a shepherd serve --session, for --backend cli")
+    api_base: str = _text(
+        "http://127.0.0.1:8000", "address of the shepherd serve --session to join with --backend cli"
+    )
     api_key: str = _text("", "key for that server", secret=True)
 
     @property

@@ -11,6 +11,7 @@ from shepherd.evaluation.runs import (
     METRICS,
     Answered,
     Comparison,
+    Fold,
     Interval,
     Rows,
     compare,
@@ -18,9 +19,9 @@ from shepherd.evaluation.runs import (
     interval,
     is_run,
     read_run,
+    tune,
     write_run,
 )
-from shepherd.evaluation.tuning import Fold, tune
 
 __all__ = [
     "DEPTH",

@@ -17,7 +17,7 @@ from typing import TypeVar
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
 from shepherd.inference import load_check
-from shepherd.inference.generation import Answer, Generation
+from shepherd.inference.generation import Answer, Generation, Review
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kv_cache_file import load_session, save_session
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
@@ -228,6 +228,7 @@ class Engine:
         tools: Sequence[Tool] = (),
         must_call: bool | str = False,
         logprobs: int | None = None,
+        review: Review | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Answer:
         """Begin the answer to a conversation, in which the model may think and call `tools`.
@@ -249,6 +250,7 @@ class Engine:
 
         With `logprobs` (0 to 20) each token comes with the logarithm of its probability, and those of so many
         of the likeliest: a softmax of the model's own logits, as OpenAI's, before samplers and grammar.
+        A `review` gets the text before it is shown, and may replace it or end the answer.
         `is_cancelled` is called when the prompt is made. If it returns True, nothing is decoded, and the
         answer ends with finish_reason "cancelled".
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
@@ -269,7 +271,7 @@ class Engine:
             tools={tool.name: parameter_types(tool.parameters) for tool in tools},
         )
         return self._begin(
-            partial(Answer, parser=parser),
+            partial(Answer, parser=parser, review=review),
             prompt,
             sampling or Sampling(),
             max_tokens=max_tokens,

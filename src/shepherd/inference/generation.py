@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from shepherd._native import engine as native
 from shepherd.errors import InternalError, ModelError, ShepherdError
@@ -17,7 +18,10 @@ from shepherd.inference.tokenization import Vocabulary
 from shepherd.replies import ReplyEvent, ReplyParser
 from shepherd.types import FinishReason, Message, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
-__all__ = ["Answer", "Generation"]
+__all__ = ["Answer", "Generation", "Review"]
+
+# Reviewed text comes a sentence at a time. It is passed on in words, as other answers come.
+_WORDS = re.compile(r"\s*\S+|\s+\Z")
 
 # How long one wait may last before Python looks for signals: the delay of Ctrl-C, nothing else.
 _WAIT_MS = 50
@@ -28,6 +32,20 @@ _REASONS: dict[int, FinishReason] = {
     native.CANCELLED: "cancelled",
     native.FAILED: "cancelled",
 }
+
+
+class Review(Protocol):
+    """Review of an answer's text before it is shown: it can hold text back, replace it and end the answer."""
+
+    @property
+    def is_over(self) -> bool:
+        """True once the answer must end."""
+
+    def feed(self, text: str) -> str:
+        """Take a piece of an answer that is not over; return the text to show now."""
+
+    def end(self, reason: FinishReason) -> str:
+        """Return the rest to show of an answer that has ended."""
 
 
 class _Run:
@@ -259,11 +277,17 @@ class Answer(_Run):
     ModelError after the pieces that came before.
     """
 
-    def __init__(self, *arguments: Any, parser: ReplyParser, **keywords: Any) -> None:
+    def __init__(
+        self, *arguments: Any, parser: ReplyParser, review: Review | None = None, **keywords: Any
+    ) -> None:
         super().__init__(*arguments, **keywords)
         self._parser = parser
+        self._review = review
+        # Text without calls and thoughts, as the model wrote it.
+        self._written: list[str] = []
+        self._reviewed_ids: tuple[int, ...] | None = None
         self._ready: deque[Piece] = deque()
-        self._has_ended = False
+        self._has_ended = self._is_ended_by_review = False
         self._error: ShepherdError | None = None
         self._n_fed = 0
         self._said: list[str] = []
@@ -338,9 +362,23 @@ class Answer(_Run):
         return tuple(self._calls)
 
     @property
+    def token_ids(self) -> tuple[int, ...]:
+        """Sampled ids of the text; those of the text that is shown, where a review changed it."""
+        ids = self._ended()[1]
+        if self._review is None or "".join(self._said) == "".join(self._written):
+            return ids
+        if self._reviewed_ids is None:
+            if self._vocabulary.is_closed:
+                return ()
+            self._reviewed_ids = tuple(self._vocabulary.tokenize_after(self.text))
+        return self._reviewed_ids
+
+    @property
     def stats(self) -> TurnStats:
         """Tokens and times, from the engine's own counters."""
         stats = self._ended()[2]
+        if self._is_ended_by_review:
+            return replace(stats, finish_reason="stop")
         if self._calls and stats.finish_reason == "stop":
             return replace(stats, finish_reason="tool_calls")
         return stats
@@ -367,6 +405,8 @@ class Answer(_Run):
     def _end(self, error: ShepherdError | None = None) -> None:
         self._has_ended, self._error = True, error
         self._add(self._parser.end())
+        if self._review is not None and not self._is_ended_by_review and not self._calls:
+            self._say(*_WORDS.findall(self._review.end(self._ended()[2].finish_reason)))
 
     def _add(self, events: Iterable[ReplyEvent]) -> None:
         for event in events:
@@ -378,10 +418,26 @@ class Answer(_Run):
                     continue
                 self._thoughts.append(piece.text)
             elif piece:
-                self._said.append(piece)
+                self._write(piece)
+                continue
             else:
                 continue
             self._ready.append(piece)
+
+    def _write(self, text: str) -> None:
+        """Add text of the model to the answer, as far as the review lets it through by now."""
+        self._written.append(text)
+        if self._review is None:
+            self._say(text)
+        elif not self._is_ended_by_review:
+            self._say(*_WORDS.findall(self._review.feed(text)))
+            if self._review.is_over:
+                self._is_ended_by_review = True
+                self.cancel()
+
+    def _say(self, *pieces: str) -> None:
+        self._said += pieces
+        self._ready += pieces
 
 
 def _failure(code: int) -> ShepherdError:

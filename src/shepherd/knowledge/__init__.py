@@ -4,7 +4,14 @@ It is in the memory's database, which it uses only through shepherd.transactions
 conversations or models.
 """
 
-from shepherd.knowledge.blocks import Focused, background_block, chunk_block, focus_block, workflow_block
+from shepherd.knowledge.blocks import (
+    Focused,
+    attached_block,
+    background_block,
+    chunk_block,
+    focus_block,
+    workflow_block,
+)
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import EDGE_TYPES, ChunkResult, Dimension, Edge, Hub, Node, Outcome
@@ -24,6 +31,7 @@ __all__ = [
     "Node",
     "Outcome",
     "RoleRow",
+    "attached_block",
     "background_block",
     "chunk_block",
     "focus_block",

@@ -10,10 +10,18 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shepherd.escaping import escape_fact_key, escape_text
+from shepherd.escaping import escape_fact_key, escape_text, without_openings
 from shepherd.knowledge.records import ChunkResult, Hub, Node
 
-__all__ = ["Focused", "background_block", "chunk_block", "focus_block", "marker", "workflow_block"]
+__all__ = [
+    "Focused",
+    "attached_block",
+    "background_block",
+    "chunk_block",
+    "focus_block",
+    "marker",
+    "workflow_block",
+]
 
 PREVIEW_WORDS = 25
 MAX_TITLE = 200
@@ -100,10 +108,22 @@ def focus_block(focused: Sequence[Focused]) -> str:
 def chunk_block(chunk: ChunkResult) -> str:
     """Return `Source: Title (YYYY-MM-DD)`, then the chunk between two fences that do not occur in it."""
     dated = f" ({escape_text(chunk.date, 10)})" if chunk.date else ""
-    content = _content(chunk.text)
+    return f"Source: {escape_text(chunk.title, MAX_TITLE)}{dated}\n{_fenced(_content(chunk.text))}"
+
+
+def attached_block(name: str, text: str) -> str:
+    """Return `[attached: name]`, then the text between two fences that do not occur in it.
+
+    The user has chosen the document, and may ask for each character of it: only what would open a block of
+    memory is changed.
+    """
+    return f"[attached: {escape_text(name, MAX_TITLE)}]\n{_fenced(without_openings(text).strip(chr(10)))}"
+
+
+def _fenced(content: str) -> str:
     longest = max((len(run) for run in _BACKTICKS.findall(content)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"Source: {escape_text(chunk.title, MAX_TITLE)}{dated}\n{fence}\n{content}\n{fence}"
+    return f"{fence}\n{content}\n{fence}"
 
 
 def _preview(focused: Focused) -> str:

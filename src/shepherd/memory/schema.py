@@ -115,7 +115,8 @@ SHARED = (
         model TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL,
         updated_at INTEGER NOT NULL)""",
-    # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32.
+    # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32. The key
+    # "composed" of injected is the length of what was sent in place of raw, with the tail behind it.
     # tool_calls is JSON, [[id, name, arguments], …], perhaps with an extra;
     # tool_call_id: the call that a message of role 'tool' is the result of.
     """CREATE TABLE messages(

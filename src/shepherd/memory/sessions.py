@@ -147,7 +147,7 @@ def append(
             message.role,
             raw,
             None if sent == raw else sent,
-            _dump(message.injected),
+            _dump(message.injected, len(storable(message.composed))),
             struct.pack(f"<{len(message.token_ids)}i", *message.token_ids) or None,
             message.tokens,
             now,
@@ -245,11 +245,15 @@ def _require(connection: Connection, user_id: str, session_id: str) -> None:
         raise UsageError(f"there is no session {session_id!r}", hint="start a new one")
 
 
-def _dump(injection: Injection | None) -> str | None:
-    if injection is None:
+def _dump(injection: Injection | None, n_composed: int) -> str | None:
+    """Return the tail's parts, and how many characters of the text sent were composed, if any."""
+    if injection is None and not n_composed:
         return None
+    parts = asdict(injection or Injection())
+    if n_composed:
+        parts["composed"] = n_composed
     # ASCII: any text comes back as it was, surrogates included.
-    return json.dumps(asdict(injection), separators=(",", ":"))
+    return json.dumps(parts, separators=(",", ":"))
 
 
 def _dump_calls(calls: Sequence[ToolCall]) -> str | None:
@@ -264,11 +268,12 @@ _Row = tuple[int, Any, str, "str | None", "str | None", "bytes | None", int, int
 
 def _message(row: _Row) -> Message:
     message_id, role, raw, sent, injected, token_ids, tokens, created_at, calls, tool_call_id, thought = row
+    injection, n_composed = _load(injected)
     return Message(
         role=role,
         raw=raw,
         sent=raw if sent is None else sent,
-        injected=_load(injected),
+        injected=injection,
         token_ids=struct.unpack(f"<{len(token_ids) // 4}i", token_ids) if token_ids else (),
         tokens=tokens,
         id=message_id,
@@ -276,14 +281,16 @@ def _message(row: _Row) -> Message:
         tool_calls=tuple(ToolCall(*call) for call in json.loads(calls)) if calls else (),
         tool_call_id=tool_call_id,
         thought=thought,
+        composed=(sent or "")[:n_composed],
     )
 
 
-def _load(injected: str | None) -> Injection | None:
+def _load(injected: str | None) -> tuple[Injection | None, int]:
+    """Return the tail's parts, and how many characters of the text sent were composed."""
     if injected is None:
-        return None
+        return None, 0
     parts = json.loads(injected)
-    return Injection(
+    injection = Injection(
         tail=parts["tail"],
         facts=tuple(Fact(**fact) for fact in parts["facts"]),
         results=tuple(SearchResult(**result) for result in parts["results"]),
@@ -291,6 +298,7 @@ def _load(injected: str | None) -> Injection | None:
         recall_us=parts["recall_us"],
         parts=tuple(parts.get("parts", ())),
     )
+    return injection, int(parts.get("composed", 0))
 
 
 # ---- traces

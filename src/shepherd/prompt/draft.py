@@ -114,7 +114,7 @@ class Draft:
 
     def drop_tail(self) -> None:
         """Remove the tail of the message."""
-        self.message.sent, self.message.injected, self.injection = self.message.raw, None, Injection()
+        self.message.sent, self.message.injected, self.injection = self.message.content, None, Injection()
 
     def take_notes(self) -> Iterator[Note]:
         """Yield the notes so far, each once."""

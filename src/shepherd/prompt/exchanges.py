@@ -144,7 +144,7 @@ def turns(messages: Sequence[Message]) -> list[list[int]]:
 
 
 def strip_tails(messages: Iterable[Message]) -> int:
-    """Reset messages to their raw text and correct their tokens; returns how many tokens that freed.
+    """Remove the tails of messages and correct their tokens; returns how many tokens that freed.
 
     `injected` stays as the record of what the model saw at the time.
     """
@@ -152,7 +152,7 @@ def strip_tails(messages: Iterable[Message]) -> int:
     for message in messages:
         freed += tail_tokens(message)
         message.tokens -= tail_tokens(message)
-        message.sent = message.raw
+        message.sent = message.content
     return freed
 
 
@@ -160,12 +160,12 @@ def tail_tokens(message: Message) -> int:
     """Estimate the tokens of the tail from the message's own ratio; 0 without a tail or token count."""
     if not has_tail(message) or message.tokens <= 0:
         return 0
-    return message.tokens - stripped_tokens(len(message.sent), message.tokens, len(message.raw))
+    return message.tokens - stripped_tokens(len(message.sent), message.tokens, len(message.content))
 
 
 def has_tail(message: Message) -> bool:
     """Return whether something is appended to a user's message."""
-    return message.role == "user" and message.sent != message.raw
+    return message.role == "user" and message.sent != message.content
 
 
 _HIDDEN = '{"hidden": "read from a memory that is off now"}'

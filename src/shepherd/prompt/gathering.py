@@ -5,11 +5,13 @@ only.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from shepherd.claims.keys import INSTRUCTIONS, is_about, words_of
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import (
@@ -21,9 +23,10 @@ from shepherd.knowledge import (
     chunk_block,
     focus_block,
 )
+from shepherd.memory.injection_format import facts_block, fewer_facts
 from shepherd.prompt.plan import Part
 from shepherd.prompt.system_prompt import Snapshot, changed_since
-from shepherd.types import Injection
+from shepherd.types import Fact, Injection
 
 if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
@@ -39,6 +42,11 @@ _QUERY_CHARS = 20_000
 # Factor of chunks to retrieve: boosts reorder them, and some are shown already.
 _MORE_CHUNKS = 4
 _BETWEEN_RESULTS = " | "
+# The tail for a very small model.
+_SHORT_FACTS, _SHORT_PASSAGES = 4, 1
+_STEM = 5  # letters
+_SHORT_MEMORIES_CHARS = 240  # beyond the first memory
+_ABOUT_ALL = re.compile(r"\b(?:about me|everything|facts|all (?:that )?you|stored|told you)\b", re.IGNORECASE)
 _CONTEXT = "\n[context: "
 _CHANGED = "Background context has changed: "
 
@@ -94,13 +102,16 @@ class Gatherer:
         shown: Collection[str] = (),
         registers: bool = True,
         entities: Sequence[Part] | None = None,
+        short: bool = False,
     ) -> Gathered:
         """Return the candidates for a message beside the `injection` that memory has for it.
 
         Passages of the ids `shown` do not count towards the limit: earlier messages show them. With
         `registers` the message becomes part of the dialogue. `entities` are its entity parts where that
-        happened already.
+        happened already. With `short` there are fewer facts, memories and passages.
         """
+        if injection and short:
+            injection = short_injection(injection, text)
         gathered = Gathered(injection=injection or Injection())
         if injection:
             gathered.parts.append(memory_part(injection))
@@ -123,7 +134,9 @@ class Gatherer:
             names = [
                 str(part.about.get("title", "")) for part in gathered.parts if part.category == "entities"
             ]
-            self._gather_chunks(gathered, knowledge, query, names, shown)
+            most = self.config.knowledge_max_chunks
+            most = min(most, _SHORT_PASSAGES) if short else most
+            self._gather_chunks(gathered, knowledge, query, names, shown, most)
             if focused := gathered.attempt("focus", knowledge.focused):
                 gathered.parts.append(self._focus_part(focused))
             self._gather_changes(gathered, knowledge, snapshot)
@@ -154,9 +167,9 @@ class Gatherer:
         query: str,
         names: Sequence[str],
         shown: Collection[str],
+        most: int,
     ) -> None:
-        config = self.config
-        left = config.knowledge_max_chunks
+        config, left = self.config, most
         if not left:
             return
         found = gathered.attempt(
@@ -210,6 +223,44 @@ def memory_part(injection: Injection) -> Part:
         shorter.append(whole.partition(_CONTEXT)[0])
     shorter += [text for text, _ in injection.fewer_facts]
     return Part("memory", "memory", whole, shorter=tuple(shorter))
+
+
+def short_injection(injection: Injection, text: str) -> Injection:
+    """Return the injection with the best memory, or more of them if they are short, and a few facts.
+
+    These are the facts that `text` is about, then the newest. Facts of another time, for a question about it,
+    stay with all others.
+    """
+    whole, facts = _lines_of(injection), injection.facts
+    lines, _, memories = f"\n{whole}".partition(_CONTEXT)
+    lines, memories = lines.removeprefix("\n"), memories and f"{_CONTEXT.lstrip()}{memories}"
+    if lines == facts_block(facts) and not _ABOUT_ALL.search(text):
+        facts = _short_facts(facts, text.casefold())
+        lines = facts_block(facts)
+    pieces = memories.split(_BETWEEN_RESULTS)
+    n = 1
+    while n < len(pieces) and sum(map(len, pieces[: n + 1])) <= _SHORT_MEMORIES_CHARS:
+        n += 1
+    results = injection.results[:n]
+    if n < len(pieces):
+        memories = f"{_BETWEEN_RESULTS.join(pieces[:n])}]"
+    shown = "\n".join(filter(None, (lines, memories)))
+    tail = f"\n\n{shown}" if shown else ""
+    return replace(injection, tail=tail, facts=facts, results=results, fewer_facts=fewer_facts(facts))
+
+
+def _short_facts(facts: Sequence[Fact], asked: str) -> tuple[Fact, ...]:
+    """Return the few facts for a lower-case message; a very small model cannot follow instructions."""
+    able = [fact for fact in facts if fact.key != INSTRUCTIONS or is_about(asked, fact.key)]
+    # "Allergic" is about an allergy as well.
+    stems = {word[:_STEM] for word in asked.split() if len(word) > _STEM}
+
+    def is_far(key: str) -> bool:
+        return not (is_about(asked, key) or any(word[:_STEM] in stems for word in words_of(key)))
+
+    ranked = sorted(able, key=lambda fact: (is_far(fact.key), -fact.updated_at))
+    keys = {fact.key for fact in ranked[:_SHORT_FACTS]}
+    return tuple(fact for fact in facts if fact.key in keys)
 
 
 def shown_injection(injection: Injection, part: Part | None) -> Injection:

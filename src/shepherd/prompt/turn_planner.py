@@ -224,7 +224,15 @@ class Planner:
             return Gathered()
         entities = draft.entities if draft.is_registered else None
         draft.is_registered = self._has_dialogue
-        gathered = self._gathered(draft.message.raw, draft.snapshot, shown, session, since, entities=entities)
+        gathered = self._gathered(
+            draft.message.raw,
+            draft.snapshot,
+            shown,
+            session,
+            since,
+            entities=entities,
+            short=self._config.context_tail == "short",
+        )
         draft.entities = [part for part in gathered.parts if part.category == "entities"]
         return gathered
 
@@ -238,6 +246,7 @@ class Planner:
         *,
         registers: bool = True,
         entities: Sequence[Part] | None = None,
+        short: bool = False,
     ) -> Gathered:
         first = Gathered()
         injection = first.attempt(
@@ -245,7 +254,7 @@ class Planner:
             lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
         )
         gathered = self._gatherer.gather(
-            text, injection, snapshot, shown=shown, registers=registers, entities=entities
+            text, injection, snapshot, shown=shown, registers=registers, entities=entities, short=short
         )
         gathered.notes[:0] = first.notes
         gathered.timings_us |= first.timings_us
@@ -268,7 +277,7 @@ def _shown_ids(history: Sequence[Message]) -> frozenset[str]:
     return frozenset(
         part
         for message in history
-        if message.injected is not None and message.sent != message.raw
+        if message.injected is not None and message.sent != message.content
         for part in message.injected.parts
         if part.startswith("chunk:")
     )
@@ -306,5 +315,5 @@ def _write_tail(draft: Draft, injection: Injection, plan: Plan) -> None:
     if injection and memory is None:
         draft.notes.append(NO_ROOM_FOR_MEMORY)
     if tail:
-        draft.message.sent = draft.message.raw + tail
+        draft.message.sent = draft.message.content + tail
         draft.message.injected = draft.injection

@@ -172,17 +172,18 @@ class WindowBudget:
         With `at_most` the user's text is not counted; its tokens are an upper bound.
         """
         system = self._count(draft.snapshot.system.text) + (self.count(self._tools) if self._tools else 0)
-        query = most_tokens(draft.message.raw) + _FRAME_TOKENS if at_most else self._count(draft.message.raw)
+        said = draft.message.content
+        query = most_tokens(said) + _FRAME_TOKENS if at_most else self._count(said)
         parts = [
             Part("system", "system", draft.snapshot.system.text, system),
-            Part("query", "query", draft.message.raw, query),
+            Part("query", "query", said, query),
         ]
         return parts, output_reserve(self.window_tokens, self.max_tokens, system + query)
 
     def strip_by_policy(self, draft: Draft) -> None:
         """Strip the tails of earlier messages that the retention policy does not keep."""
-        carriers = [message for message in draft.history if message.sent != message.raw]
-        n_bytes = sum(most_tokens(message.sent) - most_tokens(message.raw) for message in carriers)
+        carriers = [message for message in draft.history if message.sent != message.content]
+        n_bytes = sum(most_tokens(message.sent) - most_tokens(message.content) for message in carriers)
         if self.retention == "auto" and n_bytes <= _FEW_TAILS * self.window_tokens:
             return
         for message in carriers:

@@ -379,14 +379,14 @@ def _entries(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Entry]:
     described = "".join(tool.name + tool.description + _written(tool.parameters) for tool in tools)
     if messages and messages[0].role == "system":
         first = messages[0]
-        system = Entry(_key("system", first.raw + described), len(first.sent) + len(described))
+        system = Entry(_key("system", first.content + described), len(first.sent) + len(described))
         return [system, *entries[1:]]
     return entries
 
 
 def _entry(message: Message) -> Entry:
     called = "".join(call.name + call.arguments for call in message.tool_calls)
-    return Entry(_key(message.role, message.raw + called), len(message.sent) + len(called))
+    return Entry(_key(message.role, message.content + called), len(message.sent) + len(called))
 
 
 def _written(value: Any) -> str:

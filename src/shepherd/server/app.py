@@ -16,14 +16,13 @@ from shepherd.errors import InternalError, ShepherdError
 from shepherd.server import (
     anthropic_api,
     completion_api,
-    context_api,
-    embedding_api,
     knowledge_resources,
     middleware,
     models,
     openai_api,
     page,
     resources,
+    retrieval_api,
 )
 from shepherd.server.errors import Denied, Problem, error_of, problem_of
 from shepherd.server.logs import route_of
@@ -36,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 def create_app(state: ServerState) -> FastAPI:
     """Return the ASGI application of a server with the APIs."""
-    app = memory_app(state, anthropic_api.router, context_api.router, embedding_api.router, models.router)
+    app = memory_app(state, anthropic_api.router, retrieval_api.router, models.router)
     # The first route that matches is taken.
     app.router.routes[:0] = [anthropic_api.route, completion_api.route, openai_api.route]
     return app

@@ -22,7 +22,6 @@ from shepherd.factory import (
     running_worker,
     summarizer_of,
     sums_up,
-    supports_entity_blocks,
 )
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
@@ -30,11 +29,12 @@ from shepherd.inference.models import BUILT_IN, is_built_in
 from shepherd.paths import from_home
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
-from shepherd.server.embedding_api import Embeddings
 from shepherd.server.middleware import require_keys_for
 from shepherd.server.models import Models
+from shepherd.server.retrieval_api import Embeddings
 from shepherd.server.state import ServerState
 from shepherd.server.turns import Conversations
+from shepherd.turn.components import with_auto_resolved
 
 __all__ = ["opened_server"]
 
@@ -67,9 +67,8 @@ def opened_server(
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        if config.context_entities == "auto":
-            config = replace(config, context_entities=supports_entity_blocks(path))
         models = _models(config, provider, path, stack, warn, loading)
+        config = with_auto_resolved(config, models.engine)
         if opened is not None:
             opened.wake_vectors()
         in_use = opened if provider.uses_memory else None

@@ -199,7 +199,10 @@ class _Waker:
         for source in list(self._waiting):
             if not source.needs_wakeup:
                 source.read()
-        # Some have read part of a piece.
+        self._schedule_rest()
+
+    def _schedule_rest(self) -> None:
+        """Read again soon what has read part of a piece: nothing else would wake it."""
         if not all(source.needs_wakeup for source in self._waiting):
             self._schedule()
 
@@ -216,6 +219,7 @@ class _Waker:
         for source in list(self._waiting):
             if source.needs_wakeup or (has_ended and source.has_ended):
                 source.read()
+        self._schedule_rest()
 
 
 def _close_unless_used(files: tuple[int, int], answers: list[Reply | Generation]) -> None:

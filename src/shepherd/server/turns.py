@@ -28,7 +28,7 @@ from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.turn import GenerationOptions, Turn, sampling_of
-from shepherd.turn.components import no_promise_grammar
+from shepherd.turn.small_model import Promise
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
 
 __all__ = ["Conversations", "ServedTurn"]
@@ -434,9 +434,7 @@ class Conversations:
         """Return the options of the replies; Denied for what this kind of model cannot do."""
         extra: dict[str, Any] = {"stop": request.stop}
         if isinstance(model, Engine):
-            is_stored = self._writes and self._memory is not None and request.remembers
-            grammar = grammar_of(request) or ("" if is_stored or request.tools else no_promise_grammar(model))
-            extra |= {"grammar": grammar, "logprobs": request.logprobs}
+            extra |= {"grammar": grammar_of(request), "logprobs": request.logprobs}
         else:
             self._refuse_for_remote(request)
             extra["schema"] = request.schema
@@ -447,6 +445,7 @@ class Conversations:
             tool_rounds=self.config.tool_rounds,
             total_tokens=request.max_tokens,
             extra=extra,
+            promise=Promise(self.keeps(request), self.config.memory_extraction_secrets),
         )
 
     def _refuse_for_remote(self, request: ChatRequest) -> None:

@@ -1,16 +1,22 @@
-"""Components of a conversation of one user with one model, by the model's access to memory."""
+"""Components of a conversation of one user with one model, by the model's access to memory.
+
+They also make a one-shot prompt of what is stored of a user, for any model.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
+from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.prompt import Planner
+from shepherd.prompt import Exchange, OneShot, Planner, Summary
+from shepherd.prompt.exchanges import paired
+from shepherd.prompt.one_shot import DEFAULT_TOKENS
+from shepherd.prompt.summary import SummaryStore
 from shepherd.trace import Traces
 from shepherd.turn.recorder import ConversationStore
 from shepherd.types import ANONYMOUS_USERS, NOT_LEARNING, Learning
@@ -19,17 +25,22 @@ if TYPE_CHECKING:
     from shepherd.entities import EntityReader
     from shepherd.extraction import ExtractionWorker
     from shepherd.prompt import Summarizer
+    from shepherd.prompt.compression import Summarize
     from shepherd.prompt.entity_tracking import Dialogue
     from shepherd.providers import ChatModel
 
 __all__ = [
+    "LAST_SESSION",
     "ModelAccess",
     "TurnComponents",
-    "no_promise_grammar",
+    "build_context",
     "open_components",
-    "supports_entity_blocks",
     "with_auto_resolved",
 ]
+
+
+# Stands for the id of the user's latest session.
+LAST_SESSION = "last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,43 +109,80 @@ def open_components(access: ModelAccess, config: Config, user_id: str) -> TurnCo
     return TurnComponents(access, store, planner, knowledge, dialogue, traces)
 
 
-def with_auto_resolved(config: Config, model: ChatModel) -> Config:
-    """Return the settings with `auto` resolved for this model."""
-    # Not at the top: a program that uses the memory alone needs no engine.
-    from shepherd.inference import Engine
+def with_auto_resolved(config: Config, model: ChatModel | None) -> Config:
+    """Return the settings with `auto` resolved for this model; None stands for any remote one.
 
-    if config.context_entities != "auto":
+    The bundled model was not trained on blocks of entities, and a long tail is too much for it.
+    """
+    if "auto" not in (config.context_entities, config.context_tail):
         return config
-    path = Path(model.model.path) if isinstance(model, Engine) else None
-    return replace(config, context_entities=supports_entity_blocks(path))
+    # Not at the top: a program that uses the memory alone needs no engine.
+    from shepherd.turn.small_model import is_small_model
+
+    is_small = is_small_model(model)
+    if config.context_entities == "auto":
+        config = replace(config, context_entities=not is_small)
+    if config.context_tail == "auto":
+        config = replace(config, context_tail="short" if is_small else "whole")
+    return config
 
 
-def supports_entity_blocks(chat_model: Path | None) -> bool:
-    """Return whether a model understands entity blocks; the bundled one was not trained on them."""
-    from shepherd.inference.models import is_built_in
+def build_context(
+    question: str,
+    memory: Memory,
+    config: Config,
+    user_id: str,
+    *,
+    session_id: str = "",
+    max_tokens: int = DEFAULT_TOKENS,
+    count: Callable[[str], int],
+    times: bool = False,
+    summarize: Summarize | None = None,
+) -> OneShot:
+    """Build a prompt for `question`; with `session_id` it continues that conversation of the user.
 
-    return chat_model is None or not is_built_in(chat_model)
+    Raises UsageError for an unknown session, ContextOverflowError when system part and question alone are
+    longer than `max_tokens`, and StoreError.
+    """
+    knowledge = Knowledge(memory.transactions, user_id)
+    if session_id == LAST_SESSION:
+        latest = memory.list_sessions(user_id, limit=1)
+        session_id = latest[0].id if latest else ""
+    exchanges: list[Exchange] = []
+    summary = Summary()
+    dialogue = None
+    if session_id:
+        messages = memory.load_session(session_id, user_id)
+        if not messages:
+            raise UsageError(f"there is no session {session_id!r}", hint="`last` is the latest one")
+        exchanges = paired(messages)
+        if config.context_entities is not False:
+            dialogue = _dialogue(memory, knowledge, user_id, session_id, exchanges)
+        stored = SummaryStore(memory.transactions, user_id).load(session_id)
+        exchanges = [exchange for exchange in exchanges if exchange.user.id > stored.last_id]
+        summary = stored.summary
+    planner = Planner(config, memory, knowledge, user_id, dialogue)
+    return planner.one_shot(
+        question,
+        exchanges,
+        summary=summary,
+        max_tokens=max_tokens,
+        count=count,
+        times=times,
+        summarize=summarize,
+    )
 
 
-# The bundled model acknowledges with a promise to remember; without a memory it may not.
-_PROMISE = "Nice, I'll"
-_ACKNOWLEDGEMENT = f"{_PROMISE} keep that in mind for this conversation."
+def _dialogue(
+    memory: Memory, knowledge: Knowledge, user_id: str, session_id: str, exchanges: Sequence[Exchange]
+) -> Dialogue:
+    """Return the entities of a session; where none are stored, those that its messages name."""
+    from shepherd.prompt.entity_tracking import Dialogue
 
-
-def no_promise_grammar(model: ChatModel) -> str:
-    """Return the grammar of the bundled model's answers where nothing is stored; "" for other models."""
-    from shepherd.inference import Engine
-
-    return _grammar_without_promise(model.model.path) if isinstance(model, Engine) else ""
-
-
-# Each turn asks, and a model that is loaded stays the same.
-@lru_cache(maxsize=8)
-def _grammar_without_promise(path: str) -> str:
-    if supports_entity_blocks(Path(path)):
-        return ""
-    others = [
-        f'"{_PROMISE[:n]}" ([^{_PROMISE[n]}] any)?' if n else f"[^{_PROMISE[n]}] any"
-        for n in range(len(_PROMISE))
-    ]
-    return f'root ::= "{_ACKNOWLEDGEMENT}" | {" | ".join(others)}\nany ::= [^\\x00]*'
+    dialogue = Dialogue(memory, knowledge, user_id, allow_private=True)
+    dialogue.load(session_id)
+    if dialogue.is_empty:
+        for exchange in exchanges:
+            dialogue.register(exchange.user.raw)
+            dialogue.end_turn(exchange.answer.raw)
+    return dialogue

@@ -15,6 +15,7 @@ from shepherd.prompt import Draft, Plan, WindowBudget
 from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
+from shepherd.turn.small_model import Promise, Review, is_small_model
 from shepherd.types import Injection, Message, Sampling, Thought, Tool, ToolCall, TurnStats
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class GenerationOptions:
 
     `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
     `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
-    options of this kind of model only, such as stop strings.
+    options of this kind of model only, such as stop strings. `promise` says what becomes of the message, for
+    a model that acknowledges it.
     """
 
     sampling: Sampling
@@ -93,6 +95,7 @@ class GenerationOptions:
     tool_rounds: int = 0
     total_tokens: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
+    promise: Promise = field(default_factory=Promise)
 
 
 class Turn:
@@ -247,6 +250,12 @@ class Turn:
             extra["must_call"] = choice == "required" or choice
         if isinstance(self.model, Engine):
             extra["is_cancelled"] = self._cancelled.is_set
+        # What a grammar forces is no talk, and log probabilities are of the tokens as they were sampled.
+        is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
+        if is_free and is_small_model(self.model):
+            draft = self.draft
+            passages = draft.plan.of("knowledge")
+            extra["review"] = Review(draft.prompt, draft.injection.facts, options.promise, passages)
         generate: Callable[..., Reply] = self.model.generate
         return generate(
             self.draft.prompt,

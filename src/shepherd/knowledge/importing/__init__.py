@@ -1,6 +1,9 @@
-"""Import of files, folders, web pages and other programs' databases; a second import changes nothing."""
+"""Import of files, folders, web pages and other programs' databases; a second import changes nothing.
 
-from shepherd.knowledge.importing.importer import import_from
+`read_document` reads one without importing it.
+"""
+
+from shepherd.knowledge.importing.importer import import_from, read_document
 from shepherd.knowledge.importing.web import WebLimits
 
-__all__ = ["WebLimits", "import_from"]
+__all__ = ["WebLimits", "import_from", "read_document"]

@@ -10,18 +10,20 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from shepherd.errors import DocumentError, UsageError
 from shepherd.escaping import storable
 from shepherd.knowledge import nodes, transfer
 from shepherd.knowledge.importing import documents, web
+from shepherd.knowledge.importing.documents import Document
 from shepherd.knowledge.importing.rah import RaHDatabase
 from shepherd.knowledge.importing.web import WebLimits
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import Outcome
 
-__all__ = ["Progress", "import_from"]
+__all__ = ["Progress", "import_from", "read_document"]
 
 # Called with the amount done, the total (0: unknown) and a name.
 Progress = Callable[[int, int, str], None]
@@ -58,6 +60,25 @@ def import_from(
         yield from transfer.read(knowledge, path, progress)
     else:
         yield _import_file(knowledge, path, tags, limits, progress)
+
+
+def read_document(source: str, limits: WebLimits | None = None, stdin: BinaryIO | None = None) -> Document:
+    """Return the document of a file, an address, or of `stdin` where the source is "-"; nothing is imported.
+
+    A pipe that has a name, as a shell makes for `<(command)`, is a file. Raises DocumentError, UsageError.
+    """
+    limits = limits or WebLimits()
+    if source == "-" and stdin is not None:
+        return documents.read(_limited(stdin, "stdin", limits), "stdin")
+    if "://" in source:
+        page = web.fetch(source, limits)
+        return documents.read(page.data, page.name, content_type=page.content_type, charset=page.charset)
+    path = Path(os.path.expanduser(source))
+    if path.is_dir():
+        raise UsageError(f"{path}: is a folder", hint="name the files in it")
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such file", hint="name a file or an address")
+    return documents.read(_bytes_of(path, limits), storable(path.name))
 
 
 def _import_folder(
@@ -103,15 +124,7 @@ def _import_file(
 ) -> Outcome:
     path = path.resolve()
     name = storable(path.name)
-    try:
-        if path.stat().st_size > limits.most_bytes:
-            raise DocumentError(
-                f"{path}: larger than {limits.most_bytes >> 20} MiB",
-                hint="the setting knowledge_max_mb is the limit",
-            )
-        data = path.read_bytes()
-    except OSError as error:
-        raise DocumentError(f"{path}: {error.strerror}", hint="check the file and its permissions") from error
+    data = _bytes_of(path, limits)
     return _store_document(
         knowledge,
         data,
@@ -121,6 +134,24 @@ def _import_file(
         tags=tags,
         read=lambda: documents.read(data, name, progress=lambda done, total: progress(done, total, name)),
     )
+
+
+def _bytes_of(path: Path, limits: WebLimits) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return _limited(file, str(path), limits)
+    except OSError as error:
+        raise DocumentError(f"{path}: {error.strerror}", hint="check the file and its permissions") from error
+
+
+def _limited(file: BinaryIO, name: str, limits: WebLimits) -> bytes:
+    data = file.read(limits.most_bytes + 1)
+    if len(data) > limits.most_bytes:
+        raise DocumentError(
+            f"{name}: larger than {limits.most_bytes >> 20} MiB",
+            hint="the setting knowledge_max_mb is the limit",
+        )
+    return data
 
 
 def _import_page(knowledge: Knowledge, url: str, tags: tuple[str, ...], limits: WebLimits) -> Outcome:

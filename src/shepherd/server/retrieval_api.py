@@ -1,4 +1,6 @@
-"""OpenAI's embeddings, made by a GGUF for embeddings."""
+"""For programs that build prompts themselves: OpenAI's embeddings, made by a GGUF for embeddings, and prompts
+with everything that Shepherd knows about a question.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
 
 from shepherd.inference.embedding import Embedder
+from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.server.errors import Denied, refuse_gone
 from shepherd.server.openai_api import EmbeddingBody, require_supported
+from shepherd.server.resources import OwnMemory
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
+from shepherd.turn.components import build_context
 
 __all__ = ["Embeddings", "router"]
 
@@ -23,6 +29,8 @@ router = APIRouter(prefix="/v1")
 
 # Texts that are embedded between two checks that the client is still connected.
 _BATCH = 64
+_LONGEST_QUESTION = 1 << 20
+_MOST_TOKENS = 1 << 20
 
 
 class Embeddings:
@@ -117,3 +125,38 @@ def _count_tokens(embedder: Embedder, texts: Sequence[str], dimensions: int | No
 def _as_base64(row: Any) -> str:
     """Return little-endian 32-bit floats as Base64, which OpenAI's client asks for."""
     return base64.b64encode(row.astype("<f4").tobytes()).decode("ascii")
+
+
+class ContextBody(BaseModel):
+    """A question, the length of the prompt, and the stored conversation that it continues, or `last`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    question: str = Field(min_length=1, max_length=_LONGEST_QUESTION)
+    max_tokens: int = Field(default=DEFAULT_TOKENS, ge=1, le=_MOST_TOKENS)
+    session: str = Field(default="", max_length=256)
+    times: bool = False
+
+
+@router.post("/context")
+def build_prompt(request: Request, own: OwnMemory, body: ContextBody) -> dict[str, Any]:
+    """Build a prompt of the caller's memory, knowledge and conversation."""
+    state: ServerState = request.app.state.shepherd
+    conversations = state.conversations
+    model = conversations.models.take()
+    try:
+        summarizer = conversations.summarizer
+        made = build_context(
+            body.question,
+            own.memory,
+            state.config,
+            own.user,
+            session_id=body.session,
+            max_tokens=body.max_tokens,
+            count=model.count_tokens,
+            times=body.times,
+            summarize=None if summarizer is None else summarizer.summarize,
+        )
+    finally:
+        conversations.models.give_back(model)
+    return made.as_dict()
