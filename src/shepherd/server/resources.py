@@ -428,7 +428,8 @@ def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[s
 def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Return the messages of a conversation, with what was recalled for those of the user.
 
-    It is found by its id, or by the name that requests gave it. `message` is the position in it.
+    It is found by its id, or by the name that requests gave it. `message` is the position in it. What the
+    model read in place of a message with documents or in a template is `composed`.
     """
     session_id = _session(own, session)
     messages = own.memory.load_session(session_id, own.user)
@@ -563,6 +564,7 @@ def _said(position: int, message: Message) -> dict[str, Any]:
         "role": message.role,
         "created_at": message.created_at,
         "text": message.raw,
+        "composed": message.composed,
         "thought": message.thought,
         "calls": calls,
         "recalled": recalled,

@@ -248,6 +248,24 @@ def test_thoughts_and_calls_of_tools_are_folded(chat, memory):
     expect(page.get_by_text("Bruno, a collie")).to_be_visible()
 
 
+def test_documents_that_came_with_a_message_are_folded_and_stay_in_the_conversation(chat, memory):
+    session = memory.start_session(chat.user)
+    asked = Message("user", "What is it about?")
+    asked.composed = asked.sent = "The document: sheep.\n\nWhat is it about?"
+    memory.append_message(session, asked, chat.user)
+    memory.append_message(session, Message("assistant", "Sheep."), chat.user)
+    chat.open(f"chat/{session}")
+    page = chat.page
+
+    expect(page.locator(".bubble")).to_have_text("You: What is it about?")
+    expect(page.get_by_text("The document: sheep.")).to_be_hidden()
+    with page.expect_request("**/v1/chat/completions") as request:
+        say(page, "Hello")
+
+    contents = [message["content"] for message in request.value.post_data_json["messages"]]
+    assert contents == [asked.composed, "Sheep.", "Hello"]
+
+
 def test_conversations_are_searched_chosen_and_deleted(chat, memory):
     for question in ("How do I prune tomatoes?", "Merge two lists", "What about bread?"):
         conversation(memory, chat.user, question, f"About: {question}")

@@ -50,7 +50,7 @@ async function loaded(name) {
   const [{ id, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
   const turns = [];
   for (const message of data) {
-    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, recalled: message.recalled, isStored: true }));
+    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, recalled: message.recalled, isStored: true }));
     if (message.role === "assistant") addAnswer(turns.at(-1), message);
     if (message.role === "tool") turns.at(-1).calls.at(-1)?.results.push(message.text);
   }
@@ -59,7 +59,7 @@ async function loaded(name) {
 }
 
 function newTurn(text, properties = {}) {
-  return { text, at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
+  return { text, composed: "", at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
 }
 
 function addAnswer(turn, message) {
@@ -122,6 +122,7 @@ function drawAsked(view, turn, id) {
   fill(
     turn.asked,
     h("h2", { class: "bubble", id }, h("span", { class: "hidden" }, "You: "), words(turn.text || "(no message)")),
+    turn.composed ? h("details", { class: "folded composed" }, h("summary", {}, "With documents or a template"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, turn.composed)) : null,
     h("div", { class: "asked-foot" }, turn.memory ? null : h("span", { class: "mark" }, "memory off"), h("time", { class: "when", datetime: iso(turn.at), title: moment(turn.at) }, moment(turn.at)), edit),
   );
 }
@@ -210,7 +211,7 @@ async function stopAnswer(chat) {
 
 /** Ask for an answer at the end of the conversation. */
 async function ask(chat, turn) {
-  const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: one.text }, { role: "assistant", content: one.answer }]);
+  const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: one.composed || one.text }, { role: "assistant", content: one.answer }]);
   chat.name ||= randomName();
   if (turn.memory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
