@@ -206,6 +206,27 @@ def test_asking_again_stores_one_answer(chat, memory):
     ]
 
 
+def test_asking_an_earlier_message_again_asks_first(chat, memory):
+    page = chat.page
+    say(page, "Hello")
+    say(page, "What can you do?")
+    first = page.locator(".turn-pair").first.get_by_role("button", name="Ask again")
+
+    first.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    [kept] = stored(memory, chat.user)
+    first.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".turn-pair")).to_have_count(1)
+    over(page)
+
+    assert len(kept) == 4
+    assert [[role for role, _ in messages] for messages in stored(memory, chat.user)] == [
+        ["user", "assistant"]
+    ]
+
+
 def test_a_message_with_memory_off_leaves_nothing(chat, memory):
     page = chat.page
     memory.set_fact("dog_name", "Bruno", chat.user)

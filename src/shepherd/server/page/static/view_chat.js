@@ -7,7 +7,7 @@ import { area, fill, h, newId, words } from "./dom.js";
 import { beginning, moment, iso } from "./format.js";
 import { icon } from "./icons.js";
 import { entryForm } from "./forms.js";
-import { attempt, complain, inWords, say } from "./notice.js";
+import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 
 // Conversations with an answer in progress, by all names that they have: it goes on while another view is shown.
 const running = new Map();
@@ -129,7 +129,7 @@ function drawAsked(view, turn, id) {
 
 function drawReply(view, turn) {
   if (!turn.element) return;
-  turn.parts = answerOf(turn, { again: () => askAgain(view.chat, turn, turn.text) });
+  turn.parts = answerOf(turn, { again: () => repeat(view.chat, turn) });
   fill(turn.reply, turn.parts.nodes);
   drawAnswer(turn);
   drawBeneath(turn);
@@ -300,9 +300,22 @@ async function settled(chat) {
   }
 }
 
+function isBusy(chat) {
+  if (current(chat)) say("Stop the answer first, or wait for its end.");
+  return Boolean(current(chat));
+}
+
+/** Ask the same again; before messages that followed are lost, ask whether that is wanted. */
+async function repeat(chat, turn) {
+  if (isBusy(chat)) return;
+  const isLast = chat.turns.at(-1) === turn;
+  const isWanted = isLast || (await confirmed("Replace this answer?", "All messages after it are deleted, and what was learned from them is undone.", "Ask again"));
+  if (isWanted) await askAgain(chat, turn, turn.text);
+}
+
 /** Ask again from this turn on, with the same or another text: it and all after it are replaced. */
 async function askAgain(chat, turn, text) {
-  if (current(chat)) throw new Error("an answer is in progress");
+  if (isBusy(chat)) return;
   const place = chat.turns.indexOf(turn);
   const nth = chat.turns.slice(0, place).filter((one) => one.isStored).length;
   if (chat.turns.slice(place).some((one) => one.isStored)) await removeFrom(chat, nth);
@@ -318,10 +331,7 @@ async function removeFrom(chat, nth) {
 }
 
 function editMessage(view, turn, id) {
-  if (current(view.chat)) {
-    say("Stop the answer first, or wait for its end.");
-    return;
-  }
+  if (isBusy(view.chat)) return;
   const input = area(turn.text, { name: "edited", "aria-label": "Your message" });
   const isLast = view.chat.turns.at(-1) === turn;
   const leave = () => {
