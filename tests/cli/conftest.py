@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import programs
+
 # macOS has none, and a real full disk needs a mount.
 _HAS_FULL = os.path.exists("/dev/full")
 NEEDS_DEV_FULL = pytest.mark.skipif(not _HAS_FULL, reason="no /dev/full: a full disk was NOT tested")
@@ -79,7 +81,7 @@ def shepherd(home) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `shepherd` with arguments; `input` is its stdin, other keywords are environment variables."""
 
     def run(*arguments: str, input: str | bytes = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        done = programs.run(
             [sys.executable, "-m", "shepherd", *(a if isinstance(a, bytes) else str(a) for a in arguments)],
             input=input.encode() if isinstance(input, str) else input,
             capture_output=True,

@@ -13,6 +13,7 @@ import pytest
 from shepherd.inference.models import ModelRegistry
 from shepherd.memory import Memory, OpenJob
 from shepherd.types import Message
+from tests import programs
 from tests.extraction.server import learned, running
 
 ON = {"SHEPHERD_MEMORY_EXTRACTION": "true"}
@@ -38,7 +39,7 @@ def lines(home):
 
     class Lines:
         def __init__(self, *arguments, **variables: str) -> None:
-            self.process = subprocess.Popen(
+            self.process = programs.Popen(
                 [sys.executable, "-m", "shepherd", "--json", *map(str, arguments)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests import models
+from tests import models, programs
 from tests.hub import LoopbackHub
 
 REPO = "acme/Tiny-GGUF"
@@ -48,7 +48,7 @@ def model(environment):
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "shepherd", "model", *arguments]
-        return subprocess.run(
+        return programs.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -68,7 +68,7 @@ def downloaded(model) -> list[dict[str, object]]:
 
 def on_a_terminal(environment: dict[str, str], *arguments: str) -> pexpect.spawn:
     command = ["-m", "shepherd", "model", *arguments]
-    return pexpect.spawn(sys.executable, command, env=environment, encoding="utf-8", timeout=60)
+    return programs.spawn(sys.executable, command, env=environment, encoding="utf-8", timeout=60)
 
 
 # -- pull ----
@@ -170,7 +170,7 @@ def test_a_hub_that_is_down_for_a_moment_costs_a_warning(model, hub):
 
 def test_an_interrupt_ends_with_130_and_the_next_pull_goes_on(model, hub, environment, home, model_bytes):
     hub.fail(f"/{REPO}/{FILE}", stall_after=100_000)
-    running = subprocess.Popen(
+    running = programs.Popen(
         [sys.executable, "-m", "shepherd", "model", "pull", NAME],
         stderr=subprocess.PIPE,
         env=environment,
@@ -217,7 +217,7 @@ def test_a_hub_that_falls_silent_is_asked_again(model, hub):
 
 def test_a_terminal_sees_a_bar_and_the_bar_goes_away(hub, environment):
     hub.fail(f"/{REPO}/{FILE}", stall_after=100_000)
-    terminal = pexpect.spawn(
+    terminal = programs.spawn(
         sys.executable,
         ["-m", "shepherd", "model", "pull", NAME],
         env=environment,

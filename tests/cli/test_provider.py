@@ -12,6 +12,7 @@ import pytest
 
 from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
+from tests import programs
 from tests.providers.upstream import Upstream, breaks_off, hangs, refuses, running, says, usage
 
 KEY = "sk-live-abcdef-0123456789-wxyz"
@@ -117,7 +118,7 @@ def test_ctrl_c_ends_the_answer_of_a_provider(shepherd, home, work):
 
     work.script[:] = [hangs(["From "])]
     command = [sys.executable, "-m", "shepherd", "-p", "work", "-e", "hello"]
-    process = subprocess.Popen(
+    process = programs.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import programs
 from tests.cli.test_terminal import CTRL_C, CTRL_D, start
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -17,7 +18,7 @@ ANSWER = "Hello, I am a shepherd. Café is open today!"
 
 def begin(home, model, *arguments: str) -> tuple[subprocess.Popen[str], str]:
     """A session server that listens, and where."""
-    process = subprocess.Popen(
+    process = programs.Popen(
         [
             *(sys.executable, "-m", "shepherd", "serve", "--session", "--port", "0", "--json"),
             *("-m", str(model), *arguments),

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 import pexpect
 import pytest
 
+from tests import programs
+
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 CTRL_C, CTRL_D, UP, ALT_ENTER = "\x03", "\x04", "\x1b[A", "\x1b\r"
 # The line under an answer ends with its time, or with why it ended early.
@@ -44,7 +46,7 @@ class Terminal:
 
 def start(home, *arguments, **variables: str) -> Terminal:
     home.has_asked()
-    child = pexpect.spawn(
+    child = programs.spawn(
         sys.executable,
         ["-m", "shepherd", *map(str, arguments)],
         # prompt_toolkit asks the terminal where the cursor is, and nobody would answer.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.errors import ModelError, ModelFormatError
-from shepherd.inference.hub import Hub, Transferred, Waiting
+from shepherd.inference.hub import Hub, PartialDownload, Transferred, Waiting
 from shepherd.inference.models import ModelRegistry
 from tests.hub import LoopbackHub
 from tests.inference.registries import FILE, REPO, SPEC, everything_in, fail_store, registry_for
@@ -71,6 +71,19 @@ def test_an_interrupt_keeps_what_has_come(registry, hub, cache, model_bytes):
     (kept,) = cache.rglob("*.incomplete")
     assert kept.read_bytes() == model_bytes[: kept.stat().st_size]
     assert registry.pull(SPEC).path.read_bytes() == model_bytes
+
+
+def test_an_interrupt_before_the_first_piece_was_counted_keeps_it(tmp_path):
+    class Interrupted:
+        def update(self, data):
+            raise KeyboardInterrupt
+
+    with PartialDownload(tmp_path / "partial", 10) as target:
+        target.digest = Interrupted()
+        with pytest.raises(KeyboardInterrupt):
+            target.append(b"first")
+
+    assert (tmp_path / "partial").read_bytes() == b"first"
 
 
 def test_a_hub_without_ranges_is_read_from_the_start_again(registry, hub, model_bytes):

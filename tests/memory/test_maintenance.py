@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import stat
+import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from shepherd._native.store import Connection
 from shepherd.errors import ForeignDatabaseError, StoreError, UsageError
 from shepherd.memory import Memory
+from shepherd.memory.database import Database
 from shepherd.types import Message
 from tests.postgres import IN_A_FILE
 
@@ -190,3 +194,30 @@ def test_backup_target_that_is_the_database_itself_is_refused(memory: Memory, pa
     with pytest.raises((UsageError, ForeignDatabaseError)):
         memory.backup(path)
     assert memory.check().ok
+
+
+def test_threads_that_read_a_large_database_keep_few_of_its_pages(path: Path) -> None:
+    n_threads, n_bytes = 8, 24_000_000
+    has_read = threading.Barrier(n_threads + 1)
+    with closing(Database(str(path))) as database:
+        with database.write() as connection:
+            rows = ((f"row {n}", "x" * 900) for n in range(n_bytes // 900))
+            connection.execute_many("INSERT INTO meta (key, value) VALUES (?, ?)", rows)
+
+        def look() -> None:
+            with database.read() as connection:
+                assert connection.execute("SELECT sum(instr(value, 'y')) FROM meta") == [(0,)]
+            has_read.wait(60)
+            has_read.wait(60)  # its connection would close with the thread
+
+        threads = [threading.Thread(target=look) for _ in range(n_threads)]
+        before = psutil.Process().memory_info().rss
+        for thread in threads:
+            thread.start()
+        has_read.wait(60)
+        kept = psutil.Process().memory_info().rss - before
+        has_read.wait(60)
+        for thread in threads:
+            thread.join()
+
+    assert kept < 2 * n_bytes

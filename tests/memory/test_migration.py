@@ -376,7 +376,7 @@ source, folder, how = sys.argv[1:]
 class Doomed:
     left = None
     def __init__(self, path, **options):
-        self._real = Connection(path, cache_kib=8, **options)
+        self._real = Connection(path, **{**options, "cache_kib": 8})
         # What a process has written is there when it dies: only a machine that dies needs the waiting.
         self._real.execute("PRAGMA synchronous = OFF")
     def __getattr__(self, name):

@@ -8,6 +8,7 @@ import generator
 import pytest
 import relations
 import smalltalk
+import unsaid
 import values
 from generator import JOBS, TRAINING, Split, conversation
 
@@ -20,7 +21,26 @@ def test_a_conversation_ends_with_the_assistant_and_alternates(job: str) -> None
         roles = [role for role, _ in conversation(Random(seed), job)]
 
         spoken = roles[1:] if roles[0] == "system" else roles
-        assert spoken == ["user", "assistant"] * (len(spoken) // 2)
+        assert spoken[::2] == ["user"] * (len(spoken) // 2)
+        assert set(spoken[1::2]) <= {"earlier", "assistant"}
+        assert spoken[-1] == "assistant"
+
+
+def test_what_follows_a_question_about_notes_is_a_sentence_of_the_notes() -> None:
+    for seed in range(200):
+        messages = conversation(Random(seed), "notes", Split(plain=True))
+        (_, asked), (_, answer) = messages[-2:]
+
+        assert answer.startswith("Your notes say: ")
+        assert answer.removeprefix("Your notes say: ") in asked
+
+
+@pytest.mark.parametrize("kind", [*unsaid.KINDS])
+def test_sentences_of_every_kind_that_teaches_nothing_have_no_open_slot(kind: str) -> None:
+    for seed in range(100):
+        text = unsaid.unsaid(Random(seed), TRAINING, kind)
+
+        assert not re.search(r"\{[a-z]\d?\}|[()|]", text), text
 
 
 @EVERY_JOB

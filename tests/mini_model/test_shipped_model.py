@@ -1,5 +1,6 @@
 """The model in the package, in llama.cpp, with nothing faked: its size, what it is called, what it says."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,12 +49,14 @@ def test_the_hand_written_probes_are_answered(runner: Runner) -> None:
 
 
 def test_a_sample_of_every_job_is_right_on_wordings_it_knows(runner: Runner) -> None:
-    results = evaluate.table(runner, 12)
-
     # Twelve conversations a cell tell a broken file from a good one; the model card has the figures, and says
-    # which of them miss their bar.
+    # which of them miss their bar. What the file was not trained on is not in its report.
+    measured = json.loads((evaluate.HERE / "evaluation.json").read_text(encoding="utf-8"))["table"]
+    results = {job: cell for job, cell in evaluate.table(runner, 12).items() if job in measured}
     least = {job: 30 if job in ("extract", "extract_lines", "together") else 50 for job in results}
     least["json"] = 100
+    # Long memories and answers that quote came after its training; a broken file has none of these right.
+    least |= {"context": 10, "several": 10}
     assert {job: cell["known"] for job, cell in results.items() if cell["known"] < least[job]} == {}
 
 

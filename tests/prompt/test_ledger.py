@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -50,6 +52,19 @@ def test_earlier_messages_get_their_tails_back(ledger: Ledger) -> None:
     assert sent(ledger, "hi", "hello", "bye", "so long", "?") == [
         "hi\n\n[facts: a=b]", "hello", "bye\n\n[x]", "so long", "?",
     ]  # fmt: skip
+
+
+def test_long_tails_of_many_conversations_are_not_all_kept(ledger: Ledger) -> None:
+    tracemalloc.start()
+    try:
+        for number in range(60):
+            sent(ledger, f"hi {number}", tail=f"{number} " * 50_000)
+            sent(ledger, f"hi {number}", "hello", "bye")
+
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 8_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_messages_that_were_given_are_not_changed(ledger: Ledger) -> None:

@@ -13,7 +13,15 @@ from typing import Any
 
 import httpx
 
-__all__ = ["ServerProcess"]
+from tests import programs
+
+__all__ = ["ServerProcess", "inherited"]
+
+
+def inherited() -> dict[str, str]:
+    """The environment of the tests, without settings and without their own folders."""
+    names = [name for name in os.environ if not name.startswith(("SHEPHERD_", "XDG_"))]
+    return {**{name: os.environ[name] for name in names}, "PYTHONUTF8": "1"}
 
 
 class ServerProcess:
@@ -21,14 +29,13 @@ class ServerProcess:
 
     def __init__(self, home: Path, *arguments: str, **variables: str) -> None:
         home.mkdir(exist_ok=True)
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("SHEPHERD_", "XDG_"))}
-        own = {"HOME": str(home), "PYTHONUTF8": "1", "SHEPHERD_MODEL_TRIAL": "false"}
+        own = {"HOME": str(home), "SHEPHERD_MODEL_TRIAL": "false"}
         self.home = home
-        self.environment = {**inherited, **own, "SHEPHERD_SERVER_PORT": "0", **variables}
+        self.environment = {**inherited(), **own, "SHEPHERD_SERVER_PORT": "0", **variables}
         self.database = home / ".local" / "share" / "shepherd" / "memory.db"
         self._log = (home / "server.log").open("ab")
         command = [sys.executable, "-m", "shepherd", "serve", "--json", *arguments]
-        self.process = subprocess.Popen(
+        self.process = programs.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._log, env=self.environment
         )
         assert self.process.stdout is not None

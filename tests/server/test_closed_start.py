@@ -13,7 +13,8 @@ import pytest
 
 from shepherd._native.store import Connection
 from shepherd.memory import Memory
-from tests.server.processes import ServerProcess
+from tests import programs
+from tests.server.processes import ServerProcess, inherited
 
 MODES = pytest.mark.parametrize("mode", [(), ("--session",)], ids=["requests", "session"])
 
@@ -45,8 +46,8 @@ def locked(database, key) -> Iterator[None]:
 
 
 def refused_start(home: Path, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": "", "HOME": str(home), "PYTHONUTF8": "1", "SHEPHERD_SERVER_PORT": "0", **settings}
-    return subprocess.run(
+    environment = {**inherited(), "HOME": str(home), "SHEPHERD_SERVER_PORT": "0", **settings}
+    return programs.run(
         [sys.executable, "-m", "shepherd", "serve", *arguments],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=60, check=False,
     )  # fmt: skip

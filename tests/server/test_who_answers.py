@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +11,9 @@ import pytest
 
 from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
+from tests import programs
 from tests.providers.upstream import Upstream, running, says, usage
-from tests.server.processes import ServerProcess
+from tests.server.processes import ServerProcess, inherited
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def test_a_model_file_answers_a_shared_session_whatever_provider_is_in_use(serve
 @pytest.mark.parametrize("session", [(), ("--session",)])
 def test_a_model_file_that_is_not_there_is_an_error_and_not_a_provider(home, upstream, session):
     command = [sys.executable, "-m", "shepherd", "serve", "--port", "0", "-m", "/nowhere/at-all.gguf"]
-    done = subprocess.run(
+    done = programs.run(
         [*command, *session],
-        env={"HOME": str(home), "PYTHONUTF8": "1", "PATH": ""},
+        env={**inherited(), "HOME": str(home)},
         capture_output=True,
         text=True,
         timeout=120,

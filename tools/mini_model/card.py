@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import relations
 from evaluate import BARS, Result, markdown
 
 __all__ = ["card"]
@@ -30,12 +29,13 @@ def card() -> str:
     figures = {
         "SIZE": f"{shipped['size_bytes'] / 1e6:.1f}",
         "PARAMETERS": f"{shipped['parameters'] / 1e6:.1f}",
-        "WORDINGS": str(sum(len(r.ask) + len(r.that) + len(r.say) for r in relations.RELATIONS)),
+        "WORDINGS": str(shipped["wordings"]),
         "TOKENS": f"{int(last['tokens']) / 1e6:.1f}",
         "MINUTES": f"{int(last['seconds']) / 60:.0f}",
         "COUNT": str(shipped["count"]),
         "TABLE": markdown(shipped["table"]),
         "MISSED": missed(shipped["table"]),
+        **exam(load("exam-report.json")),
         "PROBECOUNT": str(len((HERE / "probes.jsonl").read_text(encoding="utf-8").splitlines())),
         "PROBES": f"{shipped['probes'][0]:.0f} %",
         "CHATS": chats(shipped["chats"]),
@@ -62,17 +62,36 @@ def missed(table: dict[str, Result]) -> str:
     below = sum(
         table[job][column] < bar
         for job, bars in BARS.items()
+        if job in table
         for column, bar in zip(COLUMNS, bars, strict=True)
     )
     if not below:
         return "Every cell reaches the bar that this project has set itself."
     verb = "misses" if below == 1 else "miss"
-    return f"**{below} of {2 * len(BARS)} cells {verb} the bar that this project has set itself.**"
+    cells = 2 * len(BARS.keys() & table.keys())
+    return f"**{below} of {cells} cells {verb} the bar that this project has set itself.**"
 
 
 def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:
     """The most points that a cell loses by quantisation; 0 when it loses nowhere."""
-    return max(0.0, *(unquantised[job][column] - shipped[job][column] for job in BARS for column in COLUMNS))
+    return max(
+        0.0,
+        *(
+            unquantised[job][column] - shipped[job][column]
+            for job in BARS.keys() & shipped.keys()
+            for column in COLUMNS
+        ),
+    )
+
+
+def exam(counts: dict[str, list[int]]) -> dict[str, str]:
+    """The figures of exam.py, whose report has right, all and garbled answers of each group."""
+    shares = [f"{group} {100 * right / total:.0f} %" for group, (right, total, _) in counts.items()]
+    return {
+        "EXAMCOUNT": str(sum(total for _, total, _ in counts.values())),
+        "EXAM": ", ".join(shares),
+        "GARBLED": str(sum(garbled for _, _, garbled in counts.values())),
+    }
 
 
 def chats(wrong: dict[str, list[Any]]) -> str:

@@ -28,6 +28,7 @@ from generator import (
     conversation,
     tail,
 )
+from relations import RELATIONS
 from runner import Runner
 
 __all__ = ["chats", "parity", "probes", "table"]
@@ -37,10 +38,12 @@ HERE = Path(__file__).parent
 BARS = {
     "facts": (97, 90), "context": (95, 88), "nothing": (95, 88), "answered": (97, 97), "extract": (92, 80),
     "extract_nothing": (98, 95), "acknowledge": (97, 90), "small_talk": (97, 90), "history": (94, 85),
+    "notes": (92, 88),
 }  # fmt: skip
 TITLES = {
     "facts": "(a) fact, exact reply",
     "context": "(a) memory, exact reply",
+    "notes": "(a) passage of a document, the sentence that answers",
     "nothing": "(a) nothing stored is said",
     "answered": "(a) no refusal where the answer is there",
     "several": "(a) two or three questions in one message",
@@ -299,6 +302,8 @@ def markdown(results: dict[str, Result]) -> str:
     """The table with bars; a missed bar is marked."""
     rows = ["| job | known wordings | held-out wordings | bar |", "|---|---|---|---|"]
     for job, title in TITLES.items():
+        if job not in results:
+            continue
         figures = [results[job]["known"], results[job]["held_out"]]
         bar = BARS.get(job, (0, 0))
         cells = [
@@ -330,6 +335,7 @@ def main() -> None:
         "model": options.model.name,
         "size_bytes": runner.size_bytes,
         "parameters": runner.parameters,
+        "wordings": sum(len(r.ask) + len(r.that) + len(r.say) for r in RELATIONS),
         "count": options.count,
     }
     measures: list[tuple[str, Callable[[], Any]]] = [

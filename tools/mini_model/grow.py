@@ -1,7 +1,9 @@
-"""A wider network that computes what a trained one does, for `train.py --resume --feed-forward N`.
+"""A larger network that computes what a trained one does.
 
-The new rows of the gate and of the way up are random, the new columns of the way down are 0: they add nothing
-until they have learned something. The optimizer's momentum is widened with zeros.
+Wider, for `train.py --resume --feed-forward N`: the new rows of the gate and of the way up are random, the
+new columns of the way down are 0. They add nothing until they have learned something. The optimizer's
+momentum is widened with zeros. Deeper, for `restore.py --layers N`: new layers stand behind the trained
+ones, and what they write is 0.
 """
 
 from __future__ import annotations
@@ -9,13 +11,28 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import torch
 from model import Shape, Transformer
 from torch import Tensor
 
-__all__ = ["widened"]
+__all__ = ["deepened", "widened"]
 
 _ROWS = ("ffn_gate.weight", "ffn_up.weight")
 _COLUMNS = ("ffn_down.weight",)
+
+
+def deepened(network: Transformer, layers: int) -> Transformer:
+    """The network with so many layers."""
+    shape = network.shape
+    if layers < shape.layers:
+        raise SystemExit(f"the network has {shape.layers} layers: it can only grow")
+    larger = Transformer(dataclasses.replace(shape, layers=layers))
+    with torch.no_grad():
+        for block in larger.blk[shape.layers :]:
+            block.attn_output.weight.zero_()
+            block.ffn_down.weight.zero_()
+    larger.load_state_dict({**larger.state_dict(), **network.state_dict()})
+    return larger
 
 
 def widened(state: dict[str, Any], feed_forward: int) -> dict[str, Any]:

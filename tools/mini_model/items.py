@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from random import Random
 
 import values
-from relations import COMPOUNDS, RELATIONS, Relation, expand
+from relations import COMPOUNDS, RELATIONS, USES, Relation, expand
 
 __all__ = [
     "HELD_OUT_WORDINGS",
     "TRAINING",
     "Item",
+    "NamedItem",
     "NoWordingError",
     "Split",
+    "bearer",
     "make_item",
     "make_items",
     "near_miss",
@@ -84,6 +86,8 @@ class Item:
             "lent",
             "deadline",
             "gift",
+            "amount",
+            "used",
         ):
             return f"{name} {self.x} {self.y if name in ('meeting', 'gift') else ''}"
         if name in ("favorite", "general", "preference"):
@@ -112,6 +116,25 @@ class Item:
         return f"What is the user's {self.key.replace('_', ' ')}?"
 
 
+@dataclass(frozen=True)
+class NamedItem(Item):
+    """An item about a person or an animal, asked for by its name: "How old is Biscuit?"."""
+
+    name: str = ""
+
+    @property
+    def topic(self) -> str:
+        """What must be different between two items: the name stands for its bearer."""
+        return Item(self.relation, self.x, self.y, self.value).topic
+
+    def fill(self, template: str, *, underscore: bool = False) -> str:
+        """The template with its slots filled, and with the name instead of "my dog"."""
+        if not underscore:
+            for own in ("my {x}", "Your {x}", "your {x}"):
+                template = template.replace(own, self.name)
+        return super().fill(template, underscore=underscore)
+
+
 # Different relations for the same question: never two of them in one sample.
 ALIKE = {
     "colour": "color", "email": "mail", "email address": "mail", "phone": "phone", "phone number": "phone", "IDE": "editor", "parked": "car", "trip": "trip",
@@ -133,7 +156,10 @@ def make_item(random: Random, split: Split, relation: Relation | None = None) ->
                 x += " " + values.made_up_word(random, 1, 2)
         else:
             x = random.choice(relation.slots)
-    y = random.choice(VERBS) if relation.name == "preference" else values.first_name(random)
+    if relation.name == "preference":
+        y = random.choice(VERBS)
+    else:
+        y = USES[x] if relation.name == "used" else values.first_name(random)
     value = values.fresh(random, values.MAKERS[relation.value], split.values_held_out)
     return Item(relation, x, y, value)
 
@@ -161,6 +187,29 @@ def make_items(
         keys.add(item.key)
         found.append(item)
     return found
+
+
+OF_SOMEBODY = ("age of", "allergy of", "birthday of", "job of", "home of")
+
+
+def bearer(random: Random, split: Split, known: Sequence[Item]) -> list[Item]:
+    """Somebody's name, and one to three things about them that are asked for by that name; [] if known already."""
+    name = make_item(random, split, BY_NAME["called"])
+    slots = set(name.relation.slots)
+    about: list[Item] = []
+    for relation in random.sample(OF_SOMEBODY, random.randint(1, 3)):
+        fitting = [x for x in BY_NAME[relation].slots if x in slots]
+        x = name.x if name.x in BY_NAME[relation].slots else ""
+        if not x and not about:
+            x = random.choice(fitting)
+            name = Item(name.relation, x, name.y, name.value)
+        if x:
+            other = make_item(random, split, BY_NAME[relation])
+            about.append(NamedItem(other.relation, name.x, other.y, other.value, name.value))
+    items = [name, *about]
+    topics, keys = {item.topic for item in known}, {item.key for item in known}
+    taken = any(item.topic in topics or (item.key and item.key in keys) for item in items)
+    return [] if taken or any(item.x != name.x for item in items) else items
 
 
 def things_to_tell(random: Random, split: Split, count: int, taken: Iterable[Item] = ()) -> list[Item]:

@@ -65,6 +65,8 @@ FAVORITES = listed(
     "meal dinosaur"
 )
 GENERAL = ["email", "phone number", "timezone", "nationality", "laptop", "operating system", "bike", "door code", "gate code", "locker", "wifi name", "lucky number", "keyboard", "router", "postcode", "username", "bank", "license plate", "last name", "locker code", "blood type", "passport number", "zodiac sign", "motorcycle", "insurance", "badge id", "seat number", "weight", "middle name", "room number", "coffee order", "employee number", "order number", "flight number", "customer number", "gym", "printer", "camera", "major", "t-shirt size", "alarm time", "monitor", "website", "budget", "password hint", "ring size", "member number", "bus line", "train line", "gate", "apartment number", "parking spot", "hostname", "shell", "browser"]
+OWNED = ["bikes", "cats", "dogs", "guitars", "sisters", "brothers", "siblings", "cousins", "plants", "chickens", "grandchildren", "cars", "keyboards", "shelves", "aunts", "uncles", "nieces", "nephews", "fish", "bees", "watches", "cameras", "tattoos", "housemates", "pupils", "employees", "stamps", "records", "pets", "roommates", "books", "windows", "goats", "sheep", "computers", "monitors"]
+USES = {"bicycle": "ride", "motorbike": "ride", "scooter": "ride", "horse": "ride", "van": "drive", "truck": "drive", "tractor": "drive", "phone": "use", "laptop": "use", "tablet": "use", "computer": "use", "headset": "use", "camera": "use", "lens": "use", "kayak": "paddle", "boat": "sail", "telescope": "use", "oven": "use", "stove": "use", "coffee machine": "use", "guitar": "play", "piano": "play", "console": "play", "violin": "play", "watch": "wear", "perfume": "wear", "helmet": "wear", "newspaper": "read", "magazine": "read", "drone": "fly", "tent": "use", "knife": "use", "sewing machine": "use", "router": "use", "printer": "use", "pen": "write with", "racket": "play with", "board": "ride", "skis": "use", "tea": "drink", "cereal": "eat"}
 PREFERENCES = ["IDE", "editor", "programming language", "shell", "theme", "browser", "font", "drink", "music", "framework", "database", "keyboard", "style", "layout", "tool", "phone", "format", "system", "library", "sauce", "coffee", "paper", "camera", "debugger", "wine", "linter", "notebook", "terminal", "seat", "tea", "temperature", "greeting", "plugin", "mattress", "bread", "milk", "pizza", "color scheme", "search engine", "file manager"]
 EVENTS = listed(
     "meeting appointment lunch call interview dinner lesson date game rehearsal workshop"
@@ -194,6 +196,20 @@ FACTS = (
         say=("my {x} is (now |){v}", "my new {x} is {v}", "{v} is (now |)my (new |){x}", "the {x} I have is {v}", "my {x}: {v}",
              "I have a new {x}, it is {v}", "they gave me a new {x}, it's {v}", "my {x} was changed to {v}", "my {x} has become {v}",
              "(as|for) my {x} (I have|I got|put down|write) {v}", "the {x} of mine is {v}", "(the|our) {x} is (now |){v}"),
+    ),
+    Relation(
+        "amount", "You have {v} {x}.", "count", key="number_of_{x}", slots=tuple(OWNED), made_up_slots=0.15, weight=2,
+        aliases=("{x}_count", "{x}", "n_{x}"),
+        ask=("how many {x} do I (have|own)( now| in total|)?", "(what is|what's) the number of my {x}?", "how many {x} (did I say I have|are mine)?", "how many {x} have I got?", "do you know how many {x} I (have|own)?"),
+        that=("how many {x} I (have|own)", "the number of my {x}", "how many {x} I've got"),
+        say=("I (have|own|have got|keep) {v} {x}( now| at home|)", "there are {v} {x} (in my family|at my place|at home)", "my {x} are {v} in number", "(we|I) have {v} {x} now", "I've got {v} {x}", "the number of my {x} is {v}"),
+    ),
+    Relation(
+        "used", "Your {x} is a {v}.", "model_name", key="{x}", slots=tuple(USES), made_up_slots=0.0, weight=2.5,
+        aliases=("my_{x}", "{x}_model", "{x}"),
+        ask=("(which|what) {x} do I {y}( now| these days|)?", "what (kind of |)(a |){x} do I {y}?", "(what is|what's) my {x}?", "what {x} (is mine|am I using)?", "(which|what) {x} (do I have|is the one I {y})?", "what do I {y} as my {x}?"),
+        that=("(which|what) {x} I {y}", "what {x} I have", "my {x}"),
+        say=("I {y} a {v}( now|), that's my {x}", "my (new |){x} is a {v}", "as my {x} I {y} a {v}", "I (bought|got) a new {x}, a {v}", "the {x} I {y} is a {v}", "my {x} has been a {v} for years"),
     ),
     Relation(
         "allergy", "You are allergic to {v}.", "thing", key="allergy", aliases=("allergies", "allergic_to"), weight=1.5,

@@ -11,6 +11,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import torch
+from grow import deepened
 from model import Shape, Transformer
 from train import MILLION, Progress, make_optimizers, save
 
@@ -55,10 +56,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
     parser.add_argument("--out", type=Path, default=Path("run/checkpoint.pt"))
+    parser.add_argument("--layers", type=int, default=0, help="add layers up to this number")
     parser.add_argument("--tokens", type=float, default=0.0, help="millions of tokens it was trained on")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     network = restored(options.model)
+    network = deepened(network, options.layers or network.shape.layers)
     progress = Progress(tokens=int(options.tokens * MILLION), level=1.0)
     save(options.out, network, make_optimizers(network, 0.0), progress)
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import torch
 from evaluate import parity
 from export import export
-from model import CausalAttention, Shape, Transformer
+from grow import deepened
+from model import Block, CausalAttention, Shape, Transformer, fused_attention
 from restore import restored
 from torch.nn import functional
 from train import learn_hardest, load, losses_of
@@ -64,6 +65,26 @@ def check_attention() -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)  # sums of keys are float32
 
 
+def check_fused_attention() -> None:
+    """A block computes the same with the attention of a GPU."""
+    random = torch.Generator().manual_seed(2)
+    block = Block(Shape(vocabulary=8, width=64, heads=4, kv_heads=2))
+    query, key, value = (torch.randn(2, 150, heads, 16, generator=random) for heads in (4, 2, 2))
+    expected = block.attend(query, key, value)
+    torch.testing.assert_close(fused_attention(query, key, value), expected, rtol=1e-4, atol=1e-5)
+
+
+def check_depth() -> None:
+    """New layers change nothing before they have learned something, and can learn."""
+    random = torch.Generator().manual_seed(3)
+    network = Transformer(Shape(vocabulary=64, width=64, layers=2, heads=2, kv_heads=1, feed_forward=128))
+    ids = torch.randint(64, (2, 33), generator=random)
+    larger = deepened(network, 4)
+    torch.testing.assert_close(larger(ids), network(ids))
+    learn_hardest(larger, ids, torch.ones_like(ids, dtype=torch.bool), 66)
+    assert all(block.ffn_down.weight.grad.abs().sum() > 0 for block in larger.blk)
+
+
 def check_choice() -> None:
     """Of more rows than are to be learned from, those with the largest loss are, and no others."""
     random = torch.Generator().manual_seed(1)
@@ -90,11 +111,16 @@ def _run(script: str, *words: object) -> None:
 def main() -> None:
     """Every step of the chain, once."""
     check_attention()
+    check_fused_attention()
+    check_depth()
     check_choice()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         before = train(out, "--tokens", "0.3")
-        after = train(out, "--tokens", "0.36", "--resume", "--feed-forward", "160")
+        _run("generate.py", "--count", "200", "--rows", out / "rows.npz")
+        after = train(
+            out, "--tokens", "0.36", "--rows", out / "rows.npz", "--resume", "--feed-forward", "160"
+        )
         assert before[-1] < 0.75 * before[0], f"the loss did not fall: {before[0]:.2f} to {before[-1]:.2f}"
         assert len(after) > len(before), "the resumed run logged nothing"
         assert after[-1] < 1.2 * before[-1], (

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-import generator
 import numpy as np
 import relations
 import values
@@ -25,7 +24,9 @@ from tokenizers import Tokenizer as Backend
 __all__ = ["CONTROL", "Tokenizer", "learn"]
 
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-VOCABULARY = 2048
+VOCABULARY = 4096
+# The words of notes and chats are not those of the templates: the project's own documents stand for them.
+PROSE, PROSE_WEIGHT = ("docs/*/*.md", "*.md"), 40
 QWEN2 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -58,8 +59,10 @@ def value_words() -> set[str]:
     return {word for words in (*lists, slots) for entry in words for word in re.findall("[a-z]+", entry)}
 
 
-def learn(path: Path, *, seed: int = 1, conversations: int = 24000) -> None:
+def learn(path: Path, *, seed: int = 1, conversations: int = 3000) -> None:
     """Learn the merges from generated conversations and write them as JSON."""
+    import generator  # renders with the package, which a machine that only trains need not have
+
     random = Random(seed)
     jobs, weights = zip(*generator.JOBS.items(), strict=True)
     counts: collections.Counter[str] = collections.Counter()
@@ -68,8 +71,12 @@ def learn(path: Path, *, seed: int = 1, conversations: int = 24000) -> None:
         for role, text in generator.conversation(random, random.choices(jobs, weights)[0]):
             counts.update((role, *re.findall(r"[A-Za-z]+|\n\n", text)))
             led.update(re.findall(r" ([a-z]+)", text))
+    for pattern in PROSE:
+        for page in sorted(generator.ROOT.glob(pattern)):
+            for word in re.findall(r"[A-Za-z]+", page.read_text(encoding="utf-8")):
+                counts[word] += PROSE_WEIGHT
     taken = value_words()
-    leading = [word for word, count in led.most_common() if count >= 90 and word not in taken]
+    leading = [word for word, count in led.most_common() if count >= 40 and word not in taken]
     joints = [tuple(pair.replace("_", LETTERS[32]).split()) for pair in JOINTS.split(" | ")]
     budget = VOCABULARY - 256 - len(CONTROL) - len(joints) - len(leading)
     merges = learn_merges(counts, budget + len(leading))
@@ -151,6 +158,10 @@ class Tokenizer:
         """Ids of plain text; control tokens in it are text."""
         return self.backend.encode(text, add_special_tokens=False).ids
 
+    def count(self, text: str) -> int:
+        """The number of tokens of a text."""
+        return len(self.encode(text))
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of the ids."""
         raw = b"".join(
@@ -161,15 +172,14 @@ class Tokenizer:
         )
         return raw.decode("utf-8", "replace")
 
-    def conversation(self, messages: Sequence[generator.Message]) -> tuple[np.ndarray, np.ndarray]:
+    def conversation(self, messages: Sequence[tuple[str, str]]) -> tuple[np.ndarray, np.ndarray]:
         """Ids of the conversation in ChatML, and 1 for the tokens that the model has to say itself."""
         ids: list[int] = []
         said: list[int] = []
         for role, text in messages:
             body = [*self.encode(text), self.end]
-            ids += self.heads[role] + body + self.newline
-            said += (
-                [0] * len(self.heads[role]) + [int(role == "assistant")] * len(body) + [0] * len(self.newline)
-            )
+            head = self.heads["assistant" if role == "earlier" else role]
+            ids += head + body + self.newline
+            said += [0] * len(head) + [int(role == "assistant")] * len(body) + [0] * len(self.newline)
         cut = len(self.newline)
         return np.array(ids[:-cut], dtype=np.uint16), np.array(said[:-cut], dtype=np.uint8)

@@ -11,16 +11,16 @@ import argparse
 import csv
 import dataclasses
 import functools
+import itertools
 import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import generator
 import numpy as np
 import torch
 from circuit import set_copying_circuit
@@ -33,12 +33,13 @@ from tqdm import tqdm
 
 __all__ = ["main"]
 
-LONGEST = 1024  # tokens; longer conversations are dropped
+LONGEST = 2048  # tokens, the window of rendering.py; longer conversations are dropped
 CHUNK = 1500  # conversations generated and sorted by length together
-EASY_JOBS = {**generator.JOBS, "repeat": 12, "history": 8, "extract": 14}
+EASY = 0.4  # up to this level
+EASY_JOBS = {"repeat": 12, "history": 8, "extract": 14}
 MILLION = 1_000_000
 # Conversations are short and simple until the loss says that copying has emerged; then they grow.
-FIRST_LEVEL, LEVEL_STEP, GOOD_LOSS = 0.15, 0.05, 0.25
+FIRST_LEVEL, LEVEL_STEP, GOOD_LOSS = 0.15, 0.05, 0.2
 COPIES = 0.2  # share of plain copies at the first level
 
 
@@ -47,28 +48,59 @@ def padded(length: int) -> int:
     return -(-length // 16) * 16
 
 
+Row = tuple[np.ndarray, np.ndarray]  # ids, and 1 where the loss counts
+
+
+def stored_rows(paths: Sequence[Path], random: Random) -> Iterator[Row]:
+    """The rows of files that generate.py wrote, in a new order each time around."""
+    rows: list[Row] = []
+    for path in paths:
+        stored = np.load(path)
+        ends = np.cumsum(stored["lengths"])[:-1]
+        rows += zip(np.split(stored["ids"], ends), np.split(stored["said"], ends), strict=True)
+    while True:
+        random.shuffle(rows)
+        yield from rows
+
+
+def generated(tokenizer: Tokenizer, random: Random, level: float) -> list[Row]:
+    """The rows of one new conversation."""
+    from generator import JOBS, TRAINING, rows
+
+    mix = {**JOBS, **EASY_JOBS} if level < EASY else JOBS
+    job = random.choices([*mix], [*mix.values()])[0]
+    split = dataclasses.replace(TRAINING, level=level)
+    return [tokenizer.conversation(messages) for messages in rows(random, job, tokenizer.count, split)]
+
+
 def batches(
-    tokenizer: Tokenizer, seed: str, level: Any, batch_tokens: int, choices: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    tokenizer: Tokenizer,
+    seed: str,
+    level: Any,
+    batch_tokens: int,
+    choices: int,
+    paths: Sequence[Path] = (),
+) -> Iterator[Row]:
     """Endless batches (ids, 1 where the loss counts) of conversations with about the same length.
 
     At the full level they are `choices` times as large as what is learned from: `learn_hardest` chooses.
     """
     random = Random(seed)
-    waiting: list[tuple[np.ndarray, np.ndarray]] = []
+    stored = stored_rows(paths, random) if paths else None
+    waiting: list[Row] = []
     while True:
-        split = dataclasses.replace(generator.TRAINING, level=level.value)
-        mix = EASY_JOBS if split.level < 0.4 else generator.JOBS
-        most = batch_tokens * (choices if split.level == 1 else 1)
-        copies = COPIES * (0.4 - split.level) / (0.4 - FIRST_LEVEL)
+        now = level.value
+        most = batch_tokens * (choices if now == 1 else 1)
+        copies = COPIES * (EASY - now) / (EASY - FIRST_LEVEL)
         for _ in range(CHUNK):
             if random.random() < copies:
-                row = copy_of_anything(random, tokenizer)
+                made = [copy_of_anything(random, tokenizer)]
+            elif stored is not None:
+                # Long conversations wait until short ones are mastered.
+                made = [row for row in itertools.islice(stored, 1) if len(row[0]) <= LONGEST * now]
             else:
-                job = random.choices([*mix], [*mix.values()])[0]
-                row = tokenizer.conversation(generator.conversation(random, job, split))
-            if len(row[0]) <= LONGEST:
-                waiting.append(row)
+                made = generated(tokenizer, random, now)
+            waiting += [row for row in made if len(row[0]) <= LONGEST and row[1].any()]
         waiting.sort(key=lambda row: len(row[0]))
         ready, first = [], 0
         while first < len(waiting):
@@ -227,12 +259,22 @@ def arguments() -> argparse.Namespace:
         "--choices", type=int, default=3, help="read so many rows for one that is learned from"
     )
     parser.add_argument("--rate", type=float, default=4e-3)
-    parser.add_argument("--layers", type=int, default=5)
+    parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument(
         "--feed-forward", type=int, default=0, help="768 for a fresh network; a checkpoint grows to it"
     )
     parser.add_argument("--threads", type=int, default=1, help="threads of the training loop itself")
+    parser.add_argument(
+        "--rows",
+        type=Path,
+        action="append",
+        default=[],
+        help="train on this file of generate.py, and on no other rows",
+    )
+    parser.add_argument(
+        "--feeders", type=int, default=1, help="processes that make conversations; one feeds 250,000 tokens/s"
+    )
     parser.add_argument("--helpers", type=int, default=1, help="processes that compute gradients beside it")
     parser.add_argument(
         "--compile", action="store_true", help="fuse operations: a third faster, after a minute of compiling"
@@ -279,16 +321,18 @@ def main() -> None:
         optimizers = make_optimizers(network, options.rate)
     queue: Any = multiprocessing.get_context("spawn").Queue(maxsize=24)
     level: Any = multiprocessing.get_context("spawn").Value("d", progress.level)
-    inputs = (
-        queue,
-        tokenizer_path,
+    seed, settings = (
         f"{options.seed}:{progress.tokens}",
-        level,
-        options.batch_tokens,
-        options.choices,
+        (level, options.batch_tokens, options.choices, options.rows),
     )
-    feeder = multiprocessing.get_context("spawn").Process(target=feed, args=inputs, daemon=True)
-    feeder.start()
+    feeders = [
+        multiprocessing.get_context("spawn").Process(
+            target=feed, args=(queue, tokenizer_path, f"{number}:{seed}", *settings), daemon=True
+        )
+        for number in range(options.feeders)
+    ]
+    for feeder in feeders:
+        feeder.start()
     gradient_of = functools.partial(learn_hardest, most=options.batch_tokens)
     helpers = [Helper(network, queue, gradient_of, options.compile) for _ in range(options.helpers)]
     try:
@@ -296,7 +340,8 @@ def main() -> None:
     finally:
         for helper in helpers:
             helper.stop()
-        feeder.kill()
+        for feeder in feeders:
+            feeder.kill()
         save(checkpoint, network, optimizers, progress)
 
 

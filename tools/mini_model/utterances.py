@@ -22,10 +22,11 @@ from relations import COMPOUNDS
 __all__ = [
     "acknowledgement",
     "capital",
-    "injected",
+    "memory",
     "question",
     "rest_of_message",
     "small_talk",
+    "small_talk_memory",
     "statement",
     "tail",
 ]
@@ -232,18 +233,6 @@ def memory(random: Random, item: Item, split: Split) -> tuple[str, str]:
         told = [*told, *make_items(random, split, 1, told)]
         random.shuffle(told)
     return statement(random, told, split), acknowledgement(told)
-
-
-def injected(random: Random, facts: Sequence[Item], memories: Sequence[Item], split: Split) -> str:
-    """The tail for these items."""
-    stored = {item.stored_key(random): item.value for item in facts}
-    found = [memory(random, item, split) for item in memories]
-    if facts and len(found) < 3 and random.random() < 0.2:
-        # The turn from which a fact was extracted is often found as well.
-        found.insert(random.randrange(len(found) + 1), memory(random, random.choice(facts), split))
-    if found and random.random() < 0.1:
-        found.insert(random.randrange(len(found) + 1), small_talk_memory(random, split))
-    return tail(stored, found[:3] if len(memories) < 3 else found)
 
 
 def small_talk_memory(random: Random, split: Split) -> tuple[str, str]:

@@ -448,10 +448,90 @@ def anything(random: Random) -> str:
     return random.choice(makers)(random)
 
 
+# --- what notes say --------------------------------------------------------------------------------------
+
+
+def amount_of(random: Random, units: str) -> str:
+    """A number and one of the units: whole, with a fraction, or a range."""
+    unit = random.choice(units.split())
+    kind = random.random()
+    if kind < 0.6:
+        figure = str(random.randint(1, 900) if random.random() < 0.4 else random.randint(1, 60))
+    elif kind < 0.8:
+        figure = f"{random.randint(0, 99)}.{random.randint(1, 9)}"
+    else:
+        low = random.randint(1, 90)
+        figure = f"{low} to {low + random.randint(1, 30)}"
+    return f"{figure} {unit.replace('_', ' ')}"
+
+
+def pressure(random: Random) -> str:
+    return amount_of(random, "bar bar psi kPa mbar")
+
+
+def temperature(random: Random) -> str:
+    return amount_of(random, "degrees degrees °C °F degrees_Celsius")
+
+
+def duration(random: Random) -> str:
+    if random.random() < 0.15:
+        return random.choice(["half an hour", "overnight", "a day and a half", "three quarters of an hour", "a fortnight", "one night", "two full days"])  # fmt: skip
+    return amount_of(random, "minutes minutes hours hours days weeks months seconds years")
+
+
+def interval(random: Random) -> str:
+    if random.random() < 0.35:
+        return f"every {random.choice([*DAYS, 'week', 'month', 'year', 'other day', 'morning', 'spring', 'second week'])}"
+    if random.random() < 0.4:
+        return f"{random.choice(['once', 'twice', 'three times', 'four times'])} a {random.choice(['day', 'week', 'month', 'year'])}"
+    return f"every {random.randint(2, 90)} {random.choice(['days', 'weeks', 'months', 'hours', 'kilometres', 'uses'])}"
+
+
+def hours(random: Random) -> str:
+    first = random.randrange(5)
+    days = random.choice(
+        ["daily", "on weekdays", f"on {DAYS[first]}s", f"from {DAYS[first]} to {DAYS[first + 2]}"]
+    )
+    return random.choice([f"{days} from {clock(random)} to {clock(random)}", f"{days} until {clock(random)}", f"{clock(random)} to {clock(random)}, {days}"])  # fmt: skip
+
+
+def dates(random: Random) -> str:
+    low = random.randint(1, 24)
+    month = random.choice(MONTHS)
+    return random.choice([
+        f"from {low} to {low + random.randint(1, 5)} {month}", f"from {month} {low} to {month} {low + 3}", f"in {month}",
+        f"from {low} {month} until {random.choice(MONTHS)}", f"the week of {low} {month}", f"on {low} and {low + 1} {month}",
+    ])  # fmt: skip
+
+
+def money(random: Random) -> str:
+    figure = random.choice(
+        [str(random.randint(1, 9000)), f"{random.randint(1, 400)}.{random.randint(10, 99)}"]
+    )
+    return random.choice([f"{figure} euros", f"${figure}", f"£{figure}", f"{figure} dollars", f"€{figure}", f"{figure} a month", f"{figure} crowns"])  # fmt: skip
+
+
+def people(random: Random) -> str:
+    return f"{count(random)} {random.choice(['people', 'people', 'guests', 'children', 'adults', 'members', 'persons'])}"
+
+
+def ratio(random: Random) -> str:
+    one, two = common_noun(random), made_up_word(random)
+    return random.choice([
+        f"{random.randint(1, 9)} to {random.randint(1, 9)} with {one}", f"{count(random)} parts {one} and {count(random)} parts {two}",
+        f"half {one}, half {two}", f"{random.randint(50, 900)} g {one} with {random.randint(50, 900)} ml {two}",
+    ])  # fmt: skip
+
+
+def amount(random: Random) -> str:
+    return amount_of(random, "grams g kg ml litres cups spoons pieces drops mg pounds ounces handfuls")
+
+
 MAKERS: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
         first_name, person, place, company, occupation, thing, phrase, topic, model_name, age, date, clock,
         moment, spot, number, code, measure, email, phone_number, language_list, person_list, count, street_address, anything,
+        pressure, temperature, duration, interval, hours, dates, money, people, ratio, amount,
     )
 }  # fmt: skip

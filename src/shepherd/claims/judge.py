@@ -99,7 +99,23 @@ _MOST_WORDS, _MOST_NAME_WORDS, _MOST_TOPIC_WORDS = 8, 4, 2
 # Small words in names of models: "iPhone 13 mini".
 _MODELS = ("mini", "pro", "max", "plus", "air", "ultra", "iphone", "ipad")
 # "I love escaping to that world": a value that ends so was cut short.
-_UNFINISHED = {"to", "for", "of", "in", "on", "at", "with", "about", "into", "from", "by", "up", "and", "or"}
+_UNFINISHED = {
+    "to",
+    "for",
+    "of",
+    "in",
+    "on",
+    "at",
+    "with",
+    "about",
+    "into",
+    "from",
+    "by",
+    "up",
+    "as",
+    "and",
+    "or",
+}
 # Properties whose values are written in small letters as often as not.
 _FREELY_SPELLED = (
     "pronouns", "sign", "username", "handle", "nickname", "nick", "website", "homepage", "blog", "domain",

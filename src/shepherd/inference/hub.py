@@ -54,8 +54,10 @@ class PartialDownload:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # Not done_bytes: Ctrl-C may come after a piece was written and before it is counted.
+        is_empty = os.fstat(self._stream.fileno()).st_size == 0
         self._stream.close()
-        if self.done_bytes == 0:
+        if is_empty:
             self.path.unlink(missing_ok=True)  # a refused download leaves nothing behind
 
     def append(self, chunk: bytes) -> None:

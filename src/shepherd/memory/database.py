@@ -28,6 +28,8 @@ _log = logging.getLogger(__name__)
 
 # SQLITE_BUSY does not wait by itself when the journal mode changes.
 _RETRY_S = 0.02
+# Pages that a connection keeps. Each thread that reads has one, and the commits of others empty its cache.
+_READER_CACHE_KIB, _WRITER_CACHE_KIB = 2048, 4096
 
 # Statements whose results pages_in_use takes.
 PAGE_COUNTS: tuple[tuple[str, tuple[()]], ...] = (
@@ -174,6 +176,7 @@ class Database:
             read_only=read_only,
             create=False,
             busy_timeout_ms=int(self._busy_timeout_s * 1000),
+            cache_kib=_READER_CACHE_KIB if read_only else _WRITER_CACHE_KIB,
         )
 
     def _sign(self) -> None:

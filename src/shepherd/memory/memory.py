@@ -15,7 +15,6 @@ from shepherd.escaping import storable, without_blocks
 from shepherd.lru_cache import FIFODict
 from shepherd.memory import facts, injection_format, learned, memories, recall_counts, sessions, tenants
 from shepherd.memory.api_keys import ApiKeys
-from shepherd.memory.engines import open_store
 from shepherd.memory.extraction_queue import ExtractionQueue
 from shepherd.memory.injection_format import FactsBlocks
 from shepherd.memory.ledger import LedgerNotes
@@ -45,7 +44,7 @@ from shepherd.memory.redundant_turns import (
     without_repetitions,
 )
 from shepherd.memory.stop_words import is_filler
-from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows, size_of
+from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows, open_store, size_of
 from shepherd.transactions import Connection, Reranker, Transactions
 from shepherd.types import Fact, Injection, MemoryRecord, Message, SearchResult
 

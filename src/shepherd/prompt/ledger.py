@@ -14,12 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shepherd.errors import ShepherdError
+from shepherd.lru_cache import CachedFunction
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.types import Injection, Message
 
@@ -34,8 +34,10 @@ _log = logging.getLogger(__name__)
 # Number of user messages to look up, from the end; more do not fit any window.
 _LOOKED_UP = 2048
 _DIGEST_BYTES = 16
-# Number of parsed notes to cache, about 1 KB each: each request of a conversation needs its own again.
-_READ = 4096
+# Parsed notes to cache: each request of a conversation needs its own again. A tail may be very long.
+_READ, _READ_BYTES = 4096, 4 << 20
+# Bytes of a cached note beside its texts.
+_NOTE_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +219,12 @@ class _Note:
         )
 
 
-@lru_cache(maxsize=_READ)
-def _note(text: str) -> _Note:
-    return _Note.read(text)
+def _bytes_of_note(key: tuple[Hashable, ...], note: _Note) -> int:
+    # The text is ASCII, and the parsed note has its parts once more.
+    return _NOTE_BYTES + len(str(key[0])) + 4 * len(note.tail)
+
+
+_note = CachedFunction(_Note.read, max_entries=_READ, max_bytes=_READ_BYTES, size_of=_bytes_of_note)
 
 
 def _tail(message: Message) -> str:

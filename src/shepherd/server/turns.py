@@ -205,7 +205,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 # Answers whose sampled ids are kept for the next request of their conversation: four bytes a token.
 _KEPT_ANSWERS, _KEPT_ANSWERS_BYTES = 4096, 16 << 20
-_KEPT_COUNTS = 65_536
+_KEPT_COUNTS = 16_384
 # Characters that the event loop tokenises itself: two milliseconds for new messages.
 _AT_ONCE_CHARS = 16_384
 # Texts whose number of tokens is kept.

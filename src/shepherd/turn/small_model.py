@@ -60,6 +60,14 @@ _FIXED = (
 # Forms of answers, and more words for what they are about. {v} is the value, {k} the thing that has it.
 _FORMS = (
     ("nice to meet you {v}", "name"),
+    # A model that is trained to quote does it like this.
+    ("your notes say {v}", ""),
+    ("you said {v}", ""),
+    ("{k} is {v} years old", "age"),
+    ("{k} is allergic to {v}", "allergy"),
+    ("{k} works as an? {v}", "job"),
+    ("{k} lives in {v}", "location"),
+    ("{k} s birthday is {v}", "birthday"),
     ("your {k} (?:is|are) called {v}", "name"),
     ("your {k} works as an? {v}", "job"),
     ("your {k} lives in {v}", "location"),
@@ -81,6 +89,7 @@ _FORMS = (
     ("you went to {v}", "school"),
     ("you program in {v}", "programming language coding"),
     ("you have {v} (?:children|kids)", "children kids number"),
+    ("you have {v} {k}", "number"),
     ("you get up at {v}", "wake up time gets alarm"),
     ("you support {v}", "team supports football"),
     ("you lent your {k} to {v}", ""),
