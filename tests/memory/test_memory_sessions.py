@@ -106,3 +106,45 @@ def test_session_of_another_user_does_not_exist(memory: Memory) -> None:
         with pytest.raises(UsageError, match="no session"):
             forbidden()
     assert len(memory.load_session(session)) == 1
+
+
+def said_in(memory, *texts: str) -> str:
+    session = memory.start_session()
+    for text in texts:
+        memory.append_message(session, Message("user", text))
+        memory.append_message(session, Message("assistant", f"about {text}"))
+    return session
+
+
+def test_conversations_are_found_by_what_was_said_in_them(memory):
+    first = said_in(memory, "Prune the Tomatoes", "100% of them?")
+    second = said_in(memory, "Merge two lists", "a_b")
+    memory.append_message(second, Message("tool", "tomatoes everywhere"))
+
+    def found(words: str) -> list[str]:
+        sessions = memory.list_sessions(words=words)
+        assert len(sessions) == memory.count_sessions(words=words)
+        return [session.id for session in sessions]
+
+    assert found("tomatoes") == [first]
+    assert found("about merge") == [second]
+    assert found("100%") == [first]
+    assert found("a_b") == [second]
+    assert found("a%b") == found("axb") == found("!") == []
+    assert sorted(found("")) == sorted([first, second])
+    assert memory.list_sessions("other", words="tomatoes") == []
+
+
+def test_the_title_of_a_conversation_is_the_beginning_of_its_first_question(memory):
+    said_in(memory, "x" * 300, "later")
+
+    assert memory.list_sessions()[0].title == "x" * 200
+
+
+def test_a_message_is_deleted_with_all_after_it(memory):
+    session = said_in(memory, "one", "two", "three")
+
+    assert memory.delete_messages(session, 3) == 4
+    assert [message.raw for message in memory.load_session(session)] == ["one", "about one"]
+    assert memory.delete_messages(session, 3) == 0
+    assert memory.delete_messages(session, 1) == 2

@@ -18,6 +18,7 @@ from shepherd.server.identity import LONGEST_USER, NOBODY, user_of
 from shepherd.server.middleware import is_loopback, require_keys_for
 from shepherd.server.public_ids import public_item, sequence_of
 from shepherd.server.state import AppState
+from shepherd.types import Message
 from tests.learned import learn
 from tests.server.running import Running
 
@@ -149,6 +150,9 @@ def secret_of_bob(memory):
         memory.recall("Where do the sheep sleep?", user)
         if not memory.learned(1, user_id=user):
             learn(memory, user, "My sheep sleep.", Claim("sheep", "sleep", "My sheep sleep.", 0))
+        barn_talk = memory.start_session(user, name="the-barn")
+        if not memory.load_session(barn_talk, user):
+            memory.append_message(barn_talk, Message("user", "Where do the sheep sleep?"), user)
         knowledge = Knowledge(memory.transactions, user)
         if not knowledge.count_nodes():
             barn, other = (knowledge.add_node("The barn", source_text="the sheep sleep") for _ in range(2))
@@ -201,6 +205,12 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
         ("GET", "/v1/knowledge/focus", None),
         ("PUT", "/v1/knowledge/focus", {"node_ids": [1]}),
         ("POST", "/v1/knowledge/search", {"query": "where do the sheep sleep"}),
+        ("GET", "/v1/conversations", None),
+        ("POST", "/v1/conversations/search", {"query": "sheep"}),
+        ("GET", "/v1/conversations/the-barn", None),
+        ("POST", "/v1/conversations/the-barn/stop", None),
+        ("DELETE", "/v1/conversations/the-barn/messages/1", None),
+        ("DELETE", "/v1/conversations/the-barn", None),
         ("GET", "/v1/trace", None),
         ("GET", "/v1/trace/0123456789abcdef", None),
         ("GET", "/v1/trace/0123456789abcdef/0", None),
@@ -295,6 +305,26 @@ def test_a_key_does_what_its_scopes_say(server, memory):
     assert statuses("memory") == [200, 403, 403]
     assert statuses("metrics") == [403, 200, 403]
     assert statuses("chat") == [403, 403, 404]
+
+
+@pytest.mark.parametrize("field", [{"recalled": True}, {"session": "the-barn"}], ids=["recalled", "session"])
+def test_a_key_for_chats_alone_neither_names_a_conversation_nor_hears_what_was_recalled(
+    field, server, memory
+):
+    key, _ = memory.keys.create("carol", ["chat"])
+    asked = {"model": "default", "stream": True, "messages": [{"role": "user", "content": "Hello"}], **field}
+
+    with server.client(key) as client:
+        answer = client.post("/v1/chat/completions", json=asked)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "insufficient_scope")
+
+
+def test_a_key_for_memory_alone_stops_no_answer(server, memory):
+    key, _ = memory.keys.create("carol", ["memory"])
+
+    with server.client(key) as client:
+        assert client.post("/v1/conversations/any/stop").status_code == 403
 
 
 def test_anthropics_header_shows_the_same_key(server, keys):

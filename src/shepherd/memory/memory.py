@@ -587,14 +587,19 @@ class Memory:
         )
 
     def list_sessions(
-        self, user_id: str | None = None, *, limit: int = 20, offset: int = 0
+        self, user_id: str | None = None, *, limit: int = 20, offset: int = 0, words: str = ""
     ) -> list[SessionSummary]:
-        """Return conversations with messages, the latest first: `[0].id` is what --continue means."""
-        return self._rows.read(user_id, [], sessions.summaries, _whole(limit), _whole(offset))
+        """Return conversations with messages, the latest first: `[0].id` is what --continue means.
 
-    def count_sessions(self, user_id: str | None = None) -> int:
-        """Return the number of conversations with messages."""
-        return self._rows.read(user_id, 0, sessions.count)
+        With `words`, only those with a message that contains this text.
+        """
+        return self._rows.read(
+            user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words)
+        )
+
+    def count_sessions(self, user_id: str | None = None, *, words: str = "") -> int:
+        """Return the number of conversations with messages; with `words`, of those that contain this text."""
+        return self._rows.read(user_id, 0, sessions.count, storable(words))
 
     def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
         """Delete the newest user message and all after it; return how many messages.
@@ -603,6 +608,18 @@ class Memory:
         """
         terms = self._store.terms
         removed = self._rows.write(user_id, [], sessions.delete_last_turn, storable(session_id), terms)
+        self._rows.follow(user_id)
+        return len(removed)
+
+    def delete_messages(self, session_id: str, position: int, user_id: str | None = None) -> int:
+        """Delete the message at a position of a conversation, counted from 1, and all after it.
+
+        Returns how many. What was learned from them is deleted as `delete_last_turn` does.
+        """
+        terms = self._store.terms
+        removed = self._rows.write(
+            user_id, [], sessions.delete_from, storable(session_id), max(_whole(position), 1), terms
+        )
         self._rows.follow(user_id)
         return len(removed)
 

@@ -146,13 +146,14 @@ class LearnedItem:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A stored conversation; times in unix seconds."""
+    """A stored conversation; times in unix seconds. `title` is the beginning of the user's first message."""
 
     id: str
     model: str
     created_at: int
     updated_at: int
     n_messages: int
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ __all__ = [
     "clear",
     "clear_traces",
     "count",
+    "delete_from",
     "delete_last_turn",
     "drop_oldest",
     "find",
@@ -80,24 +81,41 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
-_SAID = "s.user_id = ? AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
+_SAID = "s.user_id = ?1 AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id"
+# Words that were typed or answered, not results of tools; "!" escapes in the pattern ?2.
+_MENTIONS = " AND role IN ('user', 'assistant') AND lower(raw) LIKE lower(?2) ESCAPE '!'"
+_TITLE_CHARS = 200
 
 
-def summaries(connection: Connection, user_id: str, limit: int, offset: int = 0) -> list[SessionSummary]:
-    """Return conversations with messages, the latest first."""
+def _matching(user_id: str, words: str) -> tuple[str, list[Any]]:
+    """Return the condition for conversations whose messages contain `words`, and its parameters."""
+    if not words:
+        return f"{_SAID})", [user_id]
+    escaped = words.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return f"{_SAID}{_MENTIONS})", [user_id, f"%{escaped}%"]
+
+
+def summaries(
+    connection: Connection, user_id: str, limit: int, offset: int = 0, words: str = ""
+) -> list[SessionSummary]:
+    """Return conversations with messages, the latest first; with `words` those in which these were said."""
+    condition, parameters = _matching(user_id, words)
     rows = connection.execute(
         "SELECT s.id, s.model, s.created_at, s.updated_at,"
-        " (SELECT count(*) FROM messages m WHERE m.session_id = s.id)"
-        f" FROM sessions s WHERE {_SAID}"
-        " ORDER BY s.updated_at DESC, s.rowid DESC LIMIT ? OFFSET ?",
-        (user_id, limit, offset),
+        " (SELECT count(*) FROM messages m WHERE m.session_id = s.id),"
+        f" coalesce((SELECT substr(m.raw, 1, {_TITLE_CHARS}) FROM messages m"
+        " WHERE m.session_id = s.id AND m.role = 'user' ORDER BY m.id LIMIT 1), '')"
+        f" FROM sessions s WHERE {condition}"
+        f" ORDER BY s.updated_at DESC, s.rowid DESC LIMIT {limit:d} OFFSET {offset:d}",
+        parameters,
     )
     return [SessionSummary(*row) for row in rows]
 
 
-def count(connection: Connection, user_id: str) -> int:
-    """Return the number of conversations with messages."""
-    return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {_SAID}", (user_id,))[0][0])
+def count(connection: Connection, user_id: str, words: str = "") -> int:
+    """Return the number of conversations with messages; with `words` of those in which these were said."""
+    condition, parameters = _matching(user_id, words)
+    return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {condition}", parameters)[0][0])
 
 
 def size_of(message: Message) -> int:
@@ -165,9 +183,28 @@ def delete_last_turn(connection: Connection, user_id: str, session_id: str, term
 
     They leave their jobs too, and what was learned from them is deleted, unless it was changed since.
     """
+    return _take_back(
+        connection,
+        user_id,
+        session_id,
+        "max(id) FROM messages WHERE session_id = ?1 AND role = 'user'",
+        terms,
+    )
+
+
+def delete_from(
+    connection: Connection, user_id: str, session_id: str, position: int, terms: TermIndex
+) -> list[int]:
+    """Delete the message at a position, counted from 1, and all after it, as `delete_last_turn` does."""
+    first = f"id FROM messages WHERE session_id = ?1 ORDER BY id LIMIT 1 OFFSET {position - 1:d}"
+    return _take_back(connection, user_id, session_id, first, terms)
+
+
+def _take_back(
+    connection: Connection, user_id: str, session_id: str, first: str, terms: TermIndex
+) -> list[int]:
     _require(connection, user_id, session_id)
-    last = "(SELECT max(id) FROM messages WHERE session_id = ?1 AND role = 'user')"
-    removed = _delete(connection, user_id, f"session_id = ?1 AND id >= {last}", session_id)
+    removed = _delete(connection, user_id, f"session_id = ?1 AND id >= (SELECT {first})", session_id)
     extraction_jobs.withdraw(connection, user_id, removed)
     extraction_jobs.take_back(connection, user_id, removed, terms)
     return removed

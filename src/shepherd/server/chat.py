@@ -26,6 +26,7 @@ from shepherd.server.state import Served, ServerState
 from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
 from shepherd.types import (
     ANONYMOUS_USERS,
+    Injection,
     Message,
     Piece,
     ReplySchema,
@@ -55,7 +56,8 @@ class ChatRequest:
     `schema_field`. `tool_choice` is "auto", "none", "required" or the name of a tool; it holds for the first
     reply. `memory_tools` adds tools for the user's memory, which the server runs. `logprobs` asks for the
     log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
-    the first call of a client's tool.
+    the first call of a client's tool. The turn is stored in the conversation that `session` names, or else in
+    the one that earlier messages are in.
     """
 
     messages: tuple[Message, ...]
@@ -71,6 +73,7 @@ class ChatRequest:
     schema_field: str = "response_format"
     logprobs: int | None = None
     parallel_calls: bool = True
+    session: str = ""
 
     @property
     def remembers(self) -> bool:
@@ -202,6 +205,9 @@ class Chat:
         self._earlier_logprobs: list[TokenLogprob] = []
         self.news: LearnedNews | None = None
         state.in_progress.add(self.cancel)
+        self._running_in = (turn.request.user_id, turn.request.session) if turn.request.session else None
+        if self._running_in is not None:
+            state.running.setdefault(self._running_in, set()).add(self.cancel)
 
     @classmethod
     async def of(cls, request: Request, route: str, body: ChatFields) -> Chat:
@@ -285,6 +291,11 @@ class Chat:
         return sum(self._turn.reply.prompt_tokens_per_message)
 
     @property
+    def injection(self) -> Injection:
+        """What was recalled for the newest message."""
+        return self._turn.injection
+
+    @property
     def has_logprobs(self) -> bool:
         """True if the client asked for log-probabilities."""
         return self._turn.request.logprobs is not None
@@ -364,6 +375,7 @@ class Chat:
             self._stats = await self._reader.end()
         finally:
             self._state.in_progress.discard(self.cancel)
+            self._state.stopped(self._running_in, self.cancel)
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn
         self._state.served(Served(self._route, self._stats, bool(turn.injection), code, turn.injection_time))

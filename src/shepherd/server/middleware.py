@@ -291,6 +291,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 _OPEN_PATHS = frozenset({"/health", *page.PATHS})
 _MEMORY_PATHS = (
     "/v1/memory",
+    "/v1/conversations",
     "/v1/facts",
     "/v1/learned",
     "/v1/extraction",

@@ -14,8 +14,10 @@ from shepherd.providers.chat_completions import extra_content, sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.errors import Problem, invalid, openai_error, unsupported
 from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, dumps, event, quoted
+from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.logprobs import MOST_LIKELY, chat_logprobs
+from shepherd.server.public_ids import public_injection
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
 from shepherd.types import (
@@ -172,6 +174,9 @@ class ChatBody(ChatFields, _Sampled):
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
+    # Shepherd's own: where to store the turn, and an event about what was recalled for it.
+    session: str | None = Field(default=None, max_length=256)
+    recalled: bool | None = None
     tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
@@ -215,6 +220,7 @@ class ChatBody(ChatFields, _Sampled):
             bool(self.memory_tools),
             logprobs=self._logprobs(),
             parallel_calls=self.parallel_tool_calls is not False,
+            session=self.session or "",
         )
 
     def _schema(self) -> ReplySchema | None:
@@ -331,12 +337,16 @@ REASONS: dict[FinishReason, str] = {
 
 async def chat_completions(request: Request, body: ChatBody) -> Response:
     """Answer a conversation."""
+    if body.recalled or body.session:
+        caller_of(request, body.user).require(MEMORY)
+    if body.recalled and not body.stream:
+        raise invalid("recalled", "only a stream has it; GET /v1/trace/SESSION lists what was recalled")
     chat = await Chat.of(request, _ROUTE, body)
     state: ServerState = request.app.state.shepherd
     name = state.conversations.models.name
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
-        chunks = _Chunks(chat, name, include_usage)
+        chunks = _Chunks(chat, name, include_usage, tells_recalled=bool(body.recalled))
         events = chat.stream(chunks.opening, chunks.of, chunks.last, _error, chunks.closing)
         return EventStream(events, chat.cancel)
     return await _whole(request, chat, name)
@@ -379,7 +389,7 @@ async def _whole(request: Request, chat: Chat, model: str) -> Response:
 class _Chunks:
     """The chunks of one streamed answer: `opening`, those `of` its pieces, and the `last` ones."""
 
-    def __init__(self, chat: Chat, model: str, include_usage: bool) -> None:
+    def __init__(self, chat: Chat, model: str, include_usage: bool, *, tells_recalled: bool) -> None:
         self._chat, self._include_usage = chat, include_usage
         self._head = _head("chat.completion.chunk", model)
         # Everything but the delta is the same in each chunk.
@@ -387,6 +397,10 @@ class _Chunks:
         self._after = ',"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
         self._n_calls = 0
         self.opening = event(self._before + '{"role":"assistant","content":""},"logprobs":null' + self._after)
+        if tells_recalled:
+            usage = {"usage": None} if include_usage else {}
+            recalled = public_injection(chat.injection)
+            self.opening += event({**self._head, "choices": [], **usage, "recalled": recalled})
 
     def of(self, piece: Piece) -> bytes:
         logprobs = dumps(self._new_logprobs()) if self._chat.has_logprobs else "null"

@@ -17,8 +17,9 @@ from shepherd.memory import ExtractionJob, LearnedItem, Memory
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.trace.traces import Entry
 from shepherd.transactions import Connection
+from shepherd.types import Injection
 
-__all__ = ["find_item", "job_ids", "memory_id", "public_item", "sequence_of", "traced"]
+__all__ = ["find_item", "job_ids", "memory_id", "public_injection", "public_item", "sequence_of", "traced"]
 
 _SEQUENCES = (1 << SEQUENCE_BITS) - 1
 _LARGE_NUMBER = re.compile(r"[0-9]{13,}")
@@ -49,6 +50,17 @@ def job_ids(memory: Memory, jobs: Iterable[ExtractionJob]) -> dict[str, Extracti
         return found
 
     return memory.transactions.read(positions)
+
+
+def public_injection(injection: Injection) -> dict[str, Any]:
+    """Return what memory added to a message, with public ids: the text itself, and what it was made of."""
+    return {
+        "tail": injection.tail,
+        "facts": [asdict(fact) for fact in injection.facts],
+        "memories": [{**asdict(result), "id": sequence_of(result.id)} for result in injection.results],
+        "keywords": list(injection.keywords),
+        "recall_us": injection.recall_us,
+    }
 
 
 # Learned things that are compared with a public id at once.

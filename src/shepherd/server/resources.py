@@ -24,9 +24,17 @@ from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryStats
 from shepherd.memory.periods import moment_of
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.http import StrictBody
-from shepherd.server.identity import METRICS, caller_of
-from shepherd.server.public_ids import find_item, job_ids, memory_id, public_item, sequence_of, traced
-from shepherd.server.state import AppState
+from shepherd.server.identity import CHAT, METRICS, caller_of
+from shepherd.server.public_ids import (
+    find_item,
+    job_ids,
+    memory_id,
+    public_injection,
+    public_item,
+    sequence_of,
+    traced,
+)
+from shepherd.server.state import AppState, ServerState
 from shepherd.tools import decide
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
@@ -73,6 +81,14 @@ class Search(StrictBody):
     threshold: float = Field(default=0.0, ge=0, le=1)
 
 
+class TextSearch(StrictBody):
+    """A search for a text in conversations."""
+
+    query: Annotated[str, Field(max_length=1000)]
+    limit: int = Field(default=50, ge=1, le=_MOST_LISTED)
+    offset: int = Field(default=0, ge=0, le=_LARGEST_ID)
+
+
 class FactValue(StrictBody):
     """The value of a fact."""
 
@@ -115,6 +131,17 @@ class Own:
             raise Denied(503, "memory_read_only", "this server may only read its memory")
         return memory
 
+    @property
+    def can_chat(self) -> bool:
+        """True if this server has a chat API that the caller may use."""
+        return isinstance(self._state, ServerState) and CHAT in self.caller.scopes
+
+    def stop(self, session: str) -> int:
+        """Cancel the user's answers in a conversation; return how many. Denied without the scope `chat`."""
+        self.caller.require(CHAT)
+        state = self._state
+        return state.cancel_in(self.user, session) if isinstance(state, ServerState) else 0
+
     def memory_id(self, sequence: int) -> int:
         """Return the database's id of one of the user's memories; Denied if there can be none."""
         found = memory_id(self.memory, self.user, sequence)
@@ -144,6 +171,7 @@ def who(own: OwnMemory) -> dict[str, Any]:
         "suggested": default_user_id() if caller.is_nobody and not caller.owner else "",
         "scopes": sorted(caller.scopes),
         "is_writable": own.is_writable,
+        "can_chat": own.can_chat,
         "version": __version__,
     }
 
@@ -375,6 +403,73 @@ def drop_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     return {"id": job_id, "deleted": True}
 
 
+# ---- conversations
+
+
+@router.get("/conversations")
+def list_conversations(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
+    """List stored conversations, the latest first, with the beginnings of their first messages as titles."""
+    return _conversations(own, limit, offset)
+
+
+@router.post("/conversations/search")
+def search_conversations(own: OwnMemory, wanted: TextSearch) -> dict[str, Any]:
+    """List the conversations in which a text was said, the latest first."""
+    return _conversations(own, wanted.limit, wanted.offset, wanted.query)
+
+
+def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[str, Any]:
+    found = own.memory.list_sessions(own.user, limit=limit, offset=offset, words=words)
+    total = own.memory.count_sessions(own.user, words=words)
+    return {"data": [asdict(session) for session in found], "total": total}
+
+
+@router.get("/conversations/{session}")
+def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
+    """Return the messages of a conversation, with what was recalled for those of the user.
+
+    It is found by its id, or by the name that requests gave it. `message` is the position in it. What the
+    model read in place of a message with documents or in a template is `composed`.
+    """
+    session_id = _session(own, session)
+    messages = own.memory.load_session(session_id, own.user)
+    if not messages:
+        raise missing("conversation")
+    return {"id": session_id, "data": [_said(n, message) for n, message in enumerate(messages, 1)]}
+
+
+@router.delete("/conversations/{session}")
+def delete_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
+    """Delete a conversation; what was learned from it stays."""
+    memory, session_id = own.writable, _session(own, session)
+    if not memory.clear_session(session_id, own.user):
+        raise missing("conversation")
+    return {"id": session_id, "deleted": True}
+
+
+@router.delete("/conversations/{session}/messages/{message}")
+def delete_messages(own: OwnMemory, session: str, message: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
+    """Delete a message and all after it, with what was learned from them."""
+    memory, session_id = own.writable, _session(own, session)
+    removed = memory.delete_messages(session_id, checked(message), own.user)
+    if not removed:
+        raise missing("message")
+    return {"id": session_id, "deleted": removed}
+
+
+@router.post("/conversations/{session}/stop")
+async def stop_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
+    """Stop the answers whose requests name this conversation, in these words; what they said is kept."""
+    return {"stopped": own.stop(session)}
+
+
+def _session(own: Own, name: str) -> str:
+    found = own.memory.find_session(name, own.user)
+    if not found:
+        raise missing("conversation")
+    return found
+
+
 # ---- traces of injections
 
 
@@ -453,16 +548,26 @@ def _job(public_id: str, job: ExtractionJob) -> dict[str, Any]:
 
 
 def _traced(position: int, message: Message) -> dict[str, Any]:
-    injection = message.injected or Injection()
     return {
         "message": position,
         "created_at": message.created_at,
         "text": message.raw,
-        "tail": injection.tail,
-        "facts": [asdict(fact) for fact in injection.facts],
-        "memories": [_public(result) for result in injection.results],
-        "keywords": list(injection.keywords),
-        "recall_us": injection.recall_us,
+        **public_injection(message.injected or Injection()),
+    }
+
+
+def _said(position: int, message: Message) -> dict[str, Any]:
+    calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
+    recalled = None if message.injected is None else public_injection(message.injected)
+    return {
+        "message": position,
+        "role": message.role,
+        "created_at": message.created_at,
+        "text": message.raw,
+        "composed": message.composed,
+        "thought": message.thought,
+        "calls": calls,
+        "recalled": recalled,
     }
 
 

@@ -101,8 +101,24 @@ class ServerState(AppState):
     worker: ExtractionWorker | None = None
     embeddings: Embeddings | None = None
     in_progress: set[Callable[[], None]] = field(default_factory=set)
+    # The same for those whose requests name a conversation, by user and that name.
+    running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
     # By user, the last learned thing that a client was told of.
     told_items: LRUCache[str, int] = field(default_factory=lambda: LRUCache(_USERS_TOLD))
+
+    def stopped(self, place: tuple[str, str] | None, cancel: Callable[[], None]) -> None:
+        """Forget an answer in a conversation (user and name), which has ended."""
+        if place is not None and (cancels := self.running.get(place)) is not None:
+            cancels.discard(cancel)
+            if not cancels:
+                del self.running[place]
+
+    def cancel_in(self, user_id: str, session: str) -> int:
+        """Cancel the user's answers in the conversation of that name; return how many there were."""
+        cancels = list(self.running.get((user_id, session), ()))
+        for cancel in cancels:
+            cancel()
+        return len(cancels)
 
     def cancel_all(self) -> None:
         """Cancel all answers; what they have said so far is kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shepherd.assistant import is_statement
 from shepherd.config import Config
@@ -367,7 +367,10 @@ _RETRIES_KNOWN = 4096
 
 @dataclass(frozen=True, slots=True)
 class FinishedTurn:
-    """A turn to store: `answer` as the client received it, `last_text` that of its last reply."""
+    """A turn to store: `answer` as the client received it, `last_text` that of its last reply.
+
+    `session_name` is the id or name of its conversation, "" if the client named none.
+    """
 
     user_id: str
     draft: Draft
@@ -377,6 +380,7 @@ class FinishedTurn:
     last_text: str
     is_whole: bool
     model_name: str
+    session_name: str = ""
 
 
 class RequestStore:
@@ -388,22 +392,37 @@ class RequestStore:
         self._worker = worker
         self._stored: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
 
-    def restore(self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str]) -> Restored:
-        """Return the conversation as the model saw it last time; `hashes` are those of its messages."""
-        return Ledger(self._memory, user_id).restore(messages, hashes)
+    def restore(
+        self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str], session_name: str = ""
+    ) -> Restored:
+        """Return the conversation as the model saw it last time; `hashes` are those of its messages.
+
+        It is stored in the session of that name, if there is a name: another one may have begun with the same
+        words.
+        """
+        restored = Ledger(self._memory, user_id).restore(messages, hashes)
+        if not session_name:
+            return restored
+        try:
+            named = self._memory.find_session(session_name, user_id) or ""
+        except ShepherdError as error:
+            _log.warning("looking up the conversation failed: %s", error)
+            named = ""
+        return replace(restored, session=named)
 
     def write(self, turn: FinishedTurn) -> None:
         """Store a turn. Only a whole answer becomes a memory."""
         history = turn.history
         key = turn.user_id, conversation_hashes(history.messages)[-1]
         stored_at, session = self._stored.get(key) or (0.0, "")
-        is_retry = time.monotonic() - stored_at < _RETRY_S and bool(session)
+        # A client that names the conversation can say the same again.
+        is_retry = not turn.session_name and time.monotonic() - stored_at < _RETRY_S and bool(session)
         try:
             # The first failure ends it: each write would wait for a locked database.
             session = (
                 history.restored.session
                 or (session if is_retry else "")
-                or self._memory.start_session(turn.user_id, turn.model_name)
+                or self._memory.start_session(turn.user_id, turn.model_name, name=turn.session_name)
             )
             self._note(turn, session)
             is_new = history.newest.role == "user" and not is_retry

@@ -379,6 +379,7 @@ class Conversations:
                     last_text=turn.last_text,
                     is_whole=reason != "cancelled",
                     model_name=self.models.name,
+                    session_name=request.session,
                 )
             )
 
@@ -397,7 +398,7 @@ class Conversations:
         """Return the conversation with its earlier tails, and the answers with their sampled ids."""
         restored = Restored(list(request.messages), 0, frozenset())
         if self._store is not None and request.remembers:
-            restored = self._store.restore(request.messages, request.user_id, hashes)
+            restored = self._store.restore(request.messages, request.user_id, hashes, request.session)
         for i, message in enumerate(restored.messages[:-1]):
             message.tokens = self._tokens.get((request.user_id, hashes[i])) or 0
             if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):

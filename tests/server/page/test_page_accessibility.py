@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.server.page.stored import conversation
 
 WIDE = {"width": 1280, "height": 860}
 NARROW = {"width": 400, "height": 800}
@@ -20,6 +23,10 @@ def serious(page) -> list[tuple[str, str, list[str]]]:
 
 def shown(page, view: str) -> None:
     """What a person may open in a view."""
+    if view == "chat":
+        page.locator(".talk a").first.dispatch_event("click")  # hidden where the screen is narrow
+        page.wait_for_selector(".turn-pair")
+        page.get_by_role("button", name="Edit").last.click()
     if view == "why":
         page.get_by_role("link", name="Conversation of").first.click()
         page.wait_for_selector(".turn")
@@ -41,7 +48,7 @@ def shown(page, view: str) -> None:
 def test_axe_finds_nothing_serious(size, scheme, mini, steve, visit):
     page = visit(mini.url, steve.user, viewport=size, color_scheme=scheme)
     found = {}
-    for view in ("memories", "facts", "knowledge", "why", "learning", "statistics"):
+    for view in ("chat", "memories", "facts", "knowledge", "why", "learning", "statistics"):
         page.open(view)
         shown(page.page, view)
         found[view] = serious(page.page)
@@ -63,7 +70,26 @@ def test_axe_finds_nothing_serious_in_questions_and_lists(steve):
     assert (question, listed, whose) == ([], [], [])
 
 
-@pytest.mark.parametrize("view", ["memories", "facts", "knowledge", "why", "learning", "statistics"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_at_all_in_a_conversation(scheme, mini, memory, steve, visit):
+    text = "# Title\n\n**Bold** `code` [link](https://example.org)\n\n> quoted\n\n"
+    text += "```python\nprint(1)\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n1. one\n   - two"
+    session = conversation(memory, steve.user, "Which editor do I use?", text)
+    page = visit(mini.url, steve.user, viewport={"width": 1440, "height": 900}, color_scheme=scheme)
+    page.open(f"chat/{session}")
+    page.page.locator(".recalled > summary").click()
+    page.page.get_by_role("textbox", name="Message", exact=True).fill("I live in Lyon.")
+    page.page.keyboard.press("Enter")
+    expect(page.page.get_by_role("list", name="What was learned")).to_be_visible()
+
+    conversed = Axe().run(page.page).response["violations"]
+    page.open("chat")
+    empty = Axe().run(page.page).response["violations"]
+
+    assert [(one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in conversed + empty] == []
+
+
+@pytest.mark.parametrize("view", ["chat", "memories", "facts", "knowledge", "why", "learning", "statistics"])
 def test_nothing_sticks_out_of_a_narrow_screen_and_all_can_be_touched(view, mini, steve, visit):
     page = visit(mini.url, steve.user, viewport={"width": 320, "height": 640})
     page.open(view)

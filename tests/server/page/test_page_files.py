@@ -76,6 +76,20 @@ def test_the_page_can_only_be_read(client):
         assert client.request(method, "/").status_code == 405
 
 
+def test_all_modules_are_fetched_at_once():
+    document = (STATIC / "index.html").read_text(encoding="utf-8")
+
+    fetched = re.findall(
+        r'<(?:link rel="modulepreload" href|script type="module" src)="/page/([^"]+)"', document
+    )
+
+    assert sorted(fetched) == [path.name for path in MODULES]
+
+
+def test_the_page_stays_light():
+    assert sum(path.stat().st_size for path in FILES) <= 400_000
+
+
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
 def test_modules_import_what_is_there_and_never_make_markup_of_text(path):
     source = path.read_text(encoding="utf-8")

@@ -37,10 +37,13 @@ def hostile(mini, memory, visit):
     return visit(mini.url, user, viewport={"width": 400, "height": 800})
 
 
-@pytest.mark.parametrize("view", ["memories", "facts", "knowledge", "why", "learning", "statistics"])
+@pytest.mark.parametrize("view", ["chat", "memories", "facts", "knowledge", "why", "learning", "statistics"])
 def test_hostile_texts_are_shown_as_they_are_and_do_nothing(view, hostile):
     hostile.open(view)
     page = hostile.page
+    if view == "chat":
+        page.locator(".talk a").first.dispatch_event("click")  # hidden where the screen is narrow
+        expect(page.locator(".turn-pair")).to_be_visible()
     if view == "why":
         page.get_by_role("link", name="Conversation of").click()
         expect(page.locator(".turn")).to_be_visible()
@@ -58,7 +61,7 @@ def test_hostile_texts_are_shown_as_they_are_and_do_nothing(view, hostile):
         == 0
     )
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "something sticks out"
-    if view in ("memories", "facts", "why", "knowledge"):
+    if view in ("chat", "memories", "facts", "why", "knowledge"):
         assert "<script>window.stolen" in page.locator("main").inner_text()
 
 

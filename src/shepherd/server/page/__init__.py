@@ -60,7 +60,7 @@ router = APIRouter()
 
 @cache
 def _read(path: Path) -> tuple[bytes, dict[str, str]]:
-    """Return a file and its headers; all files together are 100 KB."""
+    """Return a file and its headers; all files together are 180 KB."""
     content = path.read_bytes()
     return content, {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
 

@@ -71,11 +71,53 @@ export async function getText(path) {
   return response.text();
 }
 
-async function reached(method, path, { query = {}, body }) {
+/**
+ * The events of a streamed answer, each as its JSON. Raises Refused for a refusal, also in the middle, and when
+ * the stream ends before it says that it is complete.
+ */
+export async function* streamed(path, body) {
+  const named = session.user ? { ...body, user: session.user } : body;
+  const response = await reached("POST", path, { body: named, names: false });
+  if (!response.ok) throw refusal(response, read(await response.text()));
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  try {
+    for (;;) {
+      const { done, value } = await piece(reader);
+      if (done) break;
+      const events = (text + value).split("\n\n");
+      text = events.pop();
+      for (const event of events) {
+        const data = event.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
+        if (data === "[DONE]") return;
+        const told = read(data);
+        if (told?.error) throw refusal(response, told);
+        if (told) yield told;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+  throw interrupted();
+}
+
+async function piece(reader) {
+  try {
+    return await reader.read();
+  } catch {
+    throw interrupted();
+  }
+}
+
+function interrupted() {
+  return new Refused("The answer was interrupted: the connection to the server broke. Check that “shepherd serve” still runs, then ask again.", 0, "interrupted");
+}
+
+async function reached(method, path, { query = {}, body, names = true }) {
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(session.key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
   const parameters = new URLSearchParams(query);
-  if (session.user) parameters.set("user", session.user);
+  if (session.user && names) parameters.set("user", session.user);
   const headers = session.key ? { Authorization: `Bearer ${session.key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const asks = parameters.toString();

@@ -6,6 +6,7 @@ import { icon } from "./icons.js";
 import { askKey, askUser } from "./login.js";
 import { hush, inWords, leave } from "./notice.js";
 import { themeButton } from "./theme.js";
+import * as chat from "./view_chat.js";
 import * as facts from "./view_facts.js";
 import * as knowledge from "./view_knowledge.js";
 import * as learning from "./view_learning.js";
@@ -15,6 +16,7 @@ import * as why from "./view_why.js";
 
 // Name in the address, label, and what shows it.
 const VIEWS = [
+  ["chat", "Chat", chat],
   ["memories", "Memories", memories],
   ["facts", "Facts", facts],
   ["knowledge", "Knowledge", knowledge],
@@ -26,12 +28,14 @@ const VIEWS = [
 const main = document.getElementById("view");
 let leaveView = () => {};
 let shown = 0;
+// Without a chat API, or the right to it, the memories come first.
+let views = VIEWS;
 
 /** Where the address points to: the view, and what it is to show. */
 function place() {
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  const view = VIEWS.find(([known]) => known === name);
-  return view ? { view, rest: rest.map(decoded) } : { view: VIEWS[0], rest: [] };
+  const view = views.find(([known]) => known === name);
+  return view ? { view, rest: rest.map(decoded) } : { view: views[0], rest: [] };
 }
 
 function decoded(part) {
@@ -46,9 +50,13 @@ function decoded(part) {
 async function start() {
   try {
     const who = await known();
+    views = who.can_chat ? VIEWS : VIEWS.filter(([name]) => name !== "chat");
     drawFrame(who);
-    if (who.user) await showView();
-    else askUser(main, who, start);
+    if (!who.user) askUser(main, who, start);
+    else {
+      await showView();
+      if (document.activeElement === document.body) main.querySelector("[data-first]")?.focus({ preventScroll: true });
+    }
   } catch (error) {
     // A name that nobody can have would be refused again and again.
     if (error.code === "invalid_user") session.user = "";
@@ -112,7 +120,7 @@ function failed(error, again) {
 // ---- the frame
 
 function drawFrame(who) {
-  const links = VIEWS.map(([name, label]) =>
+  const links = views.map(([name, label]) =>
     h("li", {}, h("a", { href: `#/${name}`, "data-view": name, on: { click: again } }, icon(name), h("span", {}, label))),
   );
   fill(document.getElementById("nav"), who?.user ? h("ul", {}, links) : null);
@@ -158,8 +166,9 @@ document.getElementById("skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", async () => {
   await showView();
-  // As after a click on a link to another page: the keyboard goes on at its beginning.
-  main.focus({ preventScroll: true });
-  scrollTo(0, 0);
+  // As after a click on a link to another page: the keyboard goes on at its beginning, or where one writes.
+  const first = main.querySelector("[data-first]");
+  (first ?? main).focus({ preventScroll: true });
+  if (!first) scrollTo(0, 0);
 });
 start();

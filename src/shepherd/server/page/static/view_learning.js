@@ -97,7 +97,7 @@ function proposalCard(view, item) {
   );
 }
 
-function proposed(item) {
+export function proposed(item) {
   const key = words(item.key, { class: "key" });
   if (!item.value) return [key, " ends? You set it to ", value(item.before ?? ""), " yourself."];
   return [key, " = ", value(item.value), "? You set it to ", value(item.before ?? ""), " yourself."];
@@ -141,7 +141,7 @@ function value(text) {
   return words(text, { class: "value" });
 }
 
-function result(item) {
+export function result(item) {
   const key = words(item.key, { class: "key" });
   if (item.kind === "remembered") return [key, " ", value(item.value)];
   if (item.kind === "ended" || (item.kind === "proposed" && !item.value)) return [key, " = ", value(item.before ?? item.value), " has ended"];
@@ -169,7 +169,7 @@ function button(name, label, id, look, act) {
   return made;
 }
 
-const SAID = {
+export const SAID = {
   keep: (item) => `Kept: ${item.key} = ${beginning(item.value, 40)}`,
   undo: (item) => (item.before ? `Undone: ${item.key} is ${beginning(item.before, 40)} again.` : "Undone."),
   accept: (item) => (item.value ? `Accepted: ${item.key} is ${beginning(item.value, 40)} now.` : `Accepted: ${item.key} has ended.`),

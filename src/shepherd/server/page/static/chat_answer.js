@@ -1,0 +1,216 @@
+// An answer: thoughts and calls folded, its text, and beneath it what was recalled for it and what was learned.
+
+import { Refused, patch, post, put, remove } from "./api.js";
+import { fill, h, longWords, newId, words } from "./dom.js";
+import { beginning, count, duration } from "./format.js";
+import { icon } from "./icons.js";
+import { showMarkdown } from "./markdown.js";
+import { relevance } from "./memory_card.js";
+import { attempt, offerUndo, say } from "./notice.js";
+import { SAID, proposed, result } from "./view_learning.js";
+
+/** The parts of a turn's answer, to be drawn by `drawAnswer` and `drawBeneath`. `again` asks once more. */
+export function answerOf(turn, { again }) {
+  const thought = h("div", { class: "words" });
+  const parts = {
+    thoughts: h("details", { class: "folded", hidden: true }, h("summary", {}, "Thoughts"), thought),
+    thought,
+    calls: h("div", { class: "calls" }),
+    wait: h("p", { class: "wait", hidden: true }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span", { class: "hidden" }, "The answer is on its way.")),
+    text: h("div", { class: "prose" }),
+    problem: h("p", { class: "problem", role: "alert" }),
+    beneath: h("div", { class: "beneath" }),
+    again,
+  };
+  parts.nodes = [parts.thoughts, parts.calls, parts.text, parts.wait, parts.problem, parts.beneath];
+  return parts;
+}
+
+/** Show what has come of an answer. */
+export function drawAnswer(turn) {
+  const { parts } = turn;
+  const isAsking = turn.state === "asking";
+  parts.thoughts.hidden = !turn.thought.trim();
+  if (parts.thought.textContent !== turn.thought) parts.thought.textContent = turn.thought;
+  if (parts.calls.childElementCount !== turn.calls.length) fill(parts.calls, turn.calls.map(call));
+  showMarkdown(parts.text, turn.answer, code);
+  parts.wait.hidden = !isAsking || Boolean(turn.answer);
+  parts.text.setAttribute("aria-busy", String(isAsking));
+  parts.problem.textContent = turn.problem;
+}
+
+function call({ name, arguments: given, results }) {
+  return h(
+    "details",
+    { class: "folded" },
+    h("summary", {}, "Used ", words(name)),
+    h("pre", { class: "words", tabindex: "0", "aria-label": "Arguments" }, given),
+    results.map((text) => h("pre", { class: "words", tabindex: "0", "aria-label": "Result" }, text)),
+  );
+}
+
+// ---- code
+
+function code(text, language) {
+  const button = h("button", { type: "button", class: "quiet small" }, icon("copy"), "Copy");
+  button.addEventListener("click", () => attempt(button, () => copy(text)));
+  const label = language ? `Code: ${language}` : "Code";
+  return h(
+    "div",
+    { class: "code" },
+    h("div", { class: "code-head" }, h("span", {}, language || "code"), button),
+    h("pre", { tabindex: "0", role: "region", "aria-label": label }, h("code", {}, text)),
+  );
+}
+
+/** Copy a text. Browsers offer the clipboard only to pages of this machine or behind TLS; others select and copy. */
+async function copy(text) {
+  if (navigator.clipboard) await navigator.clipboard.writeText(text);
+  else {
+    const field = h("textarea", { class: "hidden", "aria-hidden": "true" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    document.execCommand("copy");
+    field.remove();
+  }
+  say("Copied.");
+}
+
+// ---- beneath
+
+/** Show what was recalled for an answer and learned from its message, with what can be done. */
+export function drawBeneath(turn) {
+  const { beneath } = turn.parts;
+  const wasOpen = beneath.querySelector(".recalled")?.open;
+  fill(beneath, recalled(turn.recalled, wasOpen), turn.learned.length ? learned(turn) : null, foot(turn));
+}
+
+function foot(turn) {
+  if (turn.state === "asking") return null;
+  const copying = h("button", { type: "button", class: "quiet small" }, icon("copy"), "Copy answer");
+  copying.addEventListener("click", () => attempt(copying, () => copy(turn.answer)));
+  const again = h("button", { type: "button", class: "quiet small" }, icon("again"), "Ask again");
+  again.addEventListener("click", () => attempt(again, turn.parts.again));
+  const notes = [
+    turn.state === "stopped" ? "stopped" : "",
+    turn.isCut ? "the answer reached its longest length" : "",
+    turn.memory ? "" : "memory was off: nothing was recalled, stored or learned",
+  ].filter(Boolean);
+  return h("div", { class: "reply-foot" }, turn.answer ? copying : null, again, notes.length ? h("span", { class: "hint" }, notes.join(" · ")) : null);
+}
+
+function recalled(found, isOpen) {
+  if (!found?.tail) return null;
+  const { facts, memories } = found;
+  const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : ""].filter(Boolean);
+  const summary = `Recalled ${parts.join(", ") || "what fits"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
+  return h(
+    "details",
+    { class: "folded recalled", open: Boolean(isOpen) },
+    h("summary", {}, icon("memories"), h("span", {}, summary)),
+    h(
+      "ul",
+      { class: "lines" },
+      memories.map(memoryLine),
+      facts.map(factLine),
+    ),
+    h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, found.tail.trim())),
+  );
+}
+
+function line(content, ...actions) {
+  return h("li", { class: "line" }, h("div", { class: "line-text" }, content), h("div", { class: "line-actions" }, actions));
+}
+
+function act(label, about, work) {
+  const button = h("button", { type: "button", class: "quiet small", id: newId("act") }, label);
+  button.setAttribute("aria-labelledby", `${button.id} ${about}`);
+  button.addEventListener("click", () => attempt(button, () => work(button)));
+  return button;
+}
+
+function factLine(fact) {
+  const id = newId("fact");
+  const path = `/v1/facts/${encodeURIComponent(fact.key)}`;
+  const forget = act("Forget", id, async (button) => {
+    await remove(path);
+    const item = button.closest("li");
+    item.classList.add("over");
+    const undo = async () => {
+      await put(path, { value: fact.value });
+      item.classList.remove("over");
+    };
+    offerUndo(`Forgotten: ${fact.key} = ${beginning(fact.value, 40)}`, undo, { after: () => button.focus() });
+  });
+  return line(h("p", { id }, words(fact.key, { class: "key" }), " = ", words(fact.value, { class: "value" })), h("a", { class: "act", href: "#/facts" }, "Edit"), forget);
+}
+
+function memoryLine(memory) {
+  const id = newId("memory");
+  const path = `/v1/memory/${memory.id}`;
+  let isPinned = false;
+  const pin = act("Pin", id, async (button) => {
+    ({ pinned: isPinned } = await patch(path, { pinned: !isPinned }));
+    button.textContent = isPinned ? "Unpin" : "Pin";
+    say(isPinned ? "Pinned: it stays when older memories make room." : "No longer pinned.");
+  });
+  const forget = act("Forget", id, async (button) => {
+    await remove(path);
+    const item = button.closest("li");
+    item.classList.add("over");
+    const undo = async () => {
+      await post(`${path}/restore`);
+      item.classList.remove("over");
+    };
+    offerUndo(`Forgotten: “${beginning(memory.question || memory.answer, 50)}”`, undo, { after: () => button.focus() });
+  });
+  const text = [
+    memory.question ? words(memory.question, { class: "asked", id }, "p") : h("span", { class: "hidden", id }, beginning(memory.answer, 60)),
+    longWords(memory.answer, { class: "answer" }),
+    h("p", { class: "meta" }, relevance(memory.relevance)),
+  ];
+  return line(text, pin, h("a", { class: "act", href: `#/memories/${memory.id}` }, "Edit"), forget);
+}
+
+// ---- what was learned
+
+function learned(turn) {
+  return h("ul", { class: "lines news", "aria-label": "What was learned" }, turn.learned.map((item) => learnedLine(turn, item)));
+}
+
+const DECIDED = { undone: "undone", rejected: "rejected", expired: "too old", accepted: "accepted", kept: "" };
+
+function learnedLine(turn, item) {
+  const id = newId("learned");
+  const isProposal = item.kind === "proposed" && item.state === "new";
+  const isOver = ["undone", "rejected", "expired"].includes(item.state);
+  const label = isProposal ? "proposed" : item.kind === "ended" ? "noted" : "learned";
+  const decide = (decision, text) => act(text, id, (button) => decided(turn, item, decision, button));
+  const actions = isOver ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
+  const made = line(
+    [h("p", { id }, h("span", { class: "label" }, label), " ", isProposal ? proposed(item) : result(item)), DECIDED[item.state] ? h("span", { class: "mark" }, DECIDED[item.state]) : null],
+    actions,
+  );
+  made.classList.toggle("over", isOver);
+  made.dataset.id = item.id;
+  return made;
+}
+
+async function decided(turn, item, decision, button) {
+  const list = button.closest("ul");
+  const place = [...list.children].indexOf(button.closest("li"));
+  let now = item;
+  try {
+    now = await post(`/v1/learned/${encodeURIComponent(item.id)}/${decision}`);
+    say(SAID[decision](now));
+  } catch (error) {
+    if (!(error instanceof Refused) || ![404, 409].includes(error.status)) throw error;
+    now = { ...item, state: "expired" };
+    say("That cannot be done any more: it was decided, or changed since.");
+  }
+  turn.learned[place] = now;
+  const made = learnedLine(turn, now);
+  list.children[place].replaceWith(made);
+  (made.querySelector("button") ?? list.querySelector("button") ?? document.querySelector(".composer textarea"))?.focus();
+}

@@ -1,0 +1,122 @@
+// The list of conversations: search, choose, delete. It stays as it is while conversations change beside it.
+
+import { get, post, remove, session } from "./api.js";
+import { fill, h, newId, words } from "./dom.js";
+import { beginning, moment } from "./format.js";
+import { icon } from "./icons.js";
+import { attempt, complain, confirmed, say } from "./notice.js";
+
+const PAGE = 50;
+let made = null;
+
+/** The list, with this conversation marked. It is loaded anew each time it is shown. */
+export function conversationList(name) {
+  if (!made || made.user !== `${session.key} ${session.user}`) made = build();
+  made.current = name;
+  load(made).catch(complain);
+  return made.element;
+}
+
+/** Load the list again, after something was said in the conversation of that name. */
+export async function listed(name, { isNew = false } = {}) {
+  if (!made) return;
+  if (isNew) {
+    // The list knows conversations by their ids.
+    const found = await get(`/v1/conversations/${encodeURIComponent(name)}`).catch(() => null);
+    if (found && made.current === "") made.current = found.id;
+    if (found) made.ids.set(found.id, name);
+  }
+  await load(made);
+}
+
+function build() {
+  const input = h("input", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations", autocomplete: "off", dir: "auto" });
+  const list = h("div", { class: "chat-groups" });
+  const more = h("div", { class: "actions" });
+  const note = h("p", { class: "hint", role: "status" });
+  const element = h(
+    "aside",
+    { class: "chat-list", "aria-label": "Conversations" },
+    h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New conversation"),
+    input,
+    note,
+    list,
+    more,
+  );
+  const view = { element, input, list, more, note, n: 0, shown: PAGE, current: "", ids: new Map(), user: `${session.key} ${session.user}` };
+  input.addEventListener("input", () => {
+    view.shown = PAGE;
+    load(view).catch(complain);
+  });
+  return view;
+}
+
+async function load(view) {
+  view.n += 1;
+  const turn = view.n;
+  const query = view.input.value.trim();
+  const { data, total } = query ? await post("/v1/conversations/search", { query, limit: view.shown }) : await get("/v1/conversations", { limit: view.shown });
+  if (turn !== view.n) return;
+  fill(view.note, data.length ? (query ? `${total} found` : null) : query ? "Nothing was said with these words." : "Your conversations appear here.");
+  fill(view.list, groups(data).map(([label, entries]) => group(view, label, entries)));
+  fill(view.more, total > data.length ? moreButton(view) : null);
+}
+
+function moreButton(view) {
+  const button = h("button", { type: "button", class: "quiet" }, "Show more");
+  button.addEventListener("click", () =>
+    attempt(button, async () => {
+      const before = view.list.querySelectorAll("a").length;
+      view.shown += PAGE;
+      await load(view);
+      view.list.querySelectorAll("a")[before]?.focus();
+    }),
+  );
+  return button;
+}
+
+/** Conversations by when they were used last, in words. */
+function groups(data) {
+  const midnight = new Date().setHours(0, 0, 0, 0) / 1000;
+  const months = new Intl.DateTimeFormat("en", { month: "long", year: "numeric" });
+  const label = (at) => {
+    if (at >= midnight) return "Today";
+    if (at >= midnight - 86_400) return "Yesterday";
+    if (at >= midnight - 6 * 86_400) return "This week";
+    return months.format(new Date(at * 1000));
+  };
+  const found = new Map();
+  for (const one of data) {
+    const of = label(one.updated_at);
+    found.set(of, [...(found.get(of) ?? []), one]);
+  }
+  return [...found];
+}
+
+function group(view, label, entries) {
+  const id = newId("group");
+  return h("section", { "aria-labelledby": id }, h("h2", { class: "group", id }, label), h("ul", { class: "plain" }, entries.map((one) => entry(view, one))));
+}
+
+function entry(view, one) {
+  const id = newId("talk");
+  const title = beginning(one.title, 100) || `Conversation of ${moment(one.created_at)}`;
+  const isCurrent = view.current === one.id || (view.ids.has(one.id) && view.ids.get(one.id) === view.current);
+  const link = h("a", { href: `#/chat/${encodeURIComponent(one.id)}`, "aria-current": isCurrent ? "page" : null, title: `${moment(one.updated_at)}` }, words(title, { id }));
+  const drop = h("button", { type: "button", class: "quiet drop", id: newId("drop") }, icon("forget"), h("span", { class: "hidden" }, "Delete"));
+  drop.setAttribute("aria-labelledby", `${drop.id} ${id}`);
+  drop.addEventListener("click", () => dropConversation(view, one, title, isCurrent, drop));
+  return h("li", { class: "talk", "data-id": one.id }, link, drop);
+}
+
+async function dropConversation(view, one, title, isCurrent, button) {
+  const isWanted = await confirmed("Delete this conversation?", `“${beginning(title, 80)}” is deleted for good. What was learned from it stays.`, "Delete");
+  if (!isWanted) return;
+  await attempt(button, async () => {
+    await remove(`/v1/conversations/${encodeURIComponent(one.id)}`);
+    await load(view);
+    say("Deleted.");
+    if (isCurrent) location.hash = "#/chat";
+    else view.input.focus();
+  });
+}

@@ -1,0 +1,350 @@
+// Chat: the conversation, the field for the next message, and the list of conversations beside them.
+
+import { get, post, remove, streamed } from "./api.js";
+import { answerOf, drawAnswer, drawBeneath } from "./chat_answer.js";
+import { conversationList, listed } from "./chat_list.js";
+import { area, fill, h, newId, words } from "./dom.js";
+import { beginning, moment, iso } from "./format.js";
+import { icon } from "./icons.js";
+import { entryForm } from "./forms.js";
+import { attempt, complain, confirmed, inWords, say } from "./notice.js";
+
+// Conversations with an answer in progress, by all names that they have: it goes on while another view is shown.
+const running = new Map();
+// What was typed and not sent, by conversation; gone with the page.
+const drafts = new Map();
+let model = null;
+
+export async function show(root, [name = ""]) {
+  const [chat] = await Promise.all([running.get(name) ?? loaded(name), knowModel()]);
+  const view = { root, chat };
+  const side = conversationList(chat.name);
+  view.title = h("h1", {});
+  view.thread = h("div", { class: "thread" });
+  view.composer = composer(view);
+  const toggle = h("button", { type: "button", class: "quiet list-toggle", "aria-expanded": "false" }, icon("list"), "Conversations");
+  toggle.addEventListener("click", () => {
+    const isOpen = root.classList.toggle("listing");
+    toggle.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) side.querySelector("a, input").focus();
+  });
+  const head = h("div", { class: "chat-head" }, view.title, toggle, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New"));
+  fill(root, side, h("div", { class: "chat-main" }, head, view.thread, view.composer.form));
+  drawTitle(view);
+  drawThread(view);
+  chat.view = view;
+  if (chat.turns.length) toEnd();
+  return () => {
+    drafts.set(chat.name, view.composer.input.value);
+    if (chat.view === view) chat.view = null;
+  };
+}
+
+async function knowModel() {
+  model ??= (await get("/v1/models").catch(() => null))?.data[0]?.id ?? "";
+}
+
+/** A conversation as the server has it; an empty one without a name. */
+async function loaded(name) {
+  if (!name) return { name: "", turns: [] };
+  const [{ id, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
+  const turns = [];
+  for (const message of data) {
+    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, recalled: message.recalled, isStored: true }));
+    if (message.role === "assistant") addAnswer(turns.at(-1), message);
+    if (message.role === "tool") turns.at(-1).calls.at(-1)?.results.push(message.text);
+  }
+  for (const item of learned.data.filter((one) => one.session === id).reverse()) teacher(turns, item)?.learned.push(item);
+  return { name: id, turns };
+}
+
+function newTurn(text, properties = {}) {
+  return { text, composed: "", at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
+}
+
+function addAnswer(turn, message) {
+  turn.thought = [turn.thought, message.thought].filter(Boolean).join("\n\n");
+  turn.calls.push(...message.calls.map((call) => ({ ...call, results: [] })));
+  turn.answer = [turn.answer, message.text].filter((text) => text.trim()).join("\n\n");
+}
+
+/** The turn that something was learned from. */
+function teacher(turns, item) {
+  return turns.findLast((turn) => item.statement && turn.text.includes(item.statement)) ?? turns.findLast((turn) => turn.at <= item.at);
+}
+
+// ---- what is shown
+
+function drawTitle(view) {
+  const first = view.chat.turns[0];
+  fill(view.title, first ? words(beginning(first.text, 90) || `Conversation of ${moment(first.at)}`) : "New conversation");
+}
+
+function drawThread(view) {
+  fill(view.thread, view.chat.turns.length ? view.chat.turns.map((turn) => turnElement(view, turn)) : greeting(view));
+  view.composer.draw();
+}
+
+function greeting(view) {
+  const start = (text) => {
+    const button = h("button", { type: "button", class: "starter" }, text);
+    button.addEventListener("click", () => {
+      view.composer.input.value = text.replace("…", "");
+      view.composer.input.focus();
+    });
+    return button;
+  };
+  return h(
+    "div",
+    { class: "greeting" },
+    h("p", { class: "greeting-title" }, "What would you like to talk about?"),
+    h("p", { class: "hint" }, "Shepherd recalls what you told it earlier, and shows under each answer what it recalled and what it learned."),
+    h("div", { class: "actions" }, start("What do you know about me?"), start("My name is …"), start("Remember that …")),
+  );
+}
+
+function turnElement(view, turn) {
+  const id = newId("said");
+  turn.element = h("article", { class: "turn-pair", "aria-labelledby": id });
+  turn.asked = h("div", { class: "asked-row" });
+  turn.reply = h("div", { class: "reply" });
+  drawAsked(view, turn, id);
+  fill(turn.element, turn.asked, turn.reply);
+  drawReply(view, turn);
+  return turn.element;
+}
+
+function drawAsked(view, turn, id) {
+  const edit = h("button", { type: "button", class: "quiet small", "data-act": "edit" }, icon("edit"), "Edit");
+  edit.id = newId("edit");
+  edit.setAttribute("aria-labelledby", `${edit.id} ${id}`);
+  edit.addEventListener("click", () => editMessage(view, turn, id));
+  fill(
+    turn.asked,
+    h("h2", { class: "bubble", id }, h("span", { class: "hidden" }, "You: "), words(turn.text || "(no message)")),
+    turn.composed ? h("details", { class: "folded composed" }, h("summary", {}, "With documents or a template"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, turn.composed)) : null,
+    h("div", { class: "asked-foot" }, turn.memory ? null : h("span", { class: "mark" }, "memory off"), h("time", { class: "when", datetime: iso(turn.at), title: moment(turn.at) }, moment(turn.at)), edit),
+  );
+}
+
+function drawReply(view, turn) {
+  if (!turn.element) return;
+  turn.parts = answerOf(turn, { again: () => repeat(view.chat, turn) });
+  fill(turn.reply, turn.parts.nodes);
+  drawAnswer(turn);
+  drawBeneath(turn);
+}
+
+/** Whether the end of the page is in sight. */
+function isAtEnd() {
+  return scrollY + innerHeight >= document.documentElement.scrollHeight - 80;
+}
+
+function toEnd() {
+  scrollTo(0, document.documentElement.scrollHeight);
+}
+
+// ---- the field for a message
+
+function composer(view) {
+  const input = area(drafts.get(view.chat.name) ?? "", { rows: 1, placeholder: "Write a message", "aria-label": "Message", name: "message", "data-first": !matchMedia("(pointer: coarse)").matches });
+  const memory = h("button", { type: "button", class: "quiet small memory-switch", "aria-pressed": "false" });
+  const send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
+  const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
+  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, input, h("div", { class: "composer-foot" }, memory, h("span", { class: "model", title: model }, model), send, stop)));
+  const made = { form, input, isMemoryOff: false };
+  made.draw = () => {
+    const isBusy = Boolean(current(view.chat));
+    send.hidden = isBusy;
+    stop.hidden = !isBusy;
+    memory.setAttribute("aria-pressed", String(made.isMemoryOff));
+    fill(memory, icon(made.isMemoryOff ? "off" : "memories"), made.isMemoryOff ? "Memory off for this message" : "Memory on");
+    memory.title = "With memory off, nothing is recalled for the next message, and neither it nor its answer is stored.";
+  };
+  memory.addEventListener("click", () => {
+    made.isMemoryOff = !made.isMemoryOff;
+    made.draw();
+  });
+  stop.addEventListener("click", () => attempt(stop, () => stopAnswer(view.chat)));
+  input.addEventListener("keydown", (event) => {
+    if (event.isComposing) return;
+    if (event.key === "Escape" && current(view.chat)) stopAnswer(view.chat).catch(complain);
+    const isSending = event.key === "Enter" && !event.shiftKey && !matchMedia("(pointer: coarse)").matches;
+    if (isSending || (event.key === "Enter" && (event.ctrlKey || event.metaKey))) {
+      event.preventDefault();
+      form.requestSubmit();
+    }
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const text = input.value;
+    if (!text.trim() || current(view.chat)) return;
+    input.value = "";
+    input.dispatchEvent(new Event("input"));
+    const turn = newTurn(text, { memory: !made.isMemoryOff });
+    made.isMemoryOff = false;
+    ask(view.chat, turn);
+    input.focus();
+  });
+  return made;
+}
+
+// ---- asking
+
+/** The turn that is being answered. */
+function current(chat) {
+  return chat.turns.find((turn) => turn.state === "asking");
+}
+
+function randomName() {
+  return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+async function stopAnswer(chat) {
+  const turn = current(chat);
+  if (!turn) return;
+  turn.isStopped = true;
+  const { stopped } = await post(`/v1/conversations/${encodeURIComponent(chat.name)}/stop`);
+  // It had not begun, or is over.
+  if (!stopped && current(chat) === turn) say("The answer has not begun. Try again in a moment.");
+}
+
+/** Ask for an answer at the end of the conversation. */
+async function ask(chat, turn) {
+  const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: one.composed || one.text }, { role: "assistant", content: one.answer }]);
+  chat.name ||= randomName();
+  if (turn.memory) point(chat, `#/chat/${chat.name}`);
+  const begunAs = chat.name;
+  running.set(begunAs, chat);
+  turn.state = "asking";
+  chat.turns.push(turn);
+  if (chat.view) {
+    if (chat.turns.length === 1) fill(chat.view.thread);
+    chat.view.thread.append(turnElement(chat.view, turn));
+    drawTitle(chat.view);
+    chat.view.composer.draw();
+    toEnd();
+  }
+  try {
+    const asked = { model: "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
+    for await (const event of streamed("/v1/chat/completions", asked)) heard(chat, turn, event);
+  } catch (error) {
+    turn.problem = turn.state === "asking" ? inWords(error) : "";
+    if (turn.state === "asking") ended(chat, turn, "failed");
+  }
+  if (turn.state === "asking") ended(chat, turn, "done");
+  turn.isOver = true;
+  draw(chat, turn, true);
+  if (!current(chat)) running.delete(begunAs);
+}
+
+/** Let the address of the page name what is shown, for a reload. */
+function point(chat, hash) {
+  if (chat.view) history.replaceState(null, "", hash);
+}
+
+function heard(chat, turn, event) {
+  const choice = event.choices?.[0];
+  if (event.recalled) turn.recalled = event.recalled;
+  if (event.learned) turn.learned.push(...event.learned);
+  if (choice?.delta?.content) turn.answer += choice.delta.content;
+  if (choice?.delta?.reasoning_content) turn.thought += choice.delta.reasoning_content;
+  if (choice?.finish_reason) {
+    turn.isCut = choice.finish_reason === "length" && !turn.isStopped;
+    ended(chat, turn, "done");
+    return;
+  }
+  draw(chat, turn, Boolean(event.recalled || event.learned));
+}
+
+function ended(chat, turn, state) {
+  turn.state = turn.isStopped && state === "done" ? "stopped" : state;
+  turn.isStored = turn.memory && Boolean(turn.answer);
+  draw(chat, turn, true);
+  chat.view?.composer.draw();
+  if (turn.isStored) settled(chat);
+  // Nothing is stored under this name: a reload would not find it.
+  else if (!chat.turns.some((one) => one.isStored)) point(chat, "#/chat");
+}
+
+let isDue = false;
+const due = new Set();
+
+/** Draw an answer with the next picture; many pieces may come before it. */
+function draw(chat, turn, isWhole) {
+  turn.isChanged = true;
+  turn.isWholeChanged ||= isWhole;
+  due.add([chat, turn]);
+  if (isDue) return;
+  isDue = true;
+  requestAnimationFrame(() => {
+    isDue = false;
+    const wasAtEnd = isAtEnd();
+    for (const [of, changed] of due) {
+      if (!changed.isChanged || !of.view || !changed.element) continue;
+      drawAnswer(changed);
+      if (changed.isWholeChanged) drawBeneath(changed);
+      changed.isChanged = changed.isWholeChanged = false;
+    }
+    due.clear();
+    if (wasAtEnd) toEnd();
+  });
+}
+
+/** After an answer: the list has a new first entry. */
+async function settled(chat) {
+  try {
+    await listed(chat.name, { isNew: chat.turns.filter((one) => one.isStored).length === 1 });
+  } catch (error) {
+    complain(error);
+  }
+}
+
+function isBusy(chat) {
+  if (current(chat)) say("Stop the answer first, or wait for its end.");
+  return Boolean(current(chat));
+}
+
+/** Ask the same again; before messages that followed are lost, ask whether that is wanted. */
+async function repeat(chat, turn) {
+  if (isBusy(chat)) return;
+  const isLast = chat.turns.at(-1) === turn;
+  const isWanted = isLast || (await confirmed("Replace this answer?", "All messages after it are deleted, and what was learned from them is undone.", "Ask again"));
+  if (isWanted) await askAgain(chat, turn, turn.text);
+}
+
+/** Ask again from this turn on, with the same or another text: it and all after it are replaced. */
+async function askAgain(chat, turn, text) {
+  if (isBusy(chat)) return;
+  const place = chat.turns.indexOf(turn);
+  const nth = chat.turns.slice(0, place).filter((one) => one.isStored).length;
+  if (chat.turns.slice(place).some((one) => one.isStored)) await removeFrom(chat, nth);
+  for (const gone of chat.turns.splice(place)) gone.element?.remove();
+  ask(chat, newTurn(text, { memory: turn.memory }));
+}
+
+async function removeFrom(chat, nth) {
+  const path = `/v1/conversations/${encodeURIComponent(chat.name)}`;
+  const { data } = await get(path);
+  const message = data.filter((one) => one.role === "user")[nth];
+  if (message) await remove(`${path}/messages/${message.message}`);
+}
+
+function editMessage(view, turn, id) {
+  if (isBusy(view.chat)) return;
+  const input = area(turn.text, { name: "edited", "aria-label": "Your message" });
+  const isLast = view.chat.turns.at(-1) === turn;
+  const leave = () => {
+    drawAsked(view, turn, id);
+    turn.asked.querySelector("[data-act=edit]").focus();
+  };
+  const send = async () => {
+    if (!input.value.trim()) return;
+    await askAgain(view.chat, turn, input.value);
+    view.composer.input.focus();
+  };
+  const hint = h("p", { class: "hint" }, isLast ? "The answer is replaced, and what was learned from this message is undone." : "This message and all after it are replaced, and what was learned from them is undone.");
+  const form = entryForm([input, hint], { keep: "Ask again", send, leave, class: "edit-message", "aria-label": "Edit your message" });
+  fill(turn.asked, h("h2", { class: "hidden", id }, "Edit your message"), form);
+  input.focus();
+}

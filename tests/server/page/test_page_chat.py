@@ -1,0 +1,345 @@
+"""Chat on the page: send, stream, stop, edit, what was recalled and learned; and all conversations."""
+
+from __future__ import annotations
+
+import itertools
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from shepherd.types import Message, ToolCall
+from tests.server.page.stored import conversation
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def chat(mini, memory, visit):
+    """The chat of a new user."""
+    shown = visit(mini.url, f"chatter {next(_numbers)}")
+    shown.open("chat")
+    return shown
+
+
+def field(page: Page):
+    return page.get_by_role("textbox", name="Message", exact=True)
+
+
+def say(page: Page, text: str) -> None:
+    """Send a message by the keyboard, and wait until its answer is complete."""
+    n = page.locator(".turn-pair").count()
+    field(page).fill(text)
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn-pair")).to_have_count(n + 1)
+    over(page)
+
+
+def over(page: Page) -> None:
+    """Wait until no answer is in progress."""
+    expect(page.locator(".turn-pair").last.get_by_role("button", name="Ask again")).to_be_visible()
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+
+def stored(memory, user: str) -> list[list[tuple[str, str]]]:
+    """All conversations, the latest first."""
+    return [
+        [(message.role, message.raw) for message in memory.load_session(one.id, user)]
+        for one in memory.list_sessions(user)
+    ]
+
+
+def test_chat_is_the_first_view_and_the_keyboard_is_in_its_field(mini, visit):
+    page = visit(mini.url, "somebody new").page
+    page.goto(mini.url)
+
+    expect(page.locator("#nav a[aria-current]")).to_have_text("Chat")
+    expect(field(page)).to_be_focused()
+    expect(page.locator(".chat-list")).to_contain_text("Your conversations appear here.")
+
+
+def test_a_conversation_is_stored_and_is_there_after_a_reload(chat, memory):
+    page = chat.page
+    say(page, "My name is Rob.")
+    answer = page.locator(".prose").inner_text()
+    say(page, "What is my name?")
+
+    page.reload()
+    expect(page.locator(".turn-pair")).to_have_count(2)
+
+    expect(page.locator(".bubble").first).to_contain_text("My name is Rob.")
+    expect(page.locator(".prose").first).to_have_text(answer)
+    [messages] = stored(memory, chat.user)
+    assert [role for role, _ in messages] == ["user", "assistant"] * 2
+    expect(page.locator(".talk")).to_have_count(1)
+    expect(page.locator(".talk a[aria-current]")).to_have_text("My name is Rob.")
+    expect(page.locator("main h1")).to_have_text("My name is Rob.")
+
+
+def test_an_answer_appears_while_it_is_written_and_stops(endless, visit):
+    chat = visit(endless.url, "somebody")
+    chat.open("chat")
+    page = chat.page
+    field(page).fill("Hello")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose > *").first).to_be_visible()
+    expect(page.get_by_role("button", name="Send")).to_be_hidden()
+
+    page.get_by_role("button", name="Stop", exact=True).click()
+    over(page)
+
+    expect(page.locator(".reply-foot")).to_contain_text("stopped")
+    text = httpx.get(f"{endless.url}/v1/conversations", params={"user": "somebody"}, trust_env=False).json()
+    assert text["total"] == 1
+    page.reload()
+    expect(page.locator(".prose > *").first).to_be_visible()
+
+
+def test_an_answer_goes_on_while_another_view_is_shown(endless, visit):
+    chat = visit(endless.url, "wanderer")
+    chat.open("chat")
+    page = chat.page
+    field(page).fill("Hello")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose > *").first).to_be_visible()
+
+    page.get_by_role("link", name="Facts").click()
+    expect(page.locator("main h1")).to_have_text("Facts")
+    page.go_back()
+    expect(page.locator(".turn-pair")).to_have_count(1)
+    page.get_by_role("button", name="Stop", exact=True).press("Enter")
+    over(page)
+
+    expect(page.locator(".prose > *").first).to_be_visible()
+
+
+def test_what_was_recalled_is_folded_under_the_answer_and_can_be_forgotten(chat, memory):
+    page = chat.page
+    memory.set_fact("dog_name", "Bruno", chat.user)
+    memory.store_memory("Which editor does the user prefer?", "Helix <b>always</b>", chat.user)
+    say(page, "Which editor do I prefer?")
+    recalled = page.locator(".recalled")
+
+    expect(recalled.locator("summary").first).to_contain_text("Recalled 1 fact, 1 memory")
+    expect(recalled.locator(".value")).to_be_hidden()
+    recalled.locator("summary").first.press("Enter")
+    expect(recalled.locator(".line").last).to_have_text("dog_name = BrunoEditForget")
+    expect(recalled.locator(".line").first).to_contain_text("Helix <b>always</b>")
+    recalled.get_by_role("button", name="Pin").press("Enter")
+    expect(recalled.get_by_role("button", name="Unpin")).to_be_visible()
+    assert memory.search("editor", 1, chat.user)[0].pinned
+    recalled.get_by_role("button", name="Forget").first.press("Enter")
+    expect(recalled.locator(".line.over")).to_have_count(1)
+    gone = memory.search("editor", 1, chat.user)
+    page.keyboard.press("Enter")  # on "Undo"
+    expect(recalled.locator(".line.over")).to_have_count(0)
+    assert gone == []
+    assert memory.search("editor", 1, chat.user)[0].pinned
+    recalled.get_by_role("button", name="Forget").last.press("Enter")
+    expect(recalled.locator(".line.over")).to_have_count(1)
+    assert memory.get_fact("dog_name", chat.user) is None
+
+
+def test_what_was_learned_is_shown_and_undone(chat, memory):
+    page = chat.page
+    say(page, "I live in Paris.")
+    learned = page.get_by_role("list", name="What was learned").get_by_role("listitem")
+
+    expect(learned).to_contain_text("location = Paris")
+    before = memory.get_fact("location", chat.user)
+    learned.get_by_role("button", name="Undo").press("Enter")
+
+    expect(learned.locator(".mark")).to_have_text("undone")
+    expect(learned.get_by_role("button")).to_have_count(0)
+    assert (before, memory.get_fact("location", chat.user)) == ("Paris", None)
+    page.reload()
+    expect(learned.locator(".mark")).to_have_text("undone")
+
+
+@pytest.mark.parametrize(("decision", "expected"), [("Accept", "Berlin"), ("Reject", "Texas")])
+def test_a_contradiction_is_decided_under_the_answer(decision, expected, chat, memory):
+    page = chat.page
+    memory.set_fact("location", "Texas", chat.user)
+    say(page, "I live in Berlin.")
+    proposal = page.get_by_role("list", name="What was learned").get_by_role("listitem")
+
+    expect(proposal).to_contain_text("location = Berlin? You set it to Texas yourself.")
+    proposal.get_by_role("button", name=decision).press("Enter")
+
+    expect(proposal.locator(".mark")).to_have_text(f"{decision.lower()}ed")
+    assert memory.get_fact("location", chat.user) == expected
+
+
+def test_an_edited_message_replaces_itself_and_what_followed(chat, memory):
+    page = chat.page
+    say(page, "Hello")
+    say(page, "I live in Paris.")
+    expect(page.get_by_text("location = Paris")).to_be_visible()
+    say(page, "What can you do?")
+
+    page.get_by_role("button", name="Edit You: I live in Paris.").press("Enter")
+    edited = page.get_by_role("textbox", name="Your message")
+    expect(edited).to_be_focused()
+    edited.press("Control+A")
+    page.keyboard.type("I live in Rome.")
+    page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".turn-pair")).to_have_count(2)
+    expect(page.get_by_text("location = Rome")).to_be_visible()
+
+    [messages] = stored(memory, chat.user)
+    assert [text for role, text in messages if role == "user"] == ["Hello", "I live in Rome."]
+    assert memory.get_fact("location", chat.user) == "Rome"
+    assert [change.value for change in memory.fact_history("location", chat.user)] == ["Rome"]
+
+
+def test_asking_again_stores_one_answer(chat, memory):
+    page = chat.page
+    say(page, "Hello")
+
+    page.locator(".turn-pair").evaluate("one => one.classList.add('former')")
+    page.get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".turn-pair.former")).to_have_count(0)
+    over(page)
+
+    assert [[role for role, _ in messages] for messages in stored(memory, chat.user)] == [
+        ["user", "assistant"]
+    ]
+
+
+def test_asking_an_earlier_message_again_asks_first(chat, memory):
+    page = chat.page
+    say(page, "Hello")
+    say(page, "What can you do?")
+    first = page.locator(".turn-pair").first.get_by_role("button", name="Ask again")
+
+    first.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    [kept] = stored(memory, chat.user)
+    first.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".turn-pair")).to_have_count(1)
+    over(page)
+
+    assert len(kept) == 4
+    assert [[role for role, _ in messages] for messages in stored(memory, chat.user)] == [
+        ["user", "assistant"]
+    ]
+
+
+def test_a_message_with_memory_off_leaves_nothing(chat, memory):
+    page = chat.page
+    memory.set_fact("dog_name", "Bruno", chat.user)
+    page.get_by_role("button", name="Memory on").press("Enter")
+    expect(page.get_by_role("button", name="Memory off for this message")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    say(page, "I live in Paris. What is my dog called?")
+
+    expect(page.locator(".reply-foot")).to_contain_text("memory was off")
+    expect(page.locator(".recalled")).to_have_count(0)
+    expect(page.get_by_role("button", name="Memory on")).to_be_visible()
+    assert memory.list_sessions(chat.user) == []
+    assert memory.get_fact("location", chat.user) is None
+    say(page, "Hello")
+    assert [
+        [text for role, text in messages if role == "user"] for messages in stored(memory, chat.user)
+    ] == [["Hello"]]
+
+
+def test_thoughts_and_calls_of_tools_are_folded(chat, memory):
+    session = memory.start_session(chat.user)
+    call = ToolCall("1", "search_memory", '{"query": "dog"}')
+    for message in (
+        Message("user", "What is my dog called?"),
+        Message("assistant", "", thought="I should look it up.", tool_calls=(call,)),
+        Message("tool", "Bruno, a collie", tool_call_id="1"),
+        Message("assistant", "Your dog is called Bruno."),
+    ):
+        memory.append_message(session, message, chat.user)
+    chat.open(f"chat/{session}")
+    page = chat.page
+
+    expect(page.locator(".turn-pair")).to_have_count(1)
+    expect(page.locator(".prose")).to_have_text("Your dog is called Bruno.")
+    expect(page.get_by_text("I should look it up.")).to_be_hidden()
+    page.get_by_text("Thoughts").press("Enter")
+    expect(page.get_by_text("I should look it up.")).to_be_visible()
+    page.get_by_text("Used search_memory").press("Enter")
+    expect(page.get_by_text("Bruno, a collie")).to_be_visible()
+
+
+def test_documents_that_came_with_a_message_are_folded_and_stay_in_the_conversation(chat, memory):
+    session = memory.start_session(chat.user)
+    asked = Message("user", "What is it about?")
+    asked.composed = asked.sent = "The document: sheep.\n\nWhat is it about?"
+    memory.append_message(session, asked, chat.user)
+    memory.append_message(session, Message("assistant", "Sheep."), chat.user)
+    chat.open(f"chat/{session}")
+    page = chat.page
+
+    expect(page.locator(".bubble")).to_have_text("You: What is it about?")
+    expect(page.get_by_text("The document: sheep.")).to_be_hidden()
+    with page.expect_request("**/v1/chat/completions") as request:
+        say(page, "Hello")
+
+    contents = [message["content"] for message in request.value.post_data_json["messages"]]
+    assert contents == [asked.composed, "Sheep.", "Hello"]
+
+
+def test_conversations_are_searched_chosen_and_deleted(chat, memory):
+    for question in ("How do I prune tomatoes?", "Merge two lists", "What about bread?"):
+        conversation(memory, chat.user, question, f"About: {question}")
+    chat.page.reload()
+    page = chat.page
+    expect(page.locator(".talk")).to_have_count(3)
+
+    page.get_by_role("searchbox", name="Search conversations").fill("about: how")
+    expect(page.locator(".talk")).to_have_count(1)
+    page.get_by_role("link", name="How do I prune tomatoes?").press("Enter")
+    expect(page.locator(".prose")).to_have_text("About: How do I prune tomatoes?")
+    page.get_by_role("searchbox", name="Search conversations").fill("")
+    expect(page.locator(".talk")).to_have_count(3)
+    page.get_by_role("button", name="Delete How do I prune tomatoes?").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").press("Enter")
+    expect(page.locator(".talk")).to_have_count(2)
+
+    expect(page.locator("main h1")).to_have_text("New conversation")
+    assert len(memory.list_sessions(chat.user)) == 2
+
+
+def test_code_is_copied_as_it_is(chat, memory):
+    session = conversation(memory, chat.user, "Write code", "Here:\n\n```python\nif a:\n    b = '<b>'\n```")
+    chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    chat.open(f"chat/{session}")
+
+    chat.page.get_by_role("button", name="Copy", exact=True).press("Enter")
+    expect(chat.page.locator("#notices")).to_contain_text("Copied.")
+
+    assert chat.page.evaluate("navigator.clipboard.readText()") == "if a:\n    b = '<b>'"
+
+
+def test_a_refused_message_says_why_and_can_be_sent_again(endless, visit):
+    chat = visit(endless.url, "refused")
+    chat.open("chat")
+    page = chat.page
+    field(page).fill("word " * 9000)
+    page.keyboard.press("Enter")
+    over(page)
+
+    expect(page.get_by_role("alert")).to_contain_text("The server says:")
+    page.get_by_role("button", name="Edit").last.press("Enter")
+    page.get_by_role("textbox", name="Your message").fill("Hello")
+    page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".prose > *").first).to_be_visible()
+    page.get_by_role("button", name="Stop", exact=True).click()
+    over(page)
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_conversation_that_is_gone_is_no_dead_end(chat):
+    chat.page.goto(f"{chat.url}/#/chat/0123456789abcdef")
+
+    expect(chat.page.get_by_role("alert")).to_be_visible()
+    chat.page.get_by_role("link", name="Chat").click()
+    expect(field(chat.page)).to_be_visible()

@@ -1,0 +1,203 @@
+"""Stored conversations over HTTP: listed, searched, read, named by requests, cut, stopped and deleted."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from shepherd.memory import Memory
+from tests.learned import LIVED, remember
+
+
+def body(text: str, user: str, *earlier: tuple[str, str], **fields: Any) -> dict[str, Any]:
+    """A streamed request; `earlier` are exchanges."""
+    messages = [
+        {"role": role, "content": said}
+        for pair in earlier
+        for role, said in zip(("user", "assistant"), pair, strict=True)
+    ]
+    asked = [*messages, {"role": "user", "content": text}]
+    return {"model": "default", "stream": True, "user": user, "messages": asked, **fields}
+
+
+def events(lines: Iterator[str]) -> Iterator[Any]:
+    for line in lines:
+        if line.startswith("data: "):
+            data = line.removeprefix("data: ")
+            yield data if data == "[DONE]" else json.loads(data)
+
+
+def asked(client: httpx.Client, text: str, user: str, *earlier: tuple[str, str], **fields: Any) -> str:
+    """The answer to a message."""
+    said = body(text, user, *earlier, **fields)
+    with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+        assert answer.status_code == 200
+        told = list(events(answer.iter_lines()))
+    assert told[-1] == "[DONE]"
+    deltas = [choice["delta"].get("content", "") for chunk in told[:-1] for choice in chunk["choices"]]
+    return "".join(deltas)
+
+
+def stored(client: httpx.Client, session: str, user: str) -> list[tuple[str, str]]:
+    data = client.get(f"/v1/conversations/{session}", params={"user": user}).json()["data"]
+    return [(message["role"], message["text"]) for message in data]
+
+
+@pytest.fixture
+def client(mini) -> Iterator[httpx.Client]:
+    with mini.http() as client:
+        yield client
+
+
+@pytest.fixture
+def memory(mini) -> Iterator[Memory]:
+    with Memory(mini.database) as memory:
+        yield memory
+
+
+def test_the_same_words_in_two_named_conversations_are_stored_in_both(client):
+    user = "twin"
+    first = asked(client, "Hello", user, session="one")
+    second = asked(client, "Hello", user, session="two")
+    more = asked(client, "What can you do?", user, ("Hello", first), session="one")
+
+    listed = client.get("/v1/conversations", params={"user": user}).json()
+
+    assert stored(client, "one", user) == [
+        ("user", "Hello"), ("assistant", first), ("user", "What can you do?"), ("assistant", more),
+    ]  # fmt: skip
+    assert stored(client, "two", user) == [("user", "Hello"), ("assistant", second)]
+    assert (listed["total"], [one["title"] for one in listed["data"]]) == (2, ["Hello", "Hello"])
+    assert sorted(one["n_messages"] for one in listed["data"]) == [2, 4]
+
+
+def test_a_turn_is_replaced_by_deleting_it_and_asking_again(client):
+    user = "again"
+    first = asked(client, "Hello", user, session="talk")
+    asked(client, "What can you do?", user, ("Hello", first), session="talk")
+
+    cut = client.delete("/v1/conversations/talk/messages/3", params={"user": user})
+    second = asked(client, "What can you do?", user, ("Hello", first), session="talk")
+
+    assert cut.json()["deleted"] == 2
+    assert stored(client, "talk", user) == [
+        ("user", "Hello"), ("assistant", first), ("user", "What can you do?"), ("assistant", second),
+    ]  # fmt: skip
+    for message, code in (("5", 404), ("0", 400)):
+        gone = client.delete(f"/v1/conversations/talk/messages/{message}", params={"user": user})
+        assert gone.status_code == code
+
+
+def test_what_was_recalled_comes_before_the_answer_and_stays(client, memory):
+    user = "recaller"
+    memory.set_fact("dog_name", "Bruno", user)
+    number = memory.store_memory("Which editor does the user prefer?", "Helix", user)
+    said = body("Which editor do I prefer?", user, session="talk", recalled=True)
+
+    with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+        opening, recalled, *_ = events(answer.iter_lines())
+    kept = client.get("/v1/conversations/talk", params={"user": user}).json()["data"][0]["recalled"]
+
+    assert opening["choices"][0]["delta"]["role"] == "assistant"
+    assert recalled["choices"] == []
+    assert recalled["recalled"] == kept
+    assert [(fact["key"], fact["value"]) for fact in kept["facts"]] == [("dog_name", "Bruno")]
+    assert [one["answer"] for one in kept["memories"]] == ["Helix"]
+    assert kept["memories"][0]["id"] != number
+    assert "Helix" in kept["tail"]
+
+
+def test_without_the_field_a_stream_says_nothing_about_what_was_recalled(client):
+    with client.stream("POST", "/v1/chat/completions", json=body("Hello", "plain")) as answer:
+        assert not any("recalled" in chunk for chunk in events(answer.iter_lines()))
+
+
+def test_only_a_stream_tells_what_was_recalled(client):
+    answer = client.post(
+        "/v1/chat/completions", json=body("Hello", "plain", recalled=True) | {"stream": False}
+    )
+
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "recalled")
+
+
+def test_conversations_are_searched_in_a_body_and_deleted_for_good(client):
+    user = "searcher"
+    asked(client, "My tomatoes are green", user, session="garden")
+    asked(client, "Hello", user, session="other")
+
+    def search(query: str) -> list[str]:
+        found = client.post("/v1/conversations/search", params={"user": user}, json={"query": query}).json()
+        assert found["total"] == len(found["data"])
+        return [one["title"] for one in found["data"]]
+
+    before = search("TOMATOES")
+    deleted = client.delete("/v1/conversations/garden", params={"user": user})
+    again = client.delete("/v1/conversations/garden", params={"user": user})
+
+    assert before == ["My tomatoes are green"]
+    assert (deleted.status_code, again.status_code) == (200, 404)
+    assert search("tomatoes") == []
+    assert search("hello") == ["Hello"]
+
+
+def test_what_was_learned_from_a_deleted_message_is_undone(client, memory):
+    user = "unlearner"
+    first, _ = remember(memory, user)
+
+    client.delete(f"/v1/conversations/{first.session}/messages/1", params={"user": user})
+    learned = client.get("/v1/learned", params={"user": user}).json()["data"]
+
+    assert LIVED not in {item["statement"] for item in learned}
+
+
+def test_an_answer_is_stopped_and_its_stream_still_ends(endless):
+    user = "stopper"
+    with endless.http() as client, endless.http() as other:
+        path = "/v1/conversations/talk/stop"
+        said = body("Hello", user, session="talk", max_tokens=3900, stream_options={"include_usage": True})
+        with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+            told = events(answer.iter_lines())
+            next(told)
+            foreign = other.post(path, params={"user": "somebody"}).json()
+            stopped = other.post(path, params={"user": user}).json()
+            rest = list(told)
+        text = "".join(c["delta"].get("content", "") for chunk in rest[:-1] for c in chunk["choices"])
+        usage = stored(other, "talk", user)
+        idle = other.post(path, params={"user": user}).json()
+
+    assert (foreign, stopped, idle) == ({"stopped": 0}, {"stopped": 1}, {"stopped": 0})
+    assert rest[-1] == "[DONE]"
+    assert rest[-3]["choices"][0]["finish_reason"] == "length"
+    assert rest[-2]["usage"]["completion_tokens"] < 3900
+    assert usage == [("user", "Hello"), *([("assistant", text)] if text else [])]
+
+
+def test_two_answers_in_one_conversation_are_stopped_together(endless):
+    user = "both"
+    begun = threading.Barrier(3)
+    ends: list[Any] = []
+
+    def ask() -> None:
+        with endless.http() as client:
+            said = body("Hello", user, session="talk", max_tokens=3900)
+            with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+                told = events(answer.iter_lines())
+                next(told)
+                begun.wait(60)
+                ends.append(list(told)[-1])
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    begun.wait(60)
+    with endless.http() as client:
+        stopped = client.post("/v1/conversations/talk/stop", params={"user": user}).json()["stopped"]
+    for thread in threads:
+        thread.join(60)
+
+    assert (stopped, ends) == (2, ["[DONE]", "[DONE]"])
