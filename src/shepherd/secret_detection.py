@@ -178,9 +178,8 @@ _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
 # digits alone.
 _BEHIND_NAME = re.compile(
-    r"(?:"
-    + _NAME
-    + r"|\buser(?:name)?\s\S{1,64}\s?[,;]?\s(?:and\s)?pass|\b(?:login|logins|credentials?|zugangsdaten"
+    r"(?:" + _NAME + r"|\b(?:user(?:name)?|account|login)\s\S{1,64}\s?[,;]?\s(?:and\s)?pass"
+    r"|\b(?:login|logins|credentials?|zugangsdaten"
     r"|identifiants?)\b(?:\s(?:is|are|ist|sind))?[:\s]{1,3}\S{1,64}\s?[/|,])"
     r"[ \t]{1,3}(?P<bare>(?=[^\s\"'`<>]{0,63}\d)(?=[^\s\"'`<>]{0,63}[^\W\d_])[^\s\"'`<>]{6,128})",
     re.IGNORECASE,
@@ -207,7 +206,7 @@ _BEFORE_WORDS = re.compile(
 _PHRASE_HINT = re.compile(
     rf"(?<!\w)(?:(?P<plain>{_words('phrases')})|{_words('wallets')})(?!\w)", re.IGNORECASE
 )
-_PHRASE_NEAR, _LEAST_WORDS = 120, 6
+_PHRASE_NEAR, _LEAST_WORDS, _LEAST_PASSPHRASE = 120, 6, 4
 _PHRASE_LENGTHS = (12, 15, 18, 21, 24)
 
 # ---- values near a name
@@ -241,7 +240,7 @@ _DIAL = re.compile(
     rf"{_TURNS}(?: to)? \d{{1,2}}(?!\d)",
     re.IGNORECASE,
 )
-_OPENS = re.compile(r"(?:unlocks|opens|decrypts) (?:my|our|the) ")
+_OPENS = re.compile(r"(?:unlocks?|opens?|decrypts?) (?:my|our|the) ")
 # "…. That unlocks my GPG key": words of a passphrase that make a sentence.
 _OPENED_BY_WORDS = re.compile(
     r"(?:^|[:\n.!?(]\s{1,2})(?P<words>[^\n:.!?]{12,120}?)[.,;!)]?\s(?:[\u2013\u2014-]\s)?"
@@ -445,7 +444,8 @@ def _passwords(text: str, folded: str) -> Iterator[Secret]:
             words = (match["words"] or "").replace("-", " ").split()
             # One small word in four is left to a sentence that somebody made up to remember it.
             n_small = sum(not _is_phrase([word]) for word in words)
-            if match["quoted"] or (_is_phrase(words[:1]) and n_small <= len(words) / 4):
+            begins_as_one = _is_phrase(words[:1]) or len(words) >= _LEAST_PASSPHRASE
+            if match["quoted"] or (begins_as_one and n_small <= len(words) / 4):
                 yield Secret("password", *match.span("quoted" if match["quoted"] else "words"))
 
 
@@ -465,11 +465,18 @@ def _phrases(text: str) -> Iterator[Secret]:
 def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
     """Yield the parts of a row that have six or more words, hardly any of ordinary speech, and their number.
 
-    One word in six may be ordinary, such as "hidden": the lists have some of them.
+    One word in six may be ordinary, such as "hidden", since the lists have some of them. A row of which less
+    than one in four is comes whole as well.
     """
+    words = list(re.finditer(r"[^\W\d_]+", row[0]))
+    strange = sum(_is_phrase([word[0]]) for word in words)
+    n_different = len({word[0] for word in words})
+    is_row = len(words) >= _LEAST_WORDS and n_different > len(words) / 2 and 4 * strange >= 3 * len(words)
+    if is_row and not any(word[0] in STOP_WORDS for word in words):
+        yield row.start() + words[0].start(), row.start() + words[-1].end(), len(words)
     part: list[re.Match[str]] = []
     n_ordinary = 0
-    for word in (*re.finditer(r"[^\W\d_]+", row[0]), None):
+    for word in (*words, None):
         if word is not None and _is_phrase([word[0]]):
             part.append(word)
             continue
