@@ -123,6 +123,11 @@ _UNNAMED_TOKEN = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9+/_\-]{18,200}={0,2}(?![A-Za-z0-9_\-/.@])"
 )
 # AWS's secret keys have slashes, too, and a fixed length; seeds of authenticators are in base 32.
+# Letters, a digit, and a mark between them that joins no words: "Quarry#19Bent".
+_UNNAMED_PASSWORD = re.compile(
+    r"(?<![\w#@&/.=%?+~$-])(?=\S{9,64}(?:\s|$|[.,;:)\"']))(?=[^\s\d]{0,40}\d)(?=\S{0,40}[A-Z])(?=\S{0,40}[a-z]{2})"
+    r"[A-Za-z0-9_-]{2,40}[#!?&$%^*][A-Za-z0-9#!?&$%^*_-]{2,40}(?![\w=/@:<>(\[{;|])"
+)
 _KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
 # 32 bytes in hexadecimal are a key beside that word; elsewhere they are mostly hashes.
 _HEX_KEY = re.compile(
@@ -248,6 +253,13 @@ _OPENED_BY_WORDS = re.compile(
     r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b",
     re.IGNORECASE,
 )
+# "I unlock my ssh key with the phrase …"
+_OPENED_WITH_PHRASE = re.compile(
+    r"\b(?:gpg|pgp|ssh|keys?|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b"
+    r"[^\n.:!?]{0,40}\b(?:with|is|by|using) (?:the |a |this |my )?(?:phrase|sentence):? [\"'\u201c\u2018]?"
+    r"(?P<words>(?!of\b|that\b|from\b|in\b)[^\n!?\"\u201d]{8,120}?)(?=[\"'\u201d\u2019.!?]*\s*$|[.!?]\s)",
+    re.IGNORECASE,
+)
 _LINK = re.compile(
     r"(?:(?<=\w)['\u2019]s |"
     rf"(?<!\w){_words('links')}(?: (?:the|a|my|now|der|die|das|le|la|el|il|o|de|het|the numbers?))?[:,]? ?"
@@ -275,6 +287,7 @@ _DATE = re.compile(r"(?:19|20)\d\d[-./ ]\d\d?[-./ ]\d\d?|\d\d?[-./]\d\d?[-./](?:
 _NO_CODE = re.compile(f"{_DATE.pattern}|{_WORDS['no codes']}", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
+_LEAST_LETTERS, _SHORT_NOTE = 5, 6
 _QUESTION = re.compile(r"question|asks?|wants to know|frage|pregunta|domanda|pergunta|vraag", re.IGNORECASE)
 
 
@@ -379,12 +392,21 @@ def _candidates(text: str) -> Iterator[Secret]:
     yield from _phrases(text)
     for match in _OPENED_BY_WORDS.finditer(text) if _OPENS.search(folded) else ():
         yield Secret("password", *match.span("words"))
+    for match in _OPENED_WITH_PHRASE.finditer(text) if "phrase" in folded or "sentence" in folded else ():
+        yield Secret("password", *match.span("words"))
     if any(map(str.isdigit, text)):
         yield from _numbers(text)
         yield from _named(text)
+        yield from _unnamed_passwords(text)
     if _QUESTION.search(text):
         for match in _security_answers().finditer(text):
             yield Secret("password", *match.span("answer"))
+
+
+def _unnamed_passwords(text: str) -> Iterator[Secret]:
+    for match in _UNNAMED_PASSWORD.finditer(text):
+        if sum(map(str.isalpha, match[0])) >= _LEAST_LETTERS and not _CODE.search(text):
+            yield Secret("password", *match.span())
 
 
 def _numbers(text: str) -> Iterator[Secret]:
@@ -499,7 +521,7 @@ def _named(text: str) -> Iterator[Secret]:
     if not values:
         return
     near = _Names(text)
-    is_named = bool(near["names"] or near["accounts"] or (near["things"] and near["opening"]))
+    is_named = bool(near["names"] or near["accounts"] or near["things"])
     for match in values:
         start = match.start()
         end = start + len(match[0].rstrip(".,;:!?"))
@@ -535,13 +557,18 @@ def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None
     if _is_id(value) and _is_near(near["ids"], text, start, end):
         return "account-number"
     is_named = _is_near(near["names"], text, start, end)
-    is_opened = all(_is_near(near[name], text, start, end) for name in ("things", "opening"))
+    has_thing = _is_near(near["things"], text, start, end)
+    # "The safe in the study: 31-08-22"
+    is_labelled = has_thing and text[:start].endswith(": ") and not value.strip("0123456789- ")
+    is_opened = is_labelled or (has_thing and _is_near(near["opening"], text, start, end))
     if (is_named or is_opened) and _is_code(text, start, end):
         is_linked = _LINK.search(text[max(0, start - _NEAR) : start]) is not None
         if is_named:
             at = bisect_left(near["names"], (start - 3, 0))
             is_adjacent = any(0 <= start - stop <= 2 for _, stop in near["names"][max(0, at - 3) : at + 1])
-            if is_linked or is_adjacent or _name_behind().match(text, end):
+            # "PIN tablet kids 1177"
+            is_note = not text[end:].strip(" .") and len(text.split()) <= _SHORT_NOTE
+            if is_linked or is_adjacent or is_note or _name_behind().match(text, end):
                 return "password"
         if is_opened and (is_linked or _thing_behind().match(text, end)):
             return "password"
