@@ -77,6 +77,11 @@ def _milliseconds_until(arguments: list[str], shown: str, home: Path) -> float:
 
 
 def test_one_can_talk_soon(benchmark, tmp_path) -> None:
+    # The first start asks for a model; this is any later one.
+    asked = tmp_path / ".local" / "state" / "shepherd" / "first-start"
+    asked.parent.mkdir(parents=True)
+    asked.touch()
+
     def alternate() -> dict[str, list[float]]:
         figures: dict[str, list[float]] = {name: [] for name in ("import llama_cpp", *TALKS)}
         for _ in range(ROUNDS // 3):

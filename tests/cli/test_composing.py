@@ -251,7 +251,8 @@ def test_a_file_named_with_an_at_sign_is_attached(terminal, model, home, letter)
     chat.type(f"Who wrote (@{letter}), bob@example.org?")
 
     shown = chat.expect(TURN_ENDED)
-    assert f"attached: {letter} (" in shown
+    # Lines end at the width of the terminal.
+    assert f"attached:{letter}(" in "".join(shown.split())
     assert "[prompt+context] Who wrote" in shown
     assert f"[attached: {letter}]" in shown
     chat.prompt()
@@ -289,7 +290,7 @@ def test_what_an_option_attaches_belongs_to_the_first_message(terminal, model, l
     chat.prompt()
 
     chat.type("Who wrote this?")
-    assert f"attached: {letter} (" in chat.expect(TURN_ENDED)
+    assert f"attached:{letter}(" in "".join(chat.expect(TURN_ENDED).split())
     chat.prompt()
     chat.type("And why?")
     assert "attached:" not in chat.expect(TURN_ENDED)

@@ -83,7 +83,7 @@ VALUES = {
 }
 # Lines from which nothing is learned, whatever the facts are.
 NOISE = (
-    "What should I cook tonight?", "I'd love to live in Tokyo one day.", "My brother lives in Hamburg.",
+    "What should I cook tonight?", "I'd love to live in Tokyo one day.", "My neighbour lives in Hamburg.",
     "Is my name Bob?", "If I moved to Madrid, what would I need?", "I used to live in Dublin.",
     "Translate into French: I live in Vienna and my name is Peter.", "Do I work at Google?",
     "He said: my dog is called Brutus.", "I'm in Brussels for the weekend.", "I don't work at Tesco.",

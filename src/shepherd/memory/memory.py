@@ -43,8 +43,9 @@ from shepherd.memory.redundant_turns import (
     without_former_values,
     without_repetitions,
 )
+from shepherd.memory.sqlite import open_store
 from shepherd.memory.stop_words import is_filler
-from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows, open_store, size_of
+from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows, size_of
 from shepherd.transactions import Connection, Reranker, Transactions
 from shepherd.types import Fact, Injection, MemoryRecord, Message, SearchResult
 

@@ -1,4 +1,4 @@
-"""The database under a Memory: its transactions, its searches, the care of the whole, and its engine.
+"""The database under a Memory: its transactions, its searches, and the care of the whole.
 
 Rows are read and written by the modules beside this one (facts, memories, sessions, …), whose functions run
 inside a transaction. Texts are storable (see escaping), times are unix seconds. Errors are those of
@@ -7,13 +7,11 @@ shepherd.errors, with path and remedy. Any method may be called from any thread.
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from shepherd import paths
-from shepherd.errors import StoreError, UsageError, pip_install
+from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import memories, tenants
 from shepherd.memory.facts import FactCache
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from shepherd.memory.corpora import Corpus
     from shepherd.memory.vectors.table import VectorTable
 
-__all__ = ["SMALL_ROW_BYTES", "MemoryStore", "UserRows", "open_store", "size_of"]
+__all__ = ["SMALL_ROW_BYTES", "MemoryStore", "UserRows", "size_of"]
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
@@ -256,49 +254,3 @@ def _with_tenant(
         return default if tenant is None else function(connection, tenant, *arguments, **options)
 
     return work
-
-
-# ---- the choice of the engine
-
-
-def open_store(
-    database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
-) -> MemoryStore:
-    """Open the store of a path, or of postgresql://…; empty is the default path.
-
-    Raises UsageError for another scheme, StoreError if it cannot be opened.
-    """
-    if database.startswith(("postgresql://", "postgres://")):
-        return _open_postgres(
-            database, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
-        )
-    if scheme := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", database):  # the rest may hold a password
-        raise UsageError(
-            f"memory_database: there is no engine for {scheme[0]}",
-            hint="write postgresql://… for PostgreSQL, or the path of a file",
-        )
-    if database.startswith(":memory:"):
-        raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")
-    # Not at the top, nor is the other engine: both know this module.
-    from shepherd.memory.sqlite import SQLiteStore
-
-    return SQLiteStore(
-        database or str(paths.default_database()),
-        read_only=read_only,
-        max_db_size=max_db_size,
-        recall_cache_mb=recall_cache_mb,
-        busy_timeout_s=busy_timeout_s,
-    )
-
-
-def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
-    # Not at the top: a memory in a file does not need psycopg, which takes 50 ms.
-    try:
-        from shepherd.memory.postgres import PostgresStore
-    except ImportError as error:
-        raise StoreError(
-            f"memory_database: PostgreSQL needs psycopg 3, which cannot be loaded ({error})",
-            hint=pip_install("'shepherd-llm[postgres]'")
-            + " compiles it, which needs libpq-dev or libpq-devel; 'psycopg[binary]' needs neither",
-        ) from None
-    return PostgresStore(url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s)
