@@ -59,7 +59,7 @@ NOW = {
 }  # fmt: skip
 LATE = {
     "location": ("I moved to {} {t}.", "We relocated to {} {t}.", "{T} I moved to {}.",
-                 "I moved to {} {t}, and my sister still lives in Bonn."),
+                 "I moved to {} {t}, and my neighbour still lives in Bonn."),
     "employer": ("I joined {} {t}.", "I started at {} {t}.", "I got a new job at {} {t}.",
                  "{T} I joined {}."),
 }  # fmt: skip
