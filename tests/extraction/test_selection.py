@@ -90,3 +90,14 @@ def test_a_text_and_itself_with_a_not_put_in_are_never_the_same(shared_memory, q
 def shared_memory(tmp_path_factory):
     with Memory(tmp_path_factory.mktemp("selection") / "memory.db", user_id="steve") as memory:
         yield memory
+
+
+@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize(
+    "answer", ["proper-lemon-stapler-window", "lemon-stapler", "It is proper-lemon-stapler-window"]
+)
+def test_secret_is_not_stored_without_the_words_around_it_either(memory, copies, answer):
+    line = "I use Debian. The SSH key passphrase is proper-lemon-stapler-window."
+    found = Extracted({}, [("What does the user want to give SSH?", answer)])
+
+    assert select(found, [line], memory, "steve", copies=copies, secrets=False).context == []

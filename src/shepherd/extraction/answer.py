@@ -260,6 +260,7 @@ def select(
     something. `secrets` lets keys, passwords and the like through.
     """
     lines = list(lines)
+    hidden = [] if secrets else _secrets_of(lines)
     kept = Selected()
     for number, line in enumerate(lines):
         verdicts, ended = learned(extracted.facts, [line])
@@ -268,7 +269,7 @@ def select(
             for end in ended
         ]
         for verdict in verdicts:
-            if secrets or not is_secret(verdict.key, verdict.value):
+            if secrets or not (is_secret(verdict.key, verdict.value) or _tells(verdict.value, hidden)):
                 evidence = _evidence(verdict.assertion, line, secrets)
                 changes = verdict.assertion.changes or _is_new(verdict.assertion)
                 value = without_time(verdict.value)
@@ -279,7 +280,8 @@ def select(
     says_something = any(map(stating_sentences, lines))
     for question, answer in extracted.context:
         is_meant = is_borne_out(answer, lines) if copies else says_something
-        is_safe = secrets or not is_secret(question, answer)
+        told = is_secret(question, answer) or _tells(question, hidden) or _tells(answer, hidden)
+        is_safe = secrets or not told
         is_new = not (
             _echoes(question, answer, kept.facts)
             or _is_known(memory, user_id, question, answer, kept.context)
@@ -296,6 +298,19 @@ def _is_new(assertion: Assertion) -> bool:
     """Return whether the words behind a value say that it is new: "my name is Maria now"."""
     behind = assertion.sentence.partition(assertion.value)[2]
     return _NOW.match(behind) is not None
+
+
+def _secrets_of(lines: Iterable[str]) -> list[str]:
+    """Return the secrets in lines: without the words around it, a model's memory does not look like one."""
+    from shepherd.secret_detection import find_secrets
+
+    return [line[found.start : found.end].casefold() for line in lines for found in find_secrets(line)]
+
+
+def _tells(text: str, hidden: Iterable[str]) -> bool:
+    """Return whether a text has one of the secrets in it, or is a part of one."""
+    folded = text.casefold().strip()
+    return any(secret in folded or folded in secret for secret in hidden)
 
 
 def _evidence(assertion: Assertion, line: str, secrets: bool) -> str:
