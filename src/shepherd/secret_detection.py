@@ -256,9 +256,15 @@ _OPENED_BY_WORDS = re.compile(
 # "I unlock my ssh key with the phrase …"
 _OPENED_WITH_PHRASE = re.compile(
     r"\b(?:gpg|pgp|ssh|keys?|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b"
-    r"[^\n.:!?]{0,40}\b(?:with|is|by|using) (?:the |a |this |my )?(?:phrase|sentence):? [\"'\u201c\u2018]?"
+    r"[^\n.:!?]{0,40}\b(?:with|is|by|using) (?:the |a |this |my )?(?:(?:pass[- ]?)?phrase|sentence):? "
+    r"[\"'\u201c\u2018]?"
     r"(?P<words>(?!of\b|that\b|from\b|in\b)[^\n!?\"\u201d]{8,120}?)(?=[\"'\u201d\u2019.!?]*\s*$|[.!?]\s)",
     re.IGNORECASE,
+)
+# Named as one, twelve words or more are a recovery phrase, however ordinary.
+_NAMED_ROW = re.compile(
+    r"\b(?i:(?:recovery|seed|backup|wallet|mnemonic) (?:recovery )?(?:phrase|words))\b[^\n:.]{0,30}?"
+    r"(?:\bis|\bare|:|=)\s{1,3}[\"'\u201c]?(?P<words>(?:[a-z]{3,8},?\s){11,23}[a-z]{3,8})\b"
 )
 _LINK = re.compile(
     r"(?:(?<=\w)['\u2019]s |"
@@ -392,6 +398,8 @@ def _candidates(text: str) -> Iterator[Secret]:
     yield from _phrases(text)
     for match in _OPENED_BY_WORDS.finditer(text) if _OPENS.search(folded) else ():
         yield Secret("password", *match.span("words"))
+    for match in _NAMED_ROW.finditer(text) if "phrase" in folded or "words" in folded else ():
+        yield Secret("recovery-phrase", *match.span("words"))
     for match in _OPENED_WITH_PHRASE.finditer(text) if "phrase" in folded or "sentence" in folded else ():
         yield Secret("password", *match.span("words"))
     if any(map(str.isdigit, text)):
