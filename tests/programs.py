@@ -51,7 +51,7 @@ class _Zygote:
         self._asked_for: frozenset[str] = frozenset()
 
     def has_read(self, environment: Environment) -> bool:
-        """Whether it has loaded its modules with the same variables."""
+        """Return whether it has loaded its modules with the same variables."""
         with self._lock:
             if self._control is None:
                 self._start()
@@ -100,7 +100,7 @@ _zygote = _Zygote()
 
 
 def will_be_forked(arguments: Sequence[Argument], environment: Environment | None = None) -> bool:
-    """Whether these start a forked process; elsewhere they start the program."""
+    """Return whether these start a forked process; elsewhere they start the program."""
     if not _IS_SUPPORTED or "MUTANTS_RECORD" in os.environ:  # tools/mutants wants to see imports
         return False
     command = [os.fsencode(argument) for argument in arguments]

@@ -115,6 +115,8 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ),
         ("What is it?", "", UNKNOWN),
         # A statement is acknowledged, whatever the model makes of it.
+        ("Always use metric units.", "Your units units.", ACKNOWLEDGED),
+        ("Always use metric units.", NOTHING, ACKNOWLEDGED),
         ("My sister has a boat called Iris.", "Your sister sister sister sister boat.", ACKNOWLEDGED),
     ],
 )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shepherd._native.text import STOP_WORDS, keywords
+from shepherd.claims import plain_facts
 from shepherd.claims.keys import canonical_key, is_about, words_of
 from shepherd.claims.wordings import definition
 from shepherd.inference import Engine
@@ -26,7 +27,7 @@ from shepherd.types import Fact, FinishReason, Message
 __all__ = ["MOST_WORDS", "Promise", "Review", "is_small_model", "known_facts", "quotation"]
 
 MOST_WORDS = 60
-# Characters of a sentence that is still being written; beyond them nothing good comes of it.
+# Characters of a sentence that is still being written; a longer one is cut off.
 _LONGEST = 600
 _MOST_REPEATED = 2  # times that the same three words can stand in an answer
 
@@ -214,7 +215,7 @@ class Promise:
 
     def acknowledgement(self, text: str) -> str:
         """Return what can truly be said to a message that the model wants to remember."""
-        if not is_statement(text):
+        if not _tells_something(text):
             return _UNKNOWN if _asks(text) else _SEEN
         if self.stores and not self.keeps_secrets and _holds_secret(text):
             return _SECRET
@@ -246,7 +247,7 @@ class Review:
 
     @property
     def is_over(self) -> bool:
-        """Whether the answer must end."""
+        """True once the answer has to end."""
         return self._is_over
 
     def feed(self, text: str) -> str:
@@ -300,6 +301,8 @@ class Review:
         quoted = known_facts(self._asked, self._judge.sources.known)
         if not quoted and _asks(self._asked):
             quoted = quotation(self._asked, self._passages)
+        elif not quoted and plain_facts(self._asked):  # what is learned is no request that can be declined
+            quoted = self._promise.acknowledgement(self._asked)
         self._is_over = self._is_over or bool(quoted)
         return self._shown(quoted or sentence)
 
@@ -307,8 +310,7 @@ class Review:
         self._is_over = True
         if self._has_text:
             return ""
-        said_something = is_statement(self._asked)
-        if said_something:
+        if _tells_something(self._asked):
             return self._shown(self._promise.acknowledgement(self._asked))
         return self._passed_on(_UNKNOWN)
 
@@ -463,6 +465,11 @@ def _is_about(said: str, key: str) -> bool:
         return True
     words = set(said.split())
     return any(_SPELLINGS.get(word, word) in words for word in words_of(key))
+
+
+def _tells_something(text: str) -> bool:
+    """Return whether a message has something to be kept: a statement, or an instruction for all answers."""
+    return is_statement(text) or (not _asks(text) and bool(plain_facts(text)))
 
 
 def _asks(text: str) -> bool:
