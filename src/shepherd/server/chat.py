@@ -18,7 +18,7 @@ from starlette.types import Receive
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
 from shepherd.server.errors import Denied, Problem, invalid, problem_of
-from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody, event
+from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import check_conversation
 from shepherd.server.public_ids import public_item
@@ -93,7 +93,7 @@ def grammar_of(request: ChatRequest) -> str:
 
 
 class ChatFields(StrictBody):
-    """Fields that the chat requests of both APIs share.
+    """Fields that the chat requests of all APIs share.
 
     Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.
     """
@@ -317,10 +317,10 @@ class Chat:
         opening: bytes,
         events_of: Callable[[Piece], bytes],
         ending: Callable[[], bytes],
-        error_of: Callable[[Problem], tuple[Any, str]],
+        error_of: Callable[[Problem], bytes],
         closing: Callable[[list[dict[str, Any]]], bytes],
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the answer as server-sent events; `error_of` gives the data and the name of an error's event.
+        """Yield the answer as events or lines, which `events_of`, `ending` and `error_of` give.
 
         `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
         `closing` gives what comes after `ending` if the client asked for what is learned.
@@ -335,7 +335,7 @@ class Chat:
                     yield opening + events_of(piece)
                     opening = b""
         except ShepherdError as error:
-            yield opening + event(*error_of(problem_of(error)))
+            yield opening + error_of(problem_of(error))
             return
         if self.news is None:
             yield FinalEvents(opening + ending())

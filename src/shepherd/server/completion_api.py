@@ -22,8 +22,8 @@ from shepherd.server.openai_api import (
     REASONS,
     CompletionBody,
     finite,
-    given_sampling,
     require_supported,
+    sampling_in,
     usage_of,
 )
 from shepherd.server.state import Served, ServerState
@@ -146,7 +146,7 @@ class _CompletionRequest:
         ids: Sequence[int] = prompt if isinstance(prompt, list) else self._engine.tokenize_prompt(prompt)
         return self._engine.complete(
             ids,
-            sampling=sampling_of(config, self._engine.info.sampling, given_sampling(self._body)),
+            sampling=sampling_of(config, self._engine.info.sampling, sampling_in(self._body)),
             max_tokens=self._body.max_tokens or _DEFAULT_TOKENS,
             stop=self._body.stops,
             logprobs=self._body.logprobs,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -40,9 +40,9 @@ __all__ = [
     "StreamOptions",
     "chat_logprobs",
     "finite",
-    "given_sampling",
     "require_supported",
     "route",
+    "sampling_in",
     "usage_of",
 ]
 
@@ -215,7 +215,7 @@ class ChatBody(ChatFields, _Sampled):
             messages,
             user_id,
             self.memory is not False,
-            given_sampling(self),
+            sampling_in(self),
             self.max_completion_tokens or self.max_tokens or 0,
             self.stops,
             self._schema(),
@@ -300,9 +300,9 @@ def require_supported(is_supported: bool, param: str, hint: str) -> None:
         raise unsupported(param, hint)
 
 
-def given_sampling(body: _Sampled) -> dict[str, float]:
+def sampling_in(body: BaseModel) -> dict[str, float]:
     """Return the sampling settings that the client has set. OpenAI's clients send null for others."""
-    given = {name: value for name in _SAMPLING if (value := getattr(body, name)) is not None}
+    given = {name: value for name in _SAMPLING if (value := getattr(body, name, None)) is not None}
     if "seed" in given:
         given["seed"] = int(given["seed"]) % _LARGEST_SEED  # OpenAI's are 64 bits, signed
     if given.get("top_p") == 0:
@@ -431,8 +431,8 @@ class _Chunks:
         return chat_logprobs(tokens) if tokens else None
 
 
-def _error(problem: Problem) -> tuple[dict[str, Any], str]:
-    return openai_error(problem), ""
+def _error(problem: Problem) -> bytes:
+    return event(openai_error(problem))
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:
