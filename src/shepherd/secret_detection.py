@@ -191,8 +191,9 @@ _BEHIND_NAME = re.compile(
 )
 # Several words are a passphrase if none of them is one of ordinary speech.
 _PASSPHRASE = re.compile(
-    r"pass[ \-_]?phrase[^\n:=.!?]{0,40}?\s{0,2}(?:[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
-    r"(?P<words>(?:[a-z]{2,12}[ \-]){2,9}[a-z]{3,12})(?=\s*(?:[.,;!?)\n]|$))"
+    r"pass[ \-_]?phrase[^\n:=.!?]{0,40}?\s{0,2}"
+    r"(?P<link>[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
+    r"(?P<words>(?:[\w']{1,12}[ \-]){2,11}[\w']{2,12})(?=\s*(?:[.,;!?)\n]|$))"
     r"|pass[ \-_]?phrase[^\n:=.!?\"'\u201c\u2018]{0,40}[\"'\u201c\u2018]"
     r"(?P<quoted>[^\n\"'\u201d\u2019]{8,128})[\"'\u201d\u2019]",
     re.IGNORECASE,
@@ -255,7 +256,8 @@ _OPENED_BY_WORDS = re.compile(
 )
 # "I unlock my ssh key with the phrase …"
 _OPENED_WITH_PHRASE = re.compile(
-    r"\b(?:gpg|pgp|ssh|keys?|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b"
+    r"\b(?:gpg|pgp|ssh|keepass\w*|bitwarden|vaultwarden|1password|lastpass|veracrypt|luks|bitlocker"
+    r"|filevault|keys?|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b"
     r"[^\n.:!?]{0,40}\b(?:with|is|by|using) (?:the |a |this |my )?(?:(?:pass[- ]?)?phrase|sentence):? "
     r"[\"'\u201c\u2018]?"
     r"(?P<words>(?!of\b|that\b|from\b|in\b)[^\n!?\"\u201d]{8,120}?)(?=[\"'\u201d\u2019.!?]*\s*$|[.!?]\s)",
@@ -472,10 +474,13 @@ def _passwords(text: str, folded: str) -> Iterator[Secret]:
                     yield secret
         for match in _PASSPHRASE.finditer(text):
             words = (match["words"] or "").replace("-", " ").split()
-            # One small word in four is left to a sentence that somebody made up to remember it.
+            # Some small words are left to a sentence that somebody made up to remember it, more if it cannot
+            # begin speech about a passphrase.
             n_small = sum(not _is_phrase([word]) for word in words)
-            begins_as_one = _is_phrase(words[:1]) or len(words) >= _LEAST_PASSPHRASE
-            if match["quoted"] or (begins_as_one and n_small <= len(words) / 4):
+            begins_as_one = _is_phrase(words[:1])
+            most = (2 / 3 if match["link"] in (":", "=") else 1 / 2) if begins_as_one else 1 / 4
+            is_one = begins_as_one or len(words) >= _LEAST_PASSPHRASE
+            if match["quoted"] or (is_one and n_small <= most * len(words)):
                 yield Secret("password", *match.span("quoted" if match["quoted"] else "words"))
 
 
