@@ -31,6 +31,7 @@ CHATS = {
         "stream": False,
         "messages": [{"role": "user", "content": QUESTION}],
     },
+    "/v1/responses": {"model": "default", "input": QUESTION},
     "/api/generate": {"model": "default", "stream": False, "prompt": QUESTION},
 }
 

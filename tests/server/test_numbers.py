@@ -33,6 +33,10 @@ ROUTES = {
         (*SAMPLED, "n", "best_of", "logprobs", "prompt"),
     ),
     "/v1/messages": ({**CHAT, "max_tokens": 4}, ("max_tokens", "temperature", "top_p", "top_k")),
+    "/v1/responses": (
+        {"model": "default", "input": "hello"},
+        ("max_output_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "top_logprobs"),
+    ),
     "/api/chat": (
         {**CHAT, "stream": False},
         (*SAMPLED[1:], "num_predict", "presence_penalty", "frequency_penalty", "stop"),

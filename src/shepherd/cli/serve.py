@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-Serve a model with its memory to other programs: OpenAI's /v1/chat/completions, /v1/completions,
-/v1/embeddings and /v1/models, Anthropic's /v1/messages, Ollama's /api/chat and /api/generate, and /v1/memory,
-/v1/facts, /health, /metrics.
+Serve a model with its memory to other programs: OpenAI's /v1/chat/completions, /v1/responses,
+/v1/completions, /v1/embeddings and /v1/models, Anthropic's /v1/messages, Ollama's /api/chat and
+/api/generate, and /v1/memory, /v1/facts, /health, /metrics.
 
 By default only this machine can connect. With another --host it requires keys: shepherd apikey create."""
 

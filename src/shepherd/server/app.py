@@ -23,6 +23,7 @@ from shepherd.server import (
     openai_api,
     page,
     resources,
+    responses_api,
     retrieval_api,
 )
 from shepherd.server.errors import Denied, Problem, error_of, problem_of
@@ -36,10 +37,17 @@ _log = logging.getLogger(__name__)
 
 def create_app(state: ServerState) -> FastAPI:
     """Return the ASGI application of a server with the APIs."""
-    app = memory_app(state, anthropic_api.router, retrieval_api.router, models.router, ollama_api.router)
+    app = memory_app(
+        state,
+        anthropic_api.router,
+        retrieval_api.router,
+        models.router,
+        ollama_api.router,
+        responses_api.router,
+    )
     # The first route that matches is taken.
     app.router.routes[:0] = [
-        *(anthropic_api.route, completion_api.route, openai_api.route),
+        *(anthropic_api.route, completion_api.route, openai_api.route, responses_api.route),
         *ollama_api.routes,
     ]
     return app

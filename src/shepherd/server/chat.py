@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -204,6 +204,8 @@ class Chat:
         # Of replies before the present one.
         self._earlier_logprobs: list[TokenLogprob] = []
         self.news: LearnedNews | None = None
+        # Called with `stats` set, before the client learns of the end.
+        self.before_end: Callable[[], Awaitable[None]] | None = None
         state.in_progress.add(self.cancel)
         self._running_in = (turn.request.user_id, turn.request.session) if turn.request.session else None
         if self._running_in is not None:
@@ -376,6 +378,8 @@ class Chat:
         finally:
             self._state.in_progress.discard(self.cancel)
             self._state.stopped(self._running_in, self.cancel)
+        if error is None and self.before_end is not None:
+            await self.before_end()
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn
         self._state.served(Served(self._route, self._stats, bool(turn.injection), code, turn.injection_time))
