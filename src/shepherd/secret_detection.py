@@ -163,8 +163,8 @@ _PASSWORD = re.compile(
     r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s"
     # "My password? CorrectHorse7": a word that is none.
     r"|\?\s{1,2}(?=\S{0,60}(?:(?-i:[a-z][A-Z])|\d)))"
-    r"(?:(?:now|gonna be|going to be|still|jetzt|maintenant|ahora|adesso|agora|nu|le|la|el|il|o)\s)?"
-    + _VALUE,
+    r"(?:(?:now|literally|actually|just|simply|basically|really|currently|only|gonna be|going to be|still"
+    r"|jetzt|maintenant|ahora|adesso|agora|nu|le|la|el|il|o)\s)?" + _VALUE,
     re.IGNORECASE,
 )
 # "I changed my password to …"
@@ -246,6 +246,7 @@ _DIAL = re.compile(
     rf"{_TURNS}(?: to)? \d{{1,2}}(?!\d)",
     re.IGNORECASE,
 )
+_IS_DIAL = re.compile(r" is \d\d?-\d\d?-\d\d?")
 _OPENS = re.compile(r"(?:unlocks?|opens?|decrypts?) (?:my|our|the) ")
 # "…. That unlocks my GPG key": words of a passphrase that make a sentence.
 _OPENED_BY_WORDS = re.compile(
@@ -571,8 +572,12 @@ def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None
         return "account-number"
     is_named = _is_near(near["names"], text, start, end)
     has_thing = _is_near(near["things"], text, start, end)
-    # "The safe in the study: 31-08-22"
-    is_labelled = has_thing and text[:start].endswith(": ") and not value.strip("0123456789- ")
+    # "The safe in the study: 31-08-22", "My locker is 31-08-22"
+    is_labelled = (
+        has_thing
+        and not value.strip("0123456789- ")
+        and (text[:start].endswith(": ") or _IS_DIAL.fullmatch(text[start - 4 : end]) is not None)
+    )
     is_opened = is_labelled or (has_thing and _is_near(near["opening"], text, start, end))
     if (is_named or is_opened) and _is_code(text, start, end):
         is_linked = _LINK.search(text[max(0, start - _NEAR) : start]) is not None
