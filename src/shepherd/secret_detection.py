@@ -181,20 +181,21 @@ _AFTER = f"(?:{_WORDS['behind a password']})"
 _ONLY = r"\b(?!['\-]?\w)(?=\s*(?:[.,;!)\n]|$|for\b|on\b|to\b))"
 _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
-# digits alone.
+# digits, or with capitals inside and marks.
 _BEHIND_NAME = re.compile(
     r"(?:" + _NAME + r"|\b(?:user(?:name)?|account|login)\s\S{1,64}\s?[,;]?\s(?:and\s)?pass"
     r"|\b(?:login|logins|credentials?|zugangsdaten"
     r"|identifiants?)\b(?:\s(?:is|are|ist|sind))?[:\s]{1,3}\S{1,64}\s?[/|,])"
-    r"[ \t]{1,3}(?P<bare>(?=[^\s\"'`<>]{0,63}\d)(?=[^\s\"'`<>]{0,63}[^\W\d_])[^\s\"'`<>]{6,128})",
+    r"[ \t]{1,3}(?P<bare>(?:(?=[^\s\"'`<>]{0,63}\d)(?=[^\s\"'`<>]{0,63}[^\W\d_])"
+    r"|(?=\S{0,63}(?-i:[a-z][A-Z]))(?=\S{0,63}[!#$%^&*]))[^\s\"'`<>]{6,128})",
     re.IGNORECASE,
 )
 # Several words are a passphrase if none of them is one of ordinary speech.
 _PASSPHRASE = re.compile(
-    r"pass[ \-_]?phrase[^\n:=.!?]{0,40}?\s{0,2}"
+    rf"(?:{_WORDS['passphrases']})[^\n:=.!?]{{0,40}}?\s{{0,2}}"
     r"(?P<link>[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
     r"(?P<words>(?:[\w']{1,12}[ \-]){2,11}[\w']{2,12})(?=\s*(?:[.,;!?)\n]|$))"
-    r"|pass[ \-_]?phrase[^\n:=.!?\"'\u201c\u2018]{0,40}[\"'\u201c\u2018]"
+    rf"|(?:{_WORDS['passphrases']})[^\n:=.!?\"'\u201c\u2018]{{0,40}}[\"'\u201c\u2018]"
     r"(?P<quoted>[^\n\"'\u201d\u2019]{8,128})[\"'\u201d\u2019]",
     re.IGNORECASE,
 )
