@@ -366,7 +366,7 @@ class Engine:
                     sampler=sampler.address,
                     grammar=0 if rules is None else rules.address,
                     max_tokens=max_tokens,
-                    penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
+                    penalty_last_n=sampling.penalty_last_n,
                     boundaries=prompt.boundaries,
                     head=prompt.head,
                     shown=shown,

@@ -74,6 +74,7 @@ class ChatRequest:
     logprobs: int | None = None
     parallel_calls: bool = True
     session: str = ""
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
     @property
     def remembers(self) -> bool:

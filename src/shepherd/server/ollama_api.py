@@ -48,8 +48,12 @@ class _Options(LenientBody):
     repeat_last_n: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     num_predict: int | None = Field(default=None, le=MOST_TOKENS)
     stop: str | list[str] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
+    presence_penalty: float | None = Field(default=None, ge=-100, le=100)
+    frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
+    typical_p: float | None = Field(default=None, gt=0, le=1)
+    mirostat: int | None = Field(default=None, ge=0, le=2)
+    mirostat_tau: float | None = Field(default=None, gt=0, le=100)
+    mirostat_eta: float | None = Field(default=None, gt=0, le=1)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -62,10 +66,7 @@ class _Options(LenientBody):
         return tuple(text for text in stop if text)
 
     def sampling(self) -> dict[str, float]:
-        """Return what the client has set. Denied for what this server does not support."""
-        for name in ("presence_penalty", "frequency_penalty"):
-            if getattr(self, name):
-                raise unsupported(f"options.{name}", "use repeat_penalty, 1 is off")
+        """Return what the client has set."""
         given = sampling_in(self)
         if given.get("repeat_last_n") == -1:
             given["repeat_last_n"] = _WHOLE_WINDOW
