@@ -301,14 +301,6 @@ def test_body_that_is_no_request_is_the_clients_mistake(mini, body):
     assert answer.json()["error"]["code"] == "invalid_request"
 
 
-def test_unknown_model_is_not_found(client):
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.chat.completions.create(model="gpt-4o", messages=HELLO)
-
-    assert caught.value.code == "model_not_found"
-    assert "shepherd-mini" in caught.value.message
-
-
 def test_models_are_listed(client):
     names = [model.id for model in client.models.list()]
 

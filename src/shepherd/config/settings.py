@@ -324,6 +324,9 @@ class Config:
     server_ollama_port: int = _integer(
         0, 0, 65535, "second port, for programs that look for Ollama, which is at 11434; 0: none"
     )
+    server_any_model: bool = _switch(
+        True, "answer a request for any model with the one that is served; false: refuse other names"
+    )
     server_slots: int = _integer(4, 1, 64, "number of answers generated at once; further requests wait")
     server_windows: int = _integer(
         0, 0, 64, "number of windows that these conversations share; 0: one each, if memory allows"

@@ -112,9 +112,9 @@ class ChatFields(StrictBody):
 
 
 def require_model(state: ServerState, name: str) -> None:
-    """Raise Denied if the server has no model of that name."""
+    """Raise Denied if the server has no model of that name, and takes no other name."""
     names = state.conversations.models.names
-    if name not in names:
+    if name not in names and not state.config.server_any_model:
         message = f"there is no such model here; there is {names[0]} (which 'default' names, too)"
         raise Denied(404, "model_not_found", message, param="model")
 

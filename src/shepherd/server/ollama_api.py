@@ -19,7 +19,7 @@ from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, req
 from shepherd.server.errors import Problem, invalid, ollama_error, unsupported
 from shepherd.server.http import JsonRoute, LenientBody, LineStream, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
-from shepherd.server.openai_api import EmbeddingBody, sampling_in
+from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
 from shepherd.server.retrieval_api import embedded
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
@@ -92,17 +92,6 @@ class _Message(LenientBody):
     tool_name: str | None = None
 
 
-class _ToolFunction(LenientBody):
-    name: str
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-
-
-class _Tool(LenientBody):
-    type: str = "function"
-    function: _ToolFunction
-
-
 class _Fields(ChatFields):
     """Fields of both kinds of answers; like Ollama, this API passes over fields that it does not know."""
 
@@ -151,7 +140,7 @@ class ChatBody(_Fields):
     """POST /api/chat."""
 
     messages: list[_Message] = Field(default_factory=list, max_length=MOST_MESSAGES)
-    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
+    tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
 
     @property
     def is_to_load(self) -> bool:
@@ -163,14 +152,7 @@ class ChatBody(_Fields):
         if self.messages[-1].role not in ("user", "tool"):
             role = self.messages[-1].role
             raise invalid("messages", f"the last one is of role {role}; the model answers a user or a tool")
-        tools = tuple(
-            Tool(
-                tool.function.name,
-                tool.function.description or "",
-                tool.function.parameters or {"type": "object", "properties": {}},
-            )
-            for tool in self.tools or ()
-        )
+        tools = tuple(tool.tool() for tool in self.tools or ())
         return self._request(user_id, tuple(_messages(self.messages)), tools)
 
 

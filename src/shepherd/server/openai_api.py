@@ -36,8 +36,10 @@ from shepherd.types import (
 __all__ = [
     "REASONS",
     "ChatBody",
+    "ChatMessage",
     "CompletionBody",
     "EmbeddingBody",
+    "OfferedTool",
     "StreamOptions",
     "chat_logprobs",
     "finite",
@@ -111,9 +113,17 @@ class _ToolFunction(LenientBody):
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(LenientBody):
+class OfferedTool(LenientBody):
+    """A function of the client's that the model may call."""
+
     type: Literal["function"]
     function: _ToolFunction
+
+    def tool(self) -> Tool:
+        """Return the tool in no API's shape."""
+        function = self.function
+        parameters = function.parameters or {"type": "object", "properties": {}}
+        return Tool(function.name, function.description or "", parameters)
 
 
 class _Named(LenientBody):
@@ -206,7 +216,7 @@ class ChatBody(ChatFields, _Sampled):
     # Shepherd's own: where to store the turn, and an event about what was recalled for it.
     session: str | None = Field(default=None, max_length=256)
     recalled: bool | None = None
-    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
+    tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None
@@ -244,7 +254,7 @@ class ChatBody(ChatFields, _Sampled):
             self.max_completion_tokens or self.max_tokens or 0,
             self.stops,
             self._schema(),
-            tuple(_tool(tool.function) for tool in self.tools or ()),
+            tuple(tool.tool() for tool in self.tools or ()),
             self._choice(),
             bool(self.memory_tools),
             logprobs=self._logprobs(),
@@ -346,12 +356,6 @@ def _text_of(content: str | list[_Part] | None, place: str) -> str:
             raise invalid(place, message, "unsupported_content")
         texts.append(part.text or part.refusal or "")
     return "\n".join(texts)
-
-
-def _tool(function: _ToolFunction) -> Tool:
-    return Tool(
-        function.name, function.description or "", function.parameters or {"type": "object", "properties": {}}
-    )
 
 
 _ROUTE = "/v1/chat/completions"
