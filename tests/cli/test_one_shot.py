@@ -26,10 +26,22 @@ def test_stdin_is_the_message(shepherd, model):
     assert "\tMy dog is called Rex\t" in shepherd("memory", "list").stdout
 
 
-def test_stdin_is_appended_to_the_prompt(shepherd, model):
-    shepherd("-m", model, "-e", "remember this", input="line one\nline two\n")
+def test_stdin_beside_a_prompt_is_attached_to_it(shepherd, model):
+    done = shepherd("-m", model, "-e", "remember this", "--show-context", input="line one\nline two\n")
 
-    assert "\tremember this\\n\\nline one\\nline two\t" in shepherd("memory", "list").stdout
+    assert (
+        done.stderr == "[prompt+context] remember this\n\n[attached: stdin]\n```\nline one\nline two\n```\n"
+    )
+
+
+def test_nothing_is_learned_from_stdin_beside_a_prompt(shepherd):
+    """The bundled model learns from messages; the pipe would be two facts."""
+    done = shepherd("-e", "What is this text about?", input="My dog is called Rex. I live in Rome.\n")
+
+    assert done.returncode == 0
+    stored = shepherd("facts", "list").stdout + shepherd("memory", "list").stdout
+    assert "Rex" not in stored
+    assert "Rome" not in stored
 
 
 def test_the_model_can_be_configured(shepherd, model):
