@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import stat
 import subprocess
 import sys
 
@@ -154,6 +155,13 @@ def test_an_export_is_utf_8_in_any_locale(shepherd, tmp_path):
 
     assert json.loads(exported.stdout.splitlines()[1])["answer"] == "Bücher & 日本"
     assert imported.stderr.startswith("1 memory ")
+
+
+def test_only_the_user_can_read_an_export(shepherd, three, tmp_path):
+    file = tmp_path / "export.jsonl"
+    shepherd("memory", "export", file)
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_an_import_of_which_nothing_can_be_read_has_failed(shepherd, three):

@@ -17,7 +17,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "shepherd memory": (
         ("shepherd memory search vim", "show what would be recalled"),
-        ("shepherd memory export mine.jsonl", "export everything"),
+        ("shepherd memory export mine.jsonl", "export memories, facts and their history"),
     ),
     "shepherd memory list": (
         ("shepherd memory list --limit 10", "the ten newest"),

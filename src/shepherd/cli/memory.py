@@ -104,7 +104,13 @@ def _add_changing(actions: Any) -> None:
 
 
 def _add_transfer(actions: Any) -> None:
-    export = add_action(actions, "export", "write all memories and facts as JSON lines")
+    export = add_action(
+        actions,
+        "export",
+        "write all memories, and facts with their history, as JSON lines",
+        description="Write all memories, and facts with their history, as JSON lines. It has no conversations"
+        " or documents, and not the list of what was learned: shepherd memory backup copies everything.",
+    )
     export.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
     )
