@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -100,6 +101,21 @@ def test_a_conversation_is_continued_by_the_next_process(shepherd, model):
 
     assert '"messages": 2' in first.stdout.splitlines()[0]
     assert '"messages": 4' in second.stdout.splitlines()[0]
+
+
+def test_only_another_question_continues_a_question_asked_alone(shepherd, model):
+    talk = json.dumps({"prompt": "a conversation"}) + "\n"
+    shepherd("-m", model, "--json", input=talk)
+    shepherd("-m", model, "-e", "alone")
+
+    question = shepherd("-m", model, "-e", "and then?", "--continue", "--json")
+    conversation = shepherd("-m", model, "--json", "--continue", input=talk)
+    built = shepherd("context", "build", "-m", model, "--continue", "and now?")
+
+    assert '"messages": 2' in question.stdout.splitlines()[0]
+    assert '"messages": 2' in conversation.stdout.splitlines()[0]
+    assert "alone" not in built.stdout
+    assert "a conversation" in built.stdout
 
 
 def test_continuing_nothing_is_a_warning_and_a_new_conversation(shepherd, model):

@@ -52,7 +52,7 @@ Chat with a model that remembers, on this machine or elsewhere (shepherd provide
 Text on stdin is the message. Beside -e it is attached to the question, and nothing is learned from it.
 Answers stream to stdout, everything else goes to stderr. At the prompt, /help lists the commands, @path
 attaches a file, Alt-Enter or a \\ at the end of a line starts a new line, Ctrl-C stops the answer, Ctrl-D
-quits."""
+quits. --continue passes over questions that were asked with -e, except with another -e."""
 
 _EPILOG = """\
 With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
@@ -205,6 +205,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         at_end=partial(show_news_at_end, screen) if shows_news else None,
     ) as session:
         assistant = session.assistant
+        assistant.is_one_off = message is not None
         resumed = assistant.resume() if arguments.resume else 0
         if arguments.resume and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")

@@ -548,15 +548,17 @@ class Memory:
 
     # ---- conversations
 
-    def start_session(self, user_id: str | None = None, model: str = "", *, name: str = "") -> str:
+    def start_session(
+        self, user_id: str | None = None, model: str = "", *, name: str = "", is_one_off: bool = False
+    ) -> str:
         """Start a conversation and return its id; empty for an anonymous user.
 
         With a name, under which another program knows it, return the conversation of this name or id if there
-        is one.
+        is one. `is_one_off`: it is a question asked alone, which --continue passes over.
         """
         now = self._rows.seconds()
         return self._rows.grow(
-            user_id, SMALL_ROW_BYTES, "", sessions.start, storable(model), now, storable(name)
+            user_id, SMALL_ROW_BYTES, "", sessions.start, storable(model), now, storable(name), is_one_off
         )
 
     def find_session(self, name: str, user_id: str | None = None) -> str | None:
@@ -588,14 +590,21 @@ class Memory:
         )
 
     def list_sessions(
-        self, user_id: str | None = None, *, limit: int = 20, offset: int = 0, words: str = ""
+        self,
+        user_id: str | None = None,
+        *,
+        limit: int = 20,
+        offset: int = 0,
+        words: str = "",
+        one_offs: bool = True,
     ) -> list[SessionSummary]:
-        """Return conversations with messages, the latest first: `[0].id` is what --continue means.
+        """Return conversations with messages, the latest first.
 
-        With `words`, only those with a message that contains this text.
+        With `words`, only those with a message that contains this text. Without `one_offs`, those of a
+        question asked alone are left out: `[0].id` is then what --continue means.
         """
         return self._rows.read(
-            user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words)
+            user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words), one_offs
         )
 
     def count_sessions(self, user_id: str | None = None, *, words: str = "") -> int:

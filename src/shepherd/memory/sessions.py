@@ -1,7 +1,8 @@
 """Stored conversations: messages with the text typed, the text sent and what was injected, and turn traces.
 
 A trace is written by shepherd.trace; here it is only deleted or moved with its session. The id of a session
-is hexadecimal and stands in the path of a trace as it is. Inside the caller's transaction.
+is hexadecimal and stands in the path of a trace as it is. Its length tells apart a question asked alone, such
+as by -e, which is not what --continue means. Inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -40,16 +41,24 @@ __all__ = [
 ]
 
 _ID_BYTES = 8
+# A length that no other id has: those of named sessions have 32 digits.
+_ONE_OFF_BYTES = 9
 _SIZE = tenants.MESSAGE_BYTES_SQL
 
 
-def start(connection: Connection, user_id: str, model: str, now: int, name: str = "") -> str:
-    """Start a conversation and return its id; with a name, return the one of this name if there is one."""
+def start(
+    connection: Connection, user_id: str, model: str, now: int, name: str = "", is_one_off: bool = False
+) -> str:
+    """Start a conversation and return its id; with a name, return the one of this name if there is one.
+
+    `is_one_off`: it is a question asked alone.
+    """
     known = find(connection, user_id, name) if name else None
     if known is not None:
         return known
     tenants.ensure(connection, user_id)
-    session_id = _digest(name) + _digest(user_id, name) if name else secrets.token_hex(_ID_BYTES)
+    n_bytes = _ONE_OFF_BYTES if is_one_off else _ID_BYTES
+    session_id = _digest(name) + _digest(user_id, name) if name else secrets.token_hex(n_bytes)
     if name and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)):
         # Another user has claimed the session of this name.
         session_id = _digest(name) + secrets.token_hex(_ID_BYTES)
@@ -96,10 +105,20 @@ def _matching(user_id: str, words: str) -> tuple[str, list[Any]]:
 
 
 def summaries(
-    connection: Connection, user_id: str, limit: int, offset: int = 0, words: str = ""
+    connection: Connection,
+    user_id: str,
+    limit: int,
+    offset: int = 0,
+    words: str = "",
+    one_offs: bool = True,
 ) -> list[SessionSummary]:
-    """Return conversations with messages, the latest first; with `words` those in which these were said."""
+    """Return conversations with messages, the latest first; with `words` those in which these were said.
+
+    Without `one_offs` those of a question asked alone are left out.
+    """
     condition, parameters = _matching(user_id, words)
+    if not one_offs:
+        condition += f" AND length(s.id) <> {2 * _ONE_OFF_BYTES}"
     rows = connection.execute(
         "SELECT s.id, s.model, s.created_at, s.updated_at,"
         " (SELECT count(*) FROM messages m WHERE m.session_id = s.id),"
