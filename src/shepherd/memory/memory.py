@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -672,10 +673,11 @@ class Memory:
         """Import a file or a binary stream of one of `importers.FORMATS`; "auto" detects it at its beginning.
 
         Never holds the whole of it. `progress(done, total)` is called after each transaction; a total of 0 is
-        unknown. Duplicates are skipped; bad entries are counted and named by their line or number.
+        unknown. Duplicates are skipped; bad entries are counted and named by their line or number. Of a file
+        that is no export, the only problem is `importers.NO_EXPORT`.
         """
         from shepherd.memory import transfer
-        from shepherd.memory.importers import Source
+        from shepherd.memory.importers import NO_EXPORT, Source
 
         user = self._rows.user(user_id)
         if user is None:
@@ -687,6 +689,9 @@ class Memory:
                 opened.entries(self._rows.seconds()),
                 lambda: progress(opened.done, opened.total),
             )
+            n_read = counts.memories + counts.facts + counts.duplicates + counts.secrets
+            if counts.problems and not (n_read or opened.is_recognized):
+                counts = replace(counts, problems=(NO_EXPORT,))
         self.wake_vectors()
         return counts
 
