@@ -29,7 +29,7 @@ from shepherd.memory import Memory
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
 from shepherd.memory.records import NewMemory
-from shepherd.memory.sqlite import SQLiteStore
+from shepherd.memory.sqlite import FileTables, SQLiteStore
 
 __all__ = ["Line", "Report", "Timed", "compute_without_lock", "measure"]
 
@@ -226,7 +226,7 @@ class _Run:
         """
         now = float(NOW)  # as clocks return it
         database = Database(self._path, read_only=True)
-        hot = HotRecall(database, limit_bytes=_CACHE_MB << 20)
+        hot = HotRecall(FileTables(database, database.recall), limit_bytes=_CACHE_MB << 20)
         try:
             with database.read() as connection:
                 rows = connection.execute("SELECT user_id, number, version FROM tenants")

@@ -16,8 +16,8 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache, lru_cache
 from typing import Any, TypeVar
 
@@ -58,6 +58,8 @@ class Connection:
     def __init__(self, raw: Raw, *beginning: bytes) -> None:
         self._raw = raw
         self._beginning = beginning
+        self.kept: dict[Any, Any] = {}
+        """What a reader keeps for later in the transaction, which sees one moment."""
 
     def execute(
         self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()
@@ -139,17 +141,35 @@ class Database:
         """Return the result of `work`; everything in it sees the same moment."""
         return self._run(work, _READ)
 
+    def look(self, statement: str, parameters: Sequence[Value | Sequence[Value]]) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement that reads, which sees one moment: one round trip."""
+        return self._run(lambda connection: connection.execute(statement, parameters))
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Do as `read` for a block, which is not run again if the connection is lost."""
+        with self._once(_READ) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Connection]:
+        """Do as `write_locked` for a block, which is not run again if the connection is lost."""
+        with self._once(*self._locked(name)) as connection:
+            yield connection
+
     def write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work` once it is committed. Writers of one user take turns."""
         return self.write_locked(f"user {user_id}", work)
 
     def write_locked(self, name: str, work: Callable[[Connection], _Result]) -> _Result:
         """Do as `write`, with a lock of that name."""
+        return self._run(work, *self._locked(name))
+
+    def _locked(self, name: str) -> tuple[bytes, bytes]:
+        """Return the beginning of a transaction that writes with the lock of that name."""
         if self.read_only:
             raise failures.read_only(self.address)
-
-        lock = f"SELECT pg_advisory_xact_lock({self.lock_number(name)})".encode()
-        return self._run(work, _WRITE, lock)
+        return _WRITE, f"SELECT pg_advisory_xact_lock({self.lock_number(name)})".encode()
 
     def lock_number(self, name: str) -> int:
         """Return the advisory lock of a name: 64 bits, per database; a collision only makes writers wait."""
@@ -187,13 +207,31 @@ class Database:
         raw = self._take(deadline)
         try:
             result = work(Connection(raw, *beginning))
-            try:
-                raw.execute(b"COMMIT")
-            except psycopg.Error as error:
-                if beginning[0] is _WRITE and failures.is_lost(error):
-                    raise failures.lost_commit(self.address) from None
-                raise
+            if beginning:
+                self._commit(raw, is_write=beginning[0] is _WRITE)
             return result
+        finally:
+            self._give_back(raw)
+
+    def _commit(self, raw: Raw, *, is_write: bool) -> None:
+        try:
+            raw.execute(b"COMMIT")
+        except psycopg.Error as error:
+            if is_write and failures.is_lost(error):
+                raise failures.lost_commit(self.address) from None
+            raise
+
+    @contextmanager
+    def _once(self, *beginning: bytes) -> Iterator[Connection]:
+        try:
+            raw = self._take(time.monotonic() + self._patience_s)
+        except _UnreachableError as error:
+            raise error.failure from None
+        try:
+            yield Connection(raw, *beginning)
+            self._commit(raw, is_write=beginning[0] is _WRITE)
+        except psycopg.Error as error:
+            raise failures.from_statement(self.address, error) from None
         finally:
             self._give_back(raw)
 

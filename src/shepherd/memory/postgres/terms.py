@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from shepherd import transactions
 from shepherd._native import rank
 from shepherd._native.text import scoped
-from shepherd.memory import discourse, memories
+from shepherd.memory import discourse, hot_rows, memories
+from shepherd.memory.corpora import MEMORIES
+from shepherd.memory.hot import HotChunks
 from shepherd.memory.memories import (
     INSERT_MEMORY,
     USER,
@@ -21,11 +23,9 @@ from shepherd.memory.memories import (
     content_hash,
     unambiguous_hash,
 )
-from shepherd.memory.postgres import search
 from shepherd.memory.postgres.database import Connection
 from shepherd.memory.postgres.text import escaped
 from shepherd.memory.records import NewMemory
-from shepherd.transactions import ChunkHit
 
 __all__ = ["TERMS", "ServerChunks", "Terms", "add_all", "terms_of"]
 
@@ -37,9 +37,10 @@ _INSERT_CHUNK_TERMS = (
     "INSERT INTO chunk_terms(id, doc_len, terms, repeated, counts)"
     " VALUES(?, ?, ?::text[], ?::text[], ?::int[])"
 )
+# As many versions as memories: see hot_rows.py.
 _COUNT = (
     "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
-    " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4"
+    " version = version + ?1, next_sequence = next_sequence + ?1 WHERE number = ?4"
 )
 
 
@@ -164,13 +165,13 @@ class _TermIndex:
     def note_changes(
         self, connection: transactions.Connection, tenant: int, version: int, memory_ids: Iterable[int]
     ) -> None:
-        pass  # memories of a server are not held in main memory
+        hot_rows.note_changes(connection, MEMORIES, tenant, version, memory_ids)
 
 
 TERMS: TermIndex = _TermIndex()
 
 
-class ServerChunks:
+class ServerChunks(HotChunks):
     """ChunkIndex over chunk_terms."""
 
     unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunk_terms)"
@@ -193,29 +194,6 @@ class ServerChunks:
         """Remove the words of chunks."""
         connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (list(chunk_ids),))  # type: ignore[arg-type]
 
-    def note_removed(
-        self, connection: transactions.Connection, tenant: int, version: int, chunk_ids: Sequence[int]
-    ) -> None:
-        """Do nothing: chunks of a server are not held in main memory."""
-
     def clear(self, connection: transactions.Connection) -> None:
         """Remove the words of all chunks."""
         connection.execute("DELETE FROM chunk_terms")
-
-    def search(
-        self,
-        connection: transactions.Connection,
-        tenant: int,
-        keywords: Sequence[str],
-        *,
-        limit: int,
-        min_relevance: float,
-    ) -> list[ChunkHit]:
-        """Return the best chunks of a tenant, best first, ties to the larger id."""
-        return search.best_chunks(
-            connection,  # type: ignore[arg-type]  # as above
-            tenant,
-            keywords,
-            limit=limit,
-            min_relevance=min_relevance,
-        )
