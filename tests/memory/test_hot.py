@@ -386,6 +386,41 @@ def test_a_write_of_another_process_is_seen_at_once(store, cold, database, run_p
     assert_same(store, cold)
 
 
+def test_a_question_without_hits_sees_the_facts_and_what_another_process_stores(store, cold) -> None:
+    fill(store, 60)
+    store.write(
+        "steve", lambda connection: facts.set_value(connection, "steve", "a", "b", source="", now=NOW)
+    )
+    make_hot(store)
+    query = RecallQuery(keywords("nowhere"), limit=3, now=NOW, recency_floor=0.9, min_relevance=0.0)
+
+    found, results = store.recall("steve", query)
+    [(memory_id, _)] = cold.add_memories("steve", [NewMemory("nowhere else", "", NOW)])
+
+    assert [(fact.key, fact.value) for fact in found] == [("a", "b")]
+    assert results == []
+    assert [result.id for result in store.recall("steve", query)[1]] == [memory_id]
+
+
+def test_two_questions_of_one_transaction_have_answers_of_their_own(store) -> None:
+    fill(store, 60)
+    tables = store._recall._tables
+
+    def ask(connection: Any, words: list[str], floor: float) -> Any:
+        return tables.search(connection, 1, words, 5, NOW, recency_floor=floor, min_relevance=0.0)
+
+    asked = [(words, floor) for words in ASKED for floor in (0.0, 0.9)]
+    with tables.read() as connection:
+        together = [ask(connection, *one) for one in asked]
+    apart = []
+    for one in asked:
+        with tables.read() as connection:
+            apart.append(ask(connection, *one))
+
+    assert together == apart
+    assert len({str(one) for one in apart}) == len(asked)
+
+
 def test_changes_by_the_hundred_are_followed(store, cold) -> None:
     ids = fill(store, 400)
     make_hot(store)
@@ -770,16 +805,18 @@ def test_a_file_of_a_server_that_lost_commits_is_ignored(database, monkeypatch) 
 
 @ON_A_SERVER
 def test_machines_leave_each_others_files_valid(database, monkeypatch, tmp_path) -> None:
+    # The same path on two disks.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for machine in ("one", "two"):
         monkeypatch.setattr("socket.gethostname", lambda machine=machine: machine)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / machine))
         store = open_(database)
         if machine == "one":
             fill(store, 80)
         make_hot(store)
         store.close()
+        (tmp_path / "cache").rename(tmp_path / machine)
     monkeypatch.setattr("socket.gethostname", lambda: "one")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "one"))
+    (tmp_path / "one").rename(tmp_path / "cache")
     built = count_builds(monkeypatch)
 
     store = open_(database)
