@@ -613,6 +613,25 @@ def test_rows_that_contradict_each_other_are_left_to_the_tables(store, cold, cap
     assert "no hot index of tenant 1" in caplog.text
 
 
+def test_an_index_that_missed_a_change_is_built_again(store, cold) -> None:
+    ids = fill(store, 50)
+    make_hot(store)
+    with cold._recall._tables.write() as connection:
+        # A program that lists no changes: this looks like one more memory.
+        connection.execute(
+            "UPDATE tenants SET n = n - 1, version = version + 1, next_sequence = next_sequence + 1,"
+            " total_length = total_length - (SELECT doc_len FROM context WHERE id = ?) WHERE number = 1",
+            (ids[7],),
+        )
+        connection.execute("DELETE FROM context WHERE id = ?", (ids[7],))
+        cold.terms.remove(connection, ids[7])
+
+    make_hot(store)
+
+    assert is_hot(store)
+    assert_same(store, cold)
+
+
 def test_a_check_finds_an_index_that_lost_a_memory(store, cold) -> None:
     ids = fill(store, 50)
     make_hot(store)
