@@ -231,15 +231,15 @@ class Database:
     def _once(self, *beginning: bytes) -> Iterator[Connection]:
         try:
             raw = self._take(time.monotonic() + self._patience_s)
+            try:
+                yield Connection(raw, *beginning)
+                self._commit(raw, is_write=beginning[0] is _WRITE)
+            finally:
+                self._give_back(raw)
         except _UnreachableError as error:
             raise error.failure from None
-        try:
-            yield Connection(raw, *beginning)
-            self._commit(raw, is_write=beginning[0] is _WRITE)
         except psycopg.Error as error:
             raise failures.from_statement(self.address, error) from None
-        finally:
-            self._give_back(raw)
 
     # ---- the pool
 
