@@ -151,6 +151,10 @@ class Database:
         """Return the rows of one statement that reads, which sees one moment: one round trip."""
         return self._run(lambda connection: connection.execute(statement, parameters))
 
+    def ping(self) -> None:
+        """Ask the server nothing: one round trip."""
+        self._run(lambda connection: connection.run(""))
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Do as `read` for a block, which is not run again if the connection is lost."""
