@@ -33,10 +33,13 @@ __all__ = ["Connection", "Database"]
 
 _Result = TypeVar("_Result")
 Raw = psycopg.Connection[tuple[Any, ...]]
+_Bound = tuple[str, Sequence[Value | Sequence[Value]]]
 
 # Further threads wait: the server has a process for each connection.
 _MOST_CONNECTIONS = 8
 _RETRY_S = 0.05
+# Statements of one transaction that wait for the next round trip.
+_MOST_WAITING = 1000
 _STATEMENT_TIMEOUT_MS = 60_000
 # A process that was stopped inside a transaction must not keep its locks for ever.
 _IDLE_TIMEOUT_MS = 60_000
@@ -53,11 +56,17 @@ _WRITE = b"BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE"
 
 
 class Connection:
-    """A connection inside a transaction, which begins with the first statement, in the same round trip."""
+    """A connection inside a transaction, which begins with the first statement, in the same round trip.
+
+    Statements that only write and return nothing wait for the next one that returns rows, or for the commit:
+    all of them take one round trip. An error of theirs is raised there, too; the transaction fails anyway.
+    """
 
     def __init__(self, raw: Raw, *beginning: bytes) -> None:
         self._raw = raw
         self._beginning = beginning
+        self._has_begun = False
+        self._waiting: list[_Bound] = []
         self.kept: dict[Any, Any] = {}
         """What a reader keeps for later in the transaction, which sees one moment."""
 
@@ -65,33 +74,64 @@ class Connection:
         self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()
     ) -> list[tuple[Any, ...]]:
         """Return all rows of the result."""
+        if _is_silent(statement) and self._beginning:
+            self._defer([(statement, parameters)])
+            return []
         return self.execute_together([(statement, parameters)])[0]
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Value]]) -> None:
-        """Run the statement with the parameters of each row, all in one round trip."""
-        self.execute_together([(statement, row) for row in rows])
+        """Run the statement with the parameters of each row, in one round trip with others."""
+        self._defer([(statement, row) for row in rows])
 
     def run(self, statement: str) -> None:
         """Run a statement without parameters and rows, such as CREATE."""
+        self._flush()
         self._begin()
         self._raw.execute(statement.encode(), prepare=False)
 
     def execute_together(
-        self, statements: Sequence[tuple[str, Sequence[Value | Sequence[Value]]]], *, binary: bool = False
+        self, statements: Sequence[_Bound], *, binary: bool = False
     ) -> list[list[tuple[Any, ...]]]:
         """Return the rows of each statement, all in one round trip; `binary` is their format on the wire."""
-        is_alone = len(statements) == 1 and not self._beginning
+        waiting, self._waiting = self._waiting, []
+        is_alone = len(statements) == 1 and not waiting and (self._has_begun or not self._beginning)
         with nullcontext() if is_alone or not _has_pipelines() else self._raw.pipeline():
             self._begin()
+            for statement, parameters in waiting:
+                psycopg.RawCursor(self._raw).execute(_numbered(statement), parameters, prepare=True)
             cursors = [psycopg.RawCursor(self._raw) for _ in statements]
             for cursor, (statement, parameters) in zip(cursors, statements, strict=True):
                 cursor.execute(_numbered(statement), parameters, prepare=True, binary=binary)
         return [cursor.fetchall() if _has_rows(cursor) else [] for cursor in cursors]
 
+    def commit(self) -> None:
+        """Commit, with the statements that wait, in one round trip; nothing if there was no statement."""
+        if not self._has_begun:
+            # Not with the commit: a connection that broke long ago must show before anything is in doubt.
+            self._flush()
+        if not self._beginning or not self._has_begun:
+            return
+        waiting, self._waiting = self._waiting, []
+        with self._raw.pipeline() if waiting and _has_pipelines() else nullcontext():
+            self._begin()
+            for statement, parameters in waiting:
+                psycopg.RawCursor(self._raw).execute(_numbered(statement), parameters, prepare=True)
+            self._raw.execute(b"COMMIT")
+
+    def _defer(self, statements: Sequence[_Bound]) -> None:
+        self._waiting += statements
+        if len(self._waiting) > _MOST_WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            self.execute_together([])
+
     def _begin(self) -> None:
-        for statement in self._beginning:
-            self._raw.execute(statement)
-        self._beginning = ()
+        if not self._has_begun:
+            self._has_begun = True
+            for statement in self._beginning:
+                self._raw.execute(statement)
 
 
 @cache
@@ -104,6 +144,11 @@ def _has_rows(cursor: psycopg.RawCursor[Any]) -> bool:
     # `description` makes an object of each column: a third of the time of a small result.
     result = cursor.pgresult
     return result is not None and result.status == psycopg.pq.ExecStatus.TUPLES_OK
+
+
+@lru_cache(256)
+def _is_silent(statement: str) -> bool:
+    return statement.startswith(("INSERT ", "UPDATE ", "DELETE ")) and "RETURNING" not in statement
 
 
 @lru_cache(256)
@@ -216,16 +261,16 @@ class Database:
     ) -> _Result:
         raw = self._take(deadline)
         try:
-            result = work(Connection(raw, *beginning))
-            if beginning:
-                self._commit(raw, is_write=beginning[0] is _WRITE)
+            connection = Connection(raw, *beginning)
+            result = work(connection)
+            self._commit(connection, is_write=beginning[:1] == (_WRITE,))
             return result
         finally:
             self._give_back(raw)
 
-    def _commit(self, raw: Raw, *, is_write: bool) -> None:
+    def _commit(self, connection: Connection, *, is_write: bool) -> None:
         try:
-            raw.execute(b"COMMIT")
+            connection.commit()
         except psycopg.Error as error:
             if is_write and failures.is_lost(error):
                 raise failures.lost_commit(self.address) from None
@@ -236,8 +281,9 @@ class Database:
         try:
             raw = self._take(time.monotonic() + self._patience_s)
             try:
-                yield Connection(raw, *beginning)
-                self._commit(raw, is_write=beginning[0] is _WRITE)
+                connection = Connection(raw, *beginning)
+                yield connection
+                self._commit(connection, is_write=beginning[0] is _WRITE)
             finally:
                 self._give_back(raw)
         except _UnreachableError as error:

@@ -78,7 +78,7 @@ def terms_of(tenant: int, question: str, answer: str, signs: int) -> Terms:
 
 
 def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-    """Store memories; return the id of each, and whether it is new. Takes two round trips."""
+    """Store memories; return the id of each, and whether it is new. One round trip, and one with the commit."""
     digests = [content_hash(memory.question, memory.answer) for memory in new]
     others = [unambiguous_hash(memory.question, memory.answer) for memory in new]
     user, rows = connection.execute_together(
@@ -95,13 +95,9 @@ def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> l
     added = _TermRows(connection, user_id, user[0] if user else None, known)
     stored = [added.place(memory, digest) for memory, digest in zip(new, digests, strict=True)]
     if added.rows:
-        connection.execute_together(
-            [
-                *((INSERT_MEMORY, row) for row in added.rows),
-                *((_INSERT_TERMS, row) for row in added.terms),
-                (_COUNT, added.sums),
-            ]
-        )
+        connection.execute_many(INSERT_MEMORY, added.rows)
+        connection.execute_many(_INSERT_TERMS, added.terms)
+        connection.execute(_COUNT, added.sums)
     return stored
 
 
