@@ -78,7 +78,7 @@ def terms_of(tenant: int, question: str, answer: str, signs: int) -> Terms:
 
 
 def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-    """Store memories; return the id of each, and whether it is new. One round trip, and one with the commit."""
+    """Store memories; return the id of each, and whether it is new. One round trip and one of the commit."""
     digests = [content_hash(memory.question, memory.answer) for memory in new]
     others = [unambiguous_hash(memory.question, memory.answer) for memory in new]
     user, rows = connection.execute_together(
