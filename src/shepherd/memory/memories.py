@@ -19,6 +19,7 @@ from shepherd.types import MemoryRecord
 
 __all__ = [
     "INSERT_MEMORY",
+    "MEMORY_COLUMNS",
     "USER",
     "Deleted",
     "NewRows",
@@ -46,11 +47,11 @@ USER = (
     f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
     " WHERE t.user_id = ?"
 )
-_ROW = (
+MEMORY_COLUMNS = (
     "id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len, pinned, source,"
     " session, thread, label, asks"
 )
-INSERT_MEMORY = f"INSERT INTO context({_ROW}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_MEMORY = f"INSERT INTO context({MEMORY_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # The list of what was learned must not keep a text that its memory has not.
 _FORGET_ITEM = "DELETE FROM learned WHERE memory_id = ?"
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
@@ -287,7 +288,7 @@ def delete_and_keep(
     for memory_id in memory_ids:
         if not _belongs(tenant, memory_id):
             continue
-        for row in connection.execute(f"SELECT {_ROW} FROM context WHERE id = ?", (memory_id,)):
+        for row in connection.execute(f"SELECT {MEMORY_COLUMNS} FROM context WHERE id = ?", (memory_id,)):
             recalls = connection.execute("SELECT n, last FROM recalls WHERE id = ?", (memory_id,))
             kept.append(Deleted(row, recalls[0] if recalls else None))
     delete(connection, tenant, [one.id for one in kept], terms)

@@ -18,7 +18,7 @@ import re
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +30,7 @@ from psycopg.adapt import PyFormat, Transformer
 from shepherd.errors import StoreError, StoreLockedError
 from shepherd.memory.postgres import failures, text
 from shepherd.memory.postgres.address import parse
+from shepherd.memory.postgres.text import Copied
 from shepherd.transactions import Value
 
 __all__ = ["Connection", "Database"]
@@ -105,6 +106,13 @@ class Connection:
         waiting, self._waiting, self._has_begun = self._waiting, [], True
         before = [*beginning, *waiting]
         return exchange(self._raw, [*before, *statements], binary=binary)[len(before) :]
+
+    def copy(self, table: str, columns: str, rows: Iterable[Sequence[Copied]]) -> None:
+        """Insert many rows, several times as fast as by statements."""
+        lines = "\n".join(["\t".join([text.copied(value) for value in row]) for row in rows])
+        self.execute_together([])
+        with self._raw.cursor().copy(f"COPY {table}({columns}) FROM STDIN".encode()) as copy:
+            copy.write(f"{lines}\n".encode())
 
     def commit(self) -> None:
         """Commit, with the statements that wait, in one round trip; nothing if there was no statement."""

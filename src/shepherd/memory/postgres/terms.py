@@ -17,6 +17,7 @@ from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.hot import HotChunks
 from shepherd.memory.memories import (
     INSERT_MEMORY,
+    MEMORY_COLUMNS,
     USER,
     NewRows,
     TermIndex,
@@ -29,14 +30,16 @@ from shepherd.memory.records import NewMemory
 
 __all__ = ["TERMS", "ServerChunks", "Terms", "add_all", "terms_of"]
 
+_TERM_COLUMNS = "id, timestamp, doc_len, usual, terms, repeated, counts"
 _INSERT_TERMS = (
-    "INSERT INTO context_terms(id, timestamp, doc_len, usual, terms, repeated, counts)"
-    " VALUES(?, ?, ?, ?, ?::text[], ?::text[], ?::int[])"
+    f"INSERT INTO context_terms({_TERM_COLUMNS}) VALUES(?, ?, ?, ?, ?::text[], ?::text[], ?::int[])"
 )
 _INSERT_CHUNK_TERMS = (
     "INSERT INTO chunk_terms(id, doc_len, terms, repeated, counts)"
     " VALUES(?, ?, ?::text[], ?::text[], ?::int[])"
 )
+# Number of memories from which on they are copied, which takes two more round trips.
+_LEAST_COPIED = 32
 # As many versions as memories: see hot_rows.py.
 _COUNT = (
     "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
@@ -61,13 +64,21 @@ def terms_of(tenant: int, question: str, answer: str, signs: int) -> Terms:
     """
     in_question, question_length = scoped(question, tenant)
     in_answer, answer_length = scoped(answer, tenant)
+    asked, answered = in_question.decode().split(), in_answer.decode().split()
     question_parts = 1 if signs & rank.ASSISTANT_QUESTION else rank.PARTS
     answer_parts = 1 if signs & rank.ASSISTANT_ANSWER else rank.PARTS
-    counted = Counter({term: n * question_parts for term, n in Counter(in_question.decode().split()).items()})
-    counted.update({term: n * answer_parts for term, n in Counter(in_answer.decode().split()).items()})
-    # An assistant's text is most of a memory.
+    # An assistant's text is most of a memory. What follows is in units of this.
     usual = min(question_parts, answer_parts)
-    repeated = {term: n for term, n in counted.items() if n != usual}
+    counted = Counter(asked)
+    if question_parts != usual:
+        counted = Counter({term: n * question_parts // usual for term, n in counted.items()})
+    if answer_parts == usual:
+        counted.update(answered)
+    else:
+        counted.update({term: n * answer_parts // usual for term, n in Counter(answered).items()})
+    repeated = {}
+    if len(counted) < len(asked) + len(answered) or question_parts != answer_parts:
+        repeated = {term: n * usual for term, n in counted.items() if n != 1}
     return Terms(
         usual,
         list(counted),
@@ -94,9 +105,13 @@ def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> l
     known = {digest: (memory_id, question) for digest, memory_id, question in rows}
     added = _TermRows(connection, user_id, user[0] if user else None, known)
     stored = [added.place(memory, digest) for memory, digest in zip(new, digests, strict=True)]
-    if added.rows:
+    if len(added.rows) >= _LEAST_COPIED:
+        connection.copy("context", MEMORY_COLUMNS, added.rows)
+        connection.copy("context_terms", _TERM_COLUMNS, added.terms)
+    elif added.rows:
         connection.execute_many(INSERT_MEMORY, added.rows)
         connection.execute_many(_INSERT_TERMS, added.terms)
+    if added.rows:
         connection.execute(_COUNT, added.sums)
     return stored
 
