@@ -32,7 +32,7 @@ def escaped(text: str) -> str:
 
 
 def copied(value: Copied) -> str:
-    """Return a value as a field of COPY's text format."""
+    """Return a value as a field of COPY's text format; the texts of a sequence are terms."""
     if isinstance(value, str):
         value = escaped(value)
         return value.translate(_OF_COPY) if _SPECIAL.search(value) else value
@@ -42,10 +42,8 @@ def copied(value: Copied) -> str:
         return str(value)
     if not value or isinstance(value[0], int):
         return "{" + ",".join(map(str, value)) + "}"
-    # Quoted, since an element may be a word such as null.
+    # Quoted, since a word may be null. Terms have no quotes or backslashes.
     whole = '","'.join(map(str, value))
-    if "\\" in whole or whole.count('"') != 2 * (len(value) - 1):
-        whole = '","'.join([str(one).replace("\\", "\\\\").replace('"', '\\"') for one in value])
     return copied(f'{{"{whole}"}}')
 
 
