@@ -41,6 +41,8 @@ _Bound = tuple[str, Sequence[Value | Sequence[Value]]]
 # Further threads wait: the server has a process for each connection.
 _MOST_CONNECTIONS = 8
 _RETRY_S = 0.05
+# For the server to hear that nobody waits any more; otherwise it would go on, with its locks.
+_CANCEL_S = 2.0
 # Statements of one transaction that wait for the next round trip.
 _MOST_WAITING = 1000
 # Statements that are kept prepared on a connection.
@@ -61,6 +63,7 @@ _WRITE: _Bound = ("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE", ())
 _COMMIT: _Bound = ("COMMIT", ())
 _LOCK = "SELECT pg_advisory_xact_lock(?)"
 _FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
+_IN_THE_MIDDLE = (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN)
 # Names of prepared statements.
 _names = itertools.count(1)
 
@@ -365,10 +368,12 @@ def exchange(raw: Raw, statements: Sequence[_Bound], *, binary: bool = False) ->
     form = pq.Format.BINARY if binary else pq.Format.TEXT
     try:
         results = _together(raw, sent, form) if _has_pipelines() else _in_turn(raw, sent, form)
-    except psycopg.Error:
-        raise
     except BaseException:
-        raw.close()  # Ctrl-C: nobody would read the answer
+        # After Ctrl-C nobody would read the answer. The server's own errors leave nothing behind.
+        if raw.pgconn.transaction_status in _IN_THE_MIDDLE or raw.pgconn.pipeline_status:
+            with contextlib.suppress(psycopg.Error):
+                raw.cancel_safe(timeout=_CANCEL_S)
+            raw.close()
         raise
     rows = []
     for result in results:
