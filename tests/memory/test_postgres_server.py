@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
+import psycopg
 import pytest
 
 from shepherd.errors import (
@@ -24,7 +25,9 @@ from shepherd.errors import (
     UsageError,
 )
 from shepherd.memory import Memory, OpenJob
-from shepherd.memory.postgres.database import _MOST_PREPARED, Database
+from shepherd.memory.corpora import MEMORIES
+from shepherd.memory.postgres.database import _MOST_PREPARED, Database, _numbered
+from shepherd.memory.postgres.search import _POSTINGS
 from shepherd.types import Message
 from tests.postgres import Server
 
@@ -533,6 +536,27 @@ def test_processes_that_write_at_once_lose_and_double_nothing(url: str) -> None:
         assert len(memory.get_all_facts()) == 1
         assert len(memory.fact_history()) == 120
         assert memory.check().problems == ()
+
+
+# ---- plans
+
+
+@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+def test_words_are_looked_up_by_their_index(postgres_server: Server, url: str, mode: str) -> None:
+    """Not by reading the rows of the user, or all rows, once for each word."""
+    lines = [{"question": f"dog {n} {n % 7}", "answer": f"cat {n % 50}"} for n in range(3000)]
+    with Memory(url, user_id="steve") as memory:
+        memory.import_memories(lines)
+    with psycopg.connect(url.partition("&schema")[0]) as connection:
+        connection.execute(f"SET search_path = {url.rpartition('=')[2]}")
+        connection.execute(f"SET plan_cache_mode = {mode}")
+        connection.execute(b"PREPARE asked AS " + _numbered(_POSTINGS.format(corpus=MEMORIES)))
+        plan = connection.execute(
+            "EXPLAIN EXECUTE asked('{t1_9,t1_49,t1_2999}', 1099511627776, 2199023255551)"
+        ).fetchall()
+
+    assert any("context_terms_gin" in line for (line,) in plan)
+    assert not any("Seq Scan" in line or "context_terms_pkey" in line for (line,) in plan)
 
 
 # ---- statements that are sent together
