@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,7 +18,6 @@ from shepherd.server.errors import Problem, invalid, openai_error, unsupported
 from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, dumps, event, quoted
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
-from shepherd.server.logprobs import MOST_LIKELY, chat_logprobs
 from shepherd.server.public_ids import public_injection
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
@@ -35,21 +36,32 @@ from shepherd.types import (
 __all__ = [
     "REASONS",
     "ChatBody",
+    "ChatMessage",
     "CompletionBody",
     "EmbeddingBody",
+    "OfferedTool",
     "StreamOptions",
-    "given_sampling",
+    "chat_logprobs",
+    "finite",
     "require_supported",
     "route",
+    "sampling_in",
     "usage_of",
 ]
 
 
 _MOST_STOPS = 16
 _MOST_TEXTS = 2048
-_SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "repeat_penalty", "repeat_last_n")
+_SAMPLING = (
+    *("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "top_n_sigma"),
+    *("xtc_probability", "xtc_threshold", "mirostat", "mirostat_tau", "mirostat_eta"),
+    *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty"),
+)
 _LARGEST_SEED = 0xFFFFFFFF
 _LARGEST_PENALTY = 1000
+_MOST_BIASES, _MOST_DIGITS, _FORBIDS = 1024, 9, 100
+_MOST_LIKELY = 20  # OpenAI's, and the engine's
+_LEAST_LOGPROB = -9999.0
 
 
 class StreamOptions(LenientBody):
@@ -101,9 +113,17 @@ class _ToolFunction(LenientBody):
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(LenientBody):
+class OfferedTool(LenientBody):
+    """A function of the client's that the model may call."""
+
     type: Literal["function"]
     function: _ToolFunction
+
+    def tool(self) -> Tool:
+        """Return the tool in no API's shape."""
+        function = self.function
+        parameters = function.parameters or {"type": "object", "properties": {}}
+        return Tool(function.name, function.description or "", parameters)
 
 
 class _Named(LenientBody):
@@ -141,13 +161,20 @@ class _Sampled(StrictBody):
     seed: int | None = None
     stop: Stop = None
     n: int | None = 1
-    frequency_penalty: float | None = 0
-    presence_penalty: float | None = 0
-    logit_bias: dict[str, float] | None = None
+    frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
+    presence_penalty: float | None = Field(default=None, ge=-100, le=100)
+    logit_bias: Annotated[dict[str, float], Field(max_length=_MOST_BIASES)] | None = None
     user: str | None = None
     # llama.cpp's.
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     min_p: float | None = Field(default=None, ge=0, le=1)
+    typical_p: float | None = Field(default=None, gt=0, le=1)
+    top_n_sigma: float | None = Field(default=None, ge=0, le=100)
+    xtc_probability: float | None = Field(default=None, ge=0, le=1)
+    xtc_threshold: float | None = Field(default=None, ge=0, le=1)
+    mirostat: int | None = Field(default=None, ge=0, le=2)
+    mirostat_tau: float | None = Field(default=None, gt=0, le=100)
+    mirostat_eta: float | None = Field(default=None, gt=0, le=1)
     repeat_penalty: float | None = Field(default=None, gt=0, le=_LARGEST_PENALTY)
     repeat_last_n: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
 
@@ -159,14 +186,26 @@ class _Sampled(StrictBody):
             raise invalid("stop", f"a text has more than {MOST_STOP_CHARS:,} characters")
         return tuple(text for text in stop if text)
 
+    @property
+    def biases(self) -> tuple[tuple[int, float], ...]:
+        """Ids of tokens and what is added to their logits; OpenAI's -100 forbids a token."""
+        found = []
+        for token, bias in (self.logit_bias or {}).items():
+            if (
+                not token.isascii()
+                or not token.isdigit()
+                or len(token) > _MOST_DIGITS
+                or not abs(bias) <= _FORBIDS
+            ):
+                raise invalid("logit_bias", f"send ids of tokens with numbers from -{_FORBIDS} to {_FORBIDS}")
+            found.append((int(token), -math.inf if bias == -_FORBIDS else bias))
+        return tuple(sorted(found))
+
     def refuse_unsupported(self) -> None:
         """Raise Denied for fields that would change the answer and are not supported."""
         require_supported(
             self.n in (None, 1), "n", "there is one answer to a request; send it again for another"
         )
-        require_supported(not self.frequency_penalty, "frequency_penalty", "use repeat_penalty, 1 is off")
-        require_supported(not self.presence_penalty, "presence_penalty", "use repeat_penalty, 1 is off")
-        require_supported(not self.logit_bias, "logit_bias", "leave it out")
 
 
 class ChatBody(ChatFields, _Sampled):
@@ -177,12 +216,12 @@ class ChatBody(ChatFields, _Sampled):
     # Shepherd's own: where to store the turn, and an event about what was recalled for it.
     session: str | None = Field(default=None, max_length=256)
     recalled: bool | None = None
-    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
+    tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
+    top_logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
     modalities: list[str] | None = None
     # Ignored: they are about OpenAI's service.
     metadata: dict[str, Any] | None = None
@@ -211,16 +250,17 @@ class ChatBody(ChatFields, _Sampled):
             messages,
             user_id,
             self.memory is not False,
-            given_sampling(self),
+            sampling_in(self),
             self.max_completion_tokens or self.max_tokens or 0,
             self.stops,
             self._schema(),
-            tuple(_tool(tool.function) for tool in self.tools or ()),
+            tuple(tool.tool() for tool in self.tools or ()),
             self._choice(),
             bool(self.memory_tools),
             logprobs=self._logprobs(),
             parallel_calls=self.parallel_tool_calls is not False,
             session=self.session or "",
+            logit_bias=self.biases,
         )
 
     def _schema(self) -> ReplySchema | None:
@@ -257,7 +297,7 @@ class CompletionBody(_Sampled):
     echo: bool | None = False
     suffix: str | None = None
     best_of: int | None = 1
-    logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
+    logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
 
     def refuse_unsupported(self) -> None:
         """Raise Denied for fields that would change the answer and are not supported."""
@@ -296,9 +336,9 @@ def require_supported(is_supported: bool, param: str, hint: str) -> None:
         raise unsupported(param, hint)
 
 
-def given_sampling(body: _Sampled) -> dict[str, float]:
+def sampling_in(body: BaseModel) -> dict[str, float]:
     """Return the sampling settings that the client has set. OpenAI's clients send null for others."""
-    given = {name: value for name in _SAMPLING if (value := getattr(body, name)) is not None}
+    given = {name: value for name in _SAMPLING if (value := getattr(body, name, None)) is not None}
     if "seed" in given:
         given["seed"] = int(given["seed"]) % _LARGEST_SEED  # OpenAI's are 64 bits, signed
     if given.get("top_p") == 0:
@@ -316,12 +356,6 @@ def _text_of(content: str | list[_Part] | None, place: str) -> str:
             raise invalid(place, message, "unsupported_content")
         texts.append(part.text or part.refusal or "")
     return "\n".join(texts)
-
-
-def _tool(function: _ToolFunction) -> Tool:
-    return Tool(
-        function.name, function.description or "", function.parameters or {"type": "object", "properties": {}}
-    )
 
 
 _ROUTE = "/v1/chat/completions"
@@ -427,8 +461,8 @@ class _Chunks:
         return chat_logprobs(tokens) if tokens else None
 
 
-def _error(problem: Problem) -> tuple[dict[str, Any], str]:
-    return openai_error(problem), ""
+def _error(problem: Problem) -> bytes:
+    return event(openai_error(problem))
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:
@@ -469,4 +503,26 @@ def usage_of(stats: TurnStats) -> dict[str, Any]:
         "total_tokens": stats.prompt_tokens + stats.generated_tokens,
         "prompt_tokens_details": {"cached_tokens": stats.reused_tokens, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+
+
+def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
+    """Return log-probabilities as chat completions have them.
+
+    Part of a character becomes `\\xe2`; `bytes` has it unchanged.
+    """
+    content = [{**_entry(token), "top_logprobs": [_entry(one) for one in token.top]} for token in tokens]
+    return {"content": content, "refusal": None}
+
+
+def finite(logprob: float) -> float:
+    """Return a log-probability for JSON, which has no infinity."""
+    return logprob if logprob > _LEAST_LOGPROB else _LEAST_LOGPROB
+
+
+def _entry(token: TokenLogprob) -> dict[str, Any]:
+    return {
+        "token": token.piece.decode("utf-8", "backslashreplace"),
+        "logprob": finite(token.logprob),
+        "bytes": list(token.piece),
     }

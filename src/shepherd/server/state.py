@@ -14,6 +14,7 @@ from shepherd.types import NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
+    from shepherd.factory import LazyReranker
     from shepherd.server.retrieval_api import Embeddings
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
@@ -22,6 +23,8 @@ __all__ = ["AppState", "InjectionTime", "Served", "ServerState", "Stopwatch"]
 
 # Users whose last event about learning is known; others hear of what is learned from then on.
 _USERS_TOLD = 4096
+# Responses that are about nobody's memory, as JSON by user and id; the rest is in the database.
+_RESPONSES, _RESPONSES_BYTES = 4096, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,17 @@ class ServerState(AppState):
     conversations: Conversations
     worker: ExtractionWorker | None = None
     embeddings: Embeddings | None = None
+    reranker: LazyReranker | None = None
     in_progress: set[Callable[[], None]] = field(default_factory=set)
     # The same for those whose requests name a conversation, by user and that name.
     running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
     # By user, the last learned thing that a client was told of.
     told_items: LRUCache[str, int] = field(default_factory=lambda: LRUCache(_USERS_TOLD))
+    responses: LRUCache[tuple[str, str], str] = field(
+        default_factory=lambda: LRUCache(
+            _RESPONSES, max_bytes=_RESPONSES_BYTES, size_of=lambda key, text: 4 * len(text)
+        )
+    )
 
     def stopped(self, place: tuple[str, str] | None, cancel: Callable[[], None]) -> None:
         """Forget an answer in a conversation (user and name), which has ended."""
