@@ -651,6 +651,34 @@ def test_a_check_finds_an_index_that_lost_a_memory(store, cold) -> None:
     assert_same(store, cold)
 
 
+@ON_A_SERVER
+def test_a_role_that_may_not_read_the_changes_is_answered_by_the_tables(
+    store, postgres_server, monkeypatch
+) -> None:
+    fill(store, 60)
+    schema = store._database.schema
+    postgres_server.execute(f"CREATE ROLE reader_{schema} LOGIN PASSWORD 'x'")
+    postgres_server.execute(f"GRANT USAGE ON SCHEMA {schema} TO reader_{schema}")
+    postgres_server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO reader_{schema}")
+    # As after an upgrade that has made the table.
+    postgres_server.execute(f"REVOKE ALL ON {schema}.context_changes FROM reader_{schema}")
+    url = postgres_server.url(schema, user=f"reader_{schema}", password="x")
+    reader = open_(url, read_only=True)
+    tried: list[int] = []
+    bring = reader._recall._bring
+    monkeypatch.setattr(
+        reader._recall, "_bring", lambda tenant, slot: tried.append(tenant) or bring(tenant, slot)
+    )
+
+    for _ in range(3):
+        assert search(reader, "steve", ASKED[0]) == search(store, "steve", ASKED[0])
+        assert reader._recall.wait()
+
+    assert not is_hot(reader)
+    assert tried == [1]  # not again for each question
+    reader.close()
+
+
 # ---- room
 
 

@@ -57,6 +57,7 @@ _KEYWORD_LOOPS = 20
 # Questions of which a server's tables answer each twice: one takes a third of a second.
 _N_COLD = 40
 _N_ROUND_TRIPS = 2000
+_WITHOUT_SERVER = ("hot", "hot-floor-0", "stdlib", "keywords")
 # 30 us of a key derivation: the shortest pause in which a thread reaches its 500 writes a second.
 _ITERATIONS = 150
 
@@ -159,8 +160,7 @@ def _with_ratio(line: Line, peer_us: float) -> Line:
 
 
 def _with_round_trips(line: Line, trip_us: float) -> Line:
-    # Neither asks the server.
-    if line.time is None or line.name in ("stdlib", "keywords"):
+    if line.time is None or line.name in _WITHOUT_SERVER:
         return line
     return replace(line, round_trips=line.time.p50_us / trip_us)
 

@@ -19,7 +19,7 @@ from typing import Any
 from shepherd import transactions
 from shepherd._native.hot import HotIndexes, HotSlot
 from shepherd._native.store import SQLiteError
-from shepherd.errors import ShepherdError
+from shepherd.errors import ShepherdError, StoreReadOnlyError
 from shepherd.memory import hot_rows
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.hot_files import HotFiles
@@ -208,6 +208,8 @@ class HotRecall(HotIndexes):
                 self._bring(tenant, slot)
             self._evict(slot)
         except (ShepherdError, SQLiteError) as error:
+            # A role without the right to read a table will not get it by asking again for each question.
+            slot.failed = isinstance(error, StoreReadOnlyError)
             if not self._is_closing:
                 _log.info("%s: no hot index of tenant %d: %s", self._tables.name, tenant, error)
         except _DOUBTS as error:
