@@ -435,15 +435,18 @@ class Memory:
         Its values stay in the history, unless `with_history`: then only the fact that it was cleared does,
         and the sentences with one of these values are removed everywhere.
         """
-        return self._rows.write(
+        is_cleared = self._rows.write(
             user_id,
             False,
             learned.clear_fact,
             storable(key.strip()),
             source=storable(source),
             now=self._rows.seconds(),
+            terms=self._store.terms,
             with_history=with_history,
         )
+        self._rows.follow(user_id)
+        return is_cleared
 
     def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
         """Return every change of a fact, or of all facts, oldest first."""
@@ -531,7 +534,9 @@ class Memory:
         """Reject a proposal, None the newest that waits; return it, None if there is none."""
         if item_id is not None and not _may_exist(item_id):
             return None
-        return self._rows.write(user_id, None, learned.reject, item_id)
+        item = self._rows.write(user_id, None, learned.reject, item_id, self._store.terms)
+        self._rows.follow(user_id)
+        return item
 
     def _refuse_secret(self, rule: Literal["holds_secret", "is_secret"], name: str, value: str) -> None:
         if self._store.keeps_secrets:
