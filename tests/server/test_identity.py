@@ -172,6 +172,11 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
         ("GET", "/v1/memory/user", None),
         ("GET", "/v1/memory/stats", None),
         ("POST", "/v1/memory/search", {"query": "where do the sheep sleep"}),
+        ("GET", "/v1/memory?order=recalled&source=turn&never_recalled=true", None),
+        *(
+            ("POST", "/v1/memory/batch", {"action": action, "ids": [memory_id]})
+            for action in ("pin", "unpin", "delete", "restore")
+        ),
         ("GET", "/v1/memory/export", None),
         ("GET", f"/v1/memory/{memory_id}", None),
         ("PATCH", f"/v1/memory/{memory_id}", {"answer": "in the rain"}),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ from shepherd import __version__
 from shepherd.config import default_user_id
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
-from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryStats
+from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.http import StrictBody
@@ -48,6 +48,9 @@ _MOST_LISTED = 1000
 _MOST_RECALLED = 10
 _LARGEST_ID = (1 << 63) - 1
 _LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that datetime has
+# Best results among which a search with conditions looks for those that meet them.
+_MOST_SIFTED = 1000
+_MOST_AT_ONCE = 200
 
 TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
 Text = Annotated[str, Field(max_length=1 << 20)]
@@ -79,6 +82,23 @@ class Search(StrictBody):
     query: Text
     max_results: int = Field(default=10, ge=1, le=100)
     threshold: float = Field(default=0.0, ge=0, le=1)
+
+
+class MemorySearch(Search):
+    """A search in memories, for those alone that meet the conditions."""
+
+    source: list[str] = Field(default_factory=list, max_length=100)
+    pinned: bool | None = None
+    since: int | None = None
+    until: int | None = None
+    never_recalled: bool = False
+
+
+class MemoryBatch(StrictBody):
+    """What to do to several memories at once."""
+
+    action: Literal["pin", "unpin", "delete", "restore"]
+    ids: list[int] = Field(min_length=1, max_length=_MOST_AT_ONCE)
 
 
 class TextSearch(StrictBody):
@@ -195,6 +215,10 @@ def stats(own: OwnMemory) -> dict[str, Any]:
         "oldest_timestamp": counts.oldest_timestamp,
         "newest_timestamp": counts.newest_timestamp,
         "per_day": [{"day": day, "memories": n} for day, n in activity.per_day],
+        "per_source": [
+            {"day": day, "source": source, "memories": n} for day, source, n in activity.per_source
+        ],
+        "never_recalled": activity.never_recalled,
         "most_recalled": [
             {**_public(record), "recalls": n, "recalled_at": last}
             for memory_id, n, last in activity.recalled
@@ -218,10 +242,25 @@ def _size(counts: MemoryStats) -> dict[str, int]:
 
 
 @router.get("/memory")
-def list_memories(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List memories, the newest first."""
-    records = own.memory.list_memories(own.user, limit=limit, offset=offset)
-    return {"data": [_public(record) for record in records], "total": own.memory.count_memories(own.user)}
+def list_memories(
+    own: OwnMemory,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    order: Literal["newest", "oldest", "recalled"] = "newest",
+    source: Annotated[list[str] | None, Query(max_length=100)] = None,
+    pinned: bool | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    never_recalled: bool = False,
+) -> dict[str, Any]:
+    """List memories that meet the conditions, with the number of their recalls.
+
+    `source` can be repeated; "import" is any import. `since` and `until` are unix seconds; that of `until` is
+    not among them. `total` is the number of all that meet the conditions.
+    """
+    wanted = MemoryFilter(tuple(source or ()), pinned, _second(since), _second(until), never_recalled)
+    records = own.memory.list_memories(own.user, limit=limit, offset=offset, wanted=wanted, order=order)
+    return {"data": _with_recalls(own, records), "total": own.memory.count_memories(own.user, wanted)}
 
 
 @router.post("/memory", status_code=201)
@@ -233,10 +272,35 @@ def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
 
 
 @router.post("/memory/search")
-def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
-    """Return the best memories for the words of the query, best first, with their scores."""
-    results = own.memory.search(wanted.query, wanted.max_results, own.user, threshold=wanted.threshold)
-    return {"data": [_public(result) for result in results]}
+def search(own: OwnMemory, asked: MemorySearch) -> dict[str, Any]:
+    """Return the best memories for the words of the query, best first, with their scores.
+
+    Conditions are those of the list; they are applied to the best 1,000 results.
+    """
+    since, until = _second(asked.since), _second(asked.until)
+    wanted = MemoryFilter(tuple(asked.source), asked.pinned, since, until, asked.never_recalled)
+    is_sifted = wanted != MemoryFilter()
+    n = max(asked.max_results, _MOST_SIFTED) if is_sifted else asked.max_results
+    results = own.memory.search(asked.query, n, own.user, threshold=asked.threshold)
+    if is_sifted:
+        recalls = own.memory.count_recalls([result.id for result in results], own.user)
+        results = [result for result in results if wanted.accepts(result, recalls.get(result.id, 0))]
+    return {"data": _with_recalls(own, results[: asked.max_results])}
+
+
+@router.post("/memory/batch")
+def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
+    """Pin, unpin, delete or restore several memories; return the ids of those to which it was done."""
+    memory = own.writable
+    ids = {own.memory_id(sequence): sequence for sequence in batch.ids}
+    if batch.action == "delete":
+        done = memory.delete_memories(list(ids), own.user)
+    elif batch.action == "restore":
+        done = [stored_id for stored_id in ids if memory.restore_forgotten(stored_id, own.user)]
+    else:
+        is_pinned = batch.action == "pin"
+        done = [stored_id for stored_id in ids if memory.pin_memory(stored_id, is_pinned, own.user)]
+    return {"ids": [ids[stored_id] for stored_id in done]}
 
 
 @router.get("/memory/export")
@@ -515,7 +579,17 @@ def _memory(own: Own, memory_id: int) -> dict[str, Any]:
     record = own.memory.get_memory(own.memory_id(memory_id), own.user)
     if record is None:
         raise missing("memory")
-    return _public(record)
+    return _with_recalls(own, [record])[0]
+
+
+def _with_recalls(own: Own, records: Sequence[MemoryRecord | SearchResult]) -> list[dict[str, Any]]:
+    recalls = own.memory.count_recalls([record.id for record in records], own.user)
+    return [{**_public(record), "recalls": recalls.get(record.id, 0)} for record in records]
+
+
+def _second(moment: int | None) -> int | None:
+    """Return a time that both databases can compare with."""
+    return None if moment is None else min(max(moment, -_LARGEST_ID), _LARGEST_ID)
 
 
 def _public(record: MemoryRecord | SearchResult) -> dict[str, Any]:
