@@ -96,6 +96,7 @@ def test_recalls_are_counted_of_ones_own_alone(told: Memory) -> None:
 
     assert {mine[memory_id]: n for memory_id, n in counted.items()} == {"Rye": 2, "A9": 1}
     assert told.count_recalls([]) == {}
+    assert sorted(told.count_recalls([*mine, *range(1, 500), *mine]).values()) == [1, 2]
     assert told.activity().never_recalled == 3
 
 

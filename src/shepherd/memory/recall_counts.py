@@ -23,6 +23,8 @@ COUNT = (
 )
 # Number of memories whose counts may wait; later ones are not counted. 16,384 take two megabytes.
 _MOST_WAITING = 1 << 14
+# A statement takes 64 parameters.
+_IDS_AT_ONCE = 60
 
 
 class RecallCounts:
@@ -72,10 +74,12 @@ def of(connection: Connection, tenant: int, ids: Sequence[int]) -> dict[int, int
     """Return the number of recalls of those memories of the tenant that have been recalled."""
     first, last = memory_range(tenant)
     mine = [memory_id for memory_id in ids if first <= memory_id <= last]
-    if not mine:
-        return {}
-    holes = ", ".join("?" * len(mine))
-    return dict(connection.execute(f"SELECT id, n FROM recalls WHERE id IN ({holes})", mine))
+    counts: dict[int, int] = {}
+    for start in range(0, len(mine), _IDS_AT_ONCE):
+        some = mine[start : start + _IDS_AT_ONCE]
+        holes = ", ".join("?" * len(some))
+        counts.update(connection.execute(f"SELECT id, n FROM recalls WHERE id IN ({holes})", some))
+    return counts
 
 
 def never_recalled(connection: Connection, tenant: int, before: int) -> list[int]:

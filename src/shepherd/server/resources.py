@@ -51,6 +51,7 @@ _LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that datetime h
 # Best results among which a search with conditions looks for those that meet them.
 _MOST_SIFTED = 1000
 _MOST_AT_ONCE = 200
+_MOST_SOURCES = 50
 
 TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
 Text = Annotated[str, Field(max_length=1 << 20)]
@@ -87,7 +88,7 @@ class Search(StrictBody):
 class MemorySearch(Search):
     """A search in memories, for those alone that meet the conditions."""
 
-    source: list[str] = Field(default_factory=list, max_length=100)
+    source: list[str] = Field(default_factory=list, max_length=_MOST_SOURCES)
     pinned: bool | None = None
     since: int | None = None
     until: int | None = None
@@ -247,7 +248,7 @@ def list_memories(
     limit: Limit = 50,
     offset: Offset = 0,
     order: Literal["newest", "oldest", "recalled"] = "newest",
-    source: Annotated[list[str] | None, Query(max_length=100)] = None,
+    source: Annotated[list[str] | None, Query(max_length=_MOST_SOURCES)] = None,
     pinned: bool | None = None,
     since: int | None = None,
     until: int | None = None,

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from playwright.sync_api import expect
 
 from shepherd.knowledge import Knowledge
 from shepherd.types import Message
-from tests.server.page.stored import conversation
+from tests.server.page.stored import DAY_S, conversation
 
 # ---- facts
 
 
+def row(steve, key: str):
+    return steve.page.locator(f'.item[data-id="{key}"]')
+
+
+def opened(steve, key: str):
+    """Open the line of a fact; its card."""
+    row(steve, key).locator(".row-main").press("Enter")
+    return row(steve, key).locator(".fact")
+
+
 def test_a_fact_shows_what_it_was(steve):
     steve.open("facts")
-    location = steve.page.locator(".fact", has_text="location")
+    expect(row(steve, "location").locator(".row-main")).to_contain_text("Austin")
+    expect(row(steve, "location").locator(".source")).to_have_text("you · 1 earlier")
+    location = opened(steve, "location")
 
     expect(location.locator(".value")).to_have_text("Austin")
     location.get_by_text("1 earlier value").press("Enter")
@@ -22,45 +36,103 @@ def test_a_fact_shows_what_it_was(steve):
     expect(location.locator(".timeline")).to_contain_text("Dallas")
 
 
+def test_a_life_of_values_is_drawn_in_their_order(steve, memory):
+    now = time.time()
+    for days, city in ((300, "Oslo"), (200, "Bergen"), (100, "Bodø")):
+        memory.set_fact("home", city, steve.user, since=now - days * DAY_S)
+    steve.open("facts")
+    drawn = opened(steve, "home").get_by_role("img")
+
+    says = drawn.get_attribute("aria-label") or ""
+    places = [says.index(city) for city in ("Oslo", "Bergen", "Bodø")]
+    widths = drawn.locator("rect").evaluate_all("all => all.map((one) => one.width.baseVal.value)")
+
+    assert places == sorted(places)
+    assert max(widths) - min(widths) < 3  # a hundred days each
+    assert drawn.locator("text").all_text_contents()[:3] == ["Oslo", "Bergen", "Bodø"]
+
+
 def test_the_keyboard_changes_a_fact_and_its_history_grows(steve, memory):
     steve.open("facts")
 
-    steve.page.locator(".fact", has_text="location").get_by_role("button", name="Edit").press("Enter")
+    opened(steve, "location").get_by_role("button", name="Edit").press("Enter")
     steve.page.keyboard.press("Control+A")
     steve.page.keyboard.type("Marfa")
     steve.page.get_by_role("button", name="Save").press("Enter")
 
-    expect(steve.page.locator(".fact", has_text="location")).to_contain_text("2 earlier values")
+    expect(row(steve, "location")).to_contain_text("2 earlier values")
     assert memory.get_fact("location", steve.user) == "Marfa"
+    expect(row(steve, "location").get_by_role("button", name="Edit")).to_be_focused()
 
 
 def test_a_forgotten_fact_comes_back_by_undo_and_later_from_the_list_of_those_that_are_gone(steve, memory):
     steve.open("facts")
 
-    steve.page.locator(".fact", has_text="name").get_by_role("button", name="Forget").press("Enter")
-    expect(steve.page.locator(".fact", has_text="name")).to_have_count(0)
+    opened(steve, "name").get_by_role("button", name="Forget").press("Enter")
+    expect(row(steve, "name")).to_have_count(0)
     gone = memory.get_fact("name", steve.user)
     steve.page.get_by_role("button", name="Undo").press("Enter")
-    expect(steve.page.locator(".fact", has_text="name")).to_have_count(1)
+    expect(row(steve, "name")).to_have_count(1)
+    expect(row(steve, "name").locator(".row-main")).to_be_focused()
     steve.page.get_by_text("1 forgotten fact").press("Enter")
     steve.page.get_by_role("button", name="Know it again").press("Enter")
-    expect(steve.page.locator(".fact", has_text="city")).to_have_count(1)
+    expect(row(steve, "city")).to_have_count(1)
 
     assert gone is None
     assert (memory.get_fact("name", steve.user), memory.get_fact("city", steve.user)) == ("Steve", "Paris")
 
 
+def test_several_facts_are_forgotten_and_come_back(steve, memory):
+    steve.open("facts")
+    for key in ("name", "location"):
+        row(steve, key).get_by_role("checkbox").check()
+
+    steve.page.get_by_role("button", name="Forget", exact=True).press("Enter")
+    expect(steve.page.locator(".item")).to_have_count(1)
+    gone = memory.get_all_facts(steve.user)
+    steve.page.get_by_role("button", name="Undo").press("Enter")
+    expect(steve.page.locator(".item")).to_have_count(3)
+
+    assert [fact.key for fact in gone] == ["allergies"]
+    assert memory.get_fact("name", steve.user) == "Steve"
+
+
+def test_facts_are_searched_narrowed_and_sorted(steve, memory):
+    memory.set_fact("favourite_café", "Größenwahn", steve.user)
+    steve.open("facts")
+    page = steve.page
+    keys = "rows => rows.map((row) => row.dataset.id)"
+
+    page.locator("main").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("CAFE grossenwahn")
+    expect(page.get_by_text("No fact fits.")).to_be_visible()  # ß is no ss
+    page.get_by_role("searchbox").fill("CAFE größenwahn")
+    expect(page.locator(".item")).to_have_count(1)
+    page.get_by_role("searchbox").fill("")
+    page.get_by_label("Source", exact=True).select_option("learned")
+    expect(page.locator(".item")).to_have_count(1)
+    learned = page.locator(".item").evaluate_all(keys)
+    page.get_by_label("Source", exact=True).select_option("All sources")
+    page.get_by_label("Order", exact=True).select_option("Changed last first")
+    expect(page.locator(".item")).to_have_count(4)
+
+    assert learned == ["allergies"]
+    shown = sorted(page.locator(".item").evaluate_all(keys))
+    assert shown == ["allergies", "favourite_café", "location", "name"]
+
+
 def test_what_is_being_written_outlives_what_is_done_to_other_facts(steve, memory):
     steve.open("facts")
-    steve.page.locator(".fact", has_text="location").get_by_role("button", name="Edit").click()
+    opened(steve, "location").get_by_role("button", name="Edit").click()
     steve.page.get_by_label("Value").fill("Marfa, since")
 
-    steve.page.locator(".fact", has_text="allergies").get_by_role("button", name="Forget").click()
-    expect(steve.page.locator(".fact")).to_have_count(2)
+    opened(steve, "allergies").get_by_role("button", name="Forget").click()
+    expect(steve.page.locator(".item")).to_have_count(2)
     expect(steve.page.get_by_label("Value")).to_have_value("Marfa, since")
     steve.page.get_by_role("button", name="Save").click()
 
-    expect(steve.page.locator(".fact", has_text="location").locator(".value")).to_have_text("Marfa, since")
+    expect(row(steve, "location").locator(".fact .value")).to_have_text("Marfa, since")
     assert memory.get_fact("location", steve.user) == "Marfa, since"
 
 
@@ -72,7 +144,7 @@ def test_a_fact_is_added_under_any_name(steve, memory):
     steve.page.get_by_label("Value").fill("blue")
     steve.page.get_by_role("button", name="Keep it").press("Enter")
 
-    expect(steve.page.locator(".fact", has_text="colour/of the #1 car?")).to_contain_text("blue")
+    expect(steve.page.locator(".item", has_text="colour/of the #1 car?")).to_contain_text("blue")
     assert memory.get_fact("colour/of the #1 car?", steve.user) == "blue"
 
 
@@ -105,12 +177,46 @@ def test_the_list_says_what_the_graph_shows_and_leads_from_node_to_node(steve):
     steve.open("knowledge")
 
     steve.page.get_by_role("button", name="List").press("Enter")
-    expect(steve.page.get_by_role("row")).to_have_count(13)
-    steve.page.get_by_role("button", name="Old windows").press("Enter")
+    expect(steve.page.locator(".item")).to_have_count(12)
+    steve.page.locator(".item", has_text="Old windows").locator(".row-main").press("Enter")
     steve.page.locator(".panel").get_by_role("button", name="Lockhart house", exact=True).press("Enter")
 
     expect(steve.page.locator("#node-title")).to_have_text("Lockhart house")
     expect(steve.page.locator(".panel")).to_contain_text("taken out there")
+    steve.page.keyboard.press("Escape")
+    expect(steve.page.locator(".item", has_text="Lockhart house").locator(".row-main")).to_be_focused()
+
+
+def test_nodes_are_narrowed_put_in_focus_and_removed_together(steve, memory):
+    knowledge = Knowledge(memory.transactions, steve.user)
+    steve.open("knowledge")
+    page = steve.page
+    page.get_by_role("button", name="List").click()
+    items = page.locator(".item")
+
+    page.get_by_label("Kind", exact=True).select_option("plant")
+    expect(items).to_have_count(2)
+    page.get_by_label("Kind", exact=True).select_option("All kinds")
+    page.get_by_label("Order", exact=True).select_option("Most connected first")
+    expect(items.first).to_contain_text("Greenhouse")
+    page.get_by_label("Order", exact=True).select_option("By title")
+    expect(items.first).to_contain_text("Automatic watering")
+    page.get_by_label("Focus", exact=True).select_option("In focus")
+    expect(items).to_have_count(1)
+    page.get_by_label("Focus", exact=True).select_option("In focus or not")
+    for title in ("Ducks", "Compost"):
+        items.filter(has_text=title).get_by_role("checkbox").check()
+    page.get_by_role("button", name="Put in focus").press("Enter")
+    expect(page.locator(".item.pinned")).to_have_count(3)
+    focused = [one.node.title for one in knowledge.focused()]
+    for title in ("Ducks", "Compost"):
+        items.filter(has_text=title).get_by_role("checkbox").check()
+    page.get_by_role("button", name="Remove", exact=True).press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").press("Enter")
+    expect(items).to_have_count(10)
+
+    assert sorted(focused) == ["Compost", "Ducks", "Greenhouse"]
+    assert knowledge.count_nodes() == 10
 
 
 def test_a_node_with_many_connections_says_how_many(mini, memory, visit):

@@ -116,7 +116,8 @@ function interrupted() {
 async function reached(method, path, { query = {}, body, names = true }) {
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(session.key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
-  const parameters = new URLSearchParams(query);
+  // A list becomes a parameter for each of its values.
+  const parameters = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one])));
   if (session.user && names) parameters.set("user", session.user);
   const headers = session.key ? { Authorization: `Bearer ${session.key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";

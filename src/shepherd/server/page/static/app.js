@@ -4,6 +4,7 @@ import { Refused, get, session } from "./api.js";
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";
 import { askKey, askUser } from "./login.js";
+import { keysButton, setKeys } from "./keys.js";
 import { hush, inWords, leave } from "./notice.js";
 import { themeButton } from "./theme.js";
 import * as chat from "./view_chat.js";
@@ -94,6 +95,7 @@ async function showView() {
   leaveView();
   leaveView = () => {};
   leave();
+  setKeys();
   markView(name);
   document.title = `${label} · Shepherd`;
   const root = h("div", { class: `view view-${name}` });
@@ -124,7 +126,7 @@ function drawFrame(who) {
     h("li", {}, h("a", { href: `#/${name}`, "data-view": name, on: { click: again } }, icon(name), h("span", {}, label))),
   );
   fill(document.getElementById("nav"), who?.user ? h("ul", {}, links) : null);
-  fill(document.getElementById("controls"), who?.user ? userControls(who) : null, themeButton());
+  fill(document.getElementById("controls"), who?.user ? [userControls(who), keysButton()] : null, themeButton());
 }
 
 /** A link to where one is already changes no address: what it names is drawn anew. */

@@ -1,6 +1,7 @@
 // Figures and plots, drawn as SVG; each has its numbers as a table, for those who do not see it.
 
 import { h, newId, svg } from "./dom.js";
+import { beginning, date } from "./format.js";
 
 // In the plot's own units, of which a letter has eleven in height: fewer of them on a narrow screen.
 const WIDTH = matchMedia("(max-width: 40rem)").matches ? 340 : 640;
@@ -73,6 +74,32 @@ export function shares(title, parts, { format = String, unit = "" } = {}) {
     parts.map((part, i) => h("li", {}, h("span", { class: `dot share-${i}`, "aria-hidden": "true" }), `${part.label} `, h("b", {}, format(part.value)))),
   );
   return figure(title, [picture, legend], parts, format, unit);
+}
+
+/**
+ * From when until when each value of a fact held, as a line; periods are {value, since, until}, the newest first.
+ * The list of periods has the same in words.
+ */
+export function lifeline(periods) {
+  const now = Date.now() / 1000;
+  const lived = periods.filter(({ since, until }) => until === null || until > since);
+  const first = Math.min(...lived.map((period) => period.since));
+  const span = Math.max(now - first, 1);
+  const x = (at) => (WIDTH * (Math.min(Math.max(at, first), now) - first)) / span;
+  const drawn = lived.toReversed().map(({ value, since, until }, i) => {
+    const [from, to] = [x(since), x(until ?? now)];
+    const width = Math.max(to - from - 2, 2);
+    const room = Math.floor(width / 7) - 1;
+    return svg(
+      "g",
+      {},
+      svg("rect", { x: from, y: 0, width, height: 20, rx: 4, class: `life ${until === null ? "present" : `former-${i % 2}`}` }, svg("title", {}, `${value}: ${date(since)} – ${until === null ? "now" : date(until)}`)),
+      room > 2 ? svg("text", { x: from + 6, y: 14, class: "life-text" }, beginning(value, room)) : null,
+    );
+  });
+  const ticks = [svg("text", { x: 0, y: 35, class: "tick" }, date(first)), svg("text", { x: WIDTH, y: 35, class: "tick", "text-anchor": "end" }, "now")];
+  const says = lived.toReversed().map(({ value, since }) => `${value} since ${date(since)}`).join(", then ");
+  return svg("svg", { viewBox: `0 0 ${WIDTH} 40`, role: "img", class: "plot lifeline", "aria-label": says }, drawn, ticks);
 }
 
 function figure(title, picture, points, format, unit) {
