@@ -53,6 +53,11 @@ class LRUCache(Generic[_Key, _Value]):
             except KeyError:
                 return None
 
+    def remove(self, key: _Key) -> None:
+        """Drop an entry, if there is one."""
+        with self._lock:
+            self._entries.pop(key, None)
+
     def put(self, key: _Key, value: _Value) -> None:
         """Store a value, unless it alone is larger than `max_bytes`; the old value goes in any case."""
         size = self._size_of(key, value)

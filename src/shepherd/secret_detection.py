@@ -163,8 +163,8 @@ _PASSWORD = re.compile(
     r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s"
     # "My password? CorrectHorse7": a word that is none.
     r"|\?\s{1,2}(?=\S{0,60}(?:(?-i:[a-z][A-Z])|\d)))"
-    r"(?:(?:now|gonna be|going to be|still|jetzt|maintenant|ahora|adesso|agora|nu|le|la|el|il|o)\s)?"
-    + _VALUE,
+    r"(?:(?:now|literally|actually|just|simply|basically|really|currently|only|gonna be|going to be|still"
+    r"|jetzt|maintenant|ahora|adesso|agora|nu|le|la|el|il|o)\s)?" + _VALUE,
     re.IGNORECASE,
 )
 # "I changed my password to …"
@@ -181,19 +181,21 @@ _AFTER = f"(?:{_WORDS['behind a password']})"
 _ONLY = r"\b(?!['\-]?\w)(?=\s*(?:[.,;!)\n]|$|for\b|on\b|to\b))"
 _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
-# digits alone.
+# digits, or with capitals inside and marks.
 _BEHIND_NAME = re.compile(
     r"(?:" + _NAME + r"|\b(?:user(?:name)?|account|login)\s\S{1,64}\s?[,;]?\s(?:and\s)?pass"
     r"|\b(?:login|logins|credentials?|zugangsdaten"
     r"|identifiants?)\b(?:\s(?:is|are|ist|sind))?[:\s]{1,3}\S{1,64}\s?[/|,])"
-    r"[ \t]{1,3}(?P<bare>(?=[^\s\"'`<>]{0,63}\d)(?=[^\s\"'`<>]{0,63}[^\W\d_])[^\s\"'`<>]{6,128})",
+    r"[ \t]{1,3}(?P<bare>(?:(?=[^\s\"'`<>]{0,63}\d)(?=[^\s\"'`<>]{0,63}[^\W\d_])"
+    r"|(?=\S{0,63}(?-i:[a-z][A-Z]))(?=\S{0,63}[!#$%^&*]))[^\s\"'`<>]{6,128})",
     re.IGNORECASE,
 )
 # Several words are a passphrase if none of them is one of ordinary speech.
 _PASSPHRASE = re.compile(
-    r"pass[ \-_]?phrase[^\n:=.!?]{0,40}?\s{0,2}(?:[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
-    r"(?P<words>(?:[a-z]{2,12}[ \-]){2,9}[a-z]{3,12})(?=\s*(?:[.,;!?)\n]|$))"
-    r"|pass[ \-_]?phrase[^\n:=.!?\"'\u201c\u2018]{0,40}[\"'\u201c\u2018]"
+    rf"(?:{_WORDS['passphrases']})[^\n:=.!?]{{0,40}}?\s{{0,2}}"
+    r"(?P<link>[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
+    r"(?P<words>(?:[\w']{1,12}[ \-]){2,11}[\w']{2,12})(?=\s*(?:[.,;!?)\n]|$))"
+    rf"|(?:{_WORDS['passphrases']})[^\n:=.!?\"'\u201c\u2018]{{0,40}}[\"'\u201c\u2018]"
     r"(?P<quoted>[^\n\"'\u201d\u2019]{8,128})[\"'\u201d\u2019]",
     re.IGNORECASE,
 )
@@ -245,6 +247,7 @@ _DIAL = re.compile(
     rf"{_TURNS}(?: to)? \d{{1,2}}(?!\d)",
     re.IGNORECASE,
 )
+_IS_DIAL = re.compile(r" is \d\d?-\d\d?-\d\d?")
 _OPENS = re.compile(r"(?:unlocks?|opens?|decrypts?) (?:my|our|the) ")
 # "…. That unlocks my GPG key": words of a passphrase that make a sentence.
 _OPENED_BY_WORDS = re.compile(
@@ -255,7 +258,8 @@ _OPENED_BY_WORDS = re.compile(
 )
 # "I unlock my ssh key with the phrase …"
 _OPENED_WITH_PHRASE = re.compile(
-    r"\b(?:gpg|pgp|ssh|keys?|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b"
+    r"\b(?:gpg|pgp|ssh|keepass\w*|bitwarden|vaultwarden|1password|lastpass|veracrypt|luks|bitlocker"
+    r"|filevault|keys?|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b"
     r"[^\n.:!?]{0,40}\b(?:with|is|by|using) (?:the |a |this |my )?(?:(?:pass[- ]?)?phrase|sentence):? "
     r"[\"'\u201c\u2018]?"
     r"(?P<words>(?!of\b|that\b|from\b|in\b)[^\n!?\"\u201d]{8,120}?)(?=[\"'\u201d\u2019.!?]*\s*$|[.!?]\s)",
@@ -472,10 +476,13 @@ def _passwords(text: str, folded: str) -> Iterator[Secret]:
                     yield secret
         for match in _PASSPHRASE.finditer(text):
             words = (match["words"] or "").replace("-", " ").split()
-            # One small word in four is left to a sentence that somebody made up to remember it.
+            # Some small words are left to a sentence that somebody made up to remember it, more if it cannot
+            # begin speech about a passphrase.
             n_small = sum(not _is_phrase([word]) for word in words)
-            begins_as_one = _is_phrase(words[:1]) or len(words) >= _LEAST_PASSPHRASE
-            if match["quoted"] or (begins_as_one and n_small <= len(words) / 4):
+            begins_as_one = _is_phrase(words[:1])
+            most = (2 / 3 if match["link"] in (":", "=") else 1 / 2) if begins_as_one else 1 / 4
+            is_one = begins_as_one or len(words) >= _LEAST_PASSPHRASE
+            if match["quoted"] or (is_one and n_small <= most * len(words)):
                 yield Secret("password", *match.span("quoted" if match["quoted"] else "words"))
 
 
@@ -566,8 +573,12 @@ def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None
         return "account-number"
     is_named = _is_near(near["names"], text, start, end)
     has_thing = _is_near(near["things"], text, start, end)
-    # "The safe in the study: 31-08-22"
-    is_labelled = has_thing and text[:start].endswith(": ") and not value.strip("0123456789- ")
+    # "The safe in the study: 31-08-22", "My locker is 31-08-22"
+    is_labelled = (
+        has_thing
+        and not value.strip("0123456789- ")
+        and (text[:start].endswith(": ") or _IS_DIAL.fullmatch(text[start - 4 : end]) is not None)
+    )
     is_opened = is_labelled or (has_thing and _is_near(near["opening"], text, start, end))
     if (is_named or is_opened) and _is_code(text, start, end):
         is_linked = _LINK.search(text[max(0, start - _NEAR) : start]) is not None

@@ -26,6 +26,13 @@ CHATS = {
         "max_tokens": 8,
         "messages": [{"role": "user", "content": QUESTION}],
     },
+    "/api/chat": {
+        "model": "default",
+        "stream": False,
+        "messages": [{"role": "user", "content": QUESTION}],
+    },
+    "/v1/responses": {"model": "default", "input": QUESTION},
+    "/api/generate": {"model": "default", "stream": False, "prompt": QUESTION},
 }
 
 
@@ -69,7 +76,7 @@ def test_every_endpoint_but_health_is_closed_without_a_good_key(server, keys, me
 
     for who in ("none", "wrong", "foreign", "revoked"):
         with server.client(keys[who]) as client:
-            for path, methods in paths.items():
+            for path, methods in {**paths, **{path: ["post"] for path in CHATS}}.items():
                 for method in methods:
                     body = None if method in ("get", "delete") else {**CHATS.get(path, {}), "user": "bob"}
                     answer = client.request(method, re.sub(r"{[^}]*}", "1", path), json=body)
@@ -107,7 +114,7 @@ def test_an_answer_has_the_memory_of_the_owners_own_user_in_it(user, server, key
             answer = client.post(path, json={**body, **({} if user is None else {"user": user})})
             assert answer.status_code == 200, answer.text
 
-    assert [served.injected for served in answers] == [True, True]
+    assert [served.injected for served in answers] == [True] * len(CHATS)
 
 
 def test_nobody_has_nothing_in_it(server, keys, answers):

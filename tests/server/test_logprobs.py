@@ -7,7 +7,8 @@ import math
 import openai
 import pytest
 
-from shepherd.server.logprobs import CompletionLogprobs, chat_logprobs
+from shepherd.server.completion_api import CompletionLogprobs
+from shepherd.server.openai_api import chat_logprobs
 from shepherd.types import TokenLogprob
 
 HELLO = [{"role": "user", "content": "Hello, who are you?"}]

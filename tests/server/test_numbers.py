@@ -33,6 +33,14 @@ ROUTES = {
         (*SAMPLED, "n", "best_of", "logprobs", "prompt"),
     ),
     "/v1/messages": ({**CHAT, "max_tokens": 4}, ("max_tokens", "temperature", "top_p", "top_k")),
+    "/v1/responses": (
+        {"model": "default", "input": "hello"},
+        ("max_output_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "top_logprobs"),
+    ),
+    "/api/chat": (
+        {**CHAT, "stream": False},
+        (*SAMPLED[1:], "num_predict", "presence_penalty", "frequency_penalty", "stop"),
+    ),
     "/v1/embeddings": ({"model": "tiny-bert", "input": "hello"}, ("dimensions", "input")),
     "/v1/memory": ({"question": "a", "answer": "b"}, ("timestamp",)),
     "/v1/memory/search": ({"query": "a"}, ("max_results", "threshold", "since", "until")),
@@ -88,11 +96,14 @@ def test_bodies_of_these_tests_are_answered(client):
 @example(place=("/v1/chat/completions", "top_k"), number=10**400)
 @example(place=("/v1/messages", "max_tokens"), number=2**31)
 @example(place=("/v1/memory", "timestamp"), number=2**63)
+@example(place=("/api/chat", "num_predict"), number=-(2**63) - 1)
 def test_no_number_is_an_error_of_the_server(client, place, number):
     route, field = place
     fields = {field: number, **({"logprobs": True} if field == "top_logprobs" else {})}
     if field == "prompt":
         fields[field] = [number]
+    if route == "/api/chat":
+        fields = {"options": fields}
 
     assert status_of(client, route, fields) < 500
 

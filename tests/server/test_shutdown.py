@@ -43,7 +43,7 @@ async def block():
 app.add_api_route("/block", block)
 with Watchdog(Phases(0.1, 0.5, 1.0, 4.0)) as watchdog, bound("127.0.0.1", 0) as listening:
     watchdog.close = memory.close
-    run(app, listening, phases=Phases(0.1, 0.5, 1.0, 4.0), signalled=watchdog.start,
+    run(app, [listening], phases=Phases(0.1, 0.5, 1.0, 4.0), signalled=watchdog.start,
         ready=lambda: print(listening.getsockname()[1], flush=True))
     if busy == "closing":
         print("busy", flush=True)

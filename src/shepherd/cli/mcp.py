@@ -75,7 +75,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             url = f"http://{_HOST}:{listening.getsockname()[1]}/mcp"
             run(
                 create_server(catalog).streamable_http_app(host=_HOST),
-                listening,
+                [listening],
                 phases=Phases.of(_SHUTDOWN_S),
                 ready=lambda: screen.announce(url, f"MCP at {url} (Ctrl-C ends it)"),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from argparse import Namespace
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.chat import provider_and_model
@@ -22,7 +23,7 @@ from shepherd.commands.screen import Screen
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from fastapi import FastAPI
 
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-Serve a model with its memory to other programs: OpenAI's /v1/chat/completions, /v1/completions,
-/v1/embeddings and /v1/models, Anthropic's /v1/messages, and /v1/memory, /v1/facts, /health, /metrics.
+Serve a model with its memory to other programs: OpenAI's /v1/chat/completions, /v1/responses,
+/v1/completions, /v1/embeddings and /v1/models, Anthropic's /v1/messages, Ollama's /api/chat and
+/api/generate, and /v1/memory, /v1/facts, /health, /metrics.
 
 By default only this machine can connect. With another --host it requires keys: shepherd apikey create."""
 
@@ -83,8 +85,12 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     }
     with (
         Watchdog(Phases.of(config.server_shutdown)) as watchdog,
-        bound(config.server_host, config.server_port) as listening,
+        ExitStack() as stack,
     ):
+        listening = [stack.enter_context(bound(config.server_host, config.server_port))]
+        if config.server_ollama_port and not arguments.session:
+            second = bound(config.server_host, config.server_ollama_port, "server_ollama_port")
+            listening.append(stack.enter_context(second))
         if arguments.session:
             from shepherd.server.session_server import create_session_app, opened_shared_session
 
@@ -104,7 +110,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 def _run(
     app: FastAPI,
-    listening: socket.socket,
+    listening: Sequence[socket.socket],
     state: AppState,
     arguments: Namespace,
     screen: Screen,
@@ -131,7 +137,7 @@ def _run(
     if state.memory is not None:
         watchdog.close = state.memory.close
     host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
-    url = f"http://{host}:{listening.getsockname()[1]}"
+    url = f"http://{host}:{listening[0].getsockname()[1]}"
     run(
         app,
         listening,

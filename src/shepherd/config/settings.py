@@ -270,6 +270,9 @@ class Config:
     # The server: where it is, what it offers.
     server_host: str = _text("127.0.0.1", "address to listen on; anything but this machine requires API keys")
     server_port: int = _integer(8000, 0, 65535, "port to listen on; 0: any free port")
+    server_ollama_port: int = _integer(
+        0, 0, 65535, "second port, for programs that look for Ollama, which is at 11434; 0: none"
+    )
     server_slots: int = _integer(4, 1, 64, "number of answers generated at once; further requests wait")
     server_windows: int = _integer(
         0, 0, 64, "number of windows that these conversations share; 0: one each, if memory allows"

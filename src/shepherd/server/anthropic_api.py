@@ -320,8 +320,8 @@ class _Blocks:
         return event({"type": kind, "index": len(self._blocks) - 1, **fields}, kind)
 
 
-def _error(problem: Problem) -> tuple[dict[str, Any], str]:
-    return anthropic_error(problem), "error"
+def _error(problem: Problem) -> bytes:
+    return event(anthropic_error(problem), "error")
 
 
 def _last_events(chat: Chat, blocks: _Blocks) -> bytes:

@@ -19,9 +19,11 @@ from shepherd.server import (
     knowledge_resources,
     middleware,
     models,
+    ollama_api,
     openai_api,
     page,
     resources,
+    responses_api,
     retrieval_api,
 )
 from shepherd.server.errors import Denied, Problem, error_of, problem_of
@@ -35,9 +37,19 @@ _log = logging.getLogger(__name__)
 
 def create_app(state: ServerState) -> FastAPI:
     """Return the ASGI application of a server with the APIs."""
-    app = memory_app(state, anthropic_api.router, retrieval_api.router, models.router)
+    app = memory_app(
+        state,
+        anthropic_api.router,
+        retrieval_api.router,
+        models.router,
+        ollama_api.router,
+        responses_api.router,
+    )
     # The first route that matches is taken.
-    app.router.routes[:0] = [anthropic_api.route, completion_api.route, openai_api.route]
+    app.router.routes[:0] = [
+        *(anthropic_api.route, completion_api.route, openai_api.route, responses_api.route),
+        *ollama_api.routes,
+    ]
     return app
 
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from starlette.types import Receive
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
 from shepherd.server.errors import Denied, Problem, invalid, problem_of
-from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody, event
+from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import check_conversation
 from shepherd.server.public_ids import public_item
@@ -93,7 +93,7 @@ def grammar_of(request: ChatRequest) -> str:
 
 
 class ChatFields(StrictBody):
-    """Fields that the chat requests of both APIs share.
+    """Fields that the chat requests of all APIs share.
 
     Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.
     """
@@ -204,6 +204,8 @@ class Chat:
         # Of replies before the present one.
         self._earlier_logprobs: list[TokenLogprob] = []
         self.news: LearnedNews | None = None
+        # Called with `stats` set, before the client learns of the end.
+        self.before_end: Callable[[], Awaitable[None]] | None = None
         state.in_progress.add(self.cancel)
         self._running_in = (turn.request.user_id, turn.request.session) if turn.request.session else None
         if self._running_in is not None:
@@ -317,10 +319,10 @@ class Chat:
         opening: bytes,
         events_of: Callable[[Piece], bytes],
         ending: Callable[[], bytes],
-        error_of: Callable[[Problem], tuple[Any, str]],
+        error_of: Callable[[Problem], bytes],
         closing: Callable[[list[dict[str, Any]]], bytes],
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the answer as server-sent events; `error_of` gives the data and the name of an error's event.
+        """Yield the answer as events or lines, which `events_of`, `ending` and `error_of` give.
 
         `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
         `closing` gives what comes after `ending` if the client asked for what is learned.
@@ -335,7 +337,7 @@ class Chat:
                     yield opening + events_of(piece)
                     opening = b""
         except ShepherdError as error:
-            yield opening + event(*error_of(problem_of(error)))
+            yield opening + error_of(problem_of(error))
             return
         if self.news is None:
             yield FinalEvents(opening + ending())
@@ -376,6 +378,8 @@ class Chat:
         finally:
             self._state.in_progress.discard(self.cancel)
             self._state.stopped(self._running_in, self.cancel)
+        if error is None and self.before_end is not None:
+            await self.before_end()
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn
         self._state.served(Served(self._route, self._stats, bool(turn.injection), code, turn.injection_time))

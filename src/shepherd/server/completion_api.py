@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -17,14 +18,20 @@ from shepherd.server.chat import require_model
 from shepherd.server.errors import invalid, openai_error, problem_of
 from shepherd.server.http import LARGE_BYTES, EventStream, FinalEvents, JsonRoute, event
 from shepherd.server.limits import check_text
-from shepherd.server.logprobs import CompletionLogprobs
-from shepherd.server.openai_api import REASONS, CompletionBody, given_sampling, require_supported, usage_of
+from shepherd.server.openai_api import (
+    REASONS,
+    CompletionBody,
+    finite,
+    require_supported,
+    sampling_in,
+    usage_of,
+)
 from shepherd.server.state import Served, ServerState
 from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
 from shepherd.turn import sampling_of
-from shepherd.types import TurnStats
+from shepherd.types import TokenLogprob, TurnStats
 
-__all__ = ["route"]
+__all__ = ["CompletionLogprobs", "route"]
 
 _ROUTE = "/v1/completions"
 _DEFAULT_TOKENS = 16  # OpenAI's
@@ -139,7 +146,7 @@ class _CompletionRequest:
         ids: Sequence[int] = prompt if isinstance(prompt, list) else self._engine.tokenize_prompt(prompt)
         return self._engine.complete(
             ids,
-            sampling=sampling_of(config, self._engine.info.sampling, given_sampling(self._body)),
+            sampling=sampling_of(config, self._engine.info.sampling, sampling_in(self._body)),
             max_tokens=self._body.max_tokens or _DEFAULT_TOKENS,
             stop=self._body.stops,
             logprobs=self._body.logprobs,
@@ -178,3 +185,43 @@ async def _streamed(completion: _CompletionRequest, answer: ReplyReader) -> Asyn
     if completion.include_usage:
         yield event({**completion.head, "choices": [], "usage": usage_of(completion.total)})
     yield FinalEvents(event("[DONE]"))
+
+
+class CompletionLogprobs:
+    """Log-probabilities as text completions have them: tokens with offsets in the text.
+
+    `offset` is the next token's.
+    """
+
+    def __init__(self, offset: int = 0) -> None:
+        self._offset = offset
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def of(self, tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
+        """Return the entry for the next tokens of the text."""
+        offsets = []
+        for token in tokens:
+            offsets.append(self._offset)
+            self._offset += len(self._decoder.decode(token.piece))
+        return {
+            "tokens": [_legacy_text(token.piece) for token in tokens],
+            "token_logprobs": [finite(token.logprob) for token in tokens],
+            "top_logprobs": [_by_text(token.top) for token in tokens],
+            "text_offset": offsets,
+        }
+
+
+def _by_text(tokens: Sequence[TokenLogprob]) -> dict[str, float]:
+    """Return log-probabilities by text; of several tokens with one text the likeliest, which is the first."""
+    found: dict[str, float] = {}
+    for token in tokens:
+        found.setdefault(_legacy_text(token.piece), finite(token.logprob))
+    return found
+
+
+def _legacy_text(piece: bytes) -> str:
+    """Return the text of a piece; for part of a character its bytes, as OpenAI writes them."""
+    try:
+        return piece.decode("utf-8")
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in piece)

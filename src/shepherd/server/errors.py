@@ -2,8 +2,10 @@
 
     OpenAI      {"error": {"message", "type", "param", "code"}}
     Anthropic   {"type": "error", "error": {"type", "message"}}
+    Ollama      {"error": message}
 
-Everything below /v1/messages has Anthropic's shape; the rest OpenAI's. No error contains text of a request.
+Everything below /v1/messages has Anthropic's shape, below /api Ollama's; the rest OpenAI's. No error contains
+text of a request.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ __all__ = [
     "body_of",
     "error_of",
     "invalid",
+    "ollama_error",
     "openai_error",
     "problem_of",
     "refuse_gone",
@@ -39,6 +42,7 @@ __all__ = [
 ]
 
 _ANTHROPIC_PATH = "/v1/messages"
+_OLLAMA_PATH = "/api"
 _OPENAI_TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -144,8 +148,15 @@ def anthropic_error(problem: Problem) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": f"{problem.code}: {problem.message}"}}
 
 
+def ollama_error(problem: Problem) -> dict[str, Any]:
+    """Return the body that Ollama's clients expect."""
+    return {"error": f"{problem.message} ({problem.code})"}
+
+
 def error_of(problem: Problem, path: str) -> dict[str, Any]:
     """Return the body in the shape of the API that `path` belongs to."""
+    if path.startswith(_OLLAMA_PATH + "/"):
+        return ollama_error(problem)
     is_anthropic = path == _ANTHROPIC_PATH or path.startswith(_ANTHROPIC_PATH + "/")
     return anthropic_error(problem) if is_anthropic else openai_error(problem)
 

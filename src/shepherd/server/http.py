@@ -24,9 +24,11 @@ __all__ = [
     "FinalEvents",
     "JsonRoute",
     "LenientBody",
+    "LineStream",
     "StrictBody",
     "dumps",
     "event",
+    "line",
     "quoted",
 ]
 
@@ -112,6 +114,11 @@ def event(value: Any, name: str = "") -> bytes:
     return f"event: {name}\ndata: {data}\n\n".encode() if name else f"data: {data}\n\n".encode()
 
 
+def line(value: Any) -> bytes:
+    """Return one line of JSON."""
+    return f"{dumps(value)}\n".encode()
+
+
 class FinalEvents(bytes):
     """The last events of a stream: they are sent together with the end of the response."""
 
@@ -146,3 +153,9 @@ class EventStream(Response):
         if not is_begun:
             await send(start)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class LineStream(EventStream):
+    """Sends lines of JSON in place of events."""
+
+    media_type = "application/x-ndjson"

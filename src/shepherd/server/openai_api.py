@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -16,7 +17,6 @@ from shepherd.server.errors import Problem, invalid, openai_error, unsupported
 from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, dumps, event, quoted
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
-from shepherd.server.logprobs import MOST_LIKELY, chat_logprobs
 from shepherd.server.public_ids import public_injection
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
@@ -38,9 +38,11 @@ __all__ = [
     "CompletionBody",
     "EmbeddingBody",
     "StreamOptions",
-    "given_sampling",
+    "chat_logprobs",
+    "finite",
     "require_supported",
     "route",
+    "sampling_in",
     "usage_of",
 ]
 
@@ -50,6 +52,8 @@ _MOST_TEXTS = 2048
 _SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "repeat_penalty", "repeat_last_n")
 _LARGEST_SEED = 0xFFFFFFFF
 _LARGEST_PENALTY = 1000
+_MOST_LIKELY = 20  # OpenAI's, and the engine's
+_LEAST_LOGPROB = -9999.0
 
 
 class StreamOptions(LenientBody):
@@ -182,7 +186,7 @@ class ChatBody(ChatFields, _Sampled):
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None
     logprobs: bool | None = None
-    top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
+    top_logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
     modalities: list[str] | None = None
     # Ignored: they are about OpenAI's service.
     metadata: dict[str, Any] | None = None
@@ -211,7 +215,7 @@ class ChatBody(ChatFields, _Sampled):
             messages,
             user_id,
             self.memory is not False,
-            given_sampling(self),
+            sampling_in(self),
             self.max_completion_tokens or self.max_tokens or 0,
             self.stops,
             self._schema(),
@@ -257,7 +261,7 @@ class CompletionBody(_Sampled):
     echo: bool | None = False
     suffix: str | None = None
     best_of: int | None = 1
-    logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELY)
+    logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
 
     def refuse_unsupported(self) -> None:
         """Raise Denied for fields that would change the answer and are not supported."""
@@ -296,9 +300,9 @@ def require_supported(is_supported: bool, param: str, hint: str) -> None:
         raise unsupported(param, hint)
 
 
-def given_sampling(body: _Sampled) -> dict[str, float]:
+def sampling_in(body: BaseModel) -> dict[str, float]:
     """Return the sampling settings that the client has set. OpenAI's clients send null for others."""
-    given = {name: value for name in _SAMPLING if (value := getattr(body, name)) is not None}
+    given = {name: value for name in _SAMPLING if (value := getattr(body, name, None)) is not None}
     if "seed" in given:
         given["seed"] = int(given["seed"]) % _LARGEST_SEED  # OpenAI's are 64 bits, signed
     if given.get("top_p") == 0:
@@ -427,8 +431,8 @@ class _Chunks:
         return chat_logprobs(tokens) if tokens else None
 
 
-def _error(problem: Problem) -> tuple[dict[str, Any], str]:
-    return openai_error(problem), ""
+def _error(problem: Problem) -> bytes:
+    return event(openai_error(problem))
 
 
 def _head(kind: str, model: str) -> dict[str, Any]:
@@ -469,4 +473,26 @@ def usage_of(stats: TurnStats) -> dict[str, Any]:
         "total_tokens": stats.prompt_tokens + stats.generated_tokens,
         "prompt_tokens_details": {"cached_tokens": stats.reused_tokens, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+    }
+
+
+def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
+    """Return log-probabilities as chat completions have them.
+
+    Part of a character becomes `\\xe2`; `bytes` has it unchanged.
+    """
+    content = [{**_entry(token), "top_logprobs": [_entry(one) for one in token.top]} for token in tokens]
+    return {"content": content, "refusal": None}
+
+
+def finite(logprob: float) -> float:
+    """Return a log-probability for JSON, which has no infinity."""
+    return logprob if logprob > _LEAST_LOGPROB else _LEAST_LOGPROB
+
+
+def _entry(token: TokenLogprob) -> dict[str, Any]:
+    return {
+        "token": token.piece.decode("utf-8", "backslashreplace"),
+        "logprob": finite(token.logprob),
+        "bytes": list(token.piece),
     }

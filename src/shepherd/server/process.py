@@ -12,7 +12,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -108,8 +108,8 @@ class Watchdog:
         os._exit(1)
 
 
-def bound(host: str, port: int) -> socket.socket:
-    """Bind a socket for `run`. UsageError if another program has the address."""
+def bound(host: str, port: int, setting: str = "--port") -> socket.socket:
+    """Bind a socket for `run`. UsageError if another program has the address, whose port `setting` names."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -126,14 +126,14 @@ def bound(host: str, port: int) -> socket.socket:
         reason = getattr(error, "strerror", None) or "no such address"
         raise UsageError(
             f"{host}:{port} cannot be listened on: {reason}",
-            hint="another program may have it; --port names another one, 0 a free one",
+            hint=f"another program may have it; {setting} names another port",
         ) from None
     return found
 
 
 def run(
     app: ASGIApp,
-    listening: socket.socket,
+    listening: Sequence[socket.socket],
     *,
     phases: Phases,
     ready: Callable[[], None],
@@ -165,7 +165,7 @@ def run(
     thresholds = gc.get_threshold()
     gc.set_threshold(_YOUNG, *thresholds[1:])
     try:
-        server.run(sockets=[listening])
+        server.run(sockets=list(listening))
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()

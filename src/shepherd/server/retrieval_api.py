@@ -23,7 +23,7 @@ from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
 from shepherd.turn.components import build_context
 
-__all__ = ["Embeddings", "router"]
+__all__ = ["Embeddings", "embedded", "router"]
 
 router = APIRouter(prefix="/v1")
 
@@ -79,9 +79,11 @@ class Embeddings:
             embedder.close()
 
 
-@router.post("/embeddings")
-async def embeddings(request: Request, body: EmbeddingBody) -> dict[str, Any]:
-    """Embed texts: a vector of length 1 for each."""
+async def embedded(request: Request, body: EmbeddingBody) -> tuple[list[Any], int]:
+    """Return a vector of length 1 for each text, and the number of tokens.
+
+    Denied without an embedder of that name, and for texts that it would cut.
+    """
     state: ServerState = request.app.state.shepherd
     source = state.embeddings
     if source is None:
@@ -97,14 +99,22 @@ async def embeddings(request: Request, body: EmbeddingBody) -> dict[str, Any]:
     texts = body.texts
     is_gone = threading.Event()
     async with cancelled_on_disconnect(request.receive, is_gone.set):
-        rows, n_tokens = await source.embedded(texts, body.dimensions, is_gone)
+        return await source.embedded(texts, body.dimensions, is_gone)
+
+
+@router.post("/embeddings")
+async def embeddings(request: Request, body: EmbeddingBody) -> dict[str, Any]:
+    """Embed texts: a vector of length 1 for each."""
+    rows, n_tokens = await embedded(request, body)
+    state: ServerState = request.app.state.shepherd
+    name = state.embeddings.name if state.embeddings is not None else body.model
     if body.encoding_format == "base64":
         rows = [_as_base64(row) for row in rows]
     else:
         rows = [row.tolist() for row in rows]
     data = [{"object": "embedding", "index": i, "embedding": row} for i, row in enumerate(rows)]
     usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
-    return {"object": "list", "data": data, "model": source.name, "usage": usage}
+    return {"object": "list", "data": data, "model": name, "usage": usage}
 
 
 def _count_tokens(embedder: Embedder, texts: Sequence[str], dimensions: int | None) -> int:

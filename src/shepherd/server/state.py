@@ -22,6 +22,8 @@ __all__ = ["AppState", "InjectionTime", "Served", "ServerState", "Stopwatch"]
 
 # Users whose last event about learning is known; others hear of what is learned from then on.
 _USERS_TOLD = 4096
+# Responses that are about nobody's memory, as JSON by user and id; the rest is in the database.
+_RESPONSES, _RESPONSES_BYTES = 4096, 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,11 @@ class ServerState(AppState):
     running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
     # By user, the last learned thing that a client was told of.
     told_items: LRUCache[str, int] = field(default_factory=lambda: LRUCache(_USERS_TOLD))
+    responses: LRUCache[tuple[str, str], str] = field(
+        default_factory=lambda: LRUCache(
+            _RESPONSES, max_bytes=_RESPONSES_BYTES, size_of=lambda key, text: 4 * len(text)
+        )
+    )
 
     def stopped(self, place: tuple[str, str] | None, cancel: Callable[[], None]) -> None:
         """Forget an answer in a conversation (user and name), which has ended."""

@@ -1,0 +1,515 @@
+"""Ollama's API: requests and answers in its form, as JSON lines or whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse
+from pydantic import ConfigDict, Field, field_validator
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shepherd.replies import thinking_marks
+from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
+from shepherd.server.errors import Problem, invalid, ollama_error, unsupported
+from shepherd.server.http import JsonRoute, LenientBody, LineStream, line
+from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
+from shepherd.server.openai_api import EmbeddingBody, sampling_in
+from shepherd.server.retrieval_api import embedded
+from shepherd.server.state import ServerState
+from shepherd.server.streaming import cancelled_on_disconnect
+from shepherd.types import Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
+
+__all__ = ["ChatBody", "GenerateBody", "router", "routes"]
+
+# The version of Ollama whose API this is: clients ask for it before they use what came with it.
+_VERSION = "0.12.6"
+_MOST_STOPS = 16
+_NS_PER_MS = 1_000_000
+# Ollama's models have a tag, and clients add this one where a name has none.
+_TAG = ":latest"
+_WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
+
+
+class _Options(LenientBody):
+    """Sampling. What is about the loading of a model is ignored: it is loaded already."""
+
+    temperature: float | None = Field(default=None, ge=0, le=5)
+    top_p: float | None = Field(default=None, ge=0, le=1)
+    top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    min_p: float | None = Field(default=None, ge=0, le=1)
+    seed: int | None = None
+    repeat_penalty: float | None = Field(default=None, gt=0, le=1000)
+    repeat_last_n: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
+    num_predict: int | None = Field(default=None, le=MOST_TOKENS)
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Strings that end the answer. Denied for too many, or too long ones."""
+        stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        if len(stop) > _MOST_STOPS or any(len(text) > MOST_STOP_CHARS for text in stop):
+            raise invalid(
+                "options.stop", f"send up to {_MOST_STOPS} texts of at most {MOST_STOP_CHARS:,} characters"
+            )
+        return tuple(text for text in stop if text)
+
+    def sampling(self) -> dict[str, float]:
+        """Return what the client has set. Denied for what this server does not support."""
+        for name in ("presence_penalty", "frequency_penalty"):
+            if getattr(self, name):
+                raise unsupported(f"options.{name}", "use repeat_penalty, 1 is off")
+        given = sampling_in(self)
+        if given.get("repeat_last_n") == -1:
+            given["repeat_last_n"] = _WHOLE_WINDOW
+        return given
+
+
+class _Function(LenientBody):
+    name: str
+    arguments: dict[str, Any] | None = None
+
+
+class _Call(LenientBody):
+    id: str | None = None
+    function: _Function
+
+
+class _Message(LenientBody):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str | None = ""
+    images: list[Any] | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+
+
+class _ToolFunction(LenientBody):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+
+class _Tool(LenientBody):
+    type: str = "function"
+    function: _ToolFunction
+
+
+class _Fields(ChatFields):
+    """Fields of both kinds of answers; like Ollama, this API passes over fields that it does not know."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    stream: bool | None = True
+    format: Literal["", "json"] | dict[str, Any] | None = None
+    options: _Options | None = None
+    think: bool | str | None = None
+    keep_alive: str | float | None = None
+
+    @field_validator("model")
+    @classmethod
+    def _without_tag(cls, name: str) -> str:
+        return name.removesuffix(_TAG)
+
+    @property
+    def is_to_load(self) -> bool:
+        """True if nothing is asked: Ollama loads the model then, or unloads it."""
+        raise NotImplementedError  # abstract: each body has another field with the question
+
+    def _request(self, user_id: str, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> ChatRequest:
+        if self.learned:
+            raise unsupported("learned", "GET /v1/learned lists what was learned")
+        options = self.options or _Options()
+        return ChatRequest(
+            messages,
+            user_id,
+            self.memory is not False,
+            options.sampling(),
+            max(options.num_predict or 0, 0),
+            options.stops,
+            self._schema(),
+            tools,
+            memory_tools=bool(self.memory_tools),
+            schema_field="format",
+        )
+
+    def _schema(self) -> ReplySchema | None:
+        if not self.format:
+            return None
+        return ReplySchema({"type": "object"} if self.format == "json" else dict(self.format))
+
+
+class ChatBody(_Fields):
+    """POST /api/chat."""
+
+    messages: list[_Message] = Field(default_factory=list, max_length=MOST_MESSAGES)
+    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
+
+    @property
+    def is_to_load(self) -> bool:
+        """True if nothing is asked."""
+        return not self.messages
+
+    def request(self, user_id: str) -> ChatRequest:
+        """Return the request in no API's shape. Denied for what is not supported."""
+        if self.messages[-1].role not in ("user", "tool"):
+            role = self.messages[-1].role
+            raise invalid("messages", f"the last one is of role {role}; the model answers a user or a tool")
+        tools = tuple(
+            Tool(
+                tool.function.name,
+                tool.function.description or "",
+                tool.function.parameters or {"type": "object", "properties": {}},
+            )
+            for tool in self.tools or ()
+        )
+        return self._request(user_id, tuple(_messages(self.messages)), tools)
+
+
+class GenerateBody(_Fields):
+    """POST /api/generate: a conversation of one message."""
+
+    prompt: str = ""
+    system: str = ""
+    suffix: str = ""
+    template: str = ""
+    raw: bool | None = False
+    context: list[int] | None = None
+    images: list[Any] | None = None
+
+    @property
+    def is_to_load(self) -> bool:
+        """True if nothing is asked."""
+        return not self.prompt
+
+    def request(self, user_id: str) -> ChatRequest:
+        """Return the request in no API's shape. Denied for what is not supported."""
+        _refuse_pictures(self.images, "images")
+        hints = {
+            "raw": "/v1/completions continues a text without a template",
+            "suffix": "leave it out",
+            "template": "the model's own is used",
+            "context": "/api/chat takes the messages so far",
+        }
+        for name, hint in hints.items():
+            if getattr(self, name):
+                raise unsupported(name, hint)
+        system = (Message("system", self.system),) if self.system else ()
+        return self._request(user_id, (*system, Message("user", self.prompt)), ())
+
+
+def _messages(given: list[_Message]) -> Iterator[Message]:
+    """Yield the messages with IDs of calls and results, which older clients leave out.
+
+    Made IDs depend on the place alone, so that a conversation is known again when it comes back.
+    """
+    open_calls: list[ToolCall] = []
+    for i, message in enumerate(given):
+        _refuse_pictures(message.images, f"messages.{i}.images")
+        calls: tuple[ToolCall, ...] = ()
+        answered = ""
+        if message.role == "assistant":
+            calls = tuple(
+                ToolCall(
+                    call.id or f"call_{i}_{k}",
+                    call.function.name,
+                    json.dumps(call.function.arguments or {}, ensure_ascii=False),
+                )
+                for k, call in enumerate(message.tool_calls or ())
+            )
+            open_calls = list(calls)
+        elif message.role == "tool":
+            answered = message.tool_call_id or _answered(message.tool_name or "", open_calls)
+            open_calls = [call for call in open_calls if call.id != answered]
+        yield Message(message.role, message.content or "", tool_calls=calls, tool_call_id=answered)
+
+
+def _answered(name: str, open_calls: list[ToolCall]) -> str:
+    """Return the ID of the call that a result without one answers: the first of that tool, or of any."""
+    named = [call.id for call in open_calls if call.name == name]
+    return (named or [call.id for call in open_calls] or [""])[0]
+
+
+def _refuse_pictures(images: list[Any] | None, place: str) -> None:
+    if images:
+        raise invalid(place, "the model reads text, no pictures", "unsupported_content")
+
+
+async def _chat(request: Request, body: ChatBody) -> Response:
+    """Answer a conversation."""
+    return await _answer(request, body, _ChatLines)
+
+
+async def _generate(request: Request, body: GenerateBody) -> Response:
+    """Answer one message."""
+    return await _answer(request, body, _GenerateLines)
+
+
+routes = [JsonRoute("/api/chat", ChatBody, _chat), JsonRoute("/api/generate", GenerateBody, _generate)]
+
+
+async def _answer(request: Request, body: _Fields, kind: type[_Lines]) -> Response:
+    state: ServerState = request.app.state.shepherd
+    lines = kind(body.model, shows_thoughts=body.think is not False)
+    if body.is_to_load:
+        require_model(state, body.model)
+        return JSONResponse(lines.loaded("unload" if body.keep_alive in (0, "0") else "load"))
+    chat = await Chat.of(request, request.url.path, body)
+    if body.stream is not False:
+        stream = chat.stream(b"", lines.of, lambda: line(lines.last(chat.stats)), _error, lambda _: b"")
+        return LineStream(stream, chat.cancel)
+    pieces: list[Piece] = []
+    async with cancelled_on_disconnect(request.receive, chat.cancel), chat:
+        async for piece in chat:
+            pieces.append(piece)
+    return JSONResponse(lines.whole(pieces, chat.stats))
+
+
+def _error(problem: Problem) -> bytes:
+    return line(ollama_error(problem))
+
+
+class _Lines:
+    """The lines of one answer: those `of` its pieces and the `last` one; or the `whole` in one object."""
+
+    def __init__(self, model: str, *, shows_thoughts: bool) -> None:
+        self._model, self._shows_thoughts = model, shows_thoughts
+        self._n_calls = 0
+
+    def of(self, piece: Piece) -> bytes:
+        """Return the line of a piece, b"" for a thought that is not wanted."""
+        if isinstance(piece, Thought) and not self._shows_thoughts:
+            return b""
+        return line({**self._head(), **self._content([piece]), "done": False})
+
+    def last(self, stats: TurnStats) -> dict[str, Any]:
+        """Return the last line, with what the answer cost."""
+        return {**self._head(), **self._content([]), **_ending(stats)}
+
+    def whole(self, pieces: list[Piece], stats: TurnStats) -> dict[str, Any]:
+        """Return the answer as one object."""
+        shown = [piece for piece in pieces if self._shows_thoughts or not isinstance(piece, Thought)]
+        return {**self._head(), **self._content(shown), **_ending(stats)}
+
+    def loaded(self, reason: str) -> dict[str, Any]:
+        """Return the answer to a request that asks nothing."""
+        return {**self._head(), **self._content([]), "done": True, "done_reason": reason}
+
+    def _head(self) -> dict[str, Any]:
+        return {"model": self._model, "created_at": _written(time.time())}
+
+    def _content(self, pieces: list[Piece]) -> dict[str, Any]:
+        raise NotImplementedError  # abstract: each API names it in its own way
+
+    def _calls(self, pieces: list[Piece]) -> list[dict[str, Any]]:
+        calls = []
+        for call in (piece for piece in pieces if isinstance(piece, ToolCall)):
+            function = {"index": self._n_calls, "name": call.name, "arguments": _arguments(call)}
+            calls.append({"id": call.id, "function": function})
+            self._n_calls += 1
+        return calls
+
+
+class _ChatLines(_Lines):
+    """The answers of /api/chat."""
+
+    def _content(self, pieces: list[Piece]) -> dict[str, Any]:
+        said, thought = _texts(pieces)
+        message: dict[str, Any] = {"role": "assistant", "content": said}
+        if thought:
+            message["thinking"] = thought
+        if calls := self._calls(pieces):
+            message["tool_calls"] = calls
+        return {"message": message}
+
+
+class _GenerateLines(_Lines):
+    """The answers of /api/generate."""
+
+    def _content(self, pieces: list[Piece]) -> dict[str, Any]:
+        said, thought = _texts(pieces)
+        return {"response": said, **({"thinking": thought} if thought else {})}
+
+
+def _texts(pieces: list[Piece]) -> tuple[str, str]:
+    said = "".join(piece for piece in pieces if isinstance(piece, str))
+    return said, "".join(piece.text for piece in pieces if isinstance(piece, Thought))
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments as an object: Ollama's clients accept nothing else."""
+    try:
+        value = json.loads(call.arguments or "{}")
+    except ValueError:
+        return {"arguments": call.arguments}
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+def _ending(stats: TurnStats) -> dict[str, Any]:
+    is_cut = stats.finish_reason in ("length", "cancelled")
+    return {
+        "done": True,
+        "done_reason": "length" if is_cut else "stop",
+        "total_duration": int(stats.total_ms * _NS_PER_MS),
+        "load_duration": 0,
+        "prompt_eval_count": stats.prompt_tokens,
+        "prompt_eval_duration": int(stats.prefill_ms * _NS_PER_MS),
+        "eval_count": stats.generated_tokens,
+        "eval_duration": int(stats.decode_ms * _NS_PER_MS),
+    }
+
+
+def _written(moment: float) -> str:
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
+    return f"{whole}.{int(moment % 1 * 1_000_000):06d}Z"
+
+
+# ---- the models
+
+router = APIRouter(prefix="/api")
+
+
+class ShowBody(LenientBody):
+    """POST /api/show. `name` is the older name of the field."""
+
+    model: str = ""
+    name: str = ""
+
+
+class EmbedBody(LenientBody):
+    """POST /api/embed."""
+
+    model: str
+    input: str | list[str]
+    dimensions: int | None = None
+
+
+class OldEmbeddingBody(LenientBody):
+    """POST /api/embeddings, the older way to embed one text."""
+
+    model: str
+    prompt: str
+
+
+@router.get("/version")
+async def version() -> dict[str, str]:
+    """Return the version of Ollama's API that is spoken here."""
+    return {"version": _VERSION}
+
+
+@router.get("/tags")
+async def tags(request: Request) -> dict[str, Any]:
+    """List the models."""
+    state: ServerState = request.app.state.shepherd
+    return {"models": [_listed(state, name) for name in _names(state)]}
+
+
+@router.get("/ps")
+async def running(request: Request) -> dict[str, Any]:
+    """List the models in memory: the chat model, which stays there."""
+    state: ServerState = request.app.state.shepherd
+    engine = state.conversations.models.engine
+    if engine is None:
+        return {"models": []}
+    on_gpu = engine.info.size_bytes if engine.info.n_gpu_layers else 0
+    listed = _listed(state, state.conversations.models.name)
+    never = _written(state.started_at + 100 * 365 * 86_400)
+    more = {"expires_at": never, "size_vram": on_gpu, "context_length": engine.window_tokens}
+    return {"models": [{**listed, **more}]}
+
+
+@router.post("/show")
+async def show(request: Request, body: ShowBody) -> dict[str, Any]:
+    """Describe a model."""
+    state: ServerState = request.app.state.shepherd
+    require_model(state, (body.model or body.name).removesuffix(_TAG))
+    models = state.conversations.models
+    listed = _listed(state, models.name)
+    shown: dict[str, Any] = {
+        "modelfile": f"FROM {models.name}",
+        "parameters": "",
+        "template": "",
+        "details": listed["details"],
+        "model_info": {"general.basename": models.name},
+        "capabilities": ["completion", "tools"],
+        "modified_at": listed["modified_at"],
+    }
+    if models.engine is not None:
+        info = models.engine.info
+        shown["template"] = info.chat_template
+        if any(mark in info.chat_template for mark in thinking_marks(info.chat_template)):
+            shown["capabilities"].append("thinking")
+        shown["model_info"] |= {
+            "general.architecture": info.architecture,
+            "general.parameter_count": info.n_params,
+            f"{info.architecture}.context_length": info.n_ctx_train,
+            f"{info.architecture}.vocab_size": info.n_vocab,
+        }
+    return shown
+
+
+@router.post("/embed")
+async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
+    """Embed texts."""
+    began = time.perf_counter()
+    asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.input, dimensions=body.dimensions)
+    rows, n_tokens = await embedded(request, asked)
+    return {
+        "model": body.model,
+        "embeddings": [row.tolist() for row in rows],
+        "total_duration": int((time.perf_counter() - began) * 1e9),
+        "load_duration": 0,
+        "prompt_eval_count": n_tokens,
+    }
+
+
+@router.post("/embeddings")
+async def embed_one(request: Request, body: OldEmbeddingBody) -> dict[str, Any]:
+    """Embed one text."""
+    asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.prompt)
+    rows, _ = await embedded(request, asked)
+    return {"embedding": rows[0].tolist()}
+
+
+def _names(state: ServerState) -> list[str]:
+    embedder = [state.embeddings.name] if state.embeddings is not None else []
+    return [state.conversations.models.name, *embedder]
+
+
+def _listed(state: ServerState, name: str) -> dict[str, Any]:
+    models = state.conversations.models
+    info = models.engine.info if models.engine is not None and name == models.name else None
+    size = info.size_bytes if info is not None else 0
+    family = info.architecture if info is not None else ""
+    # Clients tell models apart by it; the file itself may have gigabytes.
+    digest = hashlib.sha256(f"{name}\0{size}".encode("utf-8", "surrogatepass")).hexdigest()
+    return {
+        "name": f"{name}{_TAG}",
+        "model": f"{name}{_TAG}",
+        "modified_at": _written(state.started_at),
+        "size": size,
+        "digest": digest,
+        "details": {
+            "parent_model": "",
+            "format": "gguf" if info is not None else "",
+            "family": family,
+            "families": [family] if family else [],
+            "parameter_size": _counted(info.n_params) if info is not None else "",
+            "quantization_level": info.description.rpartition(" ")[2] if info is not None else "",
+        },
+    }
+
+
+def _counted(n: int) -> str:
+    """Return a number of parameters as Ollama writes it: 4.5M, 7.6B."""
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if n >= unit:
+            return f"{n / unit:.1f}{letter}"
+    return str(n)
