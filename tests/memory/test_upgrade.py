@@ -16,6 +16,7 @@ from tests.memory.conftest import NOW
 TO_VERSION_1 = (
     "UPDATE meta SET value = 3 WHERE key = 'tokenizer_version'",
     "DROP TABLE learned",
+    "ALTER TABLE sessions DROP COLUMN title",
     "ALTER TABLE facts DROP COLUMN valid_from",
     *(
         f"ALTER TABLE fact_history DROP COLUMN {name}"
@@ -46,7 +47,7 @@ def make_older(database: str) -> None:
 
 def columns(database: str) -> dict[str, set[str]]:
     """Columns of each table that the upgrade changes or makes."""
-    tables = ("facts", "fact_history", "learned", "context_terms")
+    tables = ("facts", "fact_history", "learned", "sessions", "context_terms")
     if "://" in database:
         server = Server(database)
         found = server.read(
@@ -115,7 +116,7 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(
     fill(database)
     make_older(database)
     before = columns(database)
-    broken = {USER_VERSION: (*UPGRADES[USER_VERSION][:-1], "UPDATE no_such_table SET x = 1")}
+    broken = {**UPGRADES, USER_VERSION: (*UPGRADES[USER_VERSION], "UPDATE no_such_table SET x = 1")}
     with monkeypatch.context() as patched:
         patched.setattr("shepherd.memory.schema.UPGRADES", broken)
         patched.setattr("shepherd.memory.postgres.schema.UPGRADES", broken)

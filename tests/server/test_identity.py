@@ -214,6 +214,7 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
         ("POST", "/v1/conversations/search", {"query": "sheep"}),
         ("GET", "/v1/conversations/the-barn", None),
         ("POST", "/v1/conversations/the-barn/stop", None),
+        ("PATCH", "/v1/conversations/the-barn", {"title": "mine"}),
         ("DELETE", "/v1/conversations/the-barn/messages/1", None),
         ("DELETE", "/v1/conversations/the-barn", None),
         ("GET", "/v1/trace", None),

@@ -614,7 +614,8 @@ class Memory:
     ) -> list[SessionSummary]:
         """Return conversations with messages, the latest first: `[0].id` is what --continue means.
 
-        With `words`, only those with a message that contains this text.
+        With `words`, only those with a message or a title that contains this text, in any case and with or
+        without accents.
         """
         return self._rows.read(
             user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words)
@@ -623,6 +624,18 @@ class Memory:
     def count_sessions(self, user_id: str | None = None, *, words: str = "") -> int:
         """Return the number of conversations with messages; with `words`, of those that contain this text."""
         return self._rows.read(user_id, 0, sessions.count, storable(words))
+
+    def rename_session(self, session_id: str, title: str, user_id: str | None = None) -> None:
+        """Give a conversation a title; with "" its first message is the title again.
+
+        Raises UsageError if this user has no such conversation.
+        """
+        title = " ".join(storable(title).split())
+        self._rows.write(user_id, None, sessions.rename, storable(session_id), title)
+
+    def title_of_session(self, session_id: str, user_id: str | None = None) -> str:
+        """Return the title of a conversation, or the beginning of its first message; "" if there is none."""
+        return self._rows.read(user_id, "", sessions.title_of, storable(session_id))
 
     def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
         """Delete the newest user message and all after it; return how many messages.

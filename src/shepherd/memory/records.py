@@ -183,7 +183,10 @@ def _is_from(source: str, wanted: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A stored conversation; times in unix seconds. `title` is the beginning of the user's first message."""
+    """A stored conversation; times in unix seconds.
+
+    `title` is the name that the user gave it, or the beginning of the first message.
+    """
 
     id: str
     model: str

@@ -110,6 +110,12 @@ class TextSearch(StrictBody):
     offset: int = Field(default=0, ge=0, le=_LARGEST_ID)
 
 
+class Title(StrictBody):
+    """The title of a conversation."""
+
+    title: Annotated[str, Field(max_length=200)]
+
+
 class FactValue(StrictBody):
     """The value of a fact."""
 
@@ -473,19 +479,27 @@ def drop_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
 
 @router.get("/conversations")
 def list_conversations(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List stored conversations, the latest first, with the beginnings of their first messages as titles."""
+    """List stored conversations, the latest first; the beginning of the first message may be the title."""
     return _conversations(own, limit, offset)
 
 
 @router.post("/conversations/search")
 def search_conversations(own: OwnMemory, wanted: TextSearch) -> dict[str, Any]:
-    """List the conversations in which a text was said, the latest first."""
+    """List the conversations whose messages or title contain a text, the latest first.
+
+    Case and accents make no difference.
+    """
     return _conversations(own, wanted.limit, wanted.offset, wanted.query)
 
 
 def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[str, Any]:
-    found = own.memory.list_sessions(own.user, limit=limit, offset=offset, words=words)
-    total = own.memory.count_sessions(own.user, words=words)
+    if words:
+        # One search for both: it reads all messages.
+        every = own.memory.list_sessions(own.user, limit=_LARGEST_ID, words=words)
+        found, total = every[offset : offset + limit], len(every)
+    else:
+        found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
+        total = own.memory.count_sessions(own.user)
     return {"data": [asdict(session) for session in found], "total": total}
 
 
@@ -500,7 +514,16 @@ def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     messages = own.memory.load_session(session_id, own.user)
     if not messages:
         raise missing("conversation")
-    return {"id": session_id, "data": [_said(n, message) for n, message in enumerate(messages, 1)]}
+    data = [_said(n, message) for n, message in enumerate(messages, 1)]
+    return {"id": session_id, "title": own.memory.title_of_session(session_id, own.user), "data": data}
+
+
+@router.patch("/conversations/{session}")
+def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str, Any]:
+    """Give a conversation a title; with an empty one its first message is the title again."""
+    memory, session_id = own.writable, _session(own, session)
+    memory.rename_session(session_id, change.title, own.user)
+    return {"id": session_id, "title": memory.title_of_session(session_id, own.user)}
 
 
 @router.delete("/conversations/{session}")

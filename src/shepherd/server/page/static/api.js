@@ -73,12 +73,13 @@ export async function getText(path) {
 
 /**
  * The events of a streamed answer, each as its JSON. Raises Refused for a refusal, also in the middle, and when
- * the stream ends before it says that it is complete.
+ * the stream ends before it says that it is complete. `accepted` is called once the server has begun to answer.
  */
-export async function* streamed(path, body) {
+export async function* streamed(path, body, accepted = () => {}) {
   const named = session.user ? { ...body, user: session.user } : body;
   const response = await reached("POST", path, { body: named, names: false });
   if (!response.ok) throw refusal(response, read(await response.text()));
+  accepted();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   try {

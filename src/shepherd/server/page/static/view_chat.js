@@ -1,12 +1,13 @@
 // Chat: the conversation, the field for the next message, and the list of conversations beside them.
 
-import { get, post, remove, streamed } from "./api.js";
+import { get, post, streamed } from "./api.js";
 import { answerOf, drawAnswer, drawBeneath } from "./chat_answer.js";
 import { conversationList, listed } from "./chat_list.js";
 import { area, fill, h, newId, words } from "./dom.js";
 import { beginning, moment, iso } from "./format.js";
 import { icon } from "./icons.js";
 import { entryForm } from "./forms.js";
+import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 
 // Conversations with an answer in progress, by all names that they have: it goes on while another view is shown.
@@ -18,7 +19,10 @@ let model = null;
 export async function show(root, [name = ""]) {
   const [chat] = await Promise.all([running.get(name) ?? loaded(name), knowModel()]);
   const view = { root, chat };
-  const side = conversationList(chat.name);
+  const side = conversationList(chat.name, (title) => {
+    chat.title = title;
+    drawTitle(view);
+  });
   view.title = h("h1", {});
   view.thread = h("div", { class: "thread" });
   view.composer = composer(view);
@@ -33,6 +37,7 @@ export async function show(root, [name = ""]) {
   drawTitle(view);
   drawThread(view);
   chat.view = view;
+  setKeys({ search: side.querySelector("input") });
   if (chat.turns.length) toEnd();
   return () => {
     drafts.set(chat.name, view.composer.input.value);
@@ -46,8 +51,8 @@ async function knowModel() {
 
 /** A conversation as the server has it; an empty one without a name. */
 async function loaded(name) {
-  if (!name) return { name: "", turns: [] };
-  const [{ id, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
+  if (!name) return { name: "", title: "", turns: [] };
+  const [{ id, title, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
   const turns = [];
   for (const message of data) {
     if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, recalled: message.recalled, isStored: true }));
@@ -55,7 +60,7 @@ async function loaded(name) {
     if (message.role === "tool") turns.at(-1).calls.at(-1)?.results.push(message.text);
   }
   for (const item of learned.data.filter((one) => one.session === id).reverse()) teacher(turns, item)?.learned.push(item);
-  return { name: id, turns };
+  return { name: id, title, turns };
 }
 
 function newTurn(text, properties = {}) {
@@ -77,7 +82,7 @@ function teacher(turns, item) {
 
 function drawTitle(view) {
   const first = view.chat.turns[0];
-  fill(view.title, first ? words(beginning(first.text, 90) || `Conversation of ${moment(first.at)}`) : "New conversation");
+  fill(view.title, first ? words(beginning(view.chat.title || first.text, 90) || `Conversation of ${moment(first.at)}`) : "New conversation");
 }
 
 function drawThread(view) {
@@ -209,8 +214,12 @@ async function stopAnswer(chat) {
   if (!stopped && current(chat) === turn) say("The answer has not begun. Try again in a moment.");
 }
 
-/** Ask for an answer at the end of the conversation. */
-async function ask(chat, turn) {
+/**
+ * Ask for an answer at the end of the conversation. `replaced` are the turns in whose place it comes, from position
+ * `replaces` on in what is stored: they are kept until the server accepts, and `refused(error)` is called if it
+ * does not.
+ */
+async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
   const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: one.composed || one.text }, { role: "assistant", content: one.answer }]);
   chat.name ||= randomName();
   if (turn.memory) point(chat, `#/chat/${chat.name}`);
@@ -219,16 +228,28 @@ async function ask(chat, turn) {
   turn.state = "asking";
   chat.turns.push(turn);
   if (chat.view) {
-    if (chat.turns.length === 1) fill(chat.view.thread);
+    if (chat.turns.length === 1 && !replaced.length) fill(chat.view.thread);
     chat.view.thread.append(turnElement(chat.view, turn));
     drawTitle(chat.view);
     chat.view.composer.draw();
     toEnd();
   }
+  let isAccepted = false;
+  const accepted = () => {
+    isAccepted = true;
+    for (const gone of replaced) gone.element?.remove();
+  };
   try {
     const asked = { model: "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
-    for await (const event of streamed("/v1/chat/completions", asked)) heard(chat, turn, event);
+    if (replaces) asked.replaces = replaces;
+    for await (const event of streamed("/v1/chat/completions", asked, accepted)) heard(chat, turn, event);
   } catch (error) {
+    if (!isAccepted && replaced.length) {
+      restore(chat, turn, replaced);
+      running.delete(begunAs);
+      refused(error);
+      return;
+    }
     turn.problem = turn.state === "asking" ? inWords(error) : "";
     if (turn.state === "asking") ended(chat, turn, "failed");
   }
@@ -236,6 +257,17 @@ async function ask(chat, turn) {
   turn.isOver = true;
   draw(chat, turn, true);
   if (!current(chat)) running.delete(begunAs);
+}
+
+/** Put the turns back that a refused request would have replaced. */
+function restore(chat, turn, replaced) {
+  turn.element?.remove();
+  turn.state = "failed";
+  chat.turns.splice(chat.turns.indexOf(turn), 1, ...replaced);
+  for (const back of replaced) if (back.element) back.element.hidden = false;
+  if (!chat.view) return;
+  drawTitle(chat.view);
+  chat.view.composer.draw();
 }
 
 /** Let the address of the page name what is shown, for a reload. */
@@ -310,29 +342,29 @@ async function repeat(chat, turn) {
   if (isBusy(chat)) return;
   const isLast = chat.turns.at(-1) === turn;
   const isWanted = isLast || (await confirmed("Replace this answer?", "All messages after it are deleted, and what was learned from them is undone.", "Ask again"));
-  if (isWanted) await askAgain(chat, turn, turn.text);
+  if (isWanted) await askAgain(chat, turn, turn.text, complain);
 }
 
 /** Ask again from this turn on, with the same or another text: it and all after it are replaced. */
-async function askAgain(chat, turn, text) {
+async function askAgain(chat, turn, text, refused) {
   if (isBusy(chat)) return;
   const place = chat.turns.indexOf(turn);
   const nth = chat.turns.slice(0, place).filter((one) => one.isStored).length;
-  if (chat.turns.slice(place).some((one) => one.isStored)) await removeFrom(chat, nth);
-  for (const gone of chat.turns.splice(place)) gone.element?.remove();
-  ask(chat, newTurn(text, { memory: turn.memory }));
+  const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, nth) : 0;
+  const replaced = chat.turns.splice(place);
+  for (const gone of replaced) if (gone.element) gone.element.hidden = true;
+  ask(chat, newTurn(text, { memory: turn.memory }), { replaced, replaces, refused });
 }
 
-async function removeFrom(chat, nth) {
-  const path = `/v1/conversations/${encodeURIComponent(chat.name)}`;
-  const { data } = await get(path);
-  const message = data.filter((one) => one.role === "user")[nth];
-  if (message) await remove(`${path}/messages/${message.message}`);
+/** The position of the nth message of the user in the stored conversation; 0 if there is none. */
+async function positionOf(chat, nth) {
+  const { data } = await get(`/v1/conversations/${encodeURIComponent(chat.name)}`);
+  return data.filter((one) => one.role === "user")[nth]?.message ?? 0;
 }
 
-function editMessage(view, turn, id) {
+function editMessage(view, turn, id, text = turn.text) {
   if (isBusy(view.chat)) return;
-  const input = area(turn.text, { name: "edited", "aria-label": "Your message" });
+  const input = area(text, { name: "edited", "aria-label": "Your message" });
   const isLast = view.chat.turns.at(-1) === turn;
   const leave = () => {
     drawAsked(view, turn, id);
@@ -340,7 +372,13 @@ function editMessage(view, turn, id) {
   };
   const send = async () => {
     if (!input.value.trim()) return;
-    await askAgain(view.chat, turn, input.value);
+    const edited = input.value;
+    drawAsked(view, turn, id);
+    await askAgain(view.chat, turn, edited, (error) => {
+      complain(error);
+      // What was typed is not lost.
+      if (view.chat.view === view) editMessage(view, turn, id, edited);
+    });
     view.composer.input.focus();
   };
   const hint = h("p", { class: "hint" }, isLast ? "The answer is replaced, and what was learned from this message is undone." : "This message and all after it are replaced, and what was learned from them is undone.");
