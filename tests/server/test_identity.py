@@ -178,6 +178,10 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
             for action in ("pin", "unpin", "delete", "restore")
         ),
         ("GET", "/v1/memory/export", None),
+        ("POST", "/v1/memory/import?name=a.jsonl", {"type": "memory", "question": "Mine?", "answer": "yes"}),
+        ("POST", "/v1/knowledge/import?name=a.txt", {"a": "note"}),
+        ("POST", "/v1/documents?name=a.txt", {"a": "note"}),
+        ("GET", "/v1/knowledge/export", None),
         ("GET", f"/v1/memory/{memory_id}", None),
         ("PATCH", f"/v1/memory/{memory_id}", {"answer": "in the rain"}),
         ("DELETE", f"/v1/memory/{memory_id}", None),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
@@ -20,27 +20,26 @@ from shepherd import __version__
 from shepherd.config import default_user_id
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
-from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryFilter, MemoryStats
+from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
-from shepherd.server.errors import Denied, invalid
+from shepherd.server.errors import Denied, invalid, missing
 from shepherd.server.http import StrictBody
-from shepherd.server.identity import CHAT, METRICS, caller_of
+from shepherd.server.identity import METRICS
 from shepherd.server.public_ids import (
     find_item,
     job_ids,
-    memory_id,
     public_injection,
     public_item,
     sequence_of,
     traced,
 )
-from shepherd.server.state import AppState, ServerState
+from shepherd.server.state import Own, OwnMemory
 from shepherd.tools import decide
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
-from shepherd.types import Injection, Learning, MemoryRecord, Message, SearchResult
+from shepherd.types import Injection, MemoryRecord, Message, SearchResult
 
-__all__ = ["Limit", "Offset", "Own", "OwnMemory", "Search", "Text", "checked", "missing", "router"]
+__all__ = ["Limit", "Offset", "Search", "Text", "checked", "router"]
 
 router = APIRouter(prefix="/v1")
 
@@ -121,63 +120,6 @@ class FactValue(StrictBody):
 
     value: Text
 
-
-class Own:
-    """The memory of the user that a request is about."""
-
-    def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
-        state: AppState = request.app.state.shepherd
-        self._state, self._memory = state, state.memory
-        self.caller = caller_of(request, user)
-        self.user = self.caller.user_id
-
-    @property
-    def is_writable(self) -> bool:
-        """True if something can be stored for this caller."""
-        return self._memory is not None and self._state.is_writable and not self.caller.is_nobody
-
-    @property
-    def learning(self) -> Learning:
-        """State of learning on this server, and the model that learns."""
-        return self._state.learning
-
-    @property
-    def memory(self) -> Memory:
-        """The memory, to read. Denied without one."""
-        if self._memory is None:
-            raise Denied(503, "no_memory", "this server runs without memory")
-        return self._memory
-
-    @property
-    def writable(self) -> Memory:
-        """The memory, to write. Denied if nothing would be stored."""
-        memory = self.memory
-        if self.caller.is_nobody:
-            raise Denied(400, "no_user", "nothing is kept for nobody: say who the user is", param="user")
-        if not self._state.is_writable:
-            raise Denied(503, "memory_read_only", "this server may only read its memory")
-        return memory
-
-    @property
-    def can_chat(self) -> bool:
-        """True if this server has a chat API that the caller may use."""
-        return isinstance(self._state, ServerState) and CHAT in self.caller.scopes
-
-    def stop(self, session: str) -> int:
-        """Cancel the user's answers in a conversation; return how many. Denied without the scope `chat`."""
-        self.caller.require(CHAT)
-        state = self._state
-        return state.cancel_in(self.user, session) if isinstance(state, ServerState) else 0
-
-    def memory_id(self, sequence: int) -> int:
-        """Return the database's id of one of the user's memories; Denied if there can be none."""
-        found = memory_id(self.memory, self.user, sequence)
-        if found is None:
-            raise missing("memory")
-        return found
-
-
-OwnMemory = Annotated[Own, Depends()]
 
 # ---- memories
 
@@ -625,11 +567,6 @@ def checked(number: int) -> int:
     if not 0 <= number <= _LARGEST_ID:
         raise missing("such thing")
     return number
-
-
-def missing(what: str) -> Denied:
-    """Return the refusal for something that does not exist or belongs to others."""
-    return Denied(404, "not_found", f"this user has no such {what}")
 
 
 def _job(public_id: str, job: ExtractionJob) -> dict[str, Any]:

@@ -64,6 +64,21 @@ function read(text) {
   }
 }
 
+/** The answer as a file. Raises Refused. */
+export async function download(path) {
+  const response = await reached("GET", path, {});
+  if (!response.ok) throw refusal(response, read(await response.text()));
+  return response.blob();
+}
+
+/** Send a file; the events of the answer, or its one JSON. Raises Refused. */
+export async function* uploaded(path, file, query) {
+  const response = await reached("POST", path, { query, file });
+  if (!response.ok) throw refusal(response, read(await response.text()));
+  if (response.headers.get("content-type")?.startsWith("text/event-stream")) yield* eventsOf(response);
+  else yield read(await response.text());
+}
+
 /** The answer as text: the figures of /metrics. Raises Refused. */
 export async function getText(path) {
   const response = await reached("GET", path, {});
@@ -80,6 +95,10 @@ export async function* streamed(path, body, accepted = () => {}) {
   const response = await reached("POST", path, { body: named, names: false });
   if (!response.ok) throw refusal(response, read(await response.text()));
   accepted();
+  yield* eventsOf(response);
+}
+
+async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   try {
@@ -114,7 +133,7 @@ function interrupted() {
   return new Refused("The answer was interrupted: the connection to the server broke. Check that “shepherd serve” still runs, then ask again.", 0, "interrupted");
 }
 
-async function reached(method, path, { query = {}, body, names = true }) {
+async function reached(method, path, { query = {}, body, file, names = true }) {
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(session.key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
   // A list becomes a parameter for each of its values.
@@ -122,12 +141,13 @@ async function reached(method, path, { query = {}, body, names = true }) {
   if (session.user && names) parameters.set("user", session.user);
   const headers = session.key ? { Authorization: `Bearer ${session.key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (file) headers["Content-Type"] = "application/octet-stream";
   const asks = parameters.toString();
   try {
     return await fetch(asks ? `${path}?${asks}` : path, {
       method,
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: file ?? (body === undefined ? undefined : JSON.stringify(body)),
       cache: "no-store",
       credentials: "omit",
     });

@@ -4,8 +4,9 @@ import { get, post, streamed } from "./api.js";
 import { answerOf, drawAnswer, drawBeneath } from "./chat_answer.js";
 import { conversationList, listed } from "./chat_list.js";
 import { area, fill, h, newId, words } from "./dom.js";
-import { beginning, moment, iso } from "./format.js";
+import { beginning, count, iso, moment } from "./format.js";
 import { icon } from "./icons.js";
+import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
 import { entryForm } from "./forms.js";
 import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
@@ -14,6 +15,8 @@ import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 const running = new Map();
 // What was typed and not sent, by conversation; gone with the page.
 const drafts = new Map();
+// Documents that were attached and not sent, likewise.
+const attached = new Map();
 let model = null;
 
 export async function show(root, [name = ""]) {
@@ -36,11 +39,14 @@ export async function show(root, [name = ""]) {
   fill(root, side, h("div", { class: "chat-main" }, head, view.thread, view.composer.form));
   drawTitle(view);
   drawThread(view);
+  drawAttached(view);
   chat.view = view;
+  acceptDrops(root, (files) => attach(view, files));
   setKeys({ search: side.querySelector("input") });
   if (chat.turns.length) toEnd();
   return () => {
     drafts.set(chat.name, view.composer.input.value);
+    attached.set(chat.name, view.composer.documents);
     if (chat.view === view) chat.view = null;
   };
 }
@@ -55,7 +61,7 @@ async function loaded(name) {
   const [{ id, title, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
   const turns = [];
   for (const message of data) {
-    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, recalled: message.recalled, isStored: true }));
+    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, documents: documentsIn(message.text, message.composed), recalled: message.recalled, isStored: true }));
     if (message.role === "assistant") addAnswer(turns.at(-1), message);
     if (message.role === "tool") turns.at(-1).calls.at(-1)?.results.push(message.text);
   }
@@ -64,7 +70,7 @@ async function loaded(name) {
 }
 
 function newTurn(text, properties = {}) {
-  return { text, composed: "", at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
+  return { text, composed: "", documents: [], at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
 }
 
 function addAnswer(turn, message) {
@@ -127,6 +133,7 @@ function drawAsked(view, turn, id) {
   fill(
     turn.asked,
     h("h2", { class: "bubble", id }, h("span", { class: "hidden" }, "You: "), words(turn.text || "(no message)")),
+    turn.documents.length ? h("ul", { class: "plain attachments", "aria-label": "Attached documents" }, turn.documents.map((one) => h("li", { class: "chip" }, icon("attach"), words(beginning(one.name, 40)), h("span", { class: "hint" }, count(one.text.length, "character"))))) : null,
     turn.composed ? h("details", { class: "folded composed" }, h("summary", {}, "With documents or a template"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, turn.composed)) : null,
     h("div", { class: "asked-foot" }, turn.memory ? null : h("span", { class: "mark" }, "memory off"), h("time", { class: "when", datetime: iso(turn.at), title: moment(turn.at) }, moment(turn.at)), edit),
   );
@@ -156,8 +163,10 @@ function composer(view) {
   const memory = h("button", { type: "button", class: "quiet small memory-switch", "aria-pressed": "false" });
   const send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
-  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, input, h("div", { class: "composer-foot" }, memory, h("span", { class: "model", title: model }, model), send, stop)));
-  const made = { form, input, isMemoryOff: false };
+  const chips = h("ul", { class: "plain attachments", "aria-label": "Attached documents" });
+  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
+  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, h("span", { class: "model", title: model }, model), send, stop)));
+  const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
     const isBusy = Boolean(current(view.chat));
     send.hidden = isBusy;
@@ -183,15 +192,56 @@ function composer(view) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = input.value;
-    if (!text.trim() || current(view.chat)) return;
+    if ((!text.trim() && !made.documents.length) || current(view.chat)) return;
+    if (made.documents.some((one) => one.isReading)) {
+      say("A document is still being read. Send the message in a moment.");
+      return;
+    }
     input.value = "";
     input.dispatchEvent(new Event("input"));
-    const turn = newTurn(text, { memory: !made.isMemoryOff });
+    const turn = newTurn(text, { memory: !made.isMemoryOff, documents: made.documents });
     made.isMemoryOff = false;
+    made.documents = [];
+    drawAttached(view);
     ask(view.chat, turn);
     input.focus();
   });
   return made;
+}
+
+/** Read files, and attach them to the next message. */
+async function attach(view, files) {
+  const { composer } = view;
+  composer.input.focus();
+  await Promise.all(
+    files.map(async (file) => {
+      const one = { name: file.name, text: "", block: "", isReading: true };
+      composer.documents = [...composer.documents, one];
+      drawAttached(view);
+      try {
+        const { text, block } = await readDocument(file);
+        Object.assign(one, { text, block, isReading: false });
+      } catch (error) {
+        composer.documents = composer.documents.filter((other) => other !== one);
+        complain(error);
+      }
+      drawAttached(view);
+    }),
+  );
+}
+
+function drawAttached(view) {
+  const { composer } = view;
+  const chip = (one) => {
+    const drop = h("button", { type: "button", class: "quiet small", "aria-label": `Remove ${one.name}` }, "×");
+    drop.addEventListener("click", () => {
+      composer.documents = composer.documents.filter((other) => other !== one);
+      drawAttached(view);
+      composer.input.focus();
+    });
+    return h("li", { class: "chip", "aria-busy": String(one.isReading) }, icon("attach"), words(beginning(one.name, 40)), h("span", { class: "hint" }, one.isReading ? "reading …" : count(one.text.length, "character")), drop);
+  };
+  fill(composer.chips, composer.documents.map(chip));
 }
 
 // ---- asking
@@ -242,6 +292,10 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   try {
     const asked = { model: "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
     if (replaces) asked.replaces = replaces;
+    if (turn.documents.length) {
+      asked.documents = turn.documents.map(({ name, text }) => ({ name, text }));
+      turn.composed = [turn.text, ...turn.documents.map((one) => one.block)].filter(Boolean).join("\n\n");
+    }
     for await (const event of streamed("/v1/chat/completions", asked, accepted)) heard(chat, turn, event);
   } catch (error) {
     if (!isAccepted && replaced.length) {
@@ -353,7 +407,7 @@ async function askAgain(chat, turn, text, refused) {
   const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, nth) : 0;
   const replaced = chat.turns.splice(place);
   for (const gone of replaced) if (gone.element) gone.element.hidden = true;
-  ask(chat, newTurn(text, { memory: turn.memory }), { replaced, replaces, refused });
+  ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents }), { replaced, replaces, refused });
 }
 
 /** The position of the nth message of the user in the stored conversation; 0 if there is none. */

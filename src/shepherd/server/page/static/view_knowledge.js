@@ -2,6 +2,7 @@
 
 import { get, post, put, remove } from "./api.js";
 import { area, empty, field, fill, h, words } from "./dom.js";
+import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
 import { ago, beginning, count, integer, moment } from "./format.js";
 import { drawnGraph } from "./graph.js";
@@ -38,7 +39,9 @@ export async function show(root, [id]) {
   const tools = toolbar(form, view.choices);
   view.filters = tools.querySelector(".filters");
   view.filters.hidden = true;
-  fill(root, h("div", { class: "heading" }, h("h1", {}, "Knowledge"), heading(view)), tools, view.results, view.summary, view.split);
+  const imports = h("div", {});
+  view.transfer = transfer(root, imports, { path: "/v1/knowledge/export", name: "knowledge", changed: () => load(view) });
+  fill(root, h("div", { class: "heading" }, h("h1", {}, "Knowledge"), heading(view)), imports, tools, view.results, view.summary, view.split);
   setKeys({ search: input, rows: view.rows });
   await load(view);
   if (id) await open(view, Number(id));
@@ -100,9 +103,9 @@ function connections({ nodes, edges }) {
 function nothing() {
   return empty(
     "No knowledge yet.",
-    "Bring in documents with ",
+    "Drop PDF, Markdown, HTML or text files here, import a folder with ",
     h("code", {}, "shepherd knowledge import FOLDER"),
-    " in a terminal, or write a node here with “Add a node”.",
+    " in a terminal, or write a node with “Add a node”.",
   );
 }
 
@@ -230,7 +233,7 @@ function heading(view) {
   };
   picture.addEventListener("click", () => turn(false));
   list.addEventListener("click", () => turn(true));
-  return h("div", { class: "actions" }, h("div", { class: "switch", role: "group", "aria-label": "Show as" }, picture, list), addButton(view));
+  return h("div", { class: "actions" }, h("div", { class: "switch", role: "group", "aria-label": "Show as" }, picture, list), view.transfer, addButton(view));
 }
 
 function searchForm(view) {

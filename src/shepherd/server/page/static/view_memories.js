@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { area, empty, field, fill, h, words } from "./dom.js";
+import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
 import { ago, count, moment, origin, writer } from "./format.js";
 import { icon } from "./icons.js";
@@ -22,7 +23,7 @@ export async function show(root, [id]) {
     await showOne(root, id);
     return;
   }
-  const view = { asked: 0, query: "", total: 0, more: h("div", { class: "actions" }) };
+  const view = { asked: 0, query: "", total: 0, more: h("div", { class: "actions" }), imports: h("div", {}) };
   const changed = () => load(view);
   view.input = h("input", { type: "search", "aria-label": "Search your memories", placeholder: "Search your memories", autocomplete: "off" });
   view.source = choice("Source", [["", "All sources"]], changed);
@@ -58,7 +59,8 @@ export async function show(root, [id]) {
   });
   fill(
     root,
-    h("div", { class: "heading" }, h("h1", {}, "Memories"), h("div", { class: "actions" }, addButton(view))),
+    h("div", { class: "heading" }, h("h1", {}, "Memories"), h("div", { class: "actions" }, transfer(root, view.imports, { path: "/v1/memory/export", name: "memory", changed: () => load(view) }), addButton(view))),
+    view.imports,
     toolbar(form, [view.source, view.pinned, view.time, view.recalled, view.order]),
     view.rows.element,
     view.more,
