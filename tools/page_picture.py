@@ -192,6 +192,7 @@ def _talk(memory: Memory, question: str, n: int) -> None:
                 "query": 14,
                 "reserve": 1024,
             },
+            "usage": {"reused": 320 + history if turn else 0, "decoded": 60 + 10 * turn, "recall_ms": 0.05},
             "tail": {"facts": {fact.key: fact.value for fact in injection.facts}},
         }
         Traces(memory.transactions, USER).write(session, paths_of(record))
@@ -258,7 +259,7 @@ def take(url: str, arguments: argparse.Namespace) -> None:
             page.wait_for_selector("main h1")
             page.wait_for_selector("main:not([aria-busy])")
             if arguments.click:
-                page.get_by_text(arguments.click, exact=True).first.click()
+                page.get_by_text(arguments.click, exact=True).first.dispatch_event("click")
                 page.wait_for_load_state("networkidle")
             for key in arguments.key:
                 page.keyboard.press(key)

@@ -224,6 +224,7 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
         ("GET", "/v1/trace", None),
         ("GET", "/v1/trace/0123456789abcdef", None),
         ("GET", "/v1/trace/0123456789abcdef/0", None),
+        ("GET", "/v1/trace/0123456789abcdef/usage", None),
     ]
 
 

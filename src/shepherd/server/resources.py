@@ -524,6 +524,24 @@ def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
     return {"id": session_id, "data": data, "turns": [int(turn) for turn in turns]}
 
 
+@router.get("/trace/{session_id}/usage")
+def show_usage(own: OwnMemory, session_id: str) -> dict[str, Any]:
+    """Return for each turn of a conversation the room that each part of its prompt got, and what it cost.
+
+    `room` and tokens of `usage` are in tokens; older turns may lack `usage`.
+    """
+    root = f"{ROOT}/{encode_segment(session_id)}"
+    turns: dict[int, dict[str, Any]] = {}
+    traces = _traces(own)
+    for path, value in (*traces.matching(f"{root}/*/budget"), *traces.matching(f"{root}/*/usage")):
+        turn, part, name = path[len(root) + 1 :].split("/")
+        told = turns.setdefault(int(turn), {"turn": int(turn), "room": {}, "usage": {}})
+        told["room" if part == "budget" else part][name] = value
+    if not turns and not own.memory.load_session(session_id, own.user):
+        raise missing("conversation")
+    return {"id": session_id, "data": [turns[turn] for turn in sorted(turns)]}
+
+
 @router.get("/trace/{session_id}/{turn}")
 def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[str, Any]:
     """Return the trace of one turn: paths below it, with their values."""

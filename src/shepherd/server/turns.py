@@ -386,6 +386,7 @@ class Conversations:
                     last_text=turn.last_text,
                     is_whole=reason != "cancelled",
                     model_name=self.models.name,
+                    stats=turn.stats,
                     session_name=request.session,
                 )
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -219,6 +220,74 @@ def test_nodes_are_narrowed_put_in_focus_and_removed_together(steve, memory):
     assert knowledge.count_nodes() == 10
 
 
+LABELS = """() => [...document.querySelectorAll(".graph text:not(.crowded)")].map((one) => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return { x, y, width, height, size: parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a };
+})"""
+
+
+def overlaps(labels: list[dict[str, float]]) -> int:
+    """How many pairs of labels cover each other by more than a pixel, line by line."""
+    return sum(
+        min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"]) > 1
+        and min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"]) > 4
+        for n, a in enumerate(labels)
+        for b in labels[:n]
+    )
+
+
+def test_labels_of_a_large_graph_are_readable_and_apart_at_every_zoom(mini, memory, visit):
+    user = "a cartographer"
+    knowledge = Knowledge(memory.transactions, user)
+    ids = [knowledge.add_node(f"A node of number {n}", kind=f"kind {n % 11}").id for n in range(60)]
+    for n in range(1, 60):
+        knowledge.connect(ids[n], ids[n * n % 7 if n > 7 else 0], "leads there", type="part_of")
+    page = visit(mini.url, user)
+    page.open("knowledge")
+    shown = []
+    for key in ("Home", "+", "+", "+", "-"):
+        page.page.locator('.node[tabindex="0"]').press(key)
+        shown.append(page.page.evaluate(LABELS))
+
+    assert [overlaps(labels) for labels in shown] == [0] * 5
+    assert min(label["size"] for labels in shown for label in labels) >= 10.9
+    assert len(shown[0]) >= 20
+    expect(page.page.locator(".edge-name:not(.crowded)").first).to_have_text("is part of")
+    expect(page.page.locator(".kinds li")).to_have_count(8)
+    expect(page.page.locator(".kinds li").last).to_have_text("others")
+    colours = "all => new Set(all.map((one) => getComputedStyle(one).fill)).size"
+    assert page.page.locator(".node circle").evaluate_all(colours) == 8
+
+
+def test_nodes_are_dragged_by_pointer_and_moved_by_keys(steve):
+    steve.open("knowledge")
+    page = steve.page
+    node = page.locator(".node", has_text="Greenhouse")
+    ends = "all => all.map((one) => one.outerHTML)"
+    place = "one => { const { x, y } = one.querySelector('circle').getBoundingClientRect(); return [x, y]; }"
+    before, [x, y] = page.locator(".edge").evaluate_all(ends), node.evaluate(place)
+
+    page.mouse.move(x + 6, y + 6)
+    page.mouse.down()
+    page.mouse.move(x + 86, y + 46, steps=4)
+    page.mouse.up()
+    dragged = node.evaluate(place)
+    expect(page.locator(".panel")).to_have_count(0)
+    node.focus()
+    page.keyboard.press("Shift+ArrowDown")
+    moved = node.evaluate(place)
+    page.get_by_role("button", name="List").click()
+    page.get_by_role("button", name="Graph").click()
+
+    assert [round(dragged[0] - x), round(dragged[1] - y)] == [80, 40]
+    assert moved[0] == dragged[0]
+    assert moved[1] > dragged[1]
+    after = page.locator(".edge").evaluate_all(ends)
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 6
+    page.locator(".node", has_text="Greenhouse").locator("circle").click()
+    expect(page.locator("#node-title")).to_have_text("Greenhouse")
+
+
 def test_a_node_with_many_connections_says_how_many(mini, memory, visit):
     knowledge = Knowledge(memory.transactions, "a weaver")
     hub = knowledge.add_node("Hub").id
@@ -322,6 +391,32 @@ def test_a_turn_says_what_its_prompt_was_made_of(steve):
     expect(parts.get_by_role("table", name="Left out, and why")).to_contain_text("no room")
 
 
+def test_a_conversation_shows_what_its_window_was_used_for(mini, memory, visit):
+    memory.set_fact("location", "Austin", "a spender")
+    mini.ask("Where do I live?", "a spender")
+    session = memory.list_sessions("a spender")[0].id
+    page = visit(mini.url, "a spender")
+    page.open(f"why/{session}")
+    window = page.page.get_by_role("region", name="Use of the window, turn by turn", exact=True)
+    tokens = page.page.get_by_role("region", name="Tokens read, turn by turn", exact=True)
+
+    for plot in (window, tokens):
+        plot.get_by_text("As a table").press("Enter")
+    usage = httpx.get(
+        f"{mini.url}/v1/trace/{session}/usage", params={"user": "a spender"}, trust_env=False
+    ).json()["data"][0]
+
+    expect(window.get_by_role("columnheader").nth(1)).to_have_text("instructions")
+    assert int(window.get_by_role("cell").first.inner_text()) == usage["room"]["system"] > 0
+    assert [int(cell) for cell in tokens.get_by_role("cell").all_inner_texts()] == [
+        usage["usage"]["reused"],
+        usage["usage"]["decoded"],
+    ]
+    assert usage["usage"]["decoded"] > 0
+    assert window.locator("rect").count() >= 3
+    expect(page.page.get_by_role("region", name="Time of a recall, turn by turn", exact=True)).to_be_visible()
+
+
 def test_a_fact_that_is_called_like_a_number_keeps_its_name(steve, memory):
     memory.set_fact("2024", "the year of the greenhouse", steve.user)
     conversation(memory, steve.user, "When did I build it?", "In that year.")
@@ -381,7 +476,7 @@ def test_what_waits_to_be_learned_is_dropped_when_that_is_wanted(steve, memory):
 
 def test_figures_and_plots_have_their_numbers_as_tables(steve):
     steve.open("statistics")
-    plot = steve.page.get_by_role("region", name="Memories per 30 days").first
+    plot = steve.page.get_by_role("region", name="Memories per 30 days", exact=True)
 
     expect(steve.page.locator(".tile", has_text="Memories")).to_contain_text("70")
     plot.get_by_text("As a table").press("Enter")

@@ -38,22 +38,62 @@ export function bars(title, points, { format = String, says = "", unit = "" } = 
       svg("title", {}, `${point.label}: ${format(point.value)}`),
     );
   });
-  const every = Math.ceil(LABEL_WIDTH / step);
-  const labels = points.map((point, i) =>
-    i % every ? null : svg("text", { x: LEFT + step * (i + 0.5), y: HEIGHT - 6, class: "tick", "text-anchor": "middle" }, point.label),
-  );
-  const grid = [0, most / 2, most].map((value) => [
-    svg("line", { x1: LEFT, x2: WIDTH, y1: y(value), y2: y(value), class: "grid" }),
-    svg("text", { x: LEFT - 8, y: y(value) + 4, class: "tick", "text-anchor": "end" }, format(value)),
-  ]);
   const picture = svg(
     "svg",
     { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "plot", "aria-label": `${title}. ${says}` },
-    grid,
+    axes(most, points, format),
     drawn,
-    labels,
   );
   return figure(title, picture, points, format, unit);
+}
+
+/**
+ * Bars that are cut into parts, one for each of `points` ({label, values}), under a title; `series` names the
+ * parts. `most` is the height of the plot, if it is not that of the highest bar. `format`, `says` and `unit` as in
+ * `bars`.
+ */
+export function stacks(title, series, points, { format = String, says = "", unit = "", most = 0 } = {}) {
+  const sum = (point) => point.values.reduce((all, value) => all + value, 0);
+  const top = most || ceiling(Math.max(...points.map(sum), 0));
+  const step = (WIDTH - LEFT) / points.length;
+  const width = Math.max(Math.min(step * 0.78, 48), 1);
+  const high = (value) => ((HEIGHT - TOP - BOTTOM) * Math.min(value, top)) / top;
+  const drawn = points.map((point, i) => {
+    let y = HEIGHT - BOTTOM;
+    return point.values.map((value, part) => {
+      const height = high(value);
+      y -= height;
+      return value ? svg("rect", { x: LEFT + step * i + (step - width) / 2, y, width, height: Math.max(height - 0.5, 0.5), class: `share-${part}` }, svg("title", {}, `${point.label}, ${series[part]}: ${format(value)}`)) : null;
+    }).filter(Boolean);
+  });
+  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", class: "plot", "aria-label": `${title}. ${says}` }, axes(top, points, format), drawn.flat());
+  const legend = h("ul", { class: "legend" }, series.map((name, i) => h("li", {}, h("span", { class: `dot share-${i}`, "aria-hidden": "true" }), name)));
+  return framed(title, [picture, legend], h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, unit), series.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, points.map((point) => h("tr", {}, h("th", { scope: "row" }, point.label), point.values.map((value) => h("td", {}, format(value))))))));
+}
+
+/** The lines and labels of a plot whose highest value is `most`. */
+function axes(most, points, format) {
+  const step = (WIDTH - LEFT) / points.length;
+  const every = Math.ceil(LABEL_WIDTH / step);
+  const y = (value) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - value / most);
+  return [
+    [0, most / 2, most].map((value) => [
+      svg("line", { x1: LEFT, x2: WIDTH, y1: y(value), y2: y(value), class: "grid" }),
+      svg("text", { x: LEFT - 8, y: y(value) + 4, class: "tick", "text-anchor": "end" }, format(value)),
+    ]),
+    points.map((point, i) => (i % every ? null : svg("text", { x: LEFT + step * (i + 0.5), y: HEIGHT - 6, class: "tick", "text-anchor": "middle" }, point.label))).filter(Boolean),
+  ].flat(2);
+}
+
+/** Rows with a bar each: entries are {label, value, says}, `label` a node. */
+export function ranking(entries) {
+  const most = Math.max(...entries.map((entry) => entry.value), 1);
+  const bar = ({ value }) => {
+    const length = h("span", { class: "level" });
+    length.style.width = `${(100 * value) / most}%`;
+    return h("span", { class: "track long", "aria-hidden": "true" }, length);
+  };
+  return h("ol", { class: "ranking" }, entries.map((entry) => h("li", {}, h("div", { class: "rank" }, entry.label, bar(entry), h("span", { class: "meta" }, entry.says)))));
 }
 
 /** One bar that is cut into parts, with its legend: parts are {label, value}. */
@@ -103,26 +143,26 @@ export function lifeline(periods) {
 }
 
 function figure(title, picture, points, format, unit) {
+  return framed(title, picture, table(points, format, unit));
+}
+
+function framed(title, picture, numbers) {
   const id = newId("plot");
   return h(
     "section",
     { class: "card figure", "aria-labelledby": id },
     h("h2", { id }, title),
     picture,
-    h("details", {}, h("summary", {}, "As a table"), table(title, points, format, unit)),
+    h("details", {}, h("summary", {}, "As a table"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` }, numbers)),
   );
 }
 
-function table(title, points, format, unit) {
+function table(points, format, unit) {
   return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": `${title}, as a table` },
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), h("th", { scope: "col" }, unit || "Value"))),
-      h("tbody", {}, points.map((point) => h("tr", {}, h("th", { scope: "row" }, point.label), h("td", {}, format(point.value))))),
-    ),
+    "table",
+    {},
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), h("th", { scope: "col" }, unit || "Value"))),
+    h("tbody", {}, points.map((point) => h("tr", {}, h("th", { scope: "row" }, point.label), h("td", {}, format(point.value))))),
   );
 }
 
