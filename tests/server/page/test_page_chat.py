@@ -366,6 +366,24 @@ def test_a_refused_edit_or_repetition_loses_nothing(button, chat, memory):
         assert memory.get_fact("location", chat.user) == "Rome"
 
 
+def test_a_model_is_chosen_where_there_are_several_that_chat(mini, chat):
+    page = chat.page
+    listed = httpx.get(f"{mini.url}/v1/models", trust_env=False).json()
+    expect(page.locator(".composer .model")).to_have_text(listed["data"][0]["id"])
+    assert len(listed["data"]) == 2  # the other one is for embeddings
+    expect(page.get_by_label("Model")).to_have_count(0)
+    more = {**listed, "data": [*listed["data"], {**listed["data"][0], "id": "another"}]}
+    page.route("**/v1/models*", lambda route: route.fulfill(json=more))
+    page.reload()
+
+    page.get_by_label("Model").select_option("another")
+    with page.expect_request("**/v1/chat/completions") as request:
+        say(page, "Hello")
+
+    assert request.value.post_data_json["model"] == "another"
+    expect(page.get_by_role("alert")).to_contain_text("there is no such model here")
+
+
 def test_code_is_copied_as_it_is(chat, memory):
     session = conversation(memory, chat.user, "Write code", "Here:\n\n```python\nif a:\n    b = '<b>'\n```")
     chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])

@@ -486,6 +486,32 @@ def test_figures_and_plots_have_their_numbers_as_tables(steve):
     assert "70 memories between" in (plot.get_by_role("img").get_attribute("aria-label") or "")
 
 
+def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
+    steve.open("statistics")
+    page = steve.page
+    most = page.get_by_label("Memories beside a message, at most")
+    before = most.input_value()
+
+    def stored() -> dict[str, object]:
+        told = httpx.get(f"{mini.url}/v1/settings", trust_env=False).json()["data"]
+        return {one["name"]: one["value"] for one in told}
+
+    most.fill("many")
+    most.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("expected a whole number")
+    most.fill("7")
+    most.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("Applied to all messages")
+    applied = stored()["rag_max_results"]
+    most.fill(before)
+    page.get_by_role("button", name="Apply").press("Enter")
+    expect(page.locator(".settings [aria-disabled]")).to_have_count(0)
+    expect(most).to_have_value(before)
+
+    assert applied == 7
+    assert stored()["rag_max_results"] == int(before)
+
+
 @pytest.mark.parametrize("view", ["memories", "facts", "knowledge", "why", "learning", "statistics"])
 def test_every_view_is_reached_by_the_tab_key_and_shows_where_one_is(view, steve):
     steve.open("memories" if view != "memories" else "facts")

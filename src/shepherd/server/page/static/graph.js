@@ -97,7 +97,7 @@ class Graph {
 
   label() {
     const scale = this.camera.scale();
-    if (scale) placeLabels(this.nodes, this.edges, scale, (node) => this.camera.sees(node));
+    if (scale) placeLabels(this.nodes, this.edges, scale, this.camera.frame());
   }
 
   place(node, x, y) {
@@ -230,12 +230,12 @@ class Camera {
     return Math.min(width / this.box.width, height / this.box.height);
   }
 
-  /** Whether a node is in sight, with what the picture shows beside the box. */
-  sees({ x, y }) {
-    const { width, height } = this.picture.getBoundingClientRect();
+  /** All that is seen: the box, and what the picture shows beside it. */
+  frame() {
+    const shown = this.picture.getBoundingClientRect();
     const scale = this.scale();
-    const [midX, midY] = [this.box.x + this.box.width / 2, this.box.y + this.box.height / 2];
-    return Math.abs(x - midX) <= width / scale / 2 && Math.abs(y - midY) <= height / scale / 2;
+    const [width, height] = [shown.width / scale, shown.height / scale];
+    return { x: this.box.x + (this.box.width - width) / 2, y: this.box.y + (this.box.height - height) / 2, width, height };
   }
 
   /** Nearer with a factor below 1; the middle stays. */

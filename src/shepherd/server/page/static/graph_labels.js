@@ -23,11 +23,14 @@ function areApart(a, b) {
 
 /**
  * Place the names of nodes and edges, the most important first. `nodes` are {x, y, radius, text, name, weight}, `name`
- * an SVG text; `edges` {from, to, text, name, isNear}, with points. `scale` is pixels for each unit of the graph.
+ * an SVG text; `edges` {from, to, text, name, isNear}, with points. `scale` is pixels for each unit of the graph, `frame` the part
+ * that is seen, in units; a name that would be cut by its border is not written.
  */
-export function placeLabels(nodes, edges, scale, isIn) {
+export function placeLabels(nodes, edges, scale, frame) {
+  const seen = { left: frame.x * scale, top: frame.y * scale, right: (frame.x + frame.width) * scale, bottom: (frame.y + frame.height) * scale };
+  const isIn = (box) => box.x >= seen.left && box.y >= seen.top && box.x + box.width <= seen.right && box.y + box.height <= seen.bottom;
   const taken = nodes.map(({ x, y, radius }) => ({ x: (x - radius) * scale, y: (y - radius) * scale, width: 2 * radius * scale, height: 2 * radius * scale }));
-  const isFree = (box) => taken.every((other) => areApart(box, other));
+  const isFree = (box) => isIn(box) && taken.every((other) => areApart(box, other));
   for (const node of [...nodes].sort((a, b) => b.weight - a.weight)) {
     const width = widthOf(node.text, LETTER_PX);
     const [x, y, radius] = [node.x * scale, node.y * scale, node.radius * scale];
@@ -37,7 +40,7 @@ export function placeLabels(nodes, edges, scale, isIn) {
       [x + radius + GAP_PX, y - LINE_PX / 2],
       [x - radius - GAP_PX - width, y - LINE_PX / 2],
     ].map(([left, top]) => ({ x: left, y: top, width, height: LINE_PX }));
-    const found = isIn(node) ? places.find(isFree) : undefined;
+    const found = places.find(isFree);
     const box = found ?? places[0];
     if (found) taken.push(found);
     write(node.name, (box.x + width / 2 - x) / scale, (box.y + LINE_PX * 0.78 - y) / scale, LETTER_PX / scale, !found);

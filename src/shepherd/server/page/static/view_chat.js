@@ -17,7 +17,9 @@ const running = new Map();
 const drafts = new Map();
 // Documents that were attached and not sent, likewise.
 const attached = new Map();
-let model = null;
+// Models that answer chats, and the one that is chosen; a choice holds for this page.
+let models = null;
+let model = "";
 
 export async function show(root, [name = ""]) {
   const [chat] = await Promise.all([running.get(name) ?? loaded(name), knowModel()]);
@@ -52,7 +54,16 @@ export async function show(root, [name = ""]) {
 }
 
 async function knowModel() {
-  model ??= (await get("/v1/models").catch(() => null))?.data[0]?.id ?? "";
+  models ??= ((await get("/v1/models").catch(() => null))?.data ?? []).filter((one) => (one.task ?? "chat") === "chat").map((one) => one.id);
+  model ||= models[0] ?? "";
+}
+
+/** The name of the model, or a choice where there are several. */
+function modelChoice() {
+  if (models.length < 2) return h("span", { class: "model", title: model }, model);
+  const made = h("select", { class: "model", "aria-label": "Model" }, models.map((name) => h("option", { value: name, selected: name === model }, name)));
+  made.addEventListener("change", () => (model = made.value));
+  return made;
 }
 
 /** A conversation as the server has it; an empty one without a name. */
@@ -165,7 +176,7 @@ function composer(view) {
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
   const chips = h("ul", { class: "plain attachments", "aria-label": "Attached documents" });
   const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
-  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, h("span", { class: "model", title: model }, model), send, stop)));
+  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(), send, stop)));
   const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
     const isBusy = Boolean(current(view.chat));
@@ -290,7 +301,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
     for (const gone of replaced) gone.element?.remove();
   };
   try {
-    const asked = { model: "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
+    const asked = { model: models?.length > 1 ? model : "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
     if (replaces) asked.replaces = replaces;
     if (turn.documents.length) {
       asked.documents = turn.documents.map(({ name, text }) => ({ name, text }));

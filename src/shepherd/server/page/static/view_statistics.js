@@ -4,6 +4,7 @@ import { get, getText } from "./api.js";
 import { empty, fill, h, words } from "./dom.js";
 import { ago, beginning, bytes, count, date, duration, integer, percent, short, writer } from "./format.js";
 import { readMetrics } from "./metrics.js";
+import { settingsCard } from "./settings.js";
 import { bars, ranking, shares, stacks, tiles } from "./plots.js";
 
 const DAY_S = 86400;
@@ -15,7 +16,7 @@ const WIDTHS = [[1, "day"], [7, "week"], [30, "30 days"], [91, "quarter"], [365,
 
 export async function show(root) {
   const stats = await get("/v1/memory/stats");
-  const told = await serverFigures();
+  const [told, settings] = await Promise.all([serverFigures(), settingsCard()]);
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Statistics")),
@@ -31,6 +32,7 @@ export async function show(root) {
     stats.memories ? mostRecalled(stats.most_recalled) : null,
     stats.database ? storage(stats.database) : null,
     told ? serverPlots(told) : null,
+    settings,
   );
 }
 
