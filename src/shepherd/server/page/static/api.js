@@ -133,6 +133,10 @@ function interrupted() {
   return new Refused("The answer was interrupted: the connection to the server broke. Check that “shepherd serve” still runs, then ask again.", 0, "interrupted");
 }
 
+export function unreachable() {
+  return new Refused("The server does not answer. Check that “shepherd serve” still runs, then try again.", 0, "unreachable");
+}
+
 async function reached(method, path, { query = {}, body, file, names = true }) {
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(session.key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
@@ -152,9 +156,7 @@ async function reached(method, path, { query = {}, body, file, names = true }) {
       credentials: "omit",
     });
   } catch {
-    throw new Refused(
-      "The server does not answer. Look whether “shepherd serve” still runs, then try again.", 0, "unreachable",
-    );
+    throw unreachable();
   }
 }
 

@@ -44,7 +44,7 @@ export function bars(title, points, { format = String, says = "", unit = "" } = 
     axes(most, points, format),
     drawn,
   );
-  return figure(title, picture, points, format, unit);
+  return figure(title, picture, points, format, unit, "Bar");
 }
 
 /**
@@ -113,7 +113,7 @@ export function shares(title, parts, { format = String, unit = "" } = {}) {
     { class: "legend" },
     parts.map((part, i) => h("li", {}, h("span", { class: `dot share-${i}`, "aria-hidden": "true" }), `${part.label} `, h("b", {}, format(part.value)))),
   );
-  return figure(title, [picture, legend], parts, format, unit);
+  return figure(title, [picture, legend], parts, format, unit, "Part");
 }
 
 /**
@@ -142,8 +142,8 @@ export function lifeline(periods) {
   return svg("svg", { viewBox: `0 0 ${WIDTH} 40`, role: "img", class: "plot lifeline", "aria-label": says }, drawn, ticks);
 }
 
-function figure(title, picture, points, format, unit) {
-  return framed(title, picture, table(points, format, unit));
+function figure(title, picture, points, format, unit, name) {
+  return framed(title, picture, table(points, format, unit, name));
 }
 
 function framed(title, picture, numbers) {
@@ -157,11 +157,11 @@ function framed(title, picture, numbers) {
   );
 }
 
-function table(points, format, unit) {
+function table(points, format, unit, name) {
   return h(
     "table",
     {},
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), h("th", { scope: "col" }, unit || "Value"))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, name), h("th", { scope: "col" }, unit || "Value"))),
     h("tbody", {}, points.map((point) => h("tr", {}, h("th", { scope: "row" }, point.label), h("td", {}, format(point.value))))),
   );
 }
