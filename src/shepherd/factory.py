@@ -234,6 +234,11 @@ class LazyReranker:
         self._reranker: Reranker | None = None
         self._failure: ShepherdError | None = None
 
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return self._path.stem
+
     def scores(self, query: str, documents: Sequence[str]) -> list[float]:
         """Return one score per document, in their order."""
         return self._opened().scores(query, documents)

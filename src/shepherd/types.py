@@ -224,7 +224,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Sampling parameters. Temperature 0 is greedy; `seed` None draws a new one per answer."""
+    """Sampling parameters, named as in llama.cpp. Temperature 0 is greedy; `seed` None draws one each time.
+
+    `logit_bias` has pairs of a token's id and what is added to its logit; minus infinity forbids it. With
+    `mirostat` 1 or 2, top_k, top_p, min_p, typical_p, top_n_sigma and xtc are off.
+    """
 
     temperature: float = 0.7
     top_k: int = 40
@@ -232,7 +236,23 @@ class Sampling:
     min_p: float = 0.05
     repeat_penalty: float = 1.0
     repeat_last_n: int = 64
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    typical_p: float = 1.0
+    top_n_sigma: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    mirostat: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    logit_bias: tuple[tuple[int, float], ...] = ()
     seed: int | None = None
+
+    @property
+    def penalty_last_n(self) -> int:
+        """Number of tokens that penalties look back; 0 without any."""
+        is_on = self.repeat_penalty != 1.0 or self.frequency_penalty or self.presence_penalty
+        return self.repeat_last_n if is_on else 0
 
 
 FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "filtered"]

@@ -1,15 +1,20 @@
-"""What a model's file recommends for sampling."""
+"""Sampling: what a model's file recommends, ranges, and what each sampler does to a real model's text."""
+
+from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from gguf import GGUFWriter
 
 from shepherd.errors import UsageError
-from shepherd.inference import read_header
+from shepherd.inference import Engine, read_header
 from shepherd.inference.sampler import check_sampling, recommended_sampling
 from shepherd.types import Sampling
+from tests.inference.engines import exact_settings, run_to_end
 
 
 def test_a_recommendation_is_read_from_a_real_header(tmp_path):
@@ -49,6 +54,15 @@ def test_a_recommendation_out_of_range_is_passed_over(value):
         ("min_p", [0, 1], [-0.01, 1.01]),
         ("repeat_penalty", [0.01, 1, 100], [0, 101]),
         ("repeat_last_n", [0, 1 << 20], [-1, (1 << 20) + 1]),
+        ("frequency_penalty", [-100, 100], [-101, 101, math.nan]),
+        ("presence_penalty", [-100, 100], [-101, 101]),
+        ("typical_p", [0.01, 1], [0, 1.01]),
+        ("top_n_sigma", [0, 3], [-0.1]),
+        ("xtc_probability", [0, 1], [-0.1, 1.1]),
+        ("xtc_threshold", [0, 1], [-0.1, 1.1]),
+        ("mirostat", [0, 2], [-1, 3, 1.5]),
+        ("mirostat_tau", [0.1, 100], [0, 101]),
+        ("mirostat_eta", [0.1, 1], [0, 1.1]),
         ("seed", [0, 0xFFFFFFFE], [-1, 0xFFFFFFFF]),
     ],
 )
@@ -58,3 +72,58 @@ def test_settings_are_allowed_up_to_the_ends_of_their_ranges(name, allowed, refu
     for value in refused:
         with pytest.raises(UsageError, match=f"^{name} is "):
             check_sampling(Sampling(**{name: value}))
+
+
+GREEDY = Sampling(temperature=0.0)
+
+
+def ids_of(engine: Engine, sampling: Sampling, n: int = 60) -> tuple[int, ...]:
+    generation = engine.complete(list(range(40, 80)), sampling=sampling, max_tokens=n)
+    run_to_end(generation)
+    return tuple(generation.token_ids)
+
+
+def test_a_bias_forbids_a_token_or_makes_it_the_only_one(endless_model: Path) -> None:
+    with Engine(endless_model, settings=exact_settings()) as engine:
+        favourite = ids_of(engine, GREEDY, 1)[0]
+        without = ids_of(engine, replace(GREEDY, logit_bias=((favourite, -math.inf),)))
+        alone = ids_of(engine, replace(GREEDY, logit_bias=((favourite + 1, 1000.0),)))
+
+        assert favourite not in without
+        assert set(alone) == {favourite + 1}
+        with pytest.raises(UsageError, match="logit_bias names token 1048576"):
+            ids_of(engine, replace(GREEDY, logit_bias=((1 << 20, 1.0),)))
+
+
+def test_penalties_for_tokens_that_occurred_make_the_text_vary(endless_model: Path) -> None:
+    with Engine(endless_model, settings=exact_settings()) as engine:
+        plain = ids_of(engine, GREEDY)
+        frequent = ids_of(engine, replace(GREEDY, frequency_penalty=5.0, repeat_last_n=200))
+        present = ids_of(engine, replace(GREEDY, presence_penalty=50.0, repeat_last_n=200))
+
+    assert len(set(present)) == len(present) > len(set(plain))
+    assert len(set(frequent)) > len(set(plain))
+    # Those of the prompt count, too.
+    assert not set(present[:20]) & set(range(40, 80))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"typical_p": 0.2},
+        {"top_n_sigma": 0.3},
+        {"xtc_probability": 1.0, "xtc_threshold": 0.01},
+        {"mirostat": 1, "mirostat_tau": 1.0},
+        {"mirostat": 2, "mirostat_tau": 1.0},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.items())),
+)
+def test_every_sampler_changes_the_text_and_a_seed_repeats_it(
+    changes: dict[str, float], endless_model: Path
+) -> None:
+    usual = Sampling(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=7)
+    with Engine(endless_model, settings=exact_settings()) as engine:
+        plain = ids_of(engine, usual)
+        changed, again = (ids_of(engine, replace(usual, **changes)) for _ in range(2))
+
+    assert changed == again != plain

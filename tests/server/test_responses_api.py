@@ -288,7 +288,6 @@ def test_words_and_calls_of_one_answer_are_one_message():
 @pytest.mark.parametrize(
     ("fields", "status", "param"),
     [
-        ({"model": "gpt"}, 404, "model"),
         ({"background": True}, 400, "background"),
         ({"prompt": {"id": "pmpt_1"}}, 400, "prompt"),
         ({"conversation": "conv_1"}, 400, "conversation"),

@@ -14,7 +14,20 @@ from shepherd.errors import ConfigError
 __all__ = ["SETTINGS", "Config", "Setting", "default_user_id", "known_setting"]
 
 _PARTS = ("memory", "history", "focus", "knowledge", "entities")
-_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n")
+_SAMPLING = (
+    *(
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "typical_p",
+        "top_n_sigma",
+        "xtc_probability",
+        "xtc_threshold",
+    ),
+    *("mirostat", "mirostat_tau", "mirostat_eta"),
+    *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty"),
+)
 _FORMATS = ("bullets", "numbered lists", "code blocks", "links")
 _TOKENS, _MIB = 1 << 24, 1 << 20  # the most that makes sense of each
 
@@ -138,6 +151,44 @@ class Config:
         0,
         1 << 20,
         "number of tokens that the penalty looks back; auto: the model's own, else 64",
+    )
+    frequency_penalty: float | str = _sampled(
+        "number", -2, 2, "penalty that grows with each repetition of a token; 0: off; auto: 0"
+    )
+    presence_penalty: float | str = _sampled(
+        "number", -2, 2, "penalty for tokens that occurred already; 0: off; auto: 0"
+    )
+    typical_p: float | str = _sampled(
+        "number", 0.01, 1, "sample from the tokens that are about as likely as expected; 1: off; auto: 1"
+    )
+    top_n_sigma: float | str = _sampled(
+        "number",
+        0,
+        100,
+        "drop tokens whose logit is more than this number of standard deviations below the highest; 0: off;"
+        " auto: 0",
+    )
+    xtc_probability: float | str = _sampled(
+        "number",
+        0,
+        1,
+        "chance that all but the least likely of the tokens above xtc_threshold are dropped; 0: off; auto:"
+        " the model's own, else 0",
+    )
+    xtc_threshold: float | str = _sampled(
+        "number", 0, 1, "see xtc_probability; auto: the model's own, else 0.1"
+    )
+    mirostat: int | str = _sampled(
+        "whole number",
+        0,
+        2,
+        "keep the surprise of the text level, version 1 or 2; 0: off; auto: the model's own, else 0",
+    )
+    mirostat_tau: float | str = _sampled(
+        "number", 0.01, 100, "surprise that mirostat keeps; auto: the model's own, else 5"
+    )
+    mirostat_eta: float | str = _sampled(
+        "number", 0.001, 1, "speed at which mirostat corrects; auto: the model's own, else 0.1"
     )
     seed: int = _integer(-1, -1, (1 << 32) - 1, "random seed; -1: a new one for each answer")
 
@@ -272,6 +323,9 @@ class Config:
     server_port: int = _integer(8000, 0, 65535, "port to listen on; 0: any free port")
     server_ollama_port: int = _integer(
         0, 0, 65535, "second port, for programs that look for Ollama, which is at 11434; 0: none"
+    )
+    server_any_model: bool = _switch(
+        True, "answer a request for any model with the one that is served; false: refuse other names"
     )
     server_slots: int = _integer(4, 1, 64, "number of answers generated at once; further requests wait")
     server_windows: int = _integer(

@@ -206,6 +206,20 @@ class Engine:
         vocabulary = self.model.vocabulary
         return [*([vocabulary.bos] if vocabulary.adds_bos else []), *vocabulary.tokenize(text)]
 
+    def detokenize(self, tokens: Sequence[int]) -> bytes:
+        """Return the bytes of tokens, those of control tokens left out; UsageError for ids that are none."""
+        self._check_open()
+        if not all(0 <= token < self.info.n_vocab for token in tokens):
+            raise UsageError(
+                "one of the numbers is no token of this model", hint=f"they are 0 to {self.info.n_vocab - 1}"
+            )
+        return self.model.vocabulary.detokenize(tokens)
+
+    def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+        """Return the text of a prompt; raises TemplateError when the template refuses the messages."""
+        self._check_open()
+        return self._transcript.prompt(messages, tools).text
+
     def count_tokens(self, text: str) -> int:
         """Return how many tokens `text` has for this model."""
         self._check_open()
@@ -366,7 +380,7 @@ class Engine:
                     sampler=sampler.address,
                     grammar=0 if rules is None else rules.address,
                     max_tokens=max_tokens,
-                    penalty_last_n=sampling.repeat_last_n if sampling.repeat_penalty != 1.0 else 0,
+                    penalty_last_n=sampling.penalty_last_n,
                     boundaries=prompt.boundaries,
                     head=prompt.head,
                     shown=shown,

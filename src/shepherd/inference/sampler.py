@@ -7,7 +7,7 @@ import ctypes
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
@@ -20,6 +20,8 @@ from shepherd.types import Sampling
 __all__ = ["Lending", "Lent", "SamplerCache", "check_sampling", "recommended_sampling"]
 
 _RANDOM_SEED = 0xFFFFFFFF  # LLAMA_DEFAULT_SEED: each reset draws a new one
+_PENALTY = "from -100 to 100; 0 is off"
+_MIROSTAT_TOKENS = 100  # llama.cpp's: the likeliest tokens that the first version estimates from
 
 
 def check_sampling(sampling: Sampling) -> None:
@@ -31,6 +33,20 @@ def check_sampling(sampling: Sampling) -> None:
         ("min_p", sampling.min_p, 0 <= sampling.min_p <= 1, "from 0 (off) to 1"),
         ("repeat_penalty", sampling.repeat_penalty, 0 < sampling.repeat_penalty <= 100, "above 0; 1 is off"),
         ("repeat_last_n", sampling.repeat_last_n, 0 <= sampling.repeat_last_n <= 1 << 20, "0 or more"),
+        ("frequency_penalty", sampling.frequency_penalty, abs(sampling.frequency_penalty) <= 100, _PENALTY),
+        ("presence_penalty", sampling.presence_penalty, abs(sampling.presence_penalty) <= 100, _PENALTY),
+        ("typical_p", sampling.typical_p, 0 < sampling.typical_p <= 1, "above 0, up to 1 (off)"),
+        ("top_n_sigma", sampling.top_n_sigma, sampling.top_n_sigma >= 0, "0 (off) or more"),
+        (
+            "xtc_probability",
+            sampling.xtc_probability,
+            0 <= sampling.xtc_probability <= 1,
+            "from 0 (off) to 1",
+        ),
+        ("xtc_threshold", sampling.xtc_threshold, 0 <= sampling.xtc_threshold <= 1, "from 0 to 1"),
+        ("mirostat", sampling.mirostat, sampling.mirostat in (0, 1, 2), "0 (off), 1 or 2"),
+        ("mirostat_tau", sampling.mirostat_tau, 0 < sampling.mirostat_tau <= 100, "above 0"),
+        ("mirostat_eta", sampling.mirostat_eta, 0 < sampling.mirostat_eta <= 1, "above 0, up to 1"),
         (
             "seed",
             sampling.seed or 0,
@@ -40,6 +56,8 @@ def check_sampling(sampling: Sampling) -> None:
     ):
         if not (is_good and math.isfinite(value)):
             raise UsageError(f"{name} is {value}", hint=f"use a number {range_}")
+    if any(math.isnan(bias) or bias == math.inf for _, bias in sampling.logit_bias):
+        raise UsageError("logit_bias has a value that is no number", hint="minus infinity forbids a token")
 
 
 # Keys of GGUF below general.sampling., and our names of them.
@@ -50,8 +68,13 @@ _RECOMMENDED = {
     "min_p": "min_p",
     "penalty_repeat": "repeat_penalty",
     "penalty_last_n": "repeat_last_n",
+    "xtc_probability": "xtc_probability",
+    "xtc_threshold": "xtc_threshold",
+    "mirostat": "mirostat",
+    "mirostat_tau": "mirostat_tau",
+    "mirostat_eta": "mirostat_eta",
 }
-_WHOLE = ("top_k", "repeat_last_n")
+_WHOLE = ("top_k", "repeat_last_n", "mirostat")
 
 
 def recommended_sampling(metadata: Mapping[str, object]) -> Sampling:
@@ -142,7 +165,7 @@ class Lending(ABC, Generic[_Key]):
 
 
 class SamplerCache(Lending[Sampling]):
-    """Chains in llama.cpp's own order: penalties, top-k, top-p, min-p, temperature, the draw."""
+    """Chains in llama.cpp's own order: biases, penalties, what drops tokens, temperature, the draw."""
 
     def __init__(self, n_vocab: int) -> None:
         super().__init__()
@@ -150,28 +173,61 @@ class SamplerCache(Lending[Sampling]):
 
     def _build(self, key: Sampling) -> Any:
         check_sampling(key)
+        unknown = [token for token, _ in key.logit_bias if not 0 <= token < self._n_vocab]
+        if unknown:
+            raise UsageError(
+                f"logit_bias names token {unknown[0]}",
+                hint=f"the model's tokens are 0 to {self._n_vocab - 1}",
+            )
         c, sampling = self._c, key
         parameters = c.llama_sampler_chain_default_params()
         parameters.no_perf = True
         chain = c.llama_sampler_chain_init(parameters)
-        links = []
-        if sampling.repeat_penalty != 1.0 and sampling.repeat_last_n > 0:
-            links.append(
-                c.llama_sampler_init_penalties(
-                    self._n_vocab, sampling.repeat_last_n, sampling.repeat_penalty, 0.0, 0.0
-                )
-            )
-        if sampling.temperature == 0:
-            links.append(c.llama_sampler_init_greedy())
-        else:
-            if sampling.top_k > 0:
-                links.append(c.llama_sampler_init_top_k(sampling.top_k))
-            if sampling.top_p < 1:
-                links.append(c.llama_sampler_init_top_p(sampling.top_p, 1))
-            if sampling.min_p > 0:
-                links.append(c.llama_sampler_init_min_p(sampling.min_p, 1))
-            links.append(c.llama_sampler_init_temp(sampling.temperature))
-            links.append(c.llama_sampler_init_dist(_RANDOM_SEED if sampling.seed is None else sampling.seed))
-        for link in links:
+        for link in (*self._weighing(sampling), *self._drawing(sampling)):
             c.llama_sampler_chain_add(chain, link)
         return chain
+
+    def _weighing(self, sampling: Sampling) -> Iterator[Any]:
+        """Yield the samplers that change what is likely."""
+        c = self._c
+        if sampling.logit_bias:
+            biases = [c.llama_logit_bias(token, bias) for token, bias in sampling.logit_bias]
+            array = (c.llama_logit_bias * len(biases))(*biases)
+            yield c.llama_sampler_init_logit_bias(self._n_vocab, len(biases), array)
+        if sampling.penalty_last_n > 0:
+            yield c.llama_sampler_init_penalties(
+                self._n_vocab,
+                sampling.repeat_last_n,
+                sampling.repeat_penalty,
+                sampling.frequency_penalty,
+                sampling.presence_penalty,
+            )
+
+    def _drawing(self, sampling: Sampling) -> Iterator[Any]:
+        """Yield the samplers that choose."""
+        c, seed = self._c, _RANDOM_SEED if sampling.seed is None else sampling.seed
+        if sampling.temperature == 0:
+            yield c.llama_sampler_init_greedy()
+            return
+        if sampling.mirostat:
+            yield c.llama_sampler_init_temp(sampling.temperature)
+            tau, eta = sampling.mirostat_tau, sampling.mirostat_eta
+            if sampling.mirostat == 1:
+                yield c.llama_sampler_init_mirostat(self._n_vocab, seed, tau, eta, _MIROSTAT_TOKENS)
+            else:
+                yield c.llama_sampler_init_mirostat_v2(seed, tau, eta)
+            return
+        if sampling.top_n_sigma > 0:
+            yield c.llama_sampler_init_top_n_sigma(sampling.top_n_sigma)
+        if sampling.top_k > 0:
+            yield c.llama_sampler_init_top_k(sampling.top_k)
+        if sampling.typical_p < 1:
+            yield c.llama_sampler_init_typical(sampling.typical_p, 1)
+        if sampling.top_p < 1:
+            yield c.llama_sampler_init_top_p(sampling.top_p, 1)
+        if sampling.min_p > 0:
+            yield c.llama_sampler_init_min_p(sampling.min_p, 1)
+        if sampling.xtc_probability > 0:
+            yield c.llama_sampler_init_xtc(sampling.xtc_probability, sampling.xtc_threshold, 1, seed)
+        yield c.llama_sampler_init_temp(sampling.temperature)
+        yield c.llama_sampler_init_dist(seed)

@@ -27,8 +27,11 @@ _REASONS: dict[str, FinishReason] = {
     "content_filter": "filtered",
 }
 # What OpenAI's own API knows; other servers know more, and get it beside the standard fields.
-_STANDARD = ("temperature", "top_p", "seed")
-_OTHER = ("top_k", "min_p", "repeat_penalty", "repeat_last_n")
+_STANDARD = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "seed")
+_OTHER = (
+    *("top_k", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "xtc_threshold"),
+    *("mirostat", "mirostat_tau", "mirostat_eta", "repeat_penalty", "repeat_last_n"),
+)
 # How a field may be called, in the order in which it is tried; "" leaves it out. OpenAI's newer models know
 # only the second name of max_tokens, most other servers only the first.
 _NAMES = {
@@ -36,6 +39,8 @@ _NAMES = {
     "stream_options": ("stream_options", ""),
     "temperature": ("temperature", ""),
     "top_p": ("top_p", ""),
+    "frequency_penalty": ("frequency_penalty", ""),
+    "presence_penalty": ("presence_penalty", ""),
     "seed": ("seed", ""),
 }
 _UNKNOWN = re.compile(

@@ -17,6 +17,7 @@ from shepherd.server import (
     anthropic_api,
     completion_api,
     knowledge_resources,
+    llama_api,
     middleware,
     models,
     ollama_api,
@@ -44,6 +45,7 @@ def create_app(state: ServerState) -> FastAPI:
         models.router,
         ollama_api.router,
         responses_api.router,
+        llama_api.router,
     )
     # The first route that matches is taken.
     app.router.routes[:0] = [

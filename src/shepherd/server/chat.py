@@ -76,6 +76,7 @@ class ChatRequest:
     parallel_calls: bool = True
     session: str = ""
     replaces: int = 0
+    logit_bias: tuple[tuple[int, float], ...] = ()
 
     @property
     def remembers(self) -> bool:
@@ -122,9 +123,9 @@ def _check_replacing(state: ServerState, caller: Caller, request: ChatRequest) -
 
 
 def require_model(state: ServerState, name: str) -> None:
-    """Raise Denied if the server has no model of that name."""
+    """Raise Denied if the server has no model of that name, and takes no other name."""
     names = state.conversations.models.names
-    if name not in names:
+    if name not in names and not state.config.server_any_model:
         message = f"there is no such model here; there is {names[0]} (which 'default' names, too)"
         raise Denied(404, "model_not_found", message, param="model")
 

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -146,7 +147,10 @@ class _CompletionRequest:
         ids: Sequence[int] = prompt if isinstance(prompt, list) else self._engine.tokenize_prompt(prompt)
         return self._engine.complete(
             ids,
-            sampling=sampling_of(config, self._engine.info.sampling, sampling_in(self._body)),
+            sampling=replace(
+                sampling_of(config, self._engine.info.sampling, sampling_in(self._body)),
+                logit_bias=self._body.biases,
+            ),
             max_tokens=self._body.max_tokens or _DEFAULT_TOKENS,
             stop=self._body.stops,
             logprobs=self._body.logprobs,

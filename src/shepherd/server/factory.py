@@ -11,6 +11,7 @@ from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.factory import (
+    LazyReranker,
     existing_file,
     keys_without_memory,
     learning_of,
@@ -19,6 +20,7 @@ from shepherd.factory import (
     open_engine,
     open_memory_or_read_only,
     persistent_kv_cache,
+    reranker_of,
     running_worker,
     summarizer_of,
     sums_up,
@@ -91,6 +93,9 @@ def opened_server(
         )
         if embeddings is not None:
             stack.callback(embeddings.close)
+        reranker = _reranker(config)
+        if reranker is not None:
+            stack.callback(reranker.close)
         yield ServerState(
             config,
             opened,
@@ -98,6 +103,7 @@ def opened_server(
             conversations,
             worker,
             embeddings,
+            reranker,
             needs_key=needs_key,
             keys=keys,
             learning=learning,
@@ -180,6 +186,13 @@ def _embeddings(config: Config) -> Embeddings | None:
             return None
         raise
     return Embeddings(_name(path), lambda: open_embedder(config, path))
+
+
+def _reranker(config: Config) -> LazyReranker | None:
+    try:
+        return reranker_of(config)
+    except ShepherdError:  # of which the memory warns when it is opened
+        return None
 
 
 def _name(path: Path) -> str:

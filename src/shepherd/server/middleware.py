@@ -58,6 +58,14 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 # More than any client or proxy sends.
 _MOST_HEADERS = 128
 _WAIT = (("Retry-After", "1"),)
+_ALIASES = {
+    "/v1/health": "/health",
+    "/rerank": "/v1/rerank",
+    "/reranking": "/v1/rerank",
+    "/v1/reranking": "/v1/rerank",
+    **{f"/{name}": f"/v1/{name}" for name in ("chat/completions", "completions", "embeddings", "messages")},
+    **{f"/{name}": f"/v1/{name}" for name in ("models", "responses")},
+}
 # Open for long, or needed when the server is overloaded.
 _UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
 # curl's default.
@@ -113,6 +121,16 @@ class HostMiddleware:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+
+
+class Aliases(Middleware):
+    """Serves some routes also without `/v1`, as llama.cpp's server does, and /v1/health."""
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = _ALIASES.get(scope["path"])
+        if path is not None:
+            scope["path"], scope["raw_path"] = path, path.encode()
+        await self._app(scope, receive, send)
 
 
 class JsonByDefault(Middleware):
@@ -476,3 +494,4 @@ def install(app: FastAPI, state: AppState) -> None:
         HostMiddleware, hosts=frozenset(map(host_of, names_in(config.server_hosts))), origins=origins
     )
     app.add_middleware(Observer, metrics=metrics)
+    app.add_middleware(Aliases)

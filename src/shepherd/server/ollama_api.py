@@ -19,7 +19,7 @@ from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, req
 from shepherd.server.errors import Problem, invalid, ollama_error, unsupported
 from shepherd.server.http import JsonRoute, LenientBody, LineStream, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
-from shepherd.server.openai_api import EmbeddingBody, sampling_in
+from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
 from shepherd.server.retrieval_api import embedded
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
@@ -48,8 +48,12 @@ class _Options(LenientBody):
     repeat_last_n: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     num_predict: int | None = Field(default=None, le=MOST_TOKENS)
     stop: str | list[str] | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
+    presence_penalty: float | None = Field(default=None, ge=-100, le=100)
+    frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
+    typical_p: float | None = Field(default=None, gt=0, le=1)
+    mirostat: int | None = Field(default=None, ge=0, le=2)
+    mirostat_tau: float | None = Field(default=None, gt=0, le=100)
+    mirostat_eta: float | None = Field(default=None, gt=0, le=1)
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -62,10 +66,7 @@ class _Options(LenientBody):
         return tuple(text for text in stop if text)
 
     def sampling(self) -> dict[str, float]:
-        """Return what the client has set. Denied for what this server does not support."""
-        for name in ("presence_penalty", "frequency_penalty"):
-            if getattr(self, name):
-                raise unsupported(f"options.{name}", "use repeat_penalty, 1 is off")
+        """Return what the client has set."""
         given = sampling_in(self)
         if given.get("repeat_last_n") == -1:
             given["repeat_last_n"] = _WHOLE_WINDOW
@@ -89,17 +90,6 @@ class _Message(LenientBody):
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
-
-
-class _ToolFunction(LenientBody):
-    name: str
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-
-
-class _Tool(LenientBody):
-    type: str = "function"
-    function: _ToolFunction
 
 
 class _Fields(ChatFields):
@@ -150,7 +140,7 @@ class ChatBody(_Fields):
     """POST /api/chat."""
 
     messages: list[_Message] = Field(default_factory=list, max_length=MOST_MESSAGES)
-    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
+    tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
 
     @property
     def is_to_load(self) -> bool:
@@ -162,14 +152,7 @@ class ChatBody(_Fields):
         if self.messages[-1].role not in ("user", "tool"):
             role = self.messages[-1].role
             raise invalid("messages", f"the last one is of role {role}; the model answers a user or a tool")
-        tools = tuple(
-            Tool(
-                tool.function.name,
-                tool.function.description or "",
-                tool.function.parameters or {"type": "object", "properties": {}},
-            )
-            for tool in self.tools or ()
-        )
+        tools = tuple(tool.tool() for tool in self.tools or ())
         return self._request(user_id, tuple(_messages(self.messages)), tools)
 
 

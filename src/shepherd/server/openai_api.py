@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -36,8 +37,10 @@ from shepherd.types import (
 __all__ = [
     "REASONS",
     "ChatBody",
+    "ChatMessage",
     "CompletionBody",
     "EmbeddingBody",
+    "OfferedTool",
     "StreamOptions",
     "chat_logprobs",
     "finite",
@@ -51,9 +54,14 @@ __all__ = [
 _MOST_STOPS = 16
 _MOST_DOCUMENTS = 20
 _MOST_TEXTS = 2048
-_SAMPLING = ("temperature", "top_p", "seed", "top_k", "min_p", "repeat_penalty", "repeat_last_n")
+_SAMPLING = (
+    *("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "top_n_sigma"),
+    *("xtc_probability", "xtc_threshold", "mirostat", "mirostat_tau", "mirostat_eta"),
+    *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty"),
+)
 _LARGEST_SEED = 0xFFFFFFFF
 _LARGEST_PENALTY = 1000
+_MOST_BIASES, _MOST_DIGITS, _FORBIDS = 1024, 9, 100
 _MOST_LIKELY = 20  # OpenAI's, and the engine's
 _LEAST_LOGPROB = -9999.0
 
@@ -112,9 +120,17 @@ class _ToolFunction(LenientBody):
     parameters: dict[str, Any] | None = None
 
 
-class _Tool(LenientBody):
+class OfferedTool(LenientBody):
+    """A function of the client's that the model may call."""
+
     type: Literal["function"]
     function: _ToolFunction
+
+    def tool(self) -> Tool:
+        """Return the tool in no API's shape."""
+        function = self.function
+        parameters = function.parameters or {"type": "object", "properties": {}}
+        return Tool(function.name, function.description or "", parameters)
 
 
 class _Named(LenientBody):
@@ -152,13 +168,20 @@ class _Sampled(StrictBody):
     seed: int | None = None
     stop: Stop = None
     n: int | None = 1
-    frequency_penalty: float | None = 0
-    presence_penalty: float | None = 0
-    logit_bias: dict[str, float] | None = None
+    frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
+    presence_penalty: float | None = Field(default=None, ge=-100, le=100)
+    logit_bias: Annotated[dict[str, float], Field(max_length=_MOST_BIASES)] | None = None
     user: str | None = None
     # llama.cpp's.
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     min_p: float | None = Field(default=None, ge=0, le=1)
+    typical_p: float | None = Field(default=None, gt=0, le=1)
+    top_n_sigma: float | None = Field(default=None, ge=0, le=100)
+    xtc_probability: float | None = Field(default=None, ge=0, le=1)
+    xtc_threshold: float | None = Field(default=None, ge=0, le=1)
+    mirostat: int | None = Field(default=None, ge=0, le=2)
+    mirostat_tau: float | None = Field(default=None, gt=0, le=100)
+    mirostat_eta: float | None = Field(default=None, gt=0, le=1)
     repeat_penalty: float | None = Field(default=None, gt=0, le=_LARGEST_PENALTY)
     repeat_last_n: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
 
@@ -170,14 +193,26 @@ class _Sampled(StrictBody):
             raise invalid("stop", f"a text has more than {MOST_STOP_CHARS:,} characters")
         return tuple(text for text in stop if text)
 
+    @property
+    def biases(self) -> tuple[tuple[int, float], ...]:
+        """Ids of tokens and what is added to their logits; OpenAI's -100 forbids a token."""
+        found = []
+        for token, bias in (self.logit_bias or {}).items():
+            if (
+                not token.isascii()
+                or not token.isdigit()
+                or len(token) > _MOST_DIGITS
+                or not abs(bias) <= _FORBIDS
+            ):
+                raise invalid("logit_bias", f"send ids of tokens with numbers from -{_FORBIDS} to {_FORBIDS}")
+            found.append((int(token), -math.inf if bias == -_FORBIDS else bias))
+        return tuple(sorted(found))
+
     def refuse_unsupported(self) -> None:
         """Raise Denied for fields that would change the answer and are not supported."""
         require_supported(
             self.n in (None, 1), "n", "there is one answer to a request; send it again for another"
         )
-        require_supported(not self.frequency_penalty, "frequency_penalty", "use repeat_penalty, 1 is off")
-        require_supported(not self.presence_penalty, "presence_penalty", "use repeat_penalty, 1 is off")
-        require_supported(not self.logit_bias, "logit_bias", "leave it out")
 
 
 class ChatBody(ChatFields, _Sampled):
@@ -192,7 +227,7 @@ class ChatBody(ChatFields, _Sampled):
     replaces: int | None = Field(default=None, ge=1, le=MOST_MESSAGES)
     # Documents for the newest message, as POST /v1/documents reads them. Nothing is learned from them.
     documents: list[_Document] | None = Field(default=None, max_length=_MOST_DOCUMENTS)
-    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
+    tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None
@@ -233,13 +268,14 @@ class ChatBody(ChatFields, _Sampled):
             self.max_completion_tokens or self.max_tokens or 0,
             self.stops,
             self._schema(),
-            tuple(_tool(tool.function) for tool in self.tools or ()),
+            tuple(tool.tool() for tool in self.tools or ()),
             self._choice(),
             bool(self.memory_tools),
             logprobs=self._logprobs(),
             parallel_calls=self.parallel_tool_calls is not False,
             session=self.session or "",
             replaces=self.replaces or 0,
+            logit_bias=self.biases,
         )
 
     def _with_documents(self, message: Message) -> Message:
@@ -339,12 +375,6 @@ def _text_of(content: str | list[_Part] | None, place: str) -> str:
             raise invalid(place, message, "unsupported_content")
         texts.append(part.text or part.refusal or "")
     return "\n".join(texts)
-
-
-def _tool(function: _ToolFunction) -> Tool:
-    return Tool(
-        function.name, function.description or "", function.parameters or {"type": "object", "properties": {}}
-    )
 
 
 _ROUTE = "/v1/chat/completions"

@@ -19,6 +19,7 @@ from shepherd.types import NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
+    from shepherd.factory import LazyReranker
     from shepherd.server.retrieval_api import Embeddings
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
@@ -107,6 +108,7 @@ class ServerState(AppState):
     conversations: Conversations
     worker: ExtractionWorker | None = None
     embeddings: Embeddings | None = None
+    reranker: LazyReranker | None = None
     in_progress: set[Callable[[], None]] = field(default_factory=set)
     # The same for those whose requests name a conversation, by user and that name.
     running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)

@@ -447,7 +447,9 @@ class Conversations:
             self._refuse_for_remote(request)
             extra["schema"] = request.schema
         return GenerationOptions(
-            sampling_of(self.config, model.info.sampling, request.sampling),
+            replace(
+                sampling_of(self.config, model.info.sampling, request.sampling), logit_bias=request.logit_bias
+            ),
             request.tools,
             request.tool_choice,
             tool_rounds=self.config.tool_rounds,
@@ -466,6 +468,7 @@ class Conversations:
             "schema": (request.schema_field, schema is not None and not schema.is_any_object),
             "must_call": ("tool_choice", is_forced),
             "logprobs": ("logprobs", request.logprobs is not None),
+            "logit_bias": ("logit_bias", bool(request.logit_bias)),
         }
         for option, (param, is_asked) in asked.items():
             if is_asked and option not in provider.row.options:

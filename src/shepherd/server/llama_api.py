@@ -1,0 +1,177 @@
+"""Routes of llama.cpp's own server: tokens, the chat template, the model and its slots, reranking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+
+from shepherd.inference import Engine
+from shepherd.server.errors import Denied, invalid
+from shepherd.server.http import LARGE_BYTES, LenientBody
+from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation, check_text
+from shepherd.server.openai_api import ChatMessage, OfferedTool
+from shepherd.server.state import ServerState
+from shepherd.server.streaming import blocking
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+_MOST_DOCUMENTS = 2048
+_MOST_IDS = 100_000
+
+
+class TextBody(LenientBody):
+    """POST /tokenize."""
+
+    content: str
+    add_special: bool = False
+    parse_special: bool = True
+    with_pieces: bool = False
+
+
+class TokensBody(LenientBody):
+    """POST /detokenize."""
+
+    tokens: list[int] = Field(max_length=_MOST_IDS)
+
+
+class TemplateBody(LenientBody):
+    """POST /apply-template: a conversation."""
+
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
+    tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
+
+
+class _Document(LenientBody):
+    text: str
+
+
+class RerankBody(LenientBody):
+    """POST /v1/rerank, as Jina's API has it; `texts` is the name in Hugging Face's."""
+
+    query: str
+    documents: list[str | _Document] = Field(default_factory=list, max_length=_MOST_DOCUMENTS)
+    texts: list[str] = Field(default_factory=list, max_length=_MOST_DOCUMENTS)
+    top_n: int | None = Field(default=None, ge=1)
+    return_documents: bool = False
+
+    @property
+    def all_texts(self) -> list[str]:
+        """Return what is to be ranked. Denied for nothing."""
+        texts = [one if isinstance(one, str) else one.text for one in self.documents] or self.texts
+        if not texts:
+            raise invalid("documents", "send the texts to rank")
+        return texts
+
+
+def _engine(request: Request) -> Engine:
+    state: ServerState = request.app.state.shepherd
+    engine = state.conversations.models.engine
+    if engine is None:
+        raise Denied(404, "not_found", "a remote model answers here, whose tokens are not known")
+    return engine
+
+
+@router.post("/tokenize")
+async def tokenize(request: Request, body: TextBody) -> dict[str, Any]:
+    """Return the ids of a text's tokens, with their pieces if asked for."""
+    engine = _engine(request)
+    check_text(body.content, "content")
+
+    def work() -> list[Any]:
+        ids = engine.tokenize(body.content, special=body.parse_special)
+        if body.add_special:
+            ids = [*engine.tokenize_prompt("")[:1], *ids]
+        return [{"id": one, "piece": _piece(engine, one)} for one in ids] if body.with_pieces else ids
+
+    return {"tokens": await blocking(work, is_large=len(body.content) > LARGE_BYTES)}
+
+
+def _piece(engine: Engine, token: int) -> str | list[int]:
+    """Return a token's text, or its bytes if they are part of a character."""
+    piece = engine.detokenize([token])
+    try:
+        return piece.decode("utf-8")
+    except UnicodeDecodeError:
+        return list(piece)
+
+
+@router.post("/detokenize")
+async def detokenize(request: Request, body: TokensBody) -> dict[str, str]:
+    """Return the text of tokens."""
+    engine = _engine(request)
+    text = await blocking(lambda: engine.detokenize(body.tokens))
+    return {"content": text.decode("utf-8", "replace")}
+
+
+@router.post("/apply-template")
+async def apply_template(request: Request, body: TemplateBody) -> dict[str, str]:
+    """Return the prompt that the model's template makes of a conversation, without what memory would add."""
+    engine = _engine(request)
+
+    def work() -> str:
+        messages = [message.message(f"messages.{i}") for i, message in enumerate(body.messages)]
+        tools = [tool.tool() for tool in body.tools or ()]
+        check_conversation(messages, tools)
+        return engine.render(messages, tools)
+
+    return {"prompt": await blocking(work, is_large=len(await request.body()) > LARGE_BYTES)}
+
+
+@router.get("/props")
+async def props(request: Request) -> dict[str, Any]:
+    """Describe the model and the server."""
+    state: ServerState = request.app.state.shepherd
+    models, engine = state.conversations.models, state.conversations.models.engine
+    shown: dict[str, Any] = {
+        "model_alias": models.name,
+        "total_slots": engine.settings.slots if engine is not None else 1,
+        "modalities": {"vision": False, "audio": False},
+        "default_generation_settings": {"params": state.config.sampling},
+    }
+    if engine is not None:
+        shown["default_generation_settings"]["n_ctx"] = engine.window_tokens
+        shown["chat_template"] = engine.info.chat_template
+    return shown
+
+
+@router.get("/slots")
+async def slots(request: Request) -> list[dict[str, Any]]:
+    """List the slots and whether they are in use, without anybody's text."""
+    engine = _engine(request)
+    state: ServerState = request.app.state.shepherd
+    n_busy = state.conversations.models.n_lent
+    return [
+        {"id": i, "n_ctx": engine.window_tokens, "is_processing": i < n_busy}
+        for i in range(engine.settings.slots)
+    ]
+
+
+@router.post("/v1/rerank")
+async def rerank(request: Request, body: RerankBody) -> dict[str, Any]:
+    """Order texts by their relevance to a question."""
+    state: ServerState = request.app.state.shepherd
+    reranker = state.reranker
+    if reranker is None:
+        raise Denied(
+            404,
+            "model_not_found",
+            "this server has no reranker (the setting knowledge_reranker names a GGUF made for reranking)",
+            param="model",
+        )
+    texts = body.all_texts
+    check_text("".join((body.query, *texts)), "documents")
+    scores = await blocking(lambda: reranker.scores(body.query, texts), is_large=True)
+    ranked = sorted(zip(scores, range(len(texts)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    results = [
+        {
+            "index": i,
+            "relevance_score": score,
+            **({"document": {"text": texts[i]}} if body.return_documents else {}),
+        }
+        for score, i in ranked[: body.top_n]
+    ]
+    return {"object": "list", "model": reranker.name, "results": results}
