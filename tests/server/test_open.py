@@ -19,4 +19,5 @@ def test_the_browser_gets_the_address_of_the_page(host, serve, tmp_path):
 
     with told.open() as opened:  # waits for the browser
         assert opened.readline().strip() == server.url
-    assert server.http().get("/").text.startswith("<!doctype html>")
+    with server.http() as client:
+        assert client.get("/").text.startswith("<!doctype html>")

@@ -151,6 +151,7 @@ def test_who_signs_in_where_there_were_no_keys_sees_his_own_memory(open_to_all, 
     page = visit(open_to_all.url).page
     page.goto(f"{open_to_all.url}/#/facts")
     expect(page.get_by_role("button", name="Memory of")).to_contain_text(default_user_id())
+    expect(page.locator("main:not([aria-busy]) h1")).to_have_text("Facts")
 
     own_memory.set_fact("whose", "this is anna's", "anna")
     key, _ = own_memory.keys.create("anna", ["memory"])
