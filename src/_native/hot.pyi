@@ -1,8 +1,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypedDict
 
-from shepherd._native.store import Connection
-
 __all__ = ["HotIndex", "HotIndexes", "HotSlot"]
 
 # id, timestamp, doc_len, thread, label, asks, question, answer
@@ -52,9 +50,24 @@ class HotSlot:
 class HotIndexes:
     @property
     def _slots(self) -> dict[int, Any]: ...
+    def find(
+        self,
+        tenant: int,
+        version: int,
+        keywords: Iterable[str],
+        k: int,
+        now: float,
+        *,
+        k1: float = 0.9,
+        b: float = 0.3,
+        recency_floor: float = 0.9,
+        min_relevance: float = 0.0,
+        periods: Iterable[tuple[int, int]] = (),
+        weights: Sequence[float] | None = None,
+    ) -> list[tuple[int, float, float, float]] | None: ...
     def search(
         self,
-        connection: Connection,
+        connection: Any,
         tenant: int,
         keywords: Iterable[str],
         k: int,

@@ -402,30 +402,41 @@ cdef class HotIndexes:
     def __cinit__(self):
         self._slots = {}
 
+    cdef list _find(self, tenant, version, connection, tuple words, int64_t k, double now, double k1, double b,
+                    double recency_floor, double min_relevance, periods, weights):
+        """Return the hits by the tenant's index; None if it does not have the version, which may be read first."""
+        cdef shp_hot_query query
+        cdef HotSlot slot = self._slots.get(tenant)
+        cdef HotIndex index = None
+        if slot is not None and slot.inside != NULL:
+            shp_hot_fetch(slot.inside)
+            index = slot.held
+        if index is None:
+            return None
+        self.clock += 1
+        slot.used = self.clock
+        if version is None:
+            version = self._read_version(connection, tenant)
+        _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights)
+        return index._find(version, words, &query)
+
+    def find(self, tenant, int64_t version, keywords, int64_t k, double now, *, double k1=0.9, double b=0.3,
+             double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
+        """Return what `search` returns in a transaction that sees this version; None without an index of it."""
+        return self._find(tenant, version, None, tuple(keywords), k, now, k1, b, recency_floor, min_relevance,
+                          periods, weights)
+
     def search(self, connection, tenant, keywords, int64_t k, double now, version=None, *, double k1=0.9,
                double b=0.3, double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
         """Return (id, bm25, score, relevance) of the best `k`, equal to Recall.search in the same transaction.
 
         `version` is the tenant's in this transaction, if the caller has read it.
         """
-        cdef shp_hot_query query
-        cdef HotSlot slot = self._slots.get(tenant)
-        cdef HotIndex index = None
-        cdef tuple words
-        cdef list found
-        if slot is not None and slot.inside != NULL:
-            shp_hot_fetch(slot.inside)
-            index = slot.held
-        words = tuple(keywords)
-        if index is not None:
-            self.clock += 1
-            slot.used = self.clock
-            if version is None:
-                version = self._read_version(connection, tenant)
-            _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights)
-            found = index._find(version, words, &query)
-            if found is not None:
-                return found
+        cdef tuple words = tuple(keywords)
+        cdef list found = self._find(tenant, version, connection, words, k, now, k1, b, recency_floor, min_relevance,
+                                     periods, weights)
+        if found is not None:
+            return found
         return self._search_tables(
             connection, tenant, words, k, now, k1=k1, b=b, recency_floor=recency_floor, min_relevance=min_relevance,
             periods=periods, weights=weights)

@@ -34,6 +34,26 @@ def test_every_figure_is_there_and_the_folder_is_empty_again(scratch):
     assert list(Path(scratch).iterdir()) == []
 
 
+def test_a_server_has_the_same_figures_and_keeps_nothing(scratch, monkeypatch, postgres_server):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(scratch / "cache"))
+    in_a_file = measure(600, 3)
+    schemas = "SELECT nspname FROM pg_namespace ORDER BY 1"
+    before = postgres_server.execute(schemas)
+
+    report = measure(600, 3, database=postgres_server.url("mine"))
+
+    names = {line.name for line in report.lines}
+    assert names == {line.name for line in in_a_file.lines} | {"round-trip"}
+    figures = {line.name: line for line in report.lines}
+    assert figures["round-trip"].round_trips == 1
+    assert figures["search-hot"].round_trips > 1
+    assert figures["search-hot"].ratio > 0
+    assert report.data == in_a_file.data
+    assert report.server
+    assert postgres_server.execute(schemas) == before
+    assert [path for path in (scratch / "cache").rglob("*") if path.is_file()] == []
+
+
 def test_more_users_than_memories_are_refused():
     with pytest.raises(UsageError, match="5 memories of 6 users"):
         measure(5, 6)

@@ -183,6 +183,9 @@ INSTEAD = {
         "shepherd template show lease",
     ),
     "shepherd bench": ("shepherd bench --memories 300",),
+    "shepherd bench --database postgresql://shepherd@server/memory": (
+        "shepherd bench --memories 300 --database '{postgres}'",
+    ),
     "shepherd bench --memories 100000 --users 1": ("shepherd bench --memories 300 --users 1",),
     "shepherd demo": ("shepherd demo --fast",),
     # Without writing into the repository.

@@ -1,4 +1,4 @@
-"""Hot indexes of a store: the tables' results, whoever writes and whatever lies beside the file."""
+"""Hot indexes of a store: the same results as the tables, whoever writes and whatever was saved."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from shepherd._native import text
 from shepherd._native.store import Connection
-from shepherd.memory import full_text, hot, memories
+from shepherd.memory import facts, hot, hot_rows, memories, pruning
+from shepherd.memory.postgres.size_limit import Limit
+from shepherd.memory.postgres.store import PostgresStore
 from shepherd.memory.queries import RecallQuery
 from shepherd.memory.records import NewMemory
-from shepherd.memory.sqlite import SQLiteStore
+from shepherd.memory.sqlite import SQLiteStore, open_store
 from shepherd.memory.store import UserRows
 from tests.examples import examples
 from tests.native import twin_rank
 from tests.native.twin_rank import Document
+from tests.postgres import IN_A_FILE, ON_A_SERVER, Server
 
 NOW = 1_700_000_000
 DAY = 86_400
@@ -38,7 +42,8 @@ times = st.integers(NOW - 400 * DAY, NOW + DAY)
 sessions = st.sampled_from(["", "", "one", "two"])
 sources = st.sampled_from(["user", "turn", "chatgpt"])
 
-Hit = tuple[int, float, float]
+Hit = tuple[int, float, float, bool]
+Store = SQLiteStore | PostgresStore
 
 
 def keywords(*words: str) -> list[str]:
@@ -48,42 +53,50 @@ def keywords(*words: str) -> list[str]:
 ASKED = (keywords("alpha", "bravo", "nothing"), keywords("über", "c++", "fox", "echo"))
 
 
-def search(
-    store: SQLiteStore, user: str, words: list[str], *, floor: float = 0.9, now: float = NOW
-) -> list[Hit]:
+def search(store: Store, user: str, words: list[str], *, floor: float = 0.9, now: float = NOW) -> list[Hit]:
     query = RecallQuery(words, limit=6, now=now, recency_floor=floor, min_relevance=0.1)
     found = store.search(user, query)
     # What a message gets, which reads the version of the memories with its facts.
     assert store.recall(user, query)[1] == found
-    return [(hit.id, hit.score, hit.relevance) for hit in found]
+    return [(hit.id, hit.score, hit.relevance, hit.pinned) for hit in found]
 
 
-def rows_of(store: SQLiteStore, user: str) -> UserRows:
+def open_(database: str, *, recall_cache_mb: int = 256, read_only: bool = False) -> Any:
+    return open_store(
+        database,
+        read_only=read_only,
+        max_db_size="10G",
+        recall_cache_mb=recall_cache_mb,
+        busy_timeout_s=5.0,
+    )
+
+
+def rows_of(store: Store, user: str) -> UserRows:
     return UserRows(store, user, lambda: NOW)
 
 
-def delete(store: SQLiteStore, user: str, memory_id: int) -> bool:
+def delete(store: Store, user: str, memory_id: int) -> bool:
     removed = rows_of(store, user).change_memories(None, 0, memories.delete, [memory_id], store.terms)
     return removed == 1
 
 
-def edit(store: SQLiteStore, user: str, memory_id: int, question: str | None, answer: str | None) -> bool:
+def edit(store: Store, user: str, memory_id: int, question: str | None, answer: str | None) -> bool:
     changed = (memory_id, question, answer, store.terms)
     return rows_of(store, user).change_memories(None, False, memories.edit, *changed)
 
 
-def make_hot(store: SQLiteStore, user: str = "steve") -> None:
+def make_hot(store: Store, user: str = "steve") -> None:
     search(store, user, ASKED[0])
     assert store._recall.wait()
 
 
-def is_hot(store: SQLiteStore, user: str = "steve") -> bool:
-    with store._database.read() as connection:
+def is_hot(store: Store, user: str = "steve") -> bool:
+    with store._recall._tables.read() as connection:
         [(tenant,)] = connection.execute("SELECT number FROM tenants WHERE user_id = ?", (user,))
         return store._recall.is_hot(connection, tenant)
 
 
-def fill(store: SQLiteStore, n: int, user: str = "steve", seed: int = 1) -> list[int]:
+def fill(store: Store, n: int, user: str = "steve", seed: int = 1) -> list[int]:
     rng = random.Random(seed)
     new = [
         NewMemory(
@@ -95,48 +108,70 @@ def fill(store: SQLiteStore, n: int, user: str = "steve", seed: int = 1) -> list
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SQLiteStore]:
-    opened = SQLiteStore(str(path))
+def store(database: str) -> Iterator[Store]:
+    opened = open_(database)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def cold(path: Path, store: SQLiteStore) -> Iterator[SQLiteStore]:
-    """Another opening of the file, which asks the tables alone."""
-    opened = SQLiteStore(str(path), recall_cache_mb=0)
+def cold(database: str, store: Store) -> Iterator[Store]:
+    """Another opening of the database, which asks the tables alone."""
+    opened = open_(database, recall_cache_mb=0)
     yield opened
     opened.close()
 
 
-def assert_same(store: SQLiteStore, cold: SQLiteStore, user: str = "steve") -> None:
+def assert_same(store: Store, cold: Store, user: str = "steve") -> None:
     for words in ASKED:
         for floor in (0.0, 0.9):
             assert search(store, user, words, floor=floor) == search(cold, user, words, floor=floor)
 
 
-# ---- the three give the same
+# ---- all of them give the same
+
+_server: list[Server] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server_of_histories(postgres_server: Server) -> Iterator[None]:
+    _server.append(postgres_server)
+    yield
+    _server.clear()
+
+
+class UndoneError(Exception):
+    """Rolls a transaction back."""
 
 
 class History(RuleBasedStateMachine):
-    """Three users' memories come, change and go through two openings; one has hot indexes, the other none."""
+    """Three users' memories come, change and go, the same in a file and on a server.
+
+    Each database has two openings, as of two processes; one has hot indexes, the other none.
+    """
 
     @initialize()
     def open(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
-        self.path = str(Path(self.folder.name) / "memory.db")
+        file = str(Path(self.folder.name) / "memory.db")
+        self.databases = [file, _server[0].url(_server[0].new_schema())]
         self.now, self.n_edits = float(NOW), 0
-        self.hot, self.cold = SQLiteStore(self.path), SQLiteStore(self.path, recall_cache_mb=0)
+        self.hot = [open_(database) for database in self.databases]
+        self.cold = [open_(database, recall_cache_mb=0) for database in self.databases]
         self.rows: dict[str, dict[int, NewMemory]] = {user: {} for user in USERS}
+        self.pinned: set[int] = set()
 
     def teardown(self) -> None:
         if hasattr(self, "folder"):
-            self.hot.close()
-            self.cold.close()
+            for store in (*self.hot, *self.cold):
+                store.close()
             self.folder.cleanup()
 
-    def writer(self, elsewhere: bool) -> SQLiteStore:
-        return self.cold if elsewhere else self.hot
+    def on_both(self, elsewhere: bool, change: Callable[[Any], Any]) -> Any:
+        """Returns the result of a change, which is the same on both engines."""
+        in_a_file, on_a_server = [change(store) for store in (self.cold if elsewhere else self.hot)]
+        assert in_a_file == on_a_server
+        return in_a_file
 
     @rule(
         user=st.sampled_from(USERS),
@@ -149,18 +184,42 @@ class History(RuleBasedStateMachine):
     )
     def add(self, user: str, new: list[tuple[str, str, int, str, str]], elsewhere: bool) -> None:
         stored = [NewMemory(*one) for one in new]
-        for (memory_id, is_new), one in zip(
-            self.writer(elsewhere).add_memories(user, stored), stored, strict=True
-        ):
+        added = self.on_both(elsewhere, lambda store: store.add_memories(user, stored))
+        for (memory_id, is_new), one in zip(added, stored, strict=True):
             if is_new:
                 self.rows[user][memory_id] = one
+
+    @rule(user=st.sampled_from(USERS), elsewhere=st.booleans(), then=st.booleans())
+    def roll_back(self, user: str, elsewhere: bool, then: bool) -> None:
+        if not self.rows[user]:
+            return  # a server does not give a new user's number again
+        memory_id = min(self.rows[user])
+
+        def change(store: Any) -> None:
+            def work(connection: Any) -> None:
+                store.terms.add(connection, user, [NewMemory("alpha undone", "bravo", NOW)])
+                memories.edit(connection, memory_id >> 40, memory_id, "carol undone", None, store.terms)
+                memories.delete(connection, memory_id >> 40, [memory_id], store.terms)
+                raise UndoneError
+
+            with pytest.raises(UndoneError):
+                store.write(user, work)
+
+        self.on_both(elsewhere, change)
+        if then:
+            # It gets the versions, and the id, that were rolled back.
+            self.add(user, [("alpha alpha", "echo", NOW, "user", "")], not elsewhere)
 
     @rule(user=st.sampled_from(USERS), choice=st.randoms(use_true_random=False), elsewhere=st.booleans())
     def delete(self, user: str, choice: random.Random, elsewhere: bool) -> None:
         if self.rows[user]:
             memory_id = choice.choice(sorted(self.rows[user]))
-            assert delete(self.writer(elsewhere), user, memory_id)
-            del self.rows[user][memory_id]
+            assert self.on_both(elsewhere, lambda store: delete(store, user, memory_id))
+            self.forget(user, memory_id)
+
+    def forget(self, user: str, memory_id: int) -> None:
+        del self.rows[user][memory_id]
+        self.pinned.discard(memory_id)
 
     @rule(
         user=st.sampled_from(USERS),
@@ -172,15 +231,17 @@ class History(RuleBasedStateMachine):
         if self.rows[user]:
             question = choice.choice(sorted(self.rows[user].items()))[1].question
             same = {i for i, row in self.rows[user].items() if row.question == question}
-            store = self.writer(elsewhere)
-            rows = rows_of(store, user)
-            deleted = rows.change_memories(None, [], memories.delete_question, question, store.terms)
-            assert {one.id for one in deleted} == same
-            for one in deleted:
-                if restores:
+
+            def clear(store: Any) -> set[int]:
+                rows = rows_of(store, user)
+                deleted = rows.change_memories(None, [], memories.delete_question, question, store.terms)
+                for one in deleted if restores else ():
                     assert rows.change_memories(None, False, memories.restore, one, store.terms)
-                else:
-                    del self.rows[user][one.id]
+                return {one.id for one in deleted}
+
+            assert self.on_both(elsewhere, clear) == same
+            for memory_id in () if restores else same:
+                self.forget(user, memory_id)
 
     @rule(
         user=st.sampled_from(USERS),
@@ -193,14 +254,25 @@ class History(RuleBasedStateMachine):
             memory_id = choice.choice(sorted(self.rows[user]))
             self.n_edits += 1
             question = f"{question} edit{self.n_edits}"
-            edit(self.writer(elsewhere), user, memory_id, question, None)
+            self.on_both(elsewhere, lambda store: edit(store, user, memory_id, question, None))
             self.rows[user][memory_id] = replace(self.rows[user][memory_id], question=question)
 
-    @rule(user=st.sampled_from(USERS), choice=st.randoms(use_true_random=False), pinned=st.booleans())
-    def pin(self, user: str, choice: random.Random, pinned: bool) -> None:
+    @rule(
+        user=st.sampled_from(USERS),
+        choice=st.randoms(use_true_random=False),
+        pinned=st.booleans(),
+        elsewhere=st.booleans(),
+    )
+    def pin(self, user: str, choice: random.Random, pinned: bool, elsewhere: bool) -> None:
         if self.rows[user]:
             memory_id = choice.choice(sorted(self.rows[user]))
-            assert rows_of(self.hot, user).change_memories(None, False, memories.pin, memory_id, pinned)
+            assert self.on_both(
+                elsewhere,
+                lambda store: rows_of(store, user).change_memories(
+                    None, False, memories.pin, memory_id, pinned
+                ),
+            )
+            (self.pinned.add if pinned else self.pinned.discard)(memory_id)
 
     @rule(days=st.integers(-30, 90))
     def pass_time(self, days: int) -> None:
@@ -208,36 +280,43 @@ class History(RuleBasedStateMachine):
 
     @rule()
     def wait(self) -> None:
-        assert self.hot._recall.wait()
+        for store in self.hot:
+            assert store._recall.wait()
 
     @rule()
     def open_again(self) -> None:
-        self.hot.close()
-        self.hot = SQLiteStore(self.path)
+        for store in self.hot:
+            store.close()
+        self.hot = [open_(database) for database in self.databases]
 
     @rule()
     def merge_the_index(self) -> None:
-        self.hot.settle()
+        for store in self.hot:
+            store.settle()
 
     @rule()
     def make_the_index_again(self) -> None:
         from shepherd.memory import maintenance
+        from shepherd.memory.postgres import maintenance as on_a_server
 
-        with self.cold._database.write() as connection:
+        with self.cold[0]._database.write() as connection:
             maintenance.reindex(connection)
+        self.cold[1]._database.write_locked("schema", on_a_server._reindex)
 
     @invariant()
-    def all_three_find_the_same(self) -> None:
+    def all_find_the_same(self) -> None:
         if not hasattr(self, "folder"):
             return
         for user, rows in self.rows.items():
             for words in ASKED:
-                expected = twin_results(self.cold, rows, words, self.now)
-                assert search(self.hot, user, words, now=self.now) == expected
-                assert search(self.cold, user, words, now=self.now) == expected
+                expected = twin_results(self.cold[0], rows, self.pinned, words, self.now)
+                for store in (*self.hot, *self.cold):
+                    assert search(store, user, words, now=self.now) == expected
 
 
-def twin_results(store: SQLiteStore, rows: dict[int, NewMemory], words: list[str], now: float) -> list[Hit]:
+def twin_results(
+    store: SQLiteStore, rows: dict[int, NewMemory], pinned: set[int], words: list[str], now: float
+) -> list[Hit]:
     with store._database.read() as connection:
         spoken = {i: rest for i, *rest in connection.execute("SELECT id, thread, label, asks FROM context")}
     documents = []
@@ -246,7 +325,7 @@ def twin_results(store: SQLiteStore, rows: dict[int, NewMemory], words: list[str
         length = twin_rank.length(spoken[memory_id][2], *texts)
         documents.append(Document(memory_id, texts, row.timestamp, length, *spoken[memory_id]))
     found = twin_rank.search(documents, words, 6, now, min_relevance=0.1)
-    return [(memory_id, score, relevance) for memory_id, _, score, relevance in found]
+    return [(memory_id, score, relevance, memory_id in pinned) for memory_id, _, score, relevance in found]
 
 
 @pytest.fixture(autouse=True)
@@ -256,7 +335,11 @@ def save_every_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestHistory(History.TestCase):  # type: ignore[name-defined,misc]
-    settings = settings(max_examples=examples(25), stateful_step_count=25)
+    settings = settings(
+        max_examples=examples(20),
+        stateful_step_count=25,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
 
 
 # ---- who writes
@@ -271,18 +354,20 @@ def test_a_question_is_answered_by_the_tables_until_the_index_is_there(store, co
     assert search(store, "steve", ASKED[0]) == first == search(cold, "steve", ASKED[0])
 
 
-def test_a_memory_of_this_process_is_in_the_index_when_it_is_stored(store, cold) -> None:
+def test_a_memory_of_this_process_is_in_the_index_when_it_is_stored(store, cold, engine) -> None:
     fill(store, 60)
     make_hot(store)
 
     [(memory_id, _)] = store.add_memories("steve", [NewMemory("alpha alpha alpha", "bravo", NOW)])
 
+    # On a server the background does it, since a writer would wait for a round trip more.
+    assert engine == "sqlite" or store._recall.wait()
     assert is_hot(store)
     assert search(store, "steve", ASKED[0])[0][0] == memory_id
     assert_same(store, cold)
 
 
-def test_a_write_of_another_process_is_seen_at_once(store, cold, path, run_python) -> None:
+def test_a_write_of_another_process_is_seen_at_once(store, cold, database, run_python) -> None:
     fill(store, 60)
     make_hot(store)
 
@@ -290,7 +375,7 @@ def test_a_write_of_another_process_is_seen_at_once(store, cold, path, run_pytho
         "import sys; from shepherd.memory import Memory\n"
         "with Memory(sys.argv[1], user_id='steve') as memory:\n"
         "    memory.store_memory('alpha bravo alpha', 'alpha', timestamp=1_700_000_000)\n",
-        path,
+        database,
     )
     assert done.returncode == 0, done.stderr
 
@@ -299,6 +384,41 @@ def test_a_write_of_another_process_is_seen_at_once(store, cold, path, run_pytho
     assert store._recall.wait()
     assert is_hot(store)
     assert_same(store, cold)
+
+
+def test_a_question_without_hits_sees_the_facts_and_what_another_process_stores(store, cold) -> None:
+    fill(store, 60)
+    store.write(
+        "steve", lambda connection: facts.set_value(connection, "steve", "a", "b", source="", now=NOW)
+    )
+    make_hot(store)
+    query = RecallQuery(keywords("nowhere"), limit=3, now=NOW, recency_floor=0.9, min_relevance=0.0)
+
+    found, results = store.recall("steve", query)
+    [(memory_id, _)] = cold.add_memories("steve", [NewMemory("nowhere else", "", NOW)])
+
+    assert [(fact.key, fact.value) for fact in found] == [("a", "b")]
+    assert results == []
+    assert [result.id for result in store.recall("steve", query)[1]] == [memory_id]
+
+
+def test_two_questions_of_one_transaction_have_answers_of_their_own(store) -> None:
+    fill(store, 60)
+    tables = store._recall._tables
+
+    def ask(connection: Any, words: list[str], floor: float) -> Any:
+        return tables.search(connection, 1, words, 5, NOW, recency_floor=floor, min_relevance=0.0)
+
+    asked = [(words, floor) for words in ASKED for floor in (0.0, 0.9)]
+    with tables.read() as connection:
+        together = [ask(connection, *one) for one in asked]
+    apart = []
+    for one in asked:
+        with tables.read() as connection:
+            apart.append(ask(connection, *one))
+
+    assert together == apart
+    assert len({str(one) for one in apart}) == len(asked)
 
 
 def test_changes_by_the_hundred_are_followed(store, cold) -> None:
@@ -322,7 +442,7 @@ def test_an_index_that_is_too_far_behind_is_built_again(store, cold, monkeypatch
     ids = fill(store, 100)
     make_hot(store)
     built = store._recall._slots[1].index
-    monkeypatch.setattr(full_text, "_KEPT_VERSIONS", 5)
+    monkeypatch.setattr(hot_rows, "_KEPT_VERSIONS", 5)
     for memory_id in ids[:20]:
         delete(cold, "steve", memory_id)
 
@@ -355,9 +475,10 @@ def test_threads_get_right_answers_while_others_write(store, cold) -> None:
 
     def read() -> None:
         while not done.is_set():
-            with store._database.read() as connection:
+            with store._recall._tables.read() as connection:
                 asked = (connection, 1, ASKED[0], 5, NOW)
-                hot, tables = store._recall.search(*asked), store._database.recall.search(*asked)
+                hot = store._recall.search(*asked)
+                tables = store._recall._tables.search(*asked, recency_floor=0.9, min_relevance=0.0)
                 if hot != tables:
                     failures.append((hot, tables))
 
@@ -365,7 +486,8 @@ def test_threads_get_right_answers_while_others_write(store, cold) -> None:
     for thread in readers:
         thread.start()
     for i in range(60):
-        [(memory_id, _)] = store.add_memories("steve", [NewMemory(f"alpha {i}", "bravo", NOW - i * DAY)])
+        writer = (store, cold)[i % 2]
+        [(memory_id, _)] = writer.add_memories("steve", [NewMemory(f"alpha {i}", "bravo", NOW - i * DAY)])
         if i % 3 == 0:
             edit(store, "steve", memory_id, "alpha bravo bravo", f"{i}")
         if i % 5 == 0:
@@ -378,18 +500,100 @@ def test_threads_get_right_answers_while_others_write(store, cold) -> None:
     assert_same(store, cold)
 
 
-def test_pruned_memories_are_gone_from_the_index(path, store, cold) -> None:
-    from shepherd.memory import pruning
-
+def test_pruned_memories_are_gone_from_the_index(store, cold, engine) -> None:
     fill(store, 300)
     make_hot(store)
-    with store._database.read() as connection:
-        used = pruning.used_bytes(connection)
 
-    assert pruning.prune(store._database, used - 40_000) > 0
+    if engine == "sqlite":
+        with store._database.read() as connection:
+            used = pruning.used_bytes(connection)
+        assert pruning.prune(store._database, used - 40_000) > 0
+    else:
+        limit = Limit(1 << 30)
+        limit._prune(store._database, "steve", limit.used(store._database) - 40_000)
 
+    left = rows_of(store, "steve").read_memories(None, 0, memories.count)
+    assert 0 < left < 300
     assert_same(store, cold)
     make_hot(store)
+    assert is_hot(store)
+    assert_same(store, cold)
+
+
+@ON_A_SERVER
+@pytest.mark.parametrize("moment", range(6))
+@pytest.mark.parametrize("changes", ["adds", "edits", "deletes"])
+def test_a_write_at_any_moment_of_a_question_is_seen_as_a_whole_or_not_at_all(
+    store, cold, monkeypatch, moment, changes
+) -> None:
+    ids = fill(store, 60)
+    make_hot(store)
+    query = RecallQuery(ASKED[0], limit=60, now=NOW, recency_floor=0.9, min_relevance=0.0)
+    before = cold.recall("steve", query)
+    # Another process has written since, so that the index has to be brought up to date.
+    cold.add_memories("steve", [NewMemory("alpha of another", "bravo", NOW)])
+    middle = cold.recall("steve", query)
+
+    def write(connection: Any) -> None:
+        facts.set_value(connection, "steve", "changed", changes, source="user", now=NOW)
+        if changes == "adds":
+            cold.terms.add(connection, "steve", [NewMemory(f"alpha bravo new{moment}", "", NOW)])
+        if changes == "edits":
+            memories.edit(connection, 1, ids[3], "alpha bravo edited", None, cold.terms)
+        if changes == "deletes":
+            memories.delete(connection, 1, ids[:2], cold.terms)
+
+    taken = store._database._take
+    n_taken = 0
+
+    def take(deadline: float) -> Any:
+        nonlocal n_taken
+        if n_taken == moment:
+            cold.write("steve", write)
+        n_taken += 1
+        return taken(deadline)
+
+    monkeypatch.setattr(store._database, "_take", take)
+    found = store.recall("steve", query)
+    monkeypatch.undo()
+    if n_taken <= moment:
+        cold.write("steve", write)
+
+    after = cold.recall("steve", query)
+    assert before[1] != middle[1] != after[1]
+    assert found in (middle, after)
+    assert store.recall("steve", query) == after
+
+
+@ON_A_SERVER
+def test_versions_come_in_the_order_of_commits(store, cold, database, postgres_server) -> None:
+    """A writer that knows nothing of the locks of users begins first and commits last."""
+    ids = fill(store, 60)
+    make_hot(store)
+    schema = store._database.schema
+    slow = psycopg.connect(postgres_server.url())
+    slow.execute(f"SET search_path = {schema}")
+    slow.execute("UPDATE context SET pinned = 0 WHERE id = %s", [ids[0]])
+    [version] = slow.execute(
+        "UPDATE tenants SET version = version + 1, edits = edits + 1 WHERE number = 1 RETURNING version"
+    ).fetchone()
+    slow.execute("INSERT INTO context_changes VALUES(1, %s, %s)", [version, ids[0]])
+
+    fast = threading.Thread(target=cold.add_memories, args=("steve", [NewMemory("alpha fast", "", NOW)]))
+    fast.start()
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    while not postgres_server.execute(waits)[0][0]:
+        assert fast.is_alive()
+    assert_same(store, cold)
+    slow.commit()
+    slow.close()
+    fast.join()
+
+    assert_same(store, cold)
+    with store._recall._tables.read() as connection:
+        assert connection.execute("SELECT version FROM tenants WHERE number = 1") == [(version + 1,)]
+        assert connection.execute("SELECT version, id FROM context_changes") == [(version, ids[0])]
+    assert store._recall.wait()
     assert is_hot(store)
     assert_same(store, cold)
 
@@ -399,7 +603,7 @@ def test_pruned_memories_are_gone_from_the_index(path, store, cold) -> None:
 
 def test_rows_that_contradict_each_other_are_left_to_the_tables(store, cold, caplog) -> None:
     ids = fill(store, 50)
-    with store._database.write() as connection:
+    with store._recall._tables.write() as connection:
         connection.execute("UPDATE context SET doc_len = doc_len + 1 WHERE id = ?", (ids[3],))
 
     make_hot(store)
@@ -407,6 +611,25 @@ def test_rows_that_contradict_each_other_are_left_to_the_tables(store, cold, cap
     assert not is_hot(store)
     assert_same(store, cold)
     assert "no hot index of tenant 1" in caplog.text
+
+
+def test_an_index_that_missed_a_change_is_built_again(store, cold) -> None:
+    ids = fill(store, 50)
+    make_hot(store)
+    with cold._recall._tables.write() as connection:
+        # A program that lists no changes: this looks like one more memory.
+        connection.execute(
+            "UPDATE tenants SET n = n - 1, version = version + 1, next_sequence = next_sequence + 1,"
+            " total_length = total_length - (SELECT doc_len FROM context WHERE id = ?) WHERE number = 1",
+            (ids[7],),
+        )
+        connection.execute("DELETE FROM context WHERE id = ?", (ids[7],))
+        cold.terms.remove(connection, ids[7])
+
+    make_hot(store)
+
+    assert is_hot(store)
+    assert_same(store, cold)
 
 
 def test_a_check_finds_an_index_that_lost_a_memory(store, cold) -> None:
@@ -428,11 +651,39 @@ def test_a_check_finds_an_index_that_lost_a_memory(store, cold) -> None:
     assert_same(store, cold)
 
 
+@ON_A_SERVER
+def test_a_role_that_may_not_read_the_changes_is_answered_by_the_tables(
+    store, postgres_server, monkeypatch
+) -> None:
+    fill(store, 60)
+    schema = store._database.schema
+    postgres_server.execute(f"CREATE ROLE reader_{schema} LOGIN PASSWORD 'x'")
+    postgres_server.execute(f"GRANT USAGE ON SCHEMA {schema} TO reader_{schema}")
+    postgres_server.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO reader_{schema}")
+    # As after an upgrade that has made the table.
+    postgres_server.execute(f"REVOKE ALL ON {schema}.context_changes FROM reader_{schema}")
+    url = postgres_server.url(schema, user=f"reader_{schema}", password="x")
+    reader = open_(url, read_only=True)
+    tried: list[int] = []
+    bring = reader._recall._bring
+    monkeypatch.setattr(
+        reader._recall, "_bring", lambda tenant, slot: tried.append(tenant) or bring(tenant, slot)
+    )
+
+    for _ in range(3):
+        assert search(reader, "steve", ASKED[0]) == search(store, "steve", ASKED[0])
+        assert reader._recall.wait()
+
+    assert not is_hot(reader)
+    assert tried == [1]  # not again for each question
+    reader.close()
+
+
 # ---- room
 
 
-def test_no_room_means_no_index(path) -> None:
-    store = SQLiteStore(str(path), recall_cache_mb=0)
+def test_no_room_means_no_index(database) -> None:
+    store = open_(database, recall_cache_mb=0)
     fill(store, 50)
     make_hot(store)
 
@@ -441,8 +692,9 @@ def test_no_room_means_no_index(path) -> None:
     store.close()
 
 
-def test_the_index_used_longest_ago_goes_first(path) -> None:
-    store = SQLiteStore(str(path), recall_cache_mb=1)
+@IN_A_FILE
+def test_the_index_used_longest_ago_goes_first(database) -> None:
+    store = open_(database, recall_cache_mb=1)
     for i, user in enumerate(USERS):
         fill(store, 2500, user, seed=i)
         make_hot(store, user)
@@ -460,8 +712,8 @@ def test_the_index_used_longest_ago_goes_first(path) -> None:
 # ---- files
 
 
-def saved_file(path: Path) -> Path:
-    return Path(f"{path}-hot") / "1"
+def saved_file(store: Store) -> Path:
+    return store._recall._tables.folder / "1"
 
 
 def count_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -476,18 +728,18 @@ def count_builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return built
 
 
-def test_a_saved_index_is_loaded_and_caught_up(path, monkeypatch) -> None:
-    store = SQLiteStore(str(path))
+def test_a_saved_index_is_loaded_and_caught_up(database, monkeypatch) -> None:
+    store = open_(database)
     ids = fill(store, 200)
     make_hot(store)
     store.close()
-    with_changes = SQLiteStore(str(path), recall_cache_mb=0)
+    with_changes = open_(database, recall_cache_mb=0)
     delete(with_changes, "steve", ids[7])
     edit(with_changes, "steve", ids[8], "alpha alpha", None)
     fill(with_changes, 20, seed=5)
     built = count_builds(monkeypatch)
 
-    store = SQLiteStore(str(path))
+    store = open_(database)
     make_hot(store)
 
     assert built == []
@@ -497,17 +749,17 @@ def test_a_saved_index_is_loaded_and_caught_up(path, monkeypatch) -> None:
     with_changes.close()
 
 
-def test_a_saved_index_of_another_tokenizer_is_built_again(path, monkeypatch) -> None:
-    store = SQLiteStore(str(path))
+def test_a_saved_index_of_another_tokenizer_is_built_again(database, monkeypatch) -> None:
+    store = open_(database)
     fill(store, 200)
     [(memory_id, _)] = store.add_memories("steve", [NewMemory("Two GPUs", "", NOW)])
     make_hot(store)
-    store.close()
-    with Connection(str(path)) as connection:
+    with store._recall._tables.write() as connection:
         connection.execute("UPDATE meta SET value = 2 WHERE key = 'tokenizer_version'")
+    store.close()
     built = count_builds(monkeypatch)
 
-    store = SQLiteStore(str(path))
+    store = open_(database)
     make_hot(store)
 
     assert built == [1]
@@ -516,34 +768,34 @@ def test_a_saved_index_of_another_tokenizer_is_built_again(path, monkeypatch) ->
     store.close()
 
 
-def test_saved_files_are_private(path) -> None:
-    store = SQLiteStore(str(path))
+def test_saved_files_are_private(database) -> None:
+    store = open_(database)
     fill(store, 50)
     make_hot(store)
     store.close()
 
-    assert stat.S_IMODE(saved_file(path).stat().st_mode) == 0o600
-    assert stat.S_IMODE(saved_file(path).parent.stat().st_mode) == 0o700
-    assert [file.name for file in saved_file(path).parent.iterdir()] == ["1"]
+    assert stat.S_IMODE(saved_file(store).stat().st_mode) == 0o600
+    assert stat.S_IMODE(saved_file(store).parent.stat().st_mode) == 0o700
+    assert [file.name for file in saved_file(store).parent.iterdir()] == ["1"]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "head", "older"])
-def test_a_damaged_file_is_ignored(path, monkeypatch, damage) -> None:
-    store = SQLiteStore(str(path))
+def test_a_damaged_file_is_ignored(database, monkeypatch, damage) -> None:
+    store = open_(database)
     fill(store, 80)
     make_hot(store)
     store.close()
-    saved = bytearray(saved_file(path).read_bytes())
+    saved = bytearray(saved_file(store).read_bytes())
     if damage == "flipped":
         saved[len(saved) // 2] ^= 4
     if damage == "head":
         saved[2] ^= 4
     if damage == "older":
         saved[8] -= 1  # the number of its form
-    saved_file(path).write_bytes({"cut": saved[:-9], "empty": b""}.get(damage, saved))
+    saved_file(store).write_bytes({"cut": saved[:-9], "empty": b""}.get(damage, saved))
     built = count_builds(monkeypatch)
 
-    store, cold = SQLiteStore(str(path)), SQLiteStore(str(path), recall_cache_mb=0)
+    store, cold = open_(database), open_(database, recall_cache_mb=0)
     make_hot(store)
 
     assert built == [1]
@@ -552,9 +804,10 @@ def test_a_damaged_file_is_ignored(path, monkeypatch, damage) -> None:
     cold.close()
 
 
-def test_a_file_of_another_past_of_the_database_is_ignored(path, monkeypatch, tmp_path) -> None:
+@IN_A_FILE
+def test_a_file_of_another_past_of_the_database_is_ignored(database, path, monkeypatch, tmp_path) -> None:
     """A backup is put back and goes on; at the version of the file it holds other memories."""
-    store = SQLiteStore(str(path))
+    store = open_(database)
     ids = fill(store, 80)
     backup = tmp_path / "backup.db"
     store.backup(str(backup))
@@ -566,7 +819,7 @@ def test_a_file_of_another_past_of_the_database_is_ignored(path, monkeypatch, tm
     shutil.copy(backup, path)
     built = count_builds(monkeypatch)
 
-    store, cold = SQLiteStore(str(path)), SQLiteStore(str(path), recall_cache_mb=0)
+    store, cold = open_(database), open_(database, recall_cache_mb=0)
     edit(cold, "steve", ids[0], "bravo bravo alpha", None)
     make_hot(store)
 
@@ -576,14 +829,69 @@ def test_a_file_of_another_past_of_the_database_is_ignored(path, monkeypatch, tm
     cold.close()
 
 
-def test_a_store_that_may_not_write_uses_a_saved_index(path, monkeypatch) -> None:
-    store = SQLiteStore(str(path))
+@ON_A_SERVER
+def test_a_file_of_a_server_that_lost_commits_is_ignored(database, monkeypatch) -> None:
+    store = open_(database)
+    fill(store, 80)
+    make_hot(store)
+    store.close()
+    cold = open_(database, recall_cache_mb=0)
+    with cold._recall._tables.write() as connection:
+        # As in a backup from before the index was saved.
+        connection.execute("DELETE FROM meta WHERE key LIKE 'hot_index:%'")
+    built = count_builds(monkeypatch)
+
+    store = open_(database)
+    make_hot(store)
+
+    assert built == [1]
+    assert_same(store, cold)
+    store.close()
+    cold.close()
+
+
+@ON_A_SERVER
+def test_machines_leave_each_others_files_valid(database, monkeypatch, tmp_path) -> None:
+    # The same path on two disks.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for machine in ("one", "two"):
+        monkeypatch.setattr("socket.gethostname", lambda machine=machine: machine)
+        store = open_(database)
+        if machine == "one":
+            fill(store, 80)
+        make_hot(store)
+        store.close()
+        (tmp_path / "cache").rename(tmp_path / machine)
+    monkeypatch.setattr("socket.gethostname", lambda: "one")
+    (tmp_path / "one").rename(tmp_path / "cache")
+    built = count_builds(monkeypatch)
+
+    store = open_(database)
+    make_hot(store)
+
+    assert built == []
+    assert is_hot(store)
+    store.close()
+
+
+@ON_A_SERVER
+def test_databases_of_one_server_have_files_of_their_own(database, postgres_server) -> None:
+    stores = [open_(database), open_(postgres_server.url(postgres_server.new_schema()))]
+    folders = {store._recall._tables.folder for store in stores}
+    for store in stores:
+        store.close()
+
+    assert len(folders) == 2
+
+
+def test_a_store_that_may_not_write_uses_a_saved_index(database, monkeypatch) -> None:
+    store = open_(database)
     fill(store, 80)
     make_hot(store)
     store.close()
     built = count_builds(monkeypatch)
 
-    store = SQLiteStore(str(path), read_only=True)
+    store = open_(database, read_only=True)
     make_hot(store)
 
     assert built == []
@@ -595,9 +903,9 @@ def background_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "hot indexes"}
 
 
-def test_closing_ends_the_background(path) -> None:
+def test_closing_ends_the_background(database) -> None:
     before = background_threads()
-    store = SQLiteStore(str(path))
+    store = open_(database)
     fill(store, 3000)
     search(store, "steve", ASKED[0])
     store.close()
@@ -605,9 +913,10 @@ def test_closing_ends_the_background(path) -> None:
     assert background_threads() <= before
 
 
-def test_a_store_that_is_forgotten_leaves_no_thread(path) -> None:
+@IN_A_FILE
+def test_a_store_that_is_forgotten_leaves_no_thread(database, path) -> None:
     before = background_threads()
-    store = SQLiteStore(str(path))
+    store = open_(database)
     fill(store, 10)
     make_hot(store)
     [thread] = background_threads() - before

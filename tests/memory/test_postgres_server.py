@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
+import psycopg
 import pytest
 
 from shepherd.errors import (
     ForeignDatabaseError,
+    ShepherdError,
     StoreError,
     StoreFullError,
     StoreLockedError,
@@ -20,6 +25,9 @@ from shepherd.errors import (
     UsageError,
 )
 from shepherd.memory import Memory, OpenJob
+from shepherd.memory.corpora import MEMORIES
+from shepherd.memory.postgres.database import _MOST_PREPARED, Database, _numbered
+from shepherd.memory.postgres.search import _POSTINGS
 from shepherd.types import Message
 from tests.postgres import Server
 
@@ -528,6 +536,100 @@ def test_processes_that_write_at_once_lose_and_double_nothing(url: str) -> None:
         assert len(memory.get_all_facts()) == 1
         assert len(memory.fact_history()) == 120
         assert memory.check().problems == ()
+
+
+# ---- plans
+
+
+@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+def test_words_are_looked_up_by_their_index(postgres_server: Server, url: str, mode: str) -> None:
+    """Not by reading the rows of the user, or all rows, once for each word."""
+    lines = [{"question": f"dog {n} {n % 7}", "answer": f"cat {n % 50}"} for n in range(3000)]
+    with Memory(url, user_id="steve") as memory:
+        memory.import_memories(lines)
+    with psycopg.connect(url.partition("&schema")[0]) as connection:
+        connection.execute(f"SET search_path = {url.rpartition('=')[2]}")
+        connection.execute(f"SET plan_cache_mode = {mode}")
+        connection.execute(b"PREPARE asked AS " + _numbered(_POSTINGS.format(corpus=MEMORIES)))
+        plan = connection.execute(
+            "EXPLAIN EXECUTE asked('{t1_9,t1_49,t1_2999}', 1099511627776, 2199023255551)"
+        ).fetchall()
+
+    assert any("context_terms_gin" in line for (line,) in plan)
+    assert not any("Seq Scan" in line or "context_terms_pkey" in line for (line,) in plan)
+
+
+# ---- statements that are sent together
+
+
+def test_error_of_one_statement_is_raised_and_the_connection_goes_on(url: str) -> None:
+    with closing(Database(url)) as database:
+        for _ in range(2):
+            with pytest.raises(ShepherdError, match="42703"):
+                database.read(
+                    lambda one: one.execute_together(
+                        [("SELECT 1", ()), ("SELECT no_such_column", ()), ("SELECT ?::int + 1", (1,))]
+                    )
+                )
+            assert len(database._idle) == 1
+            assert database.read(lambda one: one.execute("SELECT ?::int + 1", (1,))) == [(2,)]
+
+
+def test_statement_that_waits_fails_with_the_commit_and_nothing_is_stored(url: str) -> None:
+    with Memory(url, user_id="steve") as memory:
+        store = memory._store
+        memory.set_fact("name", "Steve")
+
+        def work(connection) -> None:
+            connection.execute("UPDATE facts SET value = 'x' WHERE user_id = 'steve'")
+            connection.execute("INSERT INTO recalls(id, n, last) VALUES(1, 1, 1)")
+            connection.execute("INSERT INTO recalls(id, n, last) VALUES(1, 2, 2)")
+
+        with pytest.raises(ShepherdError, match="23505"):
+            store.write("steve", work)
+
+        assert memory.get_fact("name") == "Steve"
+        assert store.read(lambda one: one.execute("SELECT * FROM recalls")) == []
+
+
+def test_more_than_the_sockets_hold_is_sent_and_read_at_once(url: str) -> None:
+    texts = [f"{n} " + "x" * 20_000 for n in range(1500)]
+    with closing(Database(url)) as database:
+        found = database.read(
+            lambda one: one.execute_together([("SELECT ?::text", (text,)) for text in texts])
+        )
+
+    assert [rows[0][0] for rows in found] == texts
+
+
+def test_more_statements_than_stay_prepared_are_still_run(url: str) -> None:
+    with closing(Database(url)) as database:
+        for n in range(_MOST_PREPARED + 20):
+            assert database.read(lambda one, n=n: one.execute(f"SELECT {n}")) == [(n,)]
+        assert len(database._idle[0].prepared) <= _MOST_PREPARED + 5
+
+
+def test_interrupted_question_leaves_a_memory_that_answers(postgres_server: Server, url: str) -> None:
+    def interrupt() -> None:
+        asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        while not postgres_server.execute(asleep)[0][0]:
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with closing(Database(url)) as database:
+        assert database.read(lambda one: one.execute("SELECT 1")) == [(1,)]
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            database.read(lambda one: one.execute("SELECT pg_sleep(60)"))
+        thread.join()
+
+        assert database.read(lambda one: one.execute("SELECT 2")) == [(2,)]
+    # The server has been told, so that no lock is held for a minute.
+    deadline = time.monotonic() + 20
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    while postgres_server.execute(asleep) != [(0,)]:
+        assert time.monotonic() < deadline
 
 
 def test_more_threads_than_connections_take_turns(memory: Memory) -> None:

@@ -11,6 +11,7 @@ from shepherd.memory import FactPeriod, Memory, Turn
 from shepherd.memory.postgres.database import Database as Server
 from shepherd.memory.schema import UPGRADES, USER_VERSION
 from tests.memory.conftest import NOW
+from tests.postgres import ON_A_SERVER
 
 # What version 2 added, taken away again; its index of words was of another version, too.
 TO_VERSION_1 = (
@@ -24,7 +25,11 @@ TO_VERSION_1 = (
     ),
 )
 
-TO_VERSION_1_ON_A_SERVER = ("ALTER TABLE context_terms DROP COLUMN usual",)
+TO_VERSION_1_ON_A_SERVER = (
+    "ALTER TABLE context_terms DROP COLUMN usual",
+    "DROP TABLE context_changes",
+    "DROP TABLE chunk_changes",
+)
 
 
 def make_older(database: str) -> None:
@@ -47,7 +52,8 @@ def make_older(database: str) -> None:
 
 def columns(database: str) -> dict[str, set[str]]:
     """Columns of each table that the upgrade changes or makes."""
-    tables = ("facts", "fact_history", "learned", "sessions", "context_terms")
+    tables = ("facts", "fact_history", "learned", "sessions")
+    tables += ("context_terms", "context_changes", "chunk_changes")
     if "://" in database:
         server = Server(database)
         found = server.read(
@@ -126,6 +132,24 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(
     assert columns(database) == before
     with Memory(database, user_id="steve") as memory:
         assert memory.get_fact("name") == "Stefan"
+
+
+@ON_A_SERVER
+def test_a_server_without_lists_of_changes_gets_them(database: str) -> None:
+    """As version 2 had it before hot indexes over a server."""
+    fill(database)
+    new = columns(database)
+    server = Server(database)
+    server.write_locked(
+        "schema", lambda one: [one.run(f"DROP TABLE {name}_changes") for name in ("context", "chunk")]
+    )
+    server.close()
+    with pytest.raises(StoreError, match="an older Shepherd's database"):
+        Memory(database, read_only=True)
+
+    with Memory(database, user_id="steve") as memory:
+        assert memory.clear_memory("Which editor?") == 1
+    assert columns(database) == new
 
 
 TALK = (

@@ -17,7 +17,7 @@ from shepherd.inference.models import resolve
 from shepherd.memory import Memory
 from shepherd.prompt.plan import Part
 from shepherd.turn.small_model import MOST_WORDS, Promise, Review, is_small_model, known_facts
-from shepherd.types import Fact, Message
+from shepherd.types import Fact, Message, SearchResult
 from tests.examples import examples
 
 NAME = "I know this about you: name = Marta Silva."
@@ -39,6 +39,10 @@ TAIL = (
     "\n\n[facts: " + ", ".join(f"{key}={FACTS[key]}" for key in sorted(FACTS)) + f"]\n{MEMORY}\n\n{PASSAGE}"
 )
 UNKNOWN = "I don't know that."
+DECLINED = (
+    "I'm only the small built-in model and can't help with that; "
+    "get a full one with `shepherd model pull` or use --model FILE."
+)
 NOTHING = "I have nothing stored about that."
 ACKNOWLEDGED = "Nice, I'll remember that."
 
@@ -158,6 +162,43 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
     assert quoted("Is there a gym or press in my house in Rome?") == NOTHING  # one word of four
     assert quoted("My press has 2 lamps.", "You have have have.") == ACKNOWLEDGED
     assert quoted("What is my name?", "Your name is Marta Silva.") == "Your name is Marta Silva."
+
+
+def test_question_that_is_left_open_is_answered_by_what_the_user_said():
+    said = "The heron nests at the mill. Is it early? We built 3 boxes with Tove last spring."
+    memories = [SearchResult(1, said, "A heron needs fish.", 0, 1.0, 1.0, 0.0)]
+
+    def quoted(question: str, written: str = NOTHING) -> str:
+        review = Review([Message("user", question)], [], Promise(stores=True), memories=memories)
+        return review.feed(written) + review.end("stop")
+
+    told = "I don't know, but you told me earlier: "
+    assert quoted("Where does the heron nest?") == f'{told}"The heron nests at the mill."'
+    assert quoted("How many boxes did I build with Tove?").endswith(
+        '"We built 3 boxes with Tove last spring."'
+    )
+    assert quoted("Who built the 5 boxes with Tove?") == NOTHING  # another number
+    assert quoted("What does a heron need?") == NOTHING  # the assistant's words
+
+
+def test_fact_that_is_plainly_asked_for_replaces_another_answer():
+    known = "I know this about you: "
+
+    assert shown("What is my job?", "You live in Braga.") == f"{known}job = luthier."
+    assert shown("What is my job?", "You work as a luthier.") == "You work as a luthier."
+    assert shown("What is my job and where do I live?", "You live in Braga.") == (
+        f"{known}job = luthier, location = Braga."
+    )
+
+
+def test_who_or_when_is_not_known_and_no_task_for_a_larger_model():
+    assert shown("Who painted the fence?", DECLINED) == UNKNOWN
+    assert shown("How old is the mill?", DECLINED) == UNKNOWN
+    assert shown("Write a poem about herons.", DECLINED) == DECLINED
+
+
+def test_value_of_small_words_alone_is_none():
+    assert shown("What is my dog called?", "Your dog is called My.") == UNKNOWN
 
 
 def test_sentence_without_an_end_ends_the_answer():

@@ -10,26 +10,31 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW, Corpus
 from shepherd.errors import InternalError, UsageError
 from shepherd.memory import Memory
+from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.database import Database
 from shepherd.memory.hot import HotRecall
+from shepherd.memory.hot_rows import Tables
 from shepherd.memory.records import NewMemory
-from shepherd.memory.sqlite import SQLiteStore
+from shepherd.memory.sqlite import FileTables, open_store
 
 __all__ = ["Line", "Report", "Timed", "compute_without_lock", "measure"]
 
@@ -49,6 +54,10 @@ _WRITER, _IMPORTER = "writer", "importer"
 # More than any machine has: nothing is evicted during a measurement.
 _CACHE_MB = 1 << 18
 _KEYWORD_LOOPS = 20
+# Questions of which a server's tables answer each twice: one takes a third of a second.
+_N_COLD = 40
+_N_ROUND_TRIPS = 2000
+_WITHOUT_SERVER = ("hot", "hot-floor-0", "stdlib", "keywords")
 # 30 us of a key derivation: the shortest pause in which a thread reaches its 500 writes a second.
 _ITERATIONS = 150
 
@@ -64,13 +73,17 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A figure: a time or a rate; `ratio` is the peer's median over this one, 0 without a peer."""
+    """A figure: a time or a rate; `ratio` is the peer's median over this one, 0 without a peer.
+
+    `round_trips`: the median as a multiple of an empty round trip to the server, 0 for a file.
+    """
 
     name: str
     what: str
     time: Timed | None = None
     per_second: float = 0.0
     ratio: float = 0.0
+    round_trips: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +97,22 @@ class Report:
     peer: str
     load: float
     lines: tuple[Line, ...]
+    server: str = ""
+    """Version of the server; "" for a file."""
 
 
 def measure(
     n_memories: int = 100_000,
     n_users: int = 1,
     *,
+    database: str = "",
     recency_floor: float = 0.9,
     progress: Progress = lambda what, done, total: None,
 ) -> Report:
     """Run the benchmark: a minute for 100,000 memories, most of it for the peer, and 4 KB of disk a memory.
 
-    UsageError for impossible numbers.
+    `database`: the address of a server, where a schema is made for the run; by default a file is measured.
+    UsageError for impossible numbers, StoreError if the server cannot be used.
     """
     if not 1 <= n_users <= n_memories <= MOST_MEMORIES:
         raise UsageError(
@@ -106,9 +123,13 @@ def measure(
     progress("making memories", 0, 0)
     data = corpus.build(n_memories, n_users, min(N_QUESTIONS, 4 * n_memories))
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="shepherd-bench-"))
+        if database:
+            place = stack.enter_context(_schema(database))
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="shepherd-bench-"))
+            place = str(Path(folder, "memory.db"))
         peer = stack.enter_context(_Peer(n_memories, n_users, len(data.questions)))
-        run = _Run(Path(folder, "memory.db"), data, recency_floor, progress)
+        run = _Run(place, data, recency_floor, progress)
         bulk = run.store()
         progress("waiting for the peer", 0, 0)
         # Not earlier: both would store at the same time, perhaps on two cores.
@@ -120,7 +141,13 @@ def measure(
         if peer.version:
             lines.append(Line("stdlib-bulk", "the same, stdlib sqlite3", per_second=peer.per_second))
         lines += [run.single(), run.during_import()]
-    return Report(n_memories, n_users, len(data.questions), data.digest, peer.version, load, tuple(lines))
+        server = ""
+        if database:
+            server, trip = run.round_trip()
+            assert trip.time is not None
+            lines = [_with_round_trips(one, trip.time.p50_us) for one in (trip, *lines)]
+    n_questions = len(data.questions)
+    return Report(n_memories, n_users, n_questions, data.digest, peer.version, load, tuple(lines), server)
 
 
 _BULK = "memories stored in bulk"
@@ -129,7 +156,35 @@ _BULK = "memories stored in bulk"
 def _with_ratio(line: Line, peer_us: float) -> Line:
     if line.time is None or not peer_us or line.name == "stdlib":
         return line
-    return Line(line.name, line.what, line.time, ratio=peer_us / line.time.p50_us)
+    return replace(line, ratio=peer_us / line.time.p50_us)
+
+
+def _with_round_trips(line: Line, trip_us: float) -> Line:
+    if line.time is None or line.name in _WITHOUT_SERVER:
+        return line
+    return replace(line, round_trips=line.time.p50_us / trip_us)
+
+
+@contextmanager
+def _schema(url: str) -> Iterator[str]:
+    """Yield the address of a new schema on a server, which is dropped at the end."""
+    name = f"shepherd_bench_{secrets.token_hex(4)}"
+    parts = urlsplit(url)
+    pairs = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != "schema"]
+    address = urlunsplit(parts._replace(query=urlencode([*pairs, ("schema", name)], quote_via=quote)))
+    # It makes the tables, or says what the server or psycopg lacks.
+    open_store(address, read_only=False, max_db_size="1000T", recall_cache_mb=0, busy_timeout_s=60.0).close()
+    from shepherd.memory.postgres import database as server
+    from shepherd.memory.postgres.search import ServerTables
+
+    opened = server.Database(address)
+    try:
+        yield address
+    finally:
+        # A schema with a million rows takes a while.
+        opened.write_locked("bench", lambda one: one.run(f"DROP SCHEMA IF EXISTS {name} CASCADE"))
+        shutil.rmtree(ServerTables(opened, MEMORIES).folder, ignore_errors=True)
+        opened.close()
 
 
 class _Peer:
@@ -183,8 +238,9 @@ class _Peer:
 class _Run:
     """Database of one run, and its measurements."""
 
-    def __init__(self, path: Path, data: Corpus, recency_floor: float, progress: Progress) -> None:
-        self._path = str(path)
+    def __init__(self, place: str, data: Corpus, recency_floor: float, progress: Progress) -> None:
+        self._place = place
+        self._is_server = "://" in place
         self._data = data
         self._floor = recency_floor
         self._progress = progress
@@ -197,7 +253,9 @@ class _Run:
 
     def store(self) -> float:
         """Store everything as an import does; return memories a second, with merging of the index."""
-        store = SQLiteStore(self._path, max_db_size="1000T", recall_cache_mb=0)
+        store = open_store(
+            self._place, read_only=False, max_db_size="1000T", recall_cache_mb=0, busy_timeout_s=60.0
+        )
         seconds, done, total = 0.0, 0, len(self._data.memories)
         batches: dict[int, list[NewMemory]] = {}
         try:
@@ -225,17 +283,16 @@ class _Run:
         The user's number and version are read before, as `Memory` does with one statement for both tiers.
         """
         now = float(NOW)  # as clocks return it
-        database = Database(self._path, read_only=True)
-        hot = HotRecall(database, limit_bytes=_CACHE_MB << 20)
-        try:
-            with database.read() as connection:
+        with self._tables() as tables, closing(HotRecall(tables, limit_bytes=_CACHE_MB << 20)) as hot:
+            with tables.read() as connection:
                 rows = connection.execute("SELECT user_id, number, version FROM tenants")
                 tenants = {user_id: (number, version) for user_id, number, version in rows}
                 asked_of = [tenants[_name(user)] for user, _ in self._data.questions]
                 for user in self._asked:
-                    hot.search(connection, tenants[_name(user)][0], ["a"], 1, NOW)
+                    # No word of any memory: the tables answer at once.
+                    hot.search(connection, tenants[_name(user)][0], ["-"], 1, now)
             self._await("building hot indexes", lambda: hot.wait(0.2))
-            with database.read() as connection:
+            with tables.read() as connection:
 
                 def fast(floor: float) -> Callable[[int], object]:
                     def one(i: int) -> object:
@@ -248,8 +305,16 @@ class _Run:
 
                 def slow(i: int) -> object:
                     number, _ = asked_of[i]
-                    return database.recall.search(
-                        connection, number, self._words[i], 3, now, recency_floor=self._floor
+                    if self._is_server:
+                        connection.kept.clear()  # as for the first search of a transaction
+                    return tables.search(
+                        connection,
+                        number,
+                        self._words[i],
+                        3,
+                        now,
+                        recency_floor=self._floor,
+                        min_relevance=0.0,
                     )
 
                 for i in range(min(20, len(asked_of))):
@@ -257,15 +322,25 @@ class _Run:
                     assert fast(self._floor)(i) == slow(i)
                 in_memory = {"hot": _alone(fast(self._floor)), "hot-floor-0": _alone(fast(0.0))}
                 times = self._in_turns("ranking", in_memory)
-                times |= self._in_turns("ranking by the tables", {"fts5": _alone(slow)})
-        finally:
-            hot.close()
-            database.close()
+                times |= self._in_turns("ranking by the tables", {"fts5": _alone(slow)}, are_cold=True)
         return [
             Line("hot", f"ranking, hot index, floor {self._floor:g}", times["hot"]),
             Line("hot-floor-0", "ranking, hot index, floor 0", times["hot-floor-0"]),
-            Line("fts5", f"ranking, FTS5, floor {self._floor:g}", times["fts5"]),
+            Line("fts5", f"ranking, {self._cold}, floor {self._floor:g}", times["fts5"]),
         ]
+
+    def round_trip(self) -> tuple[str, Line]:
+        """Return the version of the server, and measure an empty round trip."""
+        from shepherd.memory.postgres import database as server
+
+        times = []
+        with closing(server.Database(self._place)) as database:
+            [(version,)] = database.look("SELECT current_setting('server_version')::text", ())
+            for _ in range(_N_ROUND_TRIPS):
+                began = time.perf_counter_ns()
+                database.ping()
+                times.append((time.perf_counter_ns() - began) / 1e3)
+        return str(version), Line("round-trip", "empty round trip to the server", _timed(times))
 
     def searches(self, peer: _Peer | None) -> list[Line]:
         """Measure whole searches: keywords, ranking and rows in one read transaction."""
@@ -275,16 +350,21 @@ class _Run:
             def ask(memory: Memory) -> Callable[[int], object]:
                 return lambda i: memory.search(questions[i], 3, users[i])
 
-            sides = {"search-hot": _alone(ask(hot)), "search-fts5": _alone(ask(cold))}
+            sides = {"search-hot": _alone(ask(hot))}
             if peer is not None:
                 sides["stdlib"] = peer.ask
-            times = self._in_turns("searching", sides)
+            by_tables = {"search-fts5": _alone(ask(cold))}
+            if self._is_server:
+                times = self._in_turns("searching", sides)
+                times |= self._in_turns("searching by the tables", by_tables, are_cold=True)
+            else:
+                times = self._in_turns("searching", sides | by_tables)
         names = {
             "search-hot": "search with its rows, hot index",
-            "search-fts5": "search with its rows, FTS5",
+            "search-fts5": f"search with its rows, {self._cold}",
             "stdlib": "the same, stdlib sqlite3: bm25() … LIMIT 3",
         }
-        return [Line(name, names[name], times[name]) for name in sides]
+        return [Line(name, what, times[name]) for name, what in names.items() if name in times]
 
     def injections(self) -> list[Line]:
         """Measure recall from message to tail, alone and beside a thread that writes."""
@@ -348,9 +428,26 @@ class _Run:
 
     # ---- helpers
 
+    @property
+    def _cold(self) -> str:
+        return "tables" if self._is_server else "FTS5"
+
+    @contextmanager
+    def _tables(self) -> Iterator[Tables]:
+        """Yield the database as hot indexes need it."""
+        if not self._is_server:
+            with closing(Database(self._place, read_only=True)) as file:
+                yield FileTables(file, file.recall)
+            return
+        from shepherd.memory.postgres import database as server
+        from shepherd.memory.postgres.search import ServerTables
+
+        with closing(server.Database(self._place, read_only=True)) as opened:
+            yield ServerTables(opened, MEMORIES)
+
     def _memory(self, **options: Any) -> Memory:
         return Memory(
-            self._path, recency_floor=self._floor, max_db_size="1000T", clock=lambda: float(NOW), **options
+            self._place, recency_floor=self._floor, max_db_size="1000T", clock=lambda: float(NOW), **options
         )
 
     @contextmanager
@@ -375,13 +472,19 @@ class _Run:
             time.sleep(0.02)
 
     def _in_turns(
-        self, what: str, sides: Mapping[str, Callable[[Sequence[int]], list[float]]]
+        self,
+        what: str,
+        sides: Mapping[str, Callable[[Sequence[int]], list[float]]],
+        *,
+        are_cold: bool = False,
     ) -> dict[str, Timed]:
         times: dict[str, list[float]] = {side: [] for side in sides}
-        n = len(self._data.questions)
-        for number in range(ROUNDS):
+        n, n_rounds = len(self._data.questions), ROUNDS
+        if are_cold and self._is_server:
+            n, n_rounds = min(n, _N_COLD), 2
+        for number in range(n_rounds):
             for start in range(0, n, TURN):
-                self._progress(what, number * n + start, ROUNDS * n)
+                self._progress(what, number * n + start, n_rounds * n)
                 for side in sorted(sides, reverse=(start // TURN + number) % 2 == 0):
                     turn = sides[side](range(start, min(start + TURN, n)))
                     times[side] += turn if number else []

@@ -22,10 +22,13 @@ _EXAMPLES = """\
 It stores generated memories in a temporary folder (set TMPDIR for another), asks 400 questions of three to
 six words four times, and removes everything again. Your own memory is not touched. Python's own sqlite3
 does the same with a plain FTS5 query, in a separate process; `ratio` is its median divided by ours.
+With --database it measures a PostgreSQL server, in a schema that it makes and drops; `trips` is the median
+divided by that of an empty round trip.
 
 examples:
   shepherd bench                                    100,000 memories of one user, about a minute
   shepherd bench --memories 1000000 --users 1000    a large shared memory
+  shepherd bench --database postgresql://server/db  a server's database
   shepherd bench --json                             to compare versions
 """
 
@@ -41,6 +44,12 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--users", metavar="M", type=_count, default=1, help="number of users who own them (default: 1)"
     )
+    parser.add_argument(
+        "--database",
+        metavar="URL",
+        default="",
+        help="PostgreSQL to measure (default: a file in a temporary folder)",
+    )
     add_setting_option(parser, "--recency-floor", "rag_recency_floor", "SHARE")
     add_common_options(parser)
     return parser
@@ -49,11 +58,15 @@ def build_parser() -> Parser:
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Measure, and print the results."""
     from shepherd.benchmark import measure
+    from shepherd.errors import UsageError
 
+    if arguments.database and not arguments.database.startswith(("postgresql://", "postgres://")):
+        raise UsageError("--database takes an address", hint="postgresql://user@host/database")
     with _bars(screen) as progress:
         report = measure(
             arguments.memories,
             arguments.users,
+            database=arguments.database,
             recency_floor=loaded_settings(arguments).config.rag_recency_floor,
             progress=progress,
         )
@@ -100,6 +113,7 @@ def _as_json(report: Report) -> dict[str, object]:
         "data": report.data,
         "stdlib_sqlite": report.peer,
         "load": report.load,
+        **({"server": report.server} if report.server else {}),
         "measures": {line.name: _values(line) for line in report.lines},
     }
 
@@ -112,6 +126,8 @@ def _values(line: Line) -> dict[str, object]:
         values["per_second"] = line.per_second
     if line.ratio:
         values["ratio"] = line.ratio
+    if line.round_trips:
+        values["round_trips"] = line.round_trips
     return values
 
 
@@ -139,13 +155,16 @@ def _show(report: Report, screen: Screen) -> None:
             f"{line.time.p99_us:,.1f}" if line.time else "",
             f"{line.per_second:,.0f}" if line.per_second else "",
             f"{line.ratio:,.1f}" if line.ratio else "",
+            *([f"{line.round_trips:,.1f}" if line.round_trips else ""] if report.server else []),
         ]
         for line in report.lines
     ]
-    screen.table(["three best of the user's memories", "p50 µs", "p99 µs", "a second", "ratio"], rows)
+    heads = ["three best of the user's memories", "p50 µs", "p99 µs", "a second", "ratio"]
+    screen.table([*heads, "trips"] if report.server else heads, rows)
     machine = _machine()
     peer = report.peer or "without FTS5"
-    versions = f"Python {machine['python']}, SQLite {machine['sqlite']}, stdlib sqlite3 {peer}"
+    engine = f"PostgreSQL {report.server}" if report.server else f"SQLite {machine['sqlite']}"
+    versions = f"Python {machine['python']}, {engine}, stdlib sqlite3 {peer}"
     screen.note(
         f"{report.memories:,} memories, {report.users:,} users, data {report.data};"
         f" {versions}, {machine['machine']}, {machine['cpus']} CPUs"

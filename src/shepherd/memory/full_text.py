@@ -6,19 +6,17 @@ Inside the caller's transaction.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shepherd._native import rank
 from shepherd._native import store as native
 from shepherd._native.text import scoped
-from shepherd.memory import discourse, memories
-from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
+from shepherd.memory import discourse, hot_rows, memories
+from shepherd.memory.corpora import MEMORIES
+from shepherd.memory.hot import HotChunks
 from shepherd.memory.memories import INSERT_MEMORY, USER, NewRows, TermIndex, content_hash
 from shepherd.memory.records import NewMemory
-from shepherd.transactions import ChunkHit, Connection
-
-if TYPE_CHECKING:
-    from shepherd.memory.hot import HotRecall
+from shepherd.transactions import Connection
 
 __all__ = ["FULL_TEXT", "FileChunks", "add_all"]
 
@@ -32,8 +30,6 @@ _COUNT = (
     "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
     " version = version + ?1, next_sequence = next_sequence + ?1 WHERE number = ?4"
 )
-# Versions in the list of changes: an index that is further behind reads everything again.
-_KEPT_VERSIONS = 4096
 
 
 def add_all(connection: native.Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
@@ -110,21 +106,18 @@ class _FullText:
     def note_changes(
         self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]
     ) -> None:
-        _note_changes(connection, MEMORIES, tenant, version, memory_ids)
+        hot_rows.note_changes(connection, MEMORIES, tenant, version, memory_ids)
 
 
 FULL_TEXT: TermIndex = _FullText()
 
 
-class FileChunks:
-    """ChunkIndex over chunks_fts; only searching needs `recall`."""
+class FileChunks(HotChunks):
+    """ChunkIndex over chunks_fts."""
 
     # The contentless index keeps a row of sizes for each row it holds.
     unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunks_fts_docsize)"
     orphaned = "FROM chunks_fts_docsize WHERE id NOT IN (SELECT id FROM chunks)"
-
-    def __init__(self, recall: HotRecall | None = None) -> None:
-        self._recall = recall
 
     def add(self, connection: Connection, tenant: int, chunks: Sequence[tuple[int, str]]) -> list[int]:
         """Add the words of each (id, text); return how many words each has, with repeats."""
@@ -140,46 +133,6 @@ class FileChunks:
         for chunk_id in chunk_ids:
             connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (chunk_id,))
 
-    def note_removed(
-        self, connection: Connection, tenant: int, version: int, chunk_ids: Sequence[int]
-    ) -> None:
-        """Record for hot indexes which chunks `version` removed."""
-        _note_changes(connection, CHUNKS, tenant, version, chunk_ids)
-
     def clear(self, connection: Connection) -> None:
         """Remove the words of all chunks."""
         connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('delete-all')")
-
-    def search(
-        self,
-        connection: Connection,
-        tenant: int,
-        keywords: Sequence[str],
-        *,
-        limit: int,
-        min_relevance: float,
-    ) -> list[ChunkHit]:
-        """Return the best chunks of a tenant, best first, ties to the larger id."""
-        assert self._recall is not None
-        return self._recall.search(
-            connection,  # type: ignore[arg-type]  # of the one engine that this serves
-            tenant,
-            keywords,
-            limit,
-            0.0,
-            recency_floor=1.0,
-            min_relevance=min_relevance,
-            weights=CHUNKS.weights,
-        )
-
-
-def _note_changes(
-    connection: Connection, corpus: Corpus, tenant: int, version: int, row_ids: Iterable[int]
-) -> None:
-    for row_id in row_ids:
-        connection.execute(
-            f"INSERT OR IGNORE INTO {corpus.changes} VALUES(?, ?, ?)", (tenant, version, row_id)
-        )
-    connection.execute(
-        f"DELETE FROM {corpus.changes} WHERE tenant = ? AND version <= ?", (tenant, version - _KEPT_VERSIONS)
-    )

@@ -1,10 +1,10 @@
-"""Hot indexes: an index in main memory for each active user, which answers in microseconds.
+"""Hot indexes: an index in main memory for each active user, which answers in microseconds. For both engines.
 
-A query is answered by the index only if that has the version of `tenants` which the query's transaction sees;
-otherwise, and while an index is being built or changed, FTS5 answers. Both give the same results, bit for
-bit. A background thread builds indexes, from a saved file if there is one. Changes of this process are
-applied with their commit, those of other processes when the next query notices them. The least recently used
-indexes are dropped when all together exceed the limit.
+A query is answered by the index only if that has the version of `tenants` which the query's transaction
+sees; otherwise, and while an index is being built or changed, the tables answer. Both give the same results,
+bit for bit. A background thread builds indexes, from a saved file if there is one. Changes of this process
+are applied after their commit, those of other processes when the next query notices them. The least recently
+used indexes are dropped when all together exceed the limit.
 """
 
 from __future__ import annotations
@@ -12,28 +12,27 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
 
+from shepherd import transactions
 from shepherd._native.hot import HotIndexes, HotSlot
-from shepherd._native.store import Connection, Recall, SQLiteError
-from shepherd.errors import ShepherdError
+from shepherd._native.store import SQLiteError
+from shepherd.errors import ShepherdError, StoreReadOnlyError
 from shepherd.memory import hot_rows
-from shepherd.memory.corpora import MEMORIES, Corpus
-from shepherd.memory.database import Database
+from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.hot_files import HotFiles
-from shepherd.memory.hot_rows import Ahead, Followed
+from shepherd.memory.hot_rows import Ahead, Connection, Followed, Tables
+from shepherd.transactions import ChunkHit
 
-__all__ = ["HotRecall"]
+__all__ = ["HotChunks", "HotRecall"]
 
 _log = logging.getLogger(__name__)
 
 # Number of memories from which on an index is saved: 1,000 are built in 10 ms.
 _LEAST_SAVED = 5_000
-# Number of new rows that a commit adds to the index itself, in about 1 ms; more are left to the background.
-_MOST_AT_ONCE = 64
-
-# Rows that contradict each other, or more than an index can hold: then FTS5 answers.
+# Rows that contradict each other, or more than an index can hold: then the tables answer.
 _DOUBTS = (ValueError, OverflowError, MemoryError)
 
 
@@ -45,28 +44,20 @@ class _Slot(HotSlot):
     def __init__(self) -> None:
         self.lock = threading.Lock()  # held while the index is changed
         self.followed: Followed | None = None
-        self.failed = False  # does not fit, or its rows contradict each other: FTS5 always answers
+        self.failed = False  # does not fit, or its rows contradict each other: the tables always answer
         self.saved_version = -1
         self.n_bytes = 0
 
 
 class HotRecall(HotIndexes):
-    """Searches of one database, by the user's hot index if possible, else by FTS5. Thread-safe."""
+    """Searches of one database, by the user's hot index if possible, else by the tables. Thread-safe."""
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        limit_bytes: int,
-        corpus: Corpus = MEMORIES,
-        recall: Recall | None = None,
-    ) -> None:
-        self._database = database
+    def __init__(self, tables: Tables, *, limit_bytes: int, corpus: Corpus = MEMORIES) -> None:
+        self._tables = tables
         self._limit_bytes = limit_bytes
         self._corpus = corpus
-        self._recall = recall or database.recall  # by FTS5, over the same tables
         self._version = corpus.version
-        self._files = HotFiles(database, corpus)
+        self._files = HotFiles(tables, corpus)
         self._lock = threading.Lock()
         self._waiting: set[int] = set()
         self._queue: SimpleQueue[int | None] = SimpleQueue()
@@ -81,11 +72,17 @@ class HotRecall(HotIndexes):
     def _search_tables(
         self, connection: Connection, tenant: int, *query: Any, **options: Any
     ) -> list[tuple[int, float, float, float]]:
-        """Search by FTS5, without an index of the right version, which the background then builds."""
+        """Search by the tables, without an index of the right version, which the background then builds."""
         slot = self._slots.get(tenant)
         if slot is None or not slot.failed:
             self._want(tenant)
-        return self._recall.search(connection, tenant, *query, **options)
+        return self._tables.search(connection, tenant, *query, **options)
+
+    def held_version(self, tenant: int) -> int | None:
+        """Return the version of a tenant's index, None without an index."""
+        slot = self._slots.get(tenant)
+        followed = None if slot is None or slot.index is None else slot.followed
+        return None if followed is None else followed.version
 
     def is_hot(self, connection: Connection, tenant: int) -> bool:
         """Return whether the index answers the queries of this transaction."""
@@ -101,21 +98,35 @@ class HotRecall(HotIndexes):
         slot = self._slots.get(tenant)
         if slot is None or slot.index is None or slot.failed:
             return
-        if not slot.lock.acquire(blocking=False):
+        if not self.bring(tenant):
             self._want(tenant)
-            return
+
+    def follow_later(self, tenant: int) -> None:
+        """Let the background bring a tenant's index to what was committed, if there is one."""
+        slot = self._slots.get(tenant)
+        if slot is not None and slot.index is not None and not slot.failed:
+            self._want(tenant)
+
+    def bring(self, tenant: int) -> bool:
+        """Bring a tenant's index to what is committed if that is little work; return whether it is there now.
+
+        Outside of transactions. Waits a moment for another thread that does the same.
+        """
+        slot = self._slots.get(tenant)
+        if slot is None or slot.failed or not slot.lock.acquire(timeout=self._tables.patience_s):
+            return False
         try:
-            with self._database.read() as connection:
-                followed = slot.followed
-                ahead = None if followed is None else hot_rows.look_ahead(connection, followed, _MOST_AT_ONCE)
-                if followed is not None and ahead is not None and ahead.work(followed) <= _MOST_AT_ONCE:
-                    self._catch_up(connection, slot, ahead)
-                    return
+            followed = slot.followed
+            if followed is None or slot.index is None:
+                return False
+            with self._tables.read() as connection:
+                ahead = hot_rows.look_ahead(connection, followed, self._tables.most_at_once)
+                is_little = ahead.work(followed) <= self._tables.most_at_once
+                return is_little and self._catch_up(connection, slot, ahead)
         except (ShepherdError, *_DOUBTS):
-            return  # the write is stored; the background finds the fault of the index
+            return False  # the write is stored; the background finds the fault of the index
         finally:
             slot.lock.release()
-        self._want(tenant)
 
     def wait(self, timeout_s: float = 60.0) -> bool:
         """Wait until the background has nothing to do; return False after the timeout."""
@@ -134,10 +145,10 @@ class HotRecall(HotIndexes):
         """Return the faults of indexes in memory; those are dropped, and built again when needed."""
         problems = []
         for tenant, slot in list(self._slots.items()):
-            with slot.lock, self._database.read() as connection:
+            with slot.lock, self._tables.read() as connection:
                 if slot.followed is None or not self.is_hot(connection, tenant):
                     continue
-                surplus, missing = hot_rows.differences(connection, slot.followed)
+                surplus, missing = hot_rows.differences(connection, self._tables, slot.followed)
                 if surplus or missing:
                     slot.index = slot.followed = None
                     counted = f"{len(surplus)} {self._corpus.noun} too many, {len(missing)} too few"
@@ -197,12 +208,14 @@ class HotRecall(HotIndexes):
                 self._bring(tenant, slot)
             self._evict(slot)
         except (ShepherdError, SQLiteError) as error:
+            # A role without the right to read a table will not get it by asking again for each question.
+            slot.failed = isinstance(error, StoreReadOnlyError)
             if not self._is_closing:
-                _log.info("%s: no hot index of tenant %d: %s", self._database.path, tenant, error)
+                _log.info("%s: no hot index of tenant %d: %s", self._tables.name, tenant, error)
         except _DOUBTS as error:
             slot.index = slot.followed = None
             slot.failed, slot.n_bytes = True, 0
-            _log.warning("%s: no hot index of tenant %d: %s", self._database.path, tenant, error)
+            _log.warning("%s: no hot index of tenant %d: %s", self._tables.name, tenant, error)
         finally:
             with self._lock:
                 self._waiting.discard(tenant)
@@ -214,18 +227,25 @@ class HotRecall(HotIndexes):
                 return
             slot.followed = self._files.load(tenant)
             slot.saved_version = -1 if slot.followed is None else slot.followed.version
+        is_new = False
         for _ in range(3):  # at worst, the list of changes was cut meanwhile
             if slot.followed is not None:
-                with self._database.read() as connection:
-                    if self._catch_up(connection, slot, hot_rows.look_ahead(connection, slot.followed)):
-                        return
+                try:
+                    with self._tables.read() as connection:
+                        if self._catch_up(connection, slot, hot_rows.look_ahead(connection, slot.followed)):
+                            return
+                except _DOUBTS:
+                    # An index that was followed for long may have missed what another program changed.
+                    if is_new:
+                        raise
             slot.index, slot.saved_version = None, -1
             slot.followed = self._build(tenant)
             if slot.followed is None:
                 return
+            is_new = True
 
     def _build(self, tenant: int) -> Followed | None:
-        for built in hot_rows.build(self._database.read, self._corpus, tenant):
+        for built in hot_rows.build(self._tables.read, self._corpus, tenant):
             if self._is_closing or built is not None:
                 return built
         return None
@@ -248,7 +268,7 @@ class HotRecall(HotIndexes):
         return True
 
     def _fits(self, tenant: int) -> bool:
-        with self._database.read() as connection:
+        with self._tables.read() as connection:
             rows = connection.execute(f"SELECT n FROM {self._corpus.sums} WHERE number = ?", (tenant,))
         return not rows or rows[0][0] * self._corpus.bytes_per_row <= self._limit_bytes
 
@@ -276,6 +296,41 @@ class HotRecall(HotIndexes):
             return
         if self._files.save(followed):
             slot.saved_version = followed.version
+
+
+class HotChunks:
+    """The part of a transactions.ChunkIndex that searches; only `search` needs `recall`."""
+
+    def __init__(self, recall: HotRecall | None = None) -> None:
+        self._recall = recall
+
+    def note_removed(
+        self, connection: transactions.Connection, tenant: int, version: int, chunk_ids: Sequence[int]
+    ) -> None:
+        """Record for hot indexes which chunks `version` removed."""
+        hot_rows.note_changes(connection, CHUNKS, tenant, version, chunk_ids)
+
+    def search(
+        self,
+        connection: transactions.Connection,
+        tenant: int,
+        keywords: Sequence[str],
+        *,
+        limit: int,
+        min_relevance: float,
+    ) -> list[ChunkHit]:
+        """Return the best chunks of a tenant, best first, ties to the larger id."""
+        assert self._recall is not None
+        return self._recall.search(
+            connection,
+            tenant,
+            keywords,
+            limit,
+            0.0,
+            recency_floor=1.0,
+            min_relevance=min_relevance,
+            weights=CHUNKS.weights,
+        )
 
 
 def _work(owner: weakref.ref[HotRecall], queue: SimpleQueue[int | None]) -> None:

@@ -1,10 +1,12 @@
-"""Hot indexes saved beside the database, so that a new process need not read every memory.
+"""Saved hot indexes, so that a new process need not read every memory.
 
 A file is a cache: if it is damaged, of another build or of another state, it is ignored. A random number ties
 it to the database, which stores the number when the file is written: after a backup was restored, or a crash
 lost the last commits, the numbers differ; if they are equal, the list of changes has everything since then.
+Each machine that uses a server has files and numbers of its own.
 
-    folder   <database>-hot, mode 0700, a file per tenant number and corpus, mode 0600
+    folder   <database>-hot, or for a server one in the cache folder, mode 0700
+    in it    a file per tenant number and corpus, mode 0600
     file     token, version, next_sequence (64 bits each), then the bytes of HotIndex.save, with a checksum
 """
 
@@ -14,13 +16,11 @@ import contextlib
 import os
 import secrets
 import struct
-from pathlib import Path
 
 from shepherd._native.hot import HotIndex
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import Corpus
-from shepherd.memory.database import Database
-from shepherd.memory.hot_rows import Followed
+from shepherd.memory.hot_rows import Followed, Tables
 from shepherd.memory.schema import memory_range
 
 __all__ = ["HotFiles"]
@@ -31,27 +31,30 @@ _HEAD = struct.Struct("<qqq")
 class HotFiles:
     """The saved indexes of one database. Errors are ignored: the index is built again."""
 
-    def __init__(self, database: Database, corpus: Corpus) -> None:
-        self._database = database
+    def __init__(self, tables: Tables, corpus: Corpus) -> None:
+        self._tables = tables
         self._corpus = corpus
-        self._folder = Path(database.path + "-hot")
+        self._folder = tables.folder
 
     def save(self, followed: Followed) -> bool:
         """Write the index and its number; return whether that succeeded."""
         saved = followed.index.save()
-        if saved is None or self._database.read_only:
+        if saved is None or self._tables.read_only:
             return False
         token = secrets.randbits(62)
         target = self._folder / self._name(followed.tenant)
         part = target.with_suffix(".part")
         try:
+            self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(_HEAD.pack(token, followed.version, followed.next_sequence))
                 file.write(saved)
-            with self._database.write() as connection:
+            with self._tables.write() as connection:
                 connection.execute(
-                    "INSERT OR REPLACE INTO meta VALUES(?, ?)", (self._token_key(followed.tenant), token)
+                    "INSERT INTO meta(key, value) VALUES(?, ?)"
+                    " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+                    (self._token_key(followed.tenant), token),
                 )
             os.replace(part, target)
         except (OSError, StoreError):
@@ -82,7 +85,7 @@ class HotFiles:
             return 0
 
     def _token(self, tenant: int) -> int | None:
-        with self._database.read() as connection:
+        with self._tables.read() as connection:
             rows = connection.execute("SELECT value FROM meta WHERE key = ?", (self._token_key(tenant),))
         return rows[0][0] if rows else None
 
@@ -90,4 +93,5 @@ class HotFiles:
         return f"{self._corpus.saved_prefix}{tenant}"
 
     def _token_key(self, tenant: int) -> str:
-        return f"hot_index:{self._name(tenant)}"
+        copy = f"@{self._tables.copy}" if self._tables.copy else ""
+        return f"hot_index:{self._name(tenant)}{copy}"

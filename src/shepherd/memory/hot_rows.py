@@ -1,38 +1,90 @@
-"""Rows for hot indexes: an index is built page by page, and updated by the changes since.
+"""Rows for hot indexes: an index is built page by page, and updated by the changes since. For both engines.
 
 Memories stand for any corpus here; each has its own tables.
 
 An index has the version of its user in `tenants`. Each memory that is added raises `version` and
 `next_sequence` by one; a change of stored rows raises `version` by one and is listed in `context_changes`
-with the rows. So either all versions between two states are accounted for, or something else happened (FTS5's
-index was rebuilt, the list of changes was cut) and all rows are read again.
+with the rows. So either all versions between two states are accounted for, or something else happened (the
+index of words was rebuilt, the list of changes was cut) and all rows are read again.
+
+Versions come in the order of commits, also from writers that run at the same time: the statement that raises
+`version` locks the user's row of `tenants` until its transaction ends, and the next one works on what that
+committed (a file has one writer at a time anyway). So whoever sees version 8 sees all that versions up to 8
+have done, and a version that was rolled back is given again. Numbers of a sequence would not do: they are
+handed out before the commit, and the smaller one may be committed last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 from pyroaring import BitMap
 
+from shepherd import transactions
 from shepherd._native.hot import HotIndex
-from shepherd._native.store import Connection
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.schema import memory_range
 
 __all__ = [
     "Ahead",
+    "Connection",
     "Followed",
+    "Tables",
     "build",
     "catch_up",
     "differences",
     "look_ahead",
+    "note_changes",
 ]
 
 # Rows per read transaction while everything is read: writers are not held up, and the log does not grow.
 _PAGE = 500
+# Versions in the list of changes: an index that is further behind reads everything again.
+_KEPT_VERSIONS = 4096
+
+
+class Connection(Protocol):
+    """A connection of either engine inside a transaction."""
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of the result."""
+
+    def execute_together(
+        self, statements: Sequence[tuple[str, Sequence[Any]]]
+    ) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of each statement."""
+
+
+class Tables(Protocol):
+    """A database as hot indexes need it: what differs between the engines. Thread-safe."""
+
+    name: str
+    """Path or address without a password, for messages."""
+    read_only: bool
+    folder: Path
+    """Where indexes are saved."""
+    copy: str
+    """Tells the saved indexes of several machines apart; "" where only one folder can have any."""
+    most_at_once: int
+    """Work (Ahead.work) up to which a thread brings the index up to date itself; the background does more."""
+    patience_s: float
+    """How long a question waits for an index that is being changed, rather than ask the tables."""
+
+    def read(self) -> AbstractContextManager[Any]:
+        """Return a read transaction, whose connection sees one moment; not repeated after an error."""
+
+    def write(self) -> AbstractContextManager[Any]:
+        """Return a write transaction, committed at the end of the block."""
+
+    def search(self, connection: Any, tenant: int, *query: Any, **options: Any) -> list[Any]:
+        """Return what Recall.search does, by the tables alone."""
+
+    def ids(self, connection: Any, corpus: Corpus, first: int, last: int) -> list[tuple[int]]:
+        """Return the ids of the rows in a range."""
 
 
 def _rows_after(corpus: Corpus) -> str:
@@ -104,7 +156,7 @@ class Ahead(NamedTuple):
 
 
 def look_ahead(connection: Connection, followed: Followed, most: int = _PAGE) -> Ahead:
-    """Read the changes since the index was updated, and at most `most` of the new rows."""
+    """Read the changes since the index was updated, and at most `most` of the new rows, a page at most."""
     first, last = memory_range(followed.tenant)
     return Ahead(
         *connection.execute_together(
@@ -114,7 +166,7 @@ def look_ahead(connection: Connection, followed: Followed, most: int = _PAGE) ->
                     f"SELECT version, id FROM {followed.corpus.changes} WHERE tenant = ? AND version > ?",
                     (followed.tenant, followed.version),
                 ),
-                (_rows_after(followed.corpus), (first + followed.next_sequence - 1, last, most)),
+                (_rows_after(followed.corpus), (first + followed.next_sequence - 1, last, min(most, _PAGE))),
             ]
         )
     )
@@ -161,15 +213,22 @@ def _add(connection: Connection, followed: Followed, next_sequence: int, page: l
         page = connection.execute(_rows_after(followed.corpus), (after, last, _PAGE)) if after < last else []
 
 
-def differences(connection: Connection, followed: Followed) -> tuple[BitMap, BitMap]:
+def differences(connection: Any, tables: Tables, followed: Followed) -> tuple[BitMap, BitMap]:
     """Return the sequences that only the index has, and those that only the table has, of one version."""
     first, last = memory_range(followed.tenant)
-    table = followed.corpus.rows
     indexed = BitMap(memoryview(followed.index.sequences()).cast("q"))
-    stored = BitMap(
-        memory_id - first
-        for (memory_id,) in connection.execute(
-            f"SELECT id FROM {table} INDEXED BY {table}_docs WHERE id BETWEEN ? AND ?", (first, last)
-        )
-    )
+    stored = BitMap(row[0] - first for row in tables.ids(connection, followed.corpus, first, last))
     return indexed - stored, stored - indexed
+
+
+def note_changes(
+    connection: transactions.Connection, corpus: Corpus, tenant: int, version: int, row_ids: Iterable[int]
+) -> None:
+    """List the rows that `version` changed or removed, in the transaction that did."""
+    connection.execute_many(
+        f"INSERT INTO {corpus.changes}(tenant, version, id) VALUES(?, ?, ?) ON CONFLICT DO NOTHING",
+        [(tenant, version, row_id) for row_id in row_ids],
+    )
+    connection.execute(
+        f"DELETE FROM {corpus.changes} WHERE tenant = ? AND version <= ?", (tenant, version - _KEPT_VERSIONS)
+    )

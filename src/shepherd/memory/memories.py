@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from shepherd.errors import UsageError
@@ -19,6 +19,7 @@ from shepherd.types import MemoryRecord
 
 __all__ = [
     "INSERT_MEMORY",
+    "MEMORY_COLUMNS",
     "ORDERS",
     "USER",
     "Deleted",
@@ -47,11 +48,11 @@ USER = (
     f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
     " WHERE t.user_id = ?"
 )
-_ROW = (
+MEMORY_COLUMNS = (
     "id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len, pinned, source,"
     " session, thread, label, asks"
 )
-INSERT_MEMORY = f"INSERT INTO context({_ROW}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_MEMORY = f"INSERT INTO context({MEMORY_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # The list of what was learned must not keep a text that its memory has not.
 _FORGET_ITEM = "DELETE FROM learned WHERE memory_id = ?"
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
@@ -64,6 +65,9 @@ ORDERS = {
     "oldest": "timestamp, id",
     "recalled": f"{_N_RECALLS} DESC, timestamp DESC, id DESC",
 }
+# Memories of one statement.
+_AT_ONCE = 32
+_PLACES = f"({', '.join('?' * _AT_ONCE)})"
 
 
 class Deleted(NamedTuple):
@@ -265,18 +269,15 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int], terms
     """Delete those memories that are the tenant's; return how many."""
     removed: list[int] = []
     removed_length = removed_bytes = 0
-    for memory_id in memory_ids:
-        if not _belongs(tenant, memory_id):
-            continue
+    for places, few in _few(tenant, memory_ids):
         rows = connection.execute(
-            f"DELETE FROM context WHERE id = ? RETURNING doc_len, {tenants.MEMORY_BYTES_SQL}",
-            (memory_id,),
+            f"DELETE FROM context WHERE id IN {places} RETURNING id, doc_len, {tenants.MEMORY_BYTES_SQL}", few
         )
-        if rows:
+        for memory_id, length, size in rows:
             terms.remove(connection, memory_id)
             removed.append(memory_id)
-            removed_length += rows[0][0]
-            removed_bytes += rows[0][1]
+            removed_length += length
+            removed_bytes += size
     if removed:
         connection.execute_many(_FORGET_ITEM, [(memory_id,) for memory_id in removed])
         [(version,)] = connection.execute(
@@ -288,17 +289,32 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int], terms
     return len(removed)
 
 
+def _few(tenant: int, memory_ids: Iterable[int]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the ids that are the tenant's, a few at a time, with places for them in a statement.
+
+    There is a statement for one and another for many: each number of places would be prepared by itself.
+    """
+    wanted = [memory_id for memory_id in dict.fromkeys(memory_ids) if _belongs(tenant, memory_id)]
+    if len(wanted) == 1:
+        yield "(?)", wanted
+        return
+    for start in range(0, len(wanted), _AT_ONCE):
+        few = wanted[start : start + _AT_ONCE]
+        yield _PLACES, few + few[-1:] * (_AT_ONCE - len(few))
+
+
 def delete_and_keep(
     connection: Connection, tenant: int, memory_ids: Iterable[int], terms: TermIndex
 ) -> list[Deleted]:
     """Do as `delete`; return all that `restore` needs of the deleted memories."""
     kept = []
-    for memory_id in memory_ids:
-        if not _belongs(tenant, memory_id):
-            continue
-        for row in connection.execute(f"SELECT {_ROW} FROM context WHERE id = ?", (memory_id,)):
-            recalls = connection.execute("SELECT n, last FROM recalls WHERE id = ?", (memory_id,))
-            kept.append(Deleted(row, recalls[0] if recalls else None))
+    for places, few in _few(tenant, memory_ids):
+        recalls = connection.execute(f"SELECT id, n, last FROM recalls WHERE id IN {places}", few)
+        counted = {memory_id: (n, last) for memory_id, n, last in recalls}
+        rows = connection.execute(
+            f"SELECT {MEMORY_COLUMNS} FROM context WHERE id IN {places} ORDER BY id", few
+        )
+        kept += [Deleted(row, counted.get(row[0])) for row in rows]
     delete(connection, tenant, [one.id for one in kept], terms)
     return kept
 

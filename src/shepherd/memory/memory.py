@@ -348,7 +348,8 @@ class Memory:
             user_id, [], memories.delete_and_keep, list(dict.fromkeys(memory_ids)), self._store.terms
         )
         self._keep_forgotten(user_id, deleted)
-        return [one.id for one in deleted]
+        gone = {one.id for one in deleted}
+        return [memory_id for memory_id in dict.fromkeys(memory_ids) if memory_id in gone]
 
     def restore_forgotten(
         self, memory_id: int | None = None, user_id: str | None = None

@@ -250,6 +250,10 @@ class CheckReport:
         """True if there is no problem, or all were repaired."""
         return len(self.problems) == len(self.repaired)
 
+    def with_dropped(self, indexes: Sequence[str]) -> CheckReport:
+        """Return the report with faults of hot indexes, which are repaired by dropping the index."""
+        return CheckReport((*self.problems, *indexes), (*self.repaired, *indexes))
+
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:

@@ -85,6 +85,13 @@ SHARED = (
         asks SMALLINT NOT NULL DEFAULT 0)""",
     # Per user: under a global one another user's identical memory would be dropped.
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
+    # Stored rows that a version changed or removed, by which an index in main memory is updated. It has the
+    # last few thousand versions of each tenant.
+    """CREATE TABLE context_changes(
+        tenant INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        id INTEGER NOT NULL,
+        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
     # Number of recalls of a memory, and the last one. Not in `context`: its rows are large, and these change.
     "CREATE TABLE recalls(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, last INTEGER NOT NULL)",
     """CREATE TABLE facts(
@@ -289,6 +296,12 @@ SHARED = (
         text TEXT NOT NULL,
         FOREIGN KEY(user_id, node_id) REFERENCES nodes(user_id, id))""",
     "CREATE UNIQUE INDEX chunks_node ON chunks(user_id, node_id, part, idx)",
+    # As context_changes: chunks that a version removed.
+    """CREATE TABLE chunk_changes(
+        tenant INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        id INTEGER NOT NULL,
+        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
 )
 # Statements that bring an older database to each version, of both engines.
 UPGRADES = {
@@ -310,13 +323,6 @@ UPGRADES = {
 _OWN = (
     # Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
     "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
-    # Stored rows that a version changed or removed, by which an index in main memory is updated. It has the
-    # last few thousand versions of each tenant.
-    """CREATE TABLE context_changes(
-        tenant INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        id INTEGER NOT NULL,
-        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
     # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
     f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
     # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies
@@ -329,12 +335,6 @@ _OWN = (
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
     # Covers the columns that ranking reads, as context_docs does.
     "CREATE INDEX chunks_docs ON chunks(id, doc_len, node_id)",
-    # As context_changes: chunks that a version removed.
-    """CREATE TABLE chunk_changes(
-        tenant INTEGER NOT NULL,
-        version INTEGER NOT NULL,
-        id INTEGER NOT NULL,
-        PRIMARY KEY(tenant, version, id)) WITHOUT ROWID""",
     """CREATE VIRTUAL TABLE chunks_fts USING fts5(
         text, content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
     # Keeps a message from being extracted twice.

@@ -6,7 +6,8 @@ import contextlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shepherd import paths
 from shepherd._native import store as native
@@ -26,7 +27,7 @@ from shepherd.types import Fact, SearchResult
 if TYPE_CHECKING:
     from shepherd.memory.vectors.table import VectorTable
 
-__all__ = ["SQLiteStore", "open_store"]
+__all__ = ["FileTables", "SQLiteStore", "open_store"]
 
 _Result = TypeVar("_Result")
 
@@ -55,6 +56,30 @@ class _Engine:
         return self.terms.add(connection, user_id, new)
 
 
+class FileTables:
+    """hot_rows.Tables of a file; `recall` is FTS5's of the same corpus."""
+
+    copy = ""
+    # A commit adds as many new rows in about 1 ms; the tables answer in a few.
+    most_at_once = 64
+    patience_s = 0.0
+
+    def __init__(self, database: Database, recall: native.Recall) -> None:
+        self.name = database.path
+        self.read_only = database.read_only
+        self.folder = Path(database.path + "-hot")
+        self.read, self.write = database.read, database.write
+        self.search = recall.search
+
+    def ids(self, connection: native.Connection, corpus: Corpus, first: int, last: int) -> list[tuple[int]]:
+        """Return the ids of the rows in a range."""
+        # The index has narrow rows, the table has the texts.
+        table = corpus.rows
+        return connection.execute(
+            f"SELECT id FROM {table} INDEXED BY {table}_docs WHERE id BETWEEN ? AND ?", (first, last)
+        )
+
+
 class SQLiteStore(MemoryStore):
     """MemoryStore on the file at `path`; created when missing, refused when not ours."""
 
@@ -73,12 +98,10 @@ class SQLiteStore(MemoryStore):
         super().__init__()
         self._limit_bytes = parse_limit(max_db_size)
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
-        self._recall = HotRecall(self._database, limit_bytes=recall_cache_mb << 20)
+        limit_bytes = recall_cache_mb << 20
+        self._recall = HotRecall(FileTables(self._database, self._database.recall), limit_bytes=limit_bytes)
         self._chunk_recall = HotRecall(
-            self._database,
-            limit_bytes=recall_cache_mb << 20,
-            corpus=CHUNKS,
-            recall=native.Recall(corpus="chunks"),
+            FileTables(self._database, native.Recall(corpus="chunks")), limit_bytes=limit_bytes, corpus=CHUNKS
         )
         self.chunks = FileChunks(self._chunk_recall)
         self._tenants: dict[str, int] = {}
@@ -208,8 +231,7 @@ class SQLiteStore(MemoryStore):
     def check(self, repair: bool) -> CheckReport:
         """Look for damage, and with `repair` mend what can be made again."""
         report = maintenance.check(self._database, repair=repair)
-        dropped = (*self._recall.check(), *self._chunk_recall.check())
-        return CheckReport((*report.problems, *dropped), (*report.repaired, *dropped)) if dropped else report
+        return report.with_dropped((*self._recall.check(), *self._chunk_recall.check()))
 
     def settle(self) -> None:
         """Merge the full-text indexes; others may write meanwhile."""
@@ -251,7 +273,11 @@ def open_store(
     """
     if database.startswith(("postgresql://", "postgres://")):
         return _open_postgres(
-            database, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s
+            database,
+            read_only=read_only,
+            max_db_size=max_db_size,
+            recall_cache_mb=recall_cache_mb,
+            busy_timeout_s=busy_timeout_s,
         )
     if scheme := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", database):  # the rest may hold a password
         raise UsageError(
@@ -269,7 +295,7 @@ def open_store(
     )
 
 
-def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_s: float) -> MemoryStore:
+def _open_postgres(url: str, **options: Any) -> MemoryStore:
     # Not at the top: a memory in a file does not need psycopg, which takes 50 ms.
     try:
         from shepherd.memory.postgres import PostgresStore
@@ -279,4 +305,4 @@ def _open_postgres(url: str, *, read_only: bool, max_db_size: str, busy_timeout_
             hint=pip_install("'shepherd-llm[postgres]'")
             + " compiles it, which needs libpq-dev or libpq-devel; 'psycopg[binary]' needs neither",
         ) from None
-    return PostgresStore(url, read_only=read_only, max_db_size=max_db_size, busy_timeout_s=busy_timeout_s)
+    return PostgresStore(url, **options)

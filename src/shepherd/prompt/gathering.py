@@ -24,6 +24,7 @@ from shepherd.knowledge import (
     focus_block,
 )
 from shepherd.memory.injection_format import facts_block, fewer_facts
+from shepherd.prompt.asked_facts import asked_facts
 from shepherd.prompt.plan import Part
 from shepherd.prompt.system_prompt import Snapshot, changed_since
 from shepherd.types import Fact, Injection
@@ -235,7 +236,7 @@ def short_injection(injection: Injection, text: str) -> Injection:
     lines, _, memories = f"\n{whole}".partition(_CONTEXT)
     lines, memories = lines.removeprefix("\n"), memories and f"{_CONTEXT.lstrip()}{memories}"
     if lines == facts_block(facts) and not _ABOUT_ALL.search(text):
-        facts = _short_facts(facts, text.casefold())
+        facts = _short_facts(facts, text)
         lines = facts_block(facts)
     pieces = memories.split(_BETWEEN_RESULTS)
     n = 1
@@ -249,8 +250,11 @@ def short_injection(injection: Injection, text: str) -> Injection:
     return replace(injection, tail=tail, facts=facts, results=results, fewer_facts=fewer_facts(facts))
 
 
-def _short_facts(facts: Sequence[Fact], asked: str) -> tuple[Fact, ...]:
-    """Return the few facts for a lower-case message; a very small model cannot follow instructions."""
+def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
+    """Return the few facts for a message; a very small model cannot follow instructions."""
+    asked, wanted = text.casefold(), {fact.key for meant in asked_facts(text, facts) for fact in meant}
+    # With the name by which the question may have asked.
+    wanted |= {f"{key.rpartition('_')[0]}_name" for key in wanted}
     able = [fact for fact in facts if fact.key != INSTRUCTIONS or is_about(asked, fact.key)]
     # "Allergic" is about an allergy as well.
     stems = {word[:_STEM] for word in asked.split() if len(word) > _STEM}
@@ -258,8 +262,8 @@ def _short_facts(facts: Sequence[Fact], asked: str) -> tuple[Fact, ...]:
     def is_far(key: str) -> bool:
         return not (is_about(asked, key) or any(word[:_STEM] in stems for word in words_of(key)))
 
-    ranked = sorted(able, key=lambda fact: (is_far(fact.key), -fact.updated_at))
-    keys = {fact.key for fact in ranked[:_SHORT_FACTS]}
+    ranked = sorted(able, key=lambda fact: (fact.key not in wanted, is_far(fact.key), -fact.updated_at))
+    keys = {fact.key for fact in ranked[: max(_SHORT_FACTS, len(wanted))]}
     return tuple(fact for fact in facts if fact.key in keys)
 
 

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims import plain_facts
 from shepherd.claims.keys import canonical_key, is_about, words_of
-from shepherd.claims.wordings import definition
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.asked_facts import asked_facts, asks, words_in
 from shepherd.prompt.plan import Part
 from shepherd.sentences import is_question, sentence_spans, split_sentences
-from shepherd.types import Fact, FinishReason, Message
+from shepherd.types import Fact, FinishReason, Message, SearchResult
 
 __all__ = ["MOST_WORDS", "Promise", "Review", "is_small_model", "known_facts", "quotation"]
 
@@ -122,7 +122,11 @@ _NOUNS = frozenset(
     )
 )
 _LONGEST_THING = 6  # words
-_WORD = re.compile(r"[^\W_]+")
+_LONGEST_QUOTED = 240  # characters of a sentence of the user
+_NUMBER = re.compile(r"\d+")
+_WANTS_TO_KNOW = re.compile(
+    r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far))\b", re.IGNORECASE
+)
 _GAP = re.compile(r"[^\w\s]+|_+")
 _LONGEST_GAP = 3
 # Markers of the blocks of a tail, which say nothing.
@@ -132,16 +136,6 @@ _MARKERS = re.compile(
 )
 _PAIR = re.compile(r"([^=]+)=(.+)")
 _ANDS = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
-_SPELLINGS = {"favourite": "favorite", "colour": "color"}
-# Words of questions for a fact that its key does not have.
-_OWN = frozenset(("i", "my", "me", "mine", "i'm", "i've", "we", "our"))
-_ASKING = frozenset(
-    ("what", "which", "where", "who", "when", "how", "whose", "tell", "know", "called", "please")
-)
-_HAVING = frozenset(("have", "own", "drive", "ride", "use", "speak", "play", "prefer", "kind", "got"))
-_LIKING = frozenset(("like", "love", "best", "most", "prefer", "favorite", "kind"))
-_OTHER_TIME = frozenset(("was", "were", "did", "used", "before", "will", "last", "next", "ago", "not", "why"))
-_MOST_KNOWN = 2
 
 
 def is_small_model(model: object) -> bool:
@@ -149,61 +143,60 @@ def is_small_model(model: object) -> bool:
     return isinstance(model, Engine) and model.info.name == BUILT_IN
 
 
-def quotation(question: str, passages: Sequence[Part]) -> str:
-    """Return which document may answer a question, with the sentence that has most of the question's words.
+def quotation(question: str, passages: Sequence[Part], memories: Sequence[SearchResult] = ()) -> str:
+    """Return what a document or the user said that may answer a question: the sentence with most of its words
 
-    "" where no passage has more than half of these words.
+    "" where no passage and no memory has more than half of these words, and the question's numbers.
     """
-    asked = set(keywords(question))
+    asked, numbers = set(keywords(question)), set(_NUMBER.findall(question))
     best, found = 0.0, ""
-    for passage in passages:
-        title = str(passage.about.get("title", ""))
-        text = "\n".join(line.lstrip("# ") for line in passage.text.splitlines()[2:-1])
-        pieces = [(sentence, asked & set(keywords(sentence))) for sentence in split_sentences(text)]
-        matched = [asked & set(keywords(title)), *(words for _, words in pieces)]
+    for source in (*map(_of_passage, passages), *map(_of_memory, memories)):
+        pieces = [(sentence, asked & set(keywords(sentence))) for sentence in source.sentences]
+        matched = [asked & set(keywords(source.title)), *(words for _, words in pieces)]
         places = Counter(word for words in matched for word in words)
-        if 2 * len(places) <= len(asked):
+        told = set(_NUMBER.findall(" ".join((source.title, *source.sentences))))
+        if 2 * len(places) <= len(asked) or not numbers <= told:
             continue
         for sentence, words in pieces:
             # A word of the title or of many sentences does not tell them apart.
             score = sum(places[word] ** -2 for word in words)
-            quoted = f'I don\'t know, but your document "{title}" says: {sentence}'
-            is_whole = sentence.endswith((".", "!")) and not _repeats([quoted])
-            if is_whole and score > best:
+            quoted = source.form.format(sentence)
+            if score > best and not _repeats([quoted]):
                 best, found = score, quoted
     return found
 
 
-def known_facts(question: str, facts: Iterable[Fact]) -> str:
-    """Return the facts that a question of the user about himself asks for; "" unless it is sure which.
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Sentences that can be quoted in a form; the title says what they are about."""
 
-    Every word of the question has to be one of the key, or one in which people talk about it: "Where do I
-    work?" asks for job and employer, "What is the name of my school?" not for the name.
+    title: str
+    form: str
+    sentences: list[str]
+
+
+def _of_passage(passage: Part) -> _Source:
+    title = str(passage.about.get("title", ""))
+    text = "\n".join(line.lstrip("# ") for line in passage.text.splitlines()[2:-1])
+    whole = [sentence for sentence in split_sentences(text) if sentence.endswith((".", "!"))]
+    named = title.replace("{", "{{").replace("}", "}}")
+    return _Source(title, f'I don\'t know, but your document "{named}" says: {{}}', whole)
+
+
+def _of_memory(memory: SearchResult) -> _Source:
+    said = [sentence for sentence in split_sentences(memory.question) if not is_question(sentence)]
+    short = [sentence for sentence in said if len(sentence) <= _LONGEST_QUOTED]
+    return _Source("", 'I don\'t know, but you told me earlier: "{}"', short)
+
+
+def known_facts(question: str, facts: Sequence[Fact]) -> str:
+    """Return the facts that a question about the user or his people asks for; "" unless it is sure which.
+
+    Several questions are answered together or not at all.
     """
-    words = _words(question)
-    others = any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in words)
-    if others or not _OWN & set(words) or not _asks(question) or _OTHER_TIME & set(words):
-        return ""
-    content = set(map(_singular, words)) - STOP_WORDS - _OWN - _ASKING
-    found = [fact for fact in facts if content and _is_meant(content, fact.key)]
-    shown = ", ".join(f"{fact.key} = {fact.value}" for fact in found)
-    return f"I know this about you: {shown}." if 0 < len(found) <= _MOST_KNOWN else ""
-
-
-def _is_meant(asked: Iterable[str], key: str) -> bool:
-    """Return whether the words of a question name the fact, or are those in which people talk about it."""
-    asked = set(asked)
-    named = {_singular(_SPELLINGS.get(word, word)) for word in re.findall(r"[^\W_]+", key.casefold())}
-    # "What is my name?" does not ask for cat_name.
-    is_named = asked >= named - {"favorite", "name"} if named - {"name"} else "name" in asked
-    if not is_named and not any(is_about(word, key) for word in asked):
-        return False
-    others = _LIKING if "favorite" in named else _HAVING
-    return all(word in named or word in others or is_about(word, key) for word in asked)
-
-
-def _singular(word: str) -> str:
-    return word.removesuffix("s") if len(word) > 3 and not word.endswith("ss") else word
+    found = {fact.key: fact.value for meant in asked_facts(question, facts) for fact in meant}
+    shown = ", ".join(f"{key} = {value}" for key, value in found.items())
+    return f"I know this about you: {shown}." if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +209,7 @@ class Promise:
     def acknowledgement(self, text: str) -> str:
         """Return what can truly be said to a message that the model wants to remember."""
         if not _tells_something(text):
-            return _UNKNOWN if _asks(text) else _SEEN
+            return _UNKNOWN if asks(text) else _SEEN
         if self.stores and not self.keeps_secrets and _holds_secret(text):
             return _SECRET
         return _ACKNOWLEDGED if self.stores else _KEPT_FOR_NOW
@@ -225,8 +218,8 @@ class Promise:
 class Review:
     """Review of one answer. `feed` and `end` return what can be shown.
 
-    `messages` are the prompt, whose last user's message is answered; `facts` and `passages` are those in its
-    tail.
+    `messages` are the prompt, whose last user's message is answered; `facts`, `passages` and `memories` are
+    those in its tail.
     """
 
     def __init__(
@@ -235,11 +228,14 @@ class Review:
         facts: Sequence[Fact],
         promise: Promise,
         passages: Sequence[Part] = (),
+        memories: Sequence[SearchResult] = (),
     ) -> None:
         self._is_over = False
         self._passages = passages
+        self._memories = memories
         self._asked = next((message.raw for message in reversed(messages) if message.role == "user"), "")
         self._promise = promise
+        self._asked_for = asked_facts(self._asked, facts)
         self._judge = _Judge(_Sources(messages, facts), self._asked)
         self._waiting = ""
         self._said: list[str] = []
@@ -281,7 +277,7 @@ class Review:
         return shown
 
     def _sentence(self, sentence: str) -> str:
-        if _words(sentence) == _words(_ACKNOWLEDGED):
+        if words_in(sentence) == words_in(_ACKNOWLEDGED):
             reply = self._promise.acknowledgement(self._asked)
             if self._said and reply != _ACKNOWLEDGED:
                 return self._stop()
@@ -291,20 +287,33 @@ class Review:
             sentence = self._judge.listed(sentence)
         # Often the answer is right as far as the first comma.
         for part in (sentence, self._judge.first_clause(sentence)):
-            if part and self._judge.accepts(part, self._said):
+            if part and self._judge.accepts(part, self._said) and self._tells_what_is_known(part):
                 is_answer = bool(self._said) or part not in _NO_ANSWERS
                 return self._shown(part) if is_answer else self._passed_on(part)
         return self._stop()
 
+    def _tells_what_is_known(self, sentence: str) -> bool:
+        """Return whether a sentence has one of the facts that the question asks for, if that is sure."""
+        if not self._asked_for or self._said or sentence in _NO_ANSWERS:
+            return True
+        said = f" {' '.join(words_in(sentence))} "
+        return len(self._asked_for) == 1 and any(
+            # The rest of a value with a full stop in it comes with the next sentence.
+            f" {' '.join(words_in(fact.value)[:2])} " in said
+            for fact in self._asked_for[0]
+        )
+
     def _passed_on(self, sentence: str) -> str:
         """Return what a fact or a document says, in place of a sentence that answers nothing."""
         quoted = known_facts(self._asked, self._judge.sources.known)
-        if not quoted and _asks(self._asked):
-            quoted = quotation(self._asked, self._passages)
+        if not quoted and asks(self._asked):
+            quoted = quotation(self._asked, self._passages, self._memories)
         elif not quoted and plain_facts(self._asked):  # what is learned is no request that can be declined
             quoted = self._promise.acknowledgement(self._asked)
         self._is_over = self._is_over or bool(quoted)
-        return self._shown(quoted or sentence)
+        # Who, when or how old is something that the user may have told: nothing that a larger model would do.
+        is_not_told = sentence == _DECLINED and _WANTS_TO_KNOW.match(self._asked)
+        return self._shown(quoted or (_UNKNOWN if is_not_told else sentence))
 
     def _stop(self) -> str:
         self._is_over = True
@@ -326,14 +335,14 @@ class _Sources:
     def __init__(self, messages: Sequence[Message], facts: Sequence[Fact]) -> None:
         text = "\n".join(_MARKERS.sub(" ", message.sent) for message in messages)
         self._text = text
-        words = _words(text)
+        words = words_in(text)
         self._words = frozenset(words)
         self._joined = f" {' '.join(words)} "
         self.known = tuple(facts)
         self.facts = {fact.key: fact.value for fact in facts}
         self._keys_of: dict[str, list[str]] = {}
         for fact in facts:
-            self._keys_of.setdefault(" ".join(_words(fact.value)), []).append(fact.key)
+            self._keys_of.setdefault(" ".join(words_in(fact.value)), []).append(fact.key)
 
     def has_word(self, word: str) -> bool:
         """Return whether a word, or its singular, occurs."""
@@ -380,23 +389,23 @@ class _Judge:
         whole = [*said, sentence]
         if "\ufffd" in sentence or _repeats(whole):
             return False
-        if _words(" ".join(whole)) in _FIXED_WORDS:
+        if words_in(" ".join(whole)) in _FIXED_WORDS:
             return True
         continues = bool(said) and self._continues(said[-1], sentence)
         if len(said) >= self._most_sentences and not continues:
             return False
-        if _words(sentence) in _FIXED_WORDS:
+        if words_in(sentence) in _FIXED_WORDS:
             return True
         if any(len(gap) > _LONGEST_GAP and not self.sources.has_gap(gap) for gap in _GAP.findall(sentence)):
             return False
-        words = _words(sentence)
+        words = words_in(sentence)
         if sentence.startswith(_LIST) or continues:
             return True
         return self.sources.quotes(words) or any(self._fits(words, *form) for form in _COMPILED)
 
     def can_begin(self, text: str, said: Sequence[str]) -> bool:
         """Return whether text can be the beginning of a sentence: it was cut off."""
-        words = _words(text)
+        words = words_in(text)
         if "\ufffd" in text or _repeats([*said, text]) or len(said) >= self._most_sentences or not words:
             return False
         is_known = all(word in _REPLY_WORDS or self.sources.has_word(word) for word in words[:-1])
@@ -411,7 +420,7 @@ class _Judge:
         facts = {key.casefold(): value for key, value in self.sources.facts.items()}
         for entry in _entries(sentence.removeprefix(_LIST)):
             pair = _PAIR.fullmatch(entry)
-            if pair and _words(facts.get(pair[1].strip().casefold(), "")) == _words(pair[2]):
+            if pair and words_in(facts.get(pair[1].strip().casefold(), "")) == words_in(pair[2]):
                 longer = f"{_LIST} {', '.join([*entries, entry])}."
                 if entry not in entries and not _repeats([longer]):
                     entries.append(entry)
@@ -420,13 +429,13 @@ class _Judge:
     def first_clause(self, sentence: str) -> str:
         """Return the part before the first comma as a sentence, if it ends with the value of a fact."""
         clause = sentence.partition(",")[0]
-        words = _words(clause)
+        words = words_in(clause)
         is_fact = any(self.sources.keys_of(words[n:]) for n in range(1, len(words)))
         return f"{clause}." if is_fact else ""
 
     def _continues(self, before: str, sentence: str) -> bool:
         """Return whether a sentence goes on with a quotation, such as of a value with a full stop in it."""
-        return self.sources.quotes([*_words(before)[-1:], *_words(sentence)])
+        return self.sources.quotes([*words_in(before)[-1:], *words_in(sentence)])
 
     def _fits(self, words: Sequence[str], form: re.Pattern[str], about: str) -> bool:
         found = form.fullmatch(" ".join(words))
@@ -437,8 +446,9 @@ class _Judge:
         if not all(word in _NOUNS or self.sources.has_word(word) for word in thing):
             return False
         keys = self.sources.keys_of(value)
-        said = " ".join((*_words(self.asked), *thing, *words[: len(words) - len(value)], about))
-        return self.sources.quotes(value) and (not keys or any(_is_about(said, key) for key in keys))
+        said = " ".join((*words_in(self.asked), *thing, *words[: len(words) - len(value)], about))
+        is_told = self.sources.quotes(value) and (bool(keys) or not STOP_WORDS.issuperset(value))
+        return is_told and (not keys or any(_is_about(said, key) for key in keys))
 
 
 def _compiled(form: str, about: str) -> tuple[re.Pattern[str], str]:
@@ -449,13 +459,9 @@ def _compiled(form: str, about: str) -> tuple[re.Pattern[str], str]:
 _COMPILED = tuple(_compiled(*form) for form in _FORMS)
 
 
-def _words(text: str) -> list[str]:
-    return [_SPELLINGS.get(word, word) for word in _WORD.findall(text.casefold())]
-
-
-_FIXED_WORDS = [_words(text) for text in _FIXED]
+_FIXED_WORDS = [words_in(text) for text in _FIXED]
 _REPLY_TEXTS = (*_FIXED, *(form for form, _ in _FORMS), " ".join(_NOUNS), _LIST)
-_REPLY_WORDS = frozenset(word for text in _REPLY_TEXTS for word in _words(text))
+_REPLY_WORDS = frozenset(word for text in _REPLY_TEXTS for word in words_in(text))
 
 
 def _is_about(said: str, key: str) -> bool:
@@ -464,16 +470,12 @@ def _is_about(said: str, key: str) -> bool:
     if is_about(said, key) or (known is not None and is_about(said, known.name)):
         return True
     words = set(said.split())
-    return any(_SPELLINGS.get(word, word) in words for word in words_of(key))
+    return not words.isdisjoint(words_in(" ".join(words_of(key))))
 
 
 def _tells_something(text: str) -> bool:
     """Return whether a message has something to be kept: a statement, or an instruction for all answers."""
-    return is_statement(text) or (not _asks(text) and bool(plain_facts(text)))
-
-
-def _asks(text: str) -> bool:
-    return any(map(is_question, split_sentences(text, clauses=True)))
+    return is_statement(text) or (not asks(text) and bool(plain_facts(text)))
 
 
 def _holds_secret(text: str) -> bool:

@@ -254,8 +254,10 @@ class Turn:
         is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):
             draft = self.draft
-            passages = draft.plan.of("knowledge")
-            extra["review"] = Review(draft.prompt, draft.injection.facts, options.promise, passages)
+            passages, injection = draft.plan.of("knowledge"), draft.injection
+            extra["review"] = Review(
+                draft.prompt, injection.facts, options.promise, passages, injection.results
+            )
         generate: Callable[..., Reply] = self.model.generate
         return generate(
             self.draft.prompt,

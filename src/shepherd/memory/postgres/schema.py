@@ -80,6 +80,12 @@ def _translated(statement: str) -> str:
 
 
 _STATEMENTS = (*map(_translated, SHARED), *_OWN)
+# Lists of changes that a database of version 2 may lack: those came before hot indexes over a server.
+_CHANGES = tuple(
+    statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
+    for statement in _STATEMENTS
+    if re.match(r"CREATE TABLE \w+_changes\(", statement)
+)
 TABLES = tuple(found[1] for found in map(re.compile(r"CREATE TABLE (\w+)").match, _STATEMENTS) if found)
 
 
@@ -87,7 +93,7 @@ def prepare(database: Database) -> None:
     """Find our tables in the schema or create them; tables of another program are left untouched."""
     database.read(lambda connection: _name_schema(database, connection))
     if database.read(lambda connection: _are_there(database, connection)):
-        if database.read(_version) < USER_VERSION:
+        if database.read(lambda connection: _is_older(database, connection)):
             if database.read_only:
                 raise StoreError(
                     f"{database.shown}: an older Shepherd's database, to be upgraded first",
@@ -165,11 +171,20 @@ def _version(connection: Connection) -> int:
     return int(version)
 
 
+def _is_older(database: Database, connection: Connection) -> bool:
+    [(n_changes,)] = connection.execute(
+        "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = ? AND c.relname IN ('context_changes', 'chunk_changes')",
+        (database.schema,),
+    )
+    return n_changes < len(_CHANGES) or _version(connection) < USER_VERSION
+
+
 def _upgrade(database: Database, connection: Connection) -> None:
     """Bring the tables of an older version to this one; another process may have been first."""
-    version = _version(connection)
-    if version >= USER_VERSION:
+    if not _is_older(database, connection):
         return
+    version = _version(connection)
     not_owned = connection.execute(
         "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = ? AND c.relname = ANY(?) AND c.relkind = 'r'"
@@ -187,6 +202,8 @@ def _upgrade(database: Database, connection: Connection) -> None:
             connection.run(_translated(statement))
         for statement in _OWN_UPGRADES.get(newer, ()):
             connection.run(statement)
+    for statement in _CHANGES:
+        connection.run(statement)
     connection.execute("UPDATE meta SET value = ? WHERE key = 'user_version'", (USER_VERSION,))
 
 

@@ -6,21 +6,26 @@ rescoring by the conversation around a memory: equal data gives equal bits on bo
 
 from __future__ import annotations
 
+import hashlib
+import socket
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shepherd import paths
 from shepherd._native import rank
 from shepherd._native.text import match_expression
-from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
-from shepherd.memory.postgres.database import Connection
-from shepherd.memory.queries import COLUMNS, Hit, RecallQuery, Row, best_results
+from shepherd.memory.corpora import Corpus
+from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.queries import Hit, RecallQuery
+from shepherd.memory.records import Periods
 from shepherd.memory.schema import memory_range
-from shepherd.types import SECONDS_PER_DAY, SearchResult
+from shepherd.types import SECONDS_PER_DAY
 
-__all__ = ["best", "best_chunks"]
+__all__ = ["ServerTables"]
 
 _Numbers = NDArray[np.int64]
 _Doubles = NDArray[np.float64]
@@ -31,21 +36,22 @@ _MOST_LOOKED_UP = 64
 _MOST_KEYWORDS = 16
 
 # One row per keyword, its postings in PostgreSQL's binary form of a bigint array: a posting takes 48 bytes of
-# traffic and no Python object. A keyword without postings has no row.
+# traffic and no Python object. A keyword without postings has no row. `id + 0` and OFFSET 0 keep the planner,
+# which knows neither the words nor the user, from reading all rows by the primary key or without an index.
 _POSTINGS = (
     "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.parts)),"
     " array_send(array_agg(t.doc_len)), array_send(array_agg(t.timestamp))"
     " FROM unnest(?1::text[]) WITH ORDINALITY AS k(term, place)"
     " CROSS JOIN LATERAL (SELECT id, {corpus.timestamp}::bigint AS timestamp, doc_len::bigint AS doc_len,"
     "  coalesce(counts[array_position(repeated, k.term)], {corpus.usual_parts})::bigint AS parts"
-    "  FROM {corpus.terms} WHERE terms @> ARRAY[k.term] AND id BETWEEN ?2 AND ?3) AS t"
+    "  FROM {corpus.terms} WHERE terms @> ARRAY[k.term] AND id + 0 BETWEEN ?2 AND ?3"
+    "  OFFSET 0) AS t"
     " GROUP BY k.place ORDER BY k.place"
 )
 _AROUND = (
     "SELECT id, {corpus.timestamp}, {corpus.thread}, {corpus.label}, {corpus.asks} FROM {corpus.rows}"
     " WHERE id = ANY(?::bigint[]) ORDER BY id"
 )
-_ROWS = f"SELECT {COLUMNS} FROM context WHERE id = ANY(?::bigint[])"
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
 _ELEMENT = np.dtype([("size", ">i4"), ("value", ">i8")])
@@ -85,43 +91,75 @@ class _Scored:
         return zip(bm25, whole, strict=True)
 
 
-def best(
-    connection: Connection,
-    user_id: str,
-    query: RecallQuery,
-) -> list[SearchResult]:
-    """Return the best memories of a user, best first, ties to the one stored last."""
-    users = connection.execute("SELECT number, n, total_length FROM tenants WHERE user_id = ?", (user_id,))
-    words = list(dict.fromkeys(query.keywords))[:_MOST_LOOKED_UP]
-    lists = _postings(connection, MEMORIES, users[0][0], words) if users else []
-    if not lists:
-        return []
-    scored = _score(lists, query, *users[0])
-    labels = [rank.key(word) for word in words]
+class ServerTables:
+    """hot_rows.Tables of a server, and the ranking that answers where there is no hot index."""
 
-    def find(n: int) -> list[Hit]:
+    # Even for a hundred memories that takes milliseconds.
+    most_at_once = 5_000
+    patience_s = 0.2
+
+    def __init__(self, database: Database, corpus: Corpus) -> None:
+        self._database = database
+        self._corpus = corpus
+        self.name = database.shown
+        self.read_only = database.read_only
+        self.read = database.reading
+        place = "\0".join(
+            str(database.address.parameters.get(part, "")) for part in ("host", "hostaddr", "port", "dbname")
+        )
+        key = hashlib.blake2b(f"{place}\0{database.schema}".encode(), digest_size=8).hexdigest()
+        self.folder = paths.cache_dir() / "hot-indexes" / key
+        here = f"{socket.gethostname()}\0{self.folder}"
+        self.copy = hashlib.blake2b(here.encode(), digest_size=8).hexdigest()
+
+    def write(self) -> AbstractContextManager[Connection]:
+        """Return a write transaction, committed at the end of the block."""
+        return self._database.writing("hot indexes")
+
+    def ids(self, connection: Connection, corpus: Corpus, first: int, last: int) -> list[tuple[int]]:
+        """Return the ids of the rows in a range."""
+        return connection.execute(f"SELECT id FROM {corpus.rows} WHERE id BETWEEN ? AND ?", (first, last))
+
+    def search(
+        self,
+        connection: Connection,
+        tenant: int,
+        keywords: Sequence[str],
+        k: int,
+        now: float,
+        *,
+        k1: float = _K1,
+        b: float = _B,
+        recency_floor: float,
+        min_relevance: float,
+        periods: Periods = (),
+        weights: Sequence[float] | None = None,
+    ) -> list[Hit]:
+        """Return (id, bm25, score, relevance) of the best `k`, ties to the larger id first, as Recall.search.
+
+        `k1`, `b` and `weights` are those of the corpus, which are the only ones that are used.
+        """
+        words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
+        query = RecallQuery(words, k, now, recency_floor, min_relevance, periods=periods)
+        # A search asks again for more hits if some are excluded.
+        asked = (self._corpus.noun, tenant, now, recency_floor, *words)
+        if asked not in connection.kept:
+            connection.kept[asked] = self._scored(connection, tenant, query)
+        scored: _Scored | None = connection.kept[asked]
+        if scored is None:
+            return []
         # The scores that neighbours add depend on the number of candidates, on both engines.
-        return _rescore(connection, MEMORIES, scored, labels, query, n)
+        return _rescore(connection, self._corpus, scored, [rank.key(word) for word in words], query, k)
 
-    def fetch(ids: list[int]) -> dict[int, Row]:
-        return {row[0]: row for row in connection.execute(_ROWS, (ids,))}
-
-    return best_results(query, find, fetch)
-
-
-def best_chunks(
-    connection: Connection, tenant: int, keywords: Sequence[str], *, limit: int, min_relevance: float
-) -> list[Hit]:
-    """Return the best chunks of a tenant's knowledge, which have no time, best first."""
-    query = RecallQuery(keywords, limit, 0.0, 1.0, min_relevance)
-    sums = connection.execute("SELECT n, total_length FROM knowledge_sums WHERE number = ?", (tenant,))
-    words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
-    lists = _postings(connection, CHUNKS, tenant, words) if sums and words else []
-    if not lists:
-        return []
-    scored = _score(lists, query, tenant, *sums[0])
-    labels = [rank.key(word) for word in words]
-    return _rescore(connection, CHUNKS, scored, labels, query, limit)
+    def _scored(self, connection: Connection, tenant: int, query: RecallQuery) -> _Scored | None:
+        """Return BM25 of every row with one of the words, None if there is no such row."""
+        if not query.keywords or query.limit < 1:
+            return None
+        sums = connection.execute(
+            f"SELECT n, total_length FROM {self._corpus.sums} WHERE number = ?", (tenant,)
+        )
+        lists = _postings(connection, self._corpus, tenant, list(query.keywords)) if sums else []
+        return _score(lists, query, tenant, *sums[0]) if lists else None
 
 
 def _postings(connection: Connection, corpus: Corpus, tenant: int, words: list[str]) -> list[_Postings]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.memory import facts, ownership, recall_counts
-from shepherd.memory.corpora import Corpus
+from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.facts import FactRow
-from shepherd.memory.postgres import maintenance, schema, search
+from shepherd.memory.hot import HotRecall
+from shepherd.memory.postgres import maintenance, schema
 from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.postgres.search import ServerTables
 from shepherd.memory.postgres.size_limit import Limit
 from shepherd.memory.postgres.terms import TERMS, ServerChunks
-from shepherd.memory.queries import RecallQuery
+from shepherd.memory.queries import COLUMNS, Hit, RecallQuery, Row, best_results
 from shepherd.memory.records import CheckReport, ClaimCounts, MemoryStats, NewMemory
 from shepherd.memory.store import MemoryStore
 from shepherd.types import Fact, SearchResult
@@ -26,6 +29,44 @@ if TYPE_CHECKING:
 __all__ = ["PostgresStore"]
 
 _Result = TypeVar("_Result")
+# Rows of facts, and memories.
+_Found = tuple[list[FactRow], list[SearchResult]]
+
+# A writer of the same user may commit between two steps of a search; after so many times the tables answer.
+_MOST_TRIES = 3
+
+_ROWS = f"SELECT {COLUMNS} FROM context WHERE id = ANY(?::bigint[])"
+_NO_FACTS = f"{facts.ROWS_OF_USER} LIMIT 0"
+# Number of elements that PostgreSQL guesses in an array that it does not know. With fewer of them, planning
+# anew for each question looks cheaper to it than the plan that it has, which takes longer than the search.
+_GUESSED_IDS = 10
+# Kinds of rows of _LOOK, in their order.
+_USER, _FACT, _MEMORY = range(3)
+# One statement sees one moment without a transaction around it.
+_LOOK = (
+    f'SELECT {_USER} AS kind, number, version, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
+    " NULL::text, NULL::text, NULL::text FROM tenants WHERE user_id = ?1"
+    f" UNION ALL SELECT {_MEMORY}, id, timestamp, pinned, NULL, user_message, assistant_response, source,"
+    " session FROM context WHERE id = ANY(?2::bigint[])"
+)
+_LOOK_WITH_FACTS = (
+    f"{_LOOK} UNION ALL SELECT {_FACT}, created_at, updated_at, valid_from, key, value, NULL, NULL, NULL"
+    " FROM facts WHERE user_id = ?1 ORDER BY kind, key"
+)
+
+
+class _StaleError(Exception):
+    """The hot index has another version than the database."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a statement saw of a user: number and version, facts in key order, and memories by id."""
+
+    tenant: int | None
+    version: int | None
+    facts: list[FactRow]
+    memories: dict[int, Row]
 
 
 class _Engine:
@@ -60,10 +101,15 @@ class PostgresStore(MemoryStore):
     is_in_file = False
 
     def __init__(
-        self, url: str, *, read_only: bool = False, max_db_size: str = "10G", busy_timeout_s: float = 5.0
+        self,
+        url: str,
+        *,
+        read_only: bool = False,
+        max_db_size: str = "10G",
+        recall_cache_mb: int = 256,
+        busy_timeout_s: float = 5.0,
     ) -> None:
         super().__init__()
-        self.chunks = ServerChunks()
         self._limit = Limit(parse_limit(max_db_size))
         self._database = Database(url, read_only=read_only, patience_s=busy_timeout_s)
         try:
@@ -73,6 +119,13 @@ class PostgresStore(MemoryStore):
         except BaseException:
             self._database.close()
             raise
+        limit_bytes = recall_cache_mb << 20
+        self._recall = HotRecall(ServerTables(self._database, MEMORIES), limit_bytes=limit_bytes)
+        self._chunk_recall = HotRecall(
+            ServerTables(self._database, CHUNKS), limit_bytes=limit_bytes, corpus=CHUNKS
+        )
+        self.chunks = ServerChunks(self._chunk_recall)
+        self._tenants: dict[str, int] = {}
 
     @property
     def path(self) -> str:
@@ -108,19 +161,16 @@ class PostgresStore(MemoryStore):
         return result
 
     def follow(self, user_id: str) -> None:
-        """Do nothing: memories of a server are not held in main memory."""
+        """Let the background update the user's hot index after a commit that changed memories."""
+        tenant = self._tenants.get(user_id)
+        if tenant is not None:
+            self._recall.follow_later(tenant)
 
     # ---- searches
 
     def recall(self, user_id: str, query: RecallQuery) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Return the facts in key order and the best memories, both of one moment; counts the recall."""
-
-        def read(connection: Connection) -> tuple[list[FactRow], list[SearchResult]]:
-            rows = facts.rows_of_user(connection, user_id)
-            wants_memories = query.keywords and query.limit > 0
-            return rows, search.best(connection, user_id, query) if wants_memories else []
-
-        rows, results = self._database.read(read)
+        rows, results = self._find(user_id, query, with_facts=True)
         self.recall_counts.note((result.id for result in results), query.now)
         return self._facts.records(user_id, rows), results
 
@@ -128,7 +178,110 @@ class PostgresStore(MemoryStore):
         """Return the best memories, best first, ties to the one stored last."""
         if not query.keywords or query.limit <= 0:
             return []
-        return self._database.read(lambda connection: search.best(connection, user_id, query))
+        return self._find(user_id, query, with_facts=False)[1]
+
+    def _find(self, user_id: str, query: RecallQuery, *, with_facts: bool) -> _Found:
+        """Return the rows of the facts, if they are asked for, and the best memories, of one moment."""
+        if not query.keywords or query.limit <= 0:
+            return self._look(user_id, [], with_facts=with_facts).facts, []
+        tenant = self._tenants.get(user_id)
+        n_tries = 0
+        while tenant is not None and (version := self._recall.held_version(tenant)) is not None:
+            try:
+                return self._find_hot(user_id, tenant, version, query, with_facts=with_facts)
+            except _StaleError:
+                n_tries += 1
+                if n_tries == _MOST_TRIES or not self._recall.bring(tenant):
+                    break
+        return self._database.read(
+            lambda connection: self._find_cold(connection, user_id, query, with_facts=with_facts)
+        )
+
+    def _find_hot(
+        self, user_id: str, tenant: int, version: int, query: RecallQuery, *, with_facts: bool
+    ) -> _Found:
+        """Search the hot index, then read version, facts and rows in one statement: one round trip.
+
+        _StaleError if index or database have another version.
+        """
+        seen: _Seen | None = None
+
+        def find(n: int) -> list[Hit]:
+            hits = self._recall.find(
+                tenant,
+                version,
+                query.keywords,
+                n,
+                query.now,
+                recency_floor=query.recency_floor,
+                min_relevance=query.min_relevance,
+                periods=query.periods,
+            )
+            if hits is None:
+                raise _StaleError
+            return hits
+
+        def fetch(ids: list[int]) -> dict[int, Row]:
+            nonlocal seen
+            seen = self._look(user_id, ids, with_facts=with_facts)
+            if (seen.tenant, seen.version) != (tenant, version):
+                raise _StaleError
+            return seen.memories
+
+        results = best_results(query, find, fetch)
+        if seen is None:
+            fetch([])
+        assert seen is not None
+        return seen.facts, results
+
+    def _find_cold(
+        self, connection: Connection, user_id: str, query: RecallQuery, *, with_facts: bool
+    ) -> _Found:
+        """Search in a transaction: by the hot index if it fits after all, else by the tables."""
+        rows, users = connection.execute_together(
+            [
+                (facts.ROWS_OF_USER if with_facts else _NO_FACTS, (user_id,)),
+                ("SELECT number, version FROM tenants WHERE user_id = ?", (user_id,)),
+            ]
+        )
+        if not users:
+            return rows, []
+        tenant, version = users[0]
+        self._tenants[user_id] = tenant
+
+        def find(n: int) -> list[Hit]:
+            return self._recall.search(
+                connection,
+                tenant,
+                query.keywords,
+                n,
+                query.now,
+                version,
+                recency_floor=query.recency_floor,
+                min_relevance=query.min_relevance,
+                periods=query.periods,
+            )
+
+        def fetch(ids: list[int]) -> dict[int, Row]:
+            return {row[0]: row for row in connection.execute(_ROWS, (ids,))}
+
+        return rows, best_results(query, find, fetch)
+
+    def _look(self, user_id: str, ids: list[int], *, with_facts: bool) -> _Seen:
+        """Return what one statement sees of a user."""
+        seen = _Seen(None, None, [], {})
+        statement = _LOOK_WITH_FACTS if with_facts else _LOOK
+        # No memory has the id -1. As a text: psycopg takes 15 us for an array.
+        padded = [*ids, *[-1] * (_GUESSED_IDS - len(ids))]
+        rows = self._database.look(statement, (user_id, "{" + ",".join(map(str, padded)) + "}"))
+        for kind, one, two, three, key, text, answer, source, session in rows:
+            if kind == _MEMORY:
+                seen.memories[one] = (one, text, answer, two, three, source, session)
+            elif kind == _FACT:
+                seen.facts.append((key, text, one, two, three))
+            else:
+                seen.tenant, seen.version = one, two
+        return seen
 
     def vector_table(self, corpus: Corpus) -> VectorTable:
         """Return the table of a corpus's vectors; it is made when it is opened to write."""
@@ -140,7 +293,13 @@ class PostgresStore(MemoryStore):
 
     def stats(self, user_id: str) -> MemoryStats:
         """Return counts of a user and sizes of the schema."""
-        return maintenance.stats(self._database, user_id, self._limit)
+        counts = maintenance.stats(self._database, user_id, self._limit)
+        return replace(
+            counts,
+            hot_users=self._recall.n_users,
+            hot_bytes=self._recall.n_bytes,
+            hot_saved_bytes=self._recall.n_saved_bytes,
+        )
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
@@ -148,7 +307,8 @@ class PostgresStore(MemoryStore):
 
     def check(self, repair: bool) -> CheckReport:
         """Look for damage, and with `repair` mend what can be made again."""
-        return maintenance.check(self._database, repair=repair)
+        report = maintenance.check(self._database, repair=repair)
+        return report.with_dropped((*self._recall.check(), *self._chunk_recall.check()))
 
     def settle(self) -> None:
         """Sort the indexes of terms after an import; others may write meanwhile."""
@@ -172,4 +332,6 @@ class PostgresStore(MemoryStore):
                 self._database.write_locked(
                     "recalls", lambda connection: recall_counts.write(connection, waiting)
                 )
+        self._recall.close()
+        self._chunk_recall.close()
         self._database.close()

@@ -12,34 +12,38 @@ from typing import Any, NamedTuple
 from shepherd import transactions
 from shepherd._native import rank
 from shepherd._native.text import scoped
-from shepherd.memory import discourse, memories
+from shepherd.memory import discourse, hot_rows, memories
+from shepherd.memory.corpora import MEMORIES
+from shepherd.memory.hot import HotChunks
 from shepherd.memory.memories import (
     INSERT_MEMORY,
+    MEMORY_COLUMNS,
     USER,
     NewRows,
     TermIndex,
     content_hash,
     unambiguous_hash,
 )
-from shepherd.memory.postgres import search
 from shepherd.memory.postgres.database import Connection
 from shepherd.memory.postgres.text import escaped
 from shepherd.memory.records import NewMemory
-from shepherd.transactions import ChunkHit
 
 __all__ = ["TERMS", "ServerChunks", "Terms", "add_all", "terms_of"]
 
+_TERM_COLUMNS = "id, timestamp, doc_len, usual, terms, repeated, counts"
 _INSERT_TERMS = (
-    "INSERT INTO context_terms(id, timestamp, doc_len, usual, terms, repeated, counts)"
-    " VALUES(?, ?, ?, ?, ?::text[], ?::text[], ?::int[])"
+    f"INSERT INTO context_terms({_TERM_COLUMNS}) VALUES(?, ?, ?, ?, ?::text[], ?::text[], ?::int[])"
 )
 _INSERT_CHUNK_TERMS = (
     "INSERT INTO chunk_terms(id, doc_len, terms, repeated, counts)"
     " VALUES(?, ?, ?::text[], ?::text[], ?::int[])"
 )
+# Number of memories from which on they are copied, which takes two more round trips.
+_LEAST_COPIED = 32
+# As many versions as memories: see hot_rows.py.
 _COUNT = (
     "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
-    " version = version + 1, next_sequence = next_sequence + ?1 WHERE number = ?4"
+    " version = version + ?1, next_sequence = next_sequence + ?1 WHERE number = ?4"
 )
 
 
@@ -60,13 +64,21 @@ def terms_of(tenant: int, question: str, answer: str, signs: int) -> Terms:
     """
     in_question, question_length = scoped(question, tenant)
     in_answer, answer_length = scoped(answer, tenant)
+    asked, answered = in_question.decode().split(), in_answer.decode().split()
     question_parts = 1 if signs & rank.ASSISTANT_QUESTION else rank.PARTS
     answer_parts = 1 if signs & rank.ASSISTANT_ANSWER else rank.PARTS
-    counted = Counter({term: n * question_parts for term, n in Counter(in_question.decode().split()).items()})
-    counted.update({term: n * answer_parts for term, n in Counter(in_answer.decode().split()).items()})
-    # An assistant's text is most of a memory.
+    # An assistant's text is most of a memory. What follows is in units of this.
     usual = min(question_parts, answer_parts)
-    repeated = {term: n for term, n in counted.items() if n != usual}
+    counted = Counter(asked)
+    if question_parts != usual:
+        counted = Counter({term: n * question_parts // usual for term, n in counted.items()})
+    if answer_parts == usual:
+        counted.update(answered)
+    else:
+        counted.update({term: n * answer_parts // usual for term, n in Counter(answered).items()})
+    repeated = {}
+    if len(counted) < len(asked) + len(answered) or question_parts != answer_parts:
+        repeated = {term: n * usual for term, n in counted.items() if n != 1}
     return Terms(
         usual,
         list(counted),
@@ -77,7 +89,7 @@ def terms_of(tenant: int, question: str, answer: str, signs: int) -> Terms:
 
 
 def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-    """Store memories; return the id of each, and whether it is new. Takes two round trips."""
+    """Store memories; return the id of each, and whether it is new. One round trip and one of the commit."""
     digests = [content_hash(memory.question, memory.answer) for memory in new]
     others = [unambiguous_hash(memory.question, memory.answer) for memory in new]
     user, rows = connection.execute_together(
@@ -93,14 +105,14 @@ def add_all(connection: Connection, user_id: str, new: Sequence[NewMemory]) -> l
     known = {digest: (memory_id, question) for digest, memory_id, question in rows}
     added = _TermRows(connection, user_id, user[0] if user else None, known)
     stored = [added.place(memory, digest) for memory, digest in zip(new, digests, strict=True)]
+    if len(added.rows) >= _LEAST_COPIED:
+        connection.copy("context", MEMORY_COLUMNS, added.rows)
+        connection.copy("context_terms", _TERM_COLUMNS, added.terms)
+    elif added.rows:
+        connection.execute_many(INSERT_MEMORY, added.rows)
+        connection.execute_many(_INSERT_TERMS, added.terms)
     if added.rows:
-        connection.execute_together(
-            [
-                *((INSERT_MEMORY, row) for row in added.rows),
-                *((_INSERT_TERMS, row) for row in added.terms),
-                (_COUNT, added.sums),
-            ]
-        )
+        connection.execute(_COUNT, added.sums)
     return stored
 
 
@@ -164,13 +176,13 @@ class _TermIndex:
     def note_changes(
         self, connection: transactions.Connection, tenant: int, version: int, memory_ids: Iterable[int]
     ) -> None:
-        pass  # memories of a server are not held in main memory
+        hot_rows.note_changes(connection, MEMORIES, tenant, version, memory_ids)
 
 
 TERMS: TermIndex = _TermIndex()
 
 
-class ServerChunks:
+class ServerChunks(HotChunks):
     """ChunkIndex over chunk_terms."""
 
     unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunk_terms)"
@@ -193,29 +205,6 @@ class ServerChunks:
         """Remove the words of chunks."""
         connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (list(chunk_ids),))  # type: ignore[arg-type]
 
-    def note_removed(
-        self, connection: transactions.Connection, tenant: int, version: int, chunk_ids: Sequence[int]
-    ) -> None:
-        """Do nothing: chunks of a server are not held in main memory."""
-
     def clear(self, connection: transactions.Connection) -> None:
         """Remove the words of all chunks."""
         connection.execute("DELETE FROM chunk_terms")
-
-    def search(
-        self,
-        connection: transactions.Connection,
-        tenant: int,
-        keywords: Sequence[str],
-        *,
-        limit: int,
-        min_relevance: float,
-    ) -> list[ChunkHit]:
-        """Return the best chunks of a tenant, best first, ties to the larger id."""
-        return search.best_chunks(
-            connection,  # type: ignore[arg-type]  # as above
-            tenant,
-            keywords,
-            limit=limit,
-            min_relevance=min_relevance,
-        )

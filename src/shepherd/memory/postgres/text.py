@@ -6,15 +6,22 @@ and that noncharacter itself as U+10FFFE and "1", so that any text comes back un
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
-__all__ = ["escaped", "register"]
+__all__ = ["Copied", "copied", "escaped", "register"]
 
 _ESCAPE = "\U0010fffe"
 _NUL, _ITSELF = _ESCAPE + "0", _ESCAPE + "1"
+# A field of COPY.
+Copied = int | str | Sequence[str] | Sequence[int] | None
+_OF_COPY = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+_SPECIAL = re.compile(r"[\\\t\n\r]")
 
 
 def escaped(text: str) -> str:
@@ -22,6 +29,22 @@ def escaped(text: str) -> str:
     if "\0" not in text and _ESCAPE not in text:
         return text
     return text.replace(_ESCAPE, _ITSELF).replace("\0", _NUL)
+
+
+def copied(value: Copied) -> str:
+    """Return a value as a field of COPY's text format; the texts of a sequence are terms."""
+    if isinstance(value, str):
+        value = escaped(value)
+        return value.translate(_OF_COPY) if _SPECIAL.search(value) else value
+    if value is None:
+        return r"\N"
+    if isinstance(value, int):
+        return str(value)
+    if not value or isinstance(value[0], int):
+        return "{" + ",".join(map(str, value)) + "}"
+    # Quoted, since a word may be null. Terms have no quotes or backslashes.
+    whole = '","'.join(map(str, value))
+    return copied(f'{{"{whole}"}}')
 
 
 def register(context: AdaptContext) -> None:

@@ -1,0 +1,142 @@
+"""Facts that a question plainly asks for, by its words alone: about the user, his people and his animals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from shepherd._native.text import STOP_WORDS
+from shepherd.claims.keys import is_about
+from shepherd.claims.wordings import definition
+from shepherd.sentences import is_question, split_sentences
+from shepherd.types import Fact
+
+__all__ = ["asked_facts", "asks", "words_in"]
+
+_WORD = re.compile(r"[^\W_]+")
+_SPELLINGS = {"favourite": "favorite", "colour": "color"}
+# Words of questions for a fact that its key does not have.
+_OWN = frozenset(("i", "my", "me", "mine", "i'm", "i've", "we", "our"))
+_ASKING = frozenset(
+    (
+        "what",
+        "which",
+        "where",
+        "who",
+        "when",
+        "how",
+        "whose",
+        "tell",
+        "know",
+        "called",
+        "please",
+        "s",
+        "give",
+        "show",
+        "remind",
+        "forget",
+        "forgot",
+    )
+)
+_HAVING = frozenset(("have", "own", "drive", "ride", "use", "speak", "play", "prefer", "kind", "got"))
+_VAGUE = frozenset(("address", "full"))
+_LIKING = frozenset(("like", "love", "best", "most", "prefer", "favorite", "kind"))
+# What people say about others by the end of a key, and words of questions by the word of a key.
+_ATTRIBUTES = {
+    "name": frozenset(("called", "name", "named", "who")),
+    "age": frozenset(("old", "age")),
+    "allergy": frozenset(("allergic", "allergy", "allergies")),
+    "birthday": frozenset(("birthday", "born")),
+    "location": frozenset(("live", "lives", "based", "where")),
+    "job": frozenset(("job", "work", "works", "profession", "occupation")),
+}
+_MEANT_BY = {"allergic": "allergy", "born": "birthday"}
+_REMINDS = re.compile(
+    r"\b(?:give|tell|show|remind) me\b|\bi (?:forgot|forget) (?:what|who|when|where|how)\b", re.IGNORECASE
+)
+_QUESTION = re.compile(r"\s*(?:what|where|who|whose|when|which|how)\b", re.IGNORECASE)
+_LIVING = re.compile(r"\b(?:do for|make) a living\b", re.IGNORECASE)
+_TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
+# Between two questions of one message.
+_PARTS = re.compile(r"(?<=\?)\s+|,?\s+and\s+(?=(?:what|where|who|whose|when|which|how)\b)", re.IGNORECASE)
+_OTHER_TIME = frozenset(("was", "were", "did", "used", "before", "will", "last", "next", "ago", "not", "why"))
+_MOST_KNOWN = 2
+
+
+def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
+    """Return the facts that each question of a message asks for; [] unless it is sure of all.
+
+    Every word of a question has to be one of the key, or one in which people talk about it: "Where do I
+    work?" asks for job and employer, "What is the name of my school?" not for the name.
+    """
+    found = [_facts_of(part, facts) for part in _PARTS.split(question)]
+    return found if all(0 < len(meant) <= _MOST_KNOWN for meant in found) else []
+
+
+def _facts_of(question: str, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts that one question asks for."""
+    words = words_in(_TASK.sub("project", _LIVING.sub("job", question)))
+    asked = set(words)
+    is_question = asks(question) or _QUESTION.match(question) or _REMINDS.search(question)
+    if not is_question or _OTHER_TIME & asked - ({"was", "were"} if "born" in asked else set()):
+        return []
+    content = {_singular(word) for word in words if word not in STOP_WORDS} - STOP_WORDS - _OWN - _ASKING
+    if others := _of_others(asked, content, facts):
+        return others
+    if any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in words):
+        return []
+    if not _OWN & asked or not content:
+        return []
+    content = {_MEANT_BY.get(word, word) for word in content} | ({"number"} if "many" in asked else set())
+    own = [fact for fact in facts if not _relation(fact.key)]
+    return [fact for fact in own if _is_meant(content, fact.key)]
+
+
+def _of_others(asked: set[str], content: set[str], facts: Sequence[Fact]) -> list[Fact]:
+    """Return the fact about a person or an animal, by "my dog" or by name, if exactly one is asked for."""
+    names = {_relation(fact.key): set(words_in(fact.value)) for fact in facts if fact.key.endswith("_name")}
+    found = []
+    for fact in facts:
+        who, what = _relation(fact.key), fact.key.rpartition("_")[2]
+        relation, named = set(who.split("_")), names.get(who, set())
+        is_by_name = what != "name" and bool(named) and named <= asked
+        is_by_relation = bool(_OWN & asked) and relation <= asked
+        if not who or not (is_by_name or is_by_relation) or not _ATTRIBUTES[what] & asked:
+            continue
+        meant = set(map(_singular, relation | (named if is_by_name else set()) | _ATTRIBUTES[what]))
+        if not content - meant:
+            found.append(fact)
+    return found if len(found) == 1 else []
+
+
+def _relation(key: str) -> str:
+    """Return whom a key is about: "dog" of dog_age, "" if it is about the user."""
+    who, _, what = key.rpartition("_")
+    is_other = any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in who.split("_"))
+    return who if what in _ATTRIBUTES and is_other else ""
+
+
+def _is_meant(asked: Iterable[str], key: str) -> bool:
+    """Return whether the words of a question name the fact, or are those in which people talk about it."""
+    asked = set(asked)
+    named = {_singular(word) for word in words_in(key)} - {"of"}
+    # "What is my name?" does not ask for cat_name.
+    is_named = asked >= named - {"favorite", "name"} if named - {"name"} else "name" in asked
+    if not is_named and not any(is_about(word, key) for word in asked):
+        return False
+    others = (_LIKING if "favorite" in named else _HAVING) | _VAGUE
+    return all(word in named or word in others or is_about(word, key) for word in asked)
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s") if len(word) > 3 and not word.endswith("ss") else word
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text in small letters and American spelling."""
+    return [_SPELLINGS.get(word, word) for word in _WORD.findall(text.casefold())]
+
+
+def asks(text: str) -> bool:
+    """Return whether one of the sentences is a question."""
+    return any(map(is_question, split_sentences(text, clauses=True)))
