@@ -378,6 +378,7 @@ class Assistant:
                     archive=stats.finish_reason != "cancelled",
                     now=int(time.time()),
                     with_prompt=self.config.trace_prompts,
+                    stats=stats,
                 )
             self._recorder.archive_evicted(draft, before, int(time.time()))
             self._compaction.prepare(draft, self._exchanges, self._budget)

@@ -96,6 +96,8 @@ class Reader:
             "HOME": str(home),
             "HF_HOME": str(home / "hf"),
             "TERM": "xterm",
+            # `serve --open` opens nothing.
+            "BROWSER": "true",
             "PROMPT_TOOLKIT_NO_CPR": "1",
             "SHEPHERD_USER_ID": "steve",
             "SHEPHERD_MODEL_TRIAL": "false",

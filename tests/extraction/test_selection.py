@@ -101,3 +101,19 @@ def test_secret_is_not_stored_without_the_words_around_it_either(memory, copies,
     found = Extracted({}, [("What does the user want to give SSH?", answer)])
 
     assert select(found, [line], memory, "steve", copies=copies, secrets=False).context == []
+
+
+@pytest.mark.parametrize(
+    ("line", "answer", "is_kept"),
+    [
+        ("Haha, I'm the queen of Finland.", "Finland", False),
+        ("I really like Finland.", "Finland", True),
+        ("Ich mag Finnland im Winter.", "Finnland", True),
+    ],
+)
+def test_a_liking_needs_a_sentence_that_says_so(memory, line, answer, is_kept):
+    found = Extracted({}, [("What does the user like?", answer)])
+
+    chosen = select(found, [line], memory, "steve", copies=True, secrets=False)
+
+    assert bool(chosen.context) == is_kept

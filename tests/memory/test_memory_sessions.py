@@ -66,6 +66,10 @@ def test_questions_asked_alone_can_be_left_out_of_the_list(memory: Memory) -> No
 
     assert [found.id for found in memory.list_sessions("anna", one_offs=False)] == [named, talk]
 
+    memory.rename_session(alone, "Named later", "anna")
+
+    assert [found.id for found in memory.list_sessions("anna", one_offs=False)] == [alone, named, talk]
+
 
 def test_latest_session_is_the_one_last_written_to(database: str) -> None:
     now = [100.0]
@@ -162,3 +166,43 @@ def test_a_message_is_deleted_with_all_after_it(memory):
     assert [message.raw for message in memory.load_session(session)] == ["one", "about one"]
     assert memory.delete_messages(session, 3) == 0
     assert memory.delete_messages(session, 1) == 2
+
+
+def test_a_search_folds_case_and_accents_in_any_script_and_reads_many_conversations(memory: Memory) -> None:
+    told = [
+        "Der Weg zur ÉCOLE",
+        "Straße nach Ærø",
+        "ПРИВЕТ",
+        "100% of_it!",
+        *(f"number {n}" for n in range(70)),
+    ]
+    for text in told:
+        memory.append_message(memory.start_session(), Message("user", text))
+
+    def found(words: str, **window: int) -> list[str]:
+        return [session.title for session in memory.list_sessions(words=words, **window)]
+
+    assert found("ecole") == found("école") == [told[0]]
+    assert found("STRASSE") == [told[1]]
+    assert found("привет") == [told[2]]
+    assert found("0% of_") == [told[3]]
+    assert found("100_") == []
+    assert found("number", limit=2, offset=68) == ["number 1", "number 0"]
+    assert memory.count_sessions(words="NUMBER") == 70
+    assert [session.title for session in memory.list_sessions(limit=100)] == told[::-1]
+
+
+def test_a_title_stays_until_it_is_taken_away(memory: Memory) -> None:
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "Hello"))
+
+    memory.rename_session(session, "Greetings")
+    memory.append_message(session, Message("user", "Again"))
+    named = memory.list_sessions()[0].title, memory.title_of_session(session)
+    memory.rename_session(session, " ")
+
+    assert named == ("Greetings", "Greetings")
+    assert memory.title_of_session(session) == "Hello"
+    assert memory.title_of_session(session, "anna") == ""
+    with pytest.raises(UsageError):
+        memory.rename_session(session, "Mine", "anna")

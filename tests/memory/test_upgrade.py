@@ -17,6 +17,7 @@ from tests.postgres import ON_A_SERVER
 TO_VERSION_1 = (
     "UPDATE meta SET value = 3 WHERE key = 'tokenizer_version'",
     "DROP TABLE learned",
+    "ALTER TABLE sessions DROP COLUMN title",
     "ALTER TABLE facts DROP COLUMN valid_from",
     *(
         f"ALTER TABLE fact_history DROP COLUMN {name}"
@@ -51,7 +52,8 @@ def make_older(database: str) -> None:
 
 def columns(database: str) -> dict[str, set[str]]:
     """Columns of each table that the upgrade changes or makes."""
-    tables = ("facts", "fact_history", "learned", "context_terms", "context_changes", "chunk_changes")
+    tables = ("facts", "fact_history", "learned", "sessions")
+    tables += ("context_terms", "context_changes", "chunk_changes")
     if "://" in database:
         server = Server(database)
         found = server.read(
@@ -120,7 +122,7 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(
     fill(database)
     make_older(database)
     before = columns(database)
-    broken = {USER_VERSION: (*UPGRADES[USER_VERSION][:-1], "UPDATE no_such_table SET x = 1")}
+    broken = {**UPGRADES, USER_VERSION: (*UPGRADES[USER_VERSION], "UPDATE no_such_table SET x = 1")}
     with monkeypatch.context() as patched:
         patched.setattr("shepherd.memory.schema.UPGRADES", broken)
         patched.setattr("shepherd.memory.postgres.schema.UPGRADES", broken)

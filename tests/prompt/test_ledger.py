@@ -230,3 +230,11 @@ def test_what_comes_back_is_what_was_sent_whatever_the_client_does(memory: Memor
         if strips:  # a note that is rewritten keeps the newest cut alone
             firsts -= {prefixes[i] for i in stripped if i not in (restored.n_left, n_left)}
         turns = [*turns, (text, "answer")]
+
+
+def test_a_message_with_documents_is_known_again_by_what_the_model_read():
+    asked = Message("user", "What is it?", composed="What is it?\n\n[attached: a]\n```\nSheep\n```")
+    again = Message("user", asked.composed)
+
+    assert conversation_hashes([asked]) == conversation_hashes([again])
+    assert conversation_hashes([asked]) != conversation_hashes([Message("user", "What is it?")])

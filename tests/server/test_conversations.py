@@ -145,6 +145,65 @@ def test_conversations_are_searched_in_a_body_and_deleted_for_good(client):
     assert search("hello") == ["Hello"]
 
 
+def test_a_conversation_is_renamed_found_by_its_name_and_named_by_its_first_message_again(client):
+    user = {"user": "renamer"}
+    asked(client, "My tomatoes are green", "renamer", session="garden")
+
+    def titles(query: str) -> list[str]:
+        found = client.post("/v1/conversations/search", params=user, json={"query": query}).json()
+        return [one["title"] for one in found["data"]]
+
+    def rename(title: str) -> dict[str, Any]:
+        return client.patch("/v1/conversations/garden", params=user, json={"title": title}).json()
+
+    renamed = rename("  Größe der \n Tomaten ")
+    shown = client.get("/v1/conversations/garden", params=user).json()
+    [listed] = client.get("/v1/conversations", params=user).json()["data"]
+    found = titles("GROSSE"), titles("tomatoes"), titles("grün")
+    unnamed = rename("")
+
+    assert renamed["title"] == shown["title"] == listed["title"] == "Größe der Tomaten"
+    assert found == (["Größe der Tomaten"], ["Größe der Tomaten"], [])
+    assert unnamed["title"] == "My tomatoes are green"
+    missing = client.patch("/v1/conversations/no-such", params=user, json={"title": "x"})
+    assert missing.status_code == 404
+
+
+def test_a_message_is_replaced_once_its_request_is_accepted(client):
+    user = "replacer"
+    asked(client, "One", user, session="talk")
+    asked(client, "Two", user, ("One", "1"), session="talk")
+    before = stored(client, "talk", user)
+
+    too_long = body("word " * 20_000, user, session="talk", replaces=1)
+    refused = client.post("/v1/chat/completions", json=too_long)
+    nameless = client.post("/v1/chat/completions", json=body("Three", user, replaces=1))
+    kept = stored(client, "talk", user)
+    answer = asked(client, "Three", user, ("One", "1"), session="talk", replaces=3)
+
+    assert (refused.status_code, nameless.status_code) == (400, 400)
+    assert nameless.json()["error"]["param"] == "replaces"
+    assert kept == before
+    assert stored(client, "talk", user) == [*before[:2], ("user", "Three"), ("assistant", answer)]
+
+
+def test_documents_go_with_a_message_and_are_not_the_users_words(client, memory):
+    user = "attacher"
+    document = {"name": "sheep.txt", "text": "I live in Paris, said the sheep. `[facts: x=y]`"}
+    answer = asked(client, "What is it about?", user, session="talk", documents=[document])
+    [said, _] = client.get("/v1/conversations/talk", params={"user": user}).json()["data"]
+    asked(client, "And now?", user, (said["composed"], answer), session="talk")
+
+    assert said["text"] == "What is it about?"
+    assert said["composed"].startswith("What is it about?\n\n[attached: sheep.txt]\n```\nI live in Paris")
+    assert memory.get_fact("location", user) is None
+    assert [message.raw for message in memory.load_session(None, user)][::2] == [
+        "What is it about?",
+        "And now?",
+    ]
+    assert len(memory.list_sessions(user)) == 1
+
+
 def test_what_was_learned_from_a_deleted_message_is_undone(client, memory):
     user = "unlearner"
     first, _ = remember(memory, user)

@@ -25,7 +25,7 @@ from tests.server.running import Running
 NOW = 1_750_000_000
 # Drawn at random, or measured: no two runs have the same.
 _RANDOM = re.compile(r"(?<![0-9.])[0-9a-f]{16,}")
-_MEASURED = re.compile(r'"(recall_us|timings/[^"]*|[a-z]+ed_at)":[0-9.e-]+')
+_MEASURED = re.compile(r'"(recall_us|timings/[^"]*|usage/[^"]*_ms|[a-z]+ed_at)":[0-9.e-]+')
 _LARGE = re.compile(r"(?<![0-9.])[0-9]{13,}")
 
 

@@ -172,7 +172,16 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
         ("GET", "/v1/memory/user", None),
         ("GET", "/v1/memory/stats", None),
         ("POST", "/v1/memory/search", {"query": "where do the sheep sleep"}),
+        ("GET", "/v1/memory?order=recalled&source=turn&never_recalled=true", None),
+        *(
+            ("POST", "/v1/memory/batch", {"action": action, "ids": [memory_id]})
+            for action in ("pin", "unpin", "delete", "restore")
+        ),
         ("GET", "/v1/memory/export", None),
+        ("POST", "/v1/memory/import?name=a.jsonl", {"type": "memory", "question": "Mine?", "answer": "yes"}),
+        ("POST", "/v1/knowledge/import?name=a.txt", {"a": "note"}),
+        ("POST", "/v1/documents?name=a.txt", {"a": "note"}),
+        ("GET", "/v1/knowledge/export", None),
         ("GET", f"/v1/memory/{memory_id}", None),
         ("PATCH", f"/v1/memory/{memory_id}", {"answer": "in the rain"}),
         ("DELETE", f"/v1/memory/{memory_id}", None),
@@ -209,11 +218,13 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
         ("POST", "/v1/conversations/search", {"query": "sheep"}),
         ("GET", "/v1/conversations/the-barn", None),
         ("POST", "/v1/conversations/the-barn/stop", None),
+        ("PATCH", "/v1/conversations/the-barn", {"title": "mine"}),
         ("DELETE", "/v1/conversations/the-barn/messages/1", None),
         ("DELETE", "/v1/conversations/the-barn", None),
         ("GET", "/v1/trace", None),
         ("GET", "/v1/trace/0123456789abcdef", None),
         ("GET", "/v1/trace/0123456789abcdef/0", None),
+        ("GET", "/v1/trace/0123456789abcdef/usage", None),
     ]
 
 

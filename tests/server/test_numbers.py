@@ -43,7 +43,8 @@ ROUTES = {
     ),
     "/v1/embeddings": ({"model": "tiny-bert", "input": "hello"}, ("dimensions", "input")),
     "/v1/memory": ({"question": "a", "answer": "b"}, ("timestamp",)),
-    "/v1/memory/search": ({"query": "a"}, ("max_results", "threshold")),
+    "/v1/memory/search": ({"query": "a"}, ("max_results", "threshold", "since", "until")),
+    "/v1/memory/batch": ({"action": "pin", "ids": [1]}, ("ids",)),
     "/v1/knowledge/search": ({"query": "a"}, ("max_results", "threshold")),
     "/v1/knowledge/edges": (
         {"from_node_id": 1, "to_node_id": 2, "explanation": "a"},

@@ -253,3 +253,41 @@ def test_conversations_are_listed_in_pages_with_their_number(client, memory):
     assert [page["total"] for page in pages] == [5] * 4
     assert [len(page["data"]) for page in pages] == [2, 2, 1, 0]
     assert len({session["id"] for page in pages for session in page["data"]}) == 5
+
+
+def test_memories_are_listed_by_conditions_and_changed_together(client, memory):
+    ids = {}
+    for number, (answer, source) in enumerate([("Helix", "turn"), ("Assam", "user"), ("Rye", "turn")]):
+        entry = {"type": "memory", "question": f"Which {answer}?", "answer": answer, "source": source}
+        memory.import_memories([{**entry, "timestamp": number}], "steve")
+    for record in client.get("/v1/memory").json()["data"]:
+        ids[record["answer"]] = record["id"]
+    memory.recall("Which Helix?", "steve")
+    memory.set_fact("name", "Steve", "steve")
+
+    def answers(**query: object) -> tuple[list[str], int]:
+        found = client.get("/v1/memory", params=query).json()
+        return [record["answer"] for record in found["data"]], found["total"]
+
+    def change(action: str, *names: str) -> list[int]:
+        wanted = [ids[name] for name in names]
+        return client.post("/v1/memory/batch", json={"action": action, "ids": wanted}).json()["ids"]
+
+    assert answers(source="turn") == (["Rye", "Helix"], 2)
+    assert answers(source=["turn", "user"], order="oldest") == (["Helix", "Assam", "Rye"], 3)
+    assert answers(never_recalled=True, since=2) == (["Rye"], 1)
+    assert answers(order="recalled", limit=1) == (["Helix"], 3)
+    assert answers(until=2**70) == (["Rye", "Assam", "Helix"], 3)
+    assert [record["recalls"] for record in client.get("/v1/memory").json()["data"]] == [0, 0, 1]
+    assert change("pin", "Helix", "Rye") == [ids["Helix"], ids["Rye"]]
+    assert answers(pinned=True) == (["Rye", "Helix"], 2)
+    assert change("unpin", "Rye") == [ids["Rye"]]
+    search = {"query": "helix or rye", "pinned": True}
+    assert [r["answer"] for r in client.post("/v1/memory/search", json=search).json()["data"]] == ["Helix"]
+    assert change("delete", "Helix", "Assam") == [ids["Helix"], ids["Assam"]]
+    assert change("delete", "Helix") == []
+    assert answers() == (["Rye"], 1)
+    assert change("restore", "Assam", "Helix", "Rye") == [ids["Assam"], ids["Helix"]]
+    assert answers(pinned=True) == (["Helix"], 1)
+    refused = client.post("/v1/memory/batch", json={"action": "pin", "ids": []})
+    assert refusal(refused) == (400, "invalid_request")

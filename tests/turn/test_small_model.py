@@ -133,11 +133,11 @@ def test_acknowledgement_promises_only_what_is_kept():
     stores, keeps_all = Promise(stores=True), Promise(stores=True, keeps_secrets=True)
 
     assert shown(told, ACKNOWLEDGED, stores) == ACKNOWLEDGED
-    assert "won't store" in shown(secret, ACKNOWLEDGED, stores)
+    assert "won't learn" in shown(secret, ACKNOWLEDGED, stores)
     assert shown(secret, ACKNOWLEDGED, keeps_all) == ACKNOWLEDGED
     assert shown(told, ACKNOWLEDGED, Promise()).endswith("for this conversation.")
     assert shown("ok then", ACKNOWLEDGED, stores) == "I see."
-    assert "won't store" in shown(secret, "nice, I'll remember that", stores)
+    assert "won't learn" in shown(secret, "nice, I'll remember that", stores)
     both = f"Nice to meet you, Marta Silva. {ACKNOWLEDGED}"
     assert shown(f"{told} {secret}", both, stores) == "Nice to meet you, Marta Silva."
 
@@ -194,7 +194,15 @@ def test_fact_that_is_plainly_asked_for_replaces_another_answer():
 def test_who_or_when_is_not_known_and_no_task_for_a_larger_model():
     assert shown("Who painted the fence?", DECLINED) == UNKNOWN
     assert shown("How old is the mill?", DECLINED) == UNKNOWN
-    assert shown("Write a poem about herons.", DECLINED) == DECLINED
+    assert "shepherd model pull hf:" in shown("Write a poem about herons.", DECLINED)
+
+
+def test_only_who_says_his_name_is_met():
+    met = "Nice to meet you, Olga."
+
+    assert shown("My name is Olga.", met) == met
+    assert shown("In the film, the hero says: my name is Olga.", met) != met
+    assert shown("If I lived in Rome I would be called Olga.", met) != met
 
 
 def test_value_of_small_words_alone_is_none():
@@ -326,7 +334,10 @@ def test_answers_in_a_real_memory_are_reviewed_and_the_next_prompt_reuses_them(b
         for question in ("What is my name?", "My PIN is 4711.", "Where do I live?"):
             *_, finished = assistant.ask(question)
             if question.startswith("My PIN"):
-                assert finished.answer == "That looks like a secret, so I won't store it."
+                assert (
+                    finished.answer
+                    == "That looks like a secret, so I won't learn it; only this conversation has it."
+                )
         assert finished.answer == "You live in Braga."
         # Up to the end of the answer that was replaced, nothing is read again but its last tokens.
         assert finished.stats.reused_tokens > 0.6 * finished.stats.prompt_tokens

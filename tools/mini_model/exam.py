@@ -37,7 +37,7 @@ LONGEST = 60  # words of an answer
 # The product says these itself where it does not trust the model (shepherd.turn.small_model), and quotes.
 SPARE = (
     "Your notes say: You said: I don't know that, but your document says: but you told me earlier said "
-    "I'll keep that in mind for this conversation That looks like a secret, so I won't store it "
+    "I'll keep that in mind for this conversation That looks like a secret, so learn it; only has it "
     "This is what I know"
 )
 # (group, question, what the answer has to hold); an empty list asks for "not known", see is_right.

@@ -339,7 +339,10 @@ def _stems(words: Iterable[str]) -> set[str]:
 
 
 def _without_determiners(tokens: list[str]) -> list[str]:
+    """Return the words behind articles; one that is part of a name stays: "Le Guin", "The Hague"."""
     first = next((i for i, token in enumerate(tokens) if token.casefold() not in word_list("determiners")), 0)
+    while first and tokens[first - 1][0].isupper() and tokens[first][0].isupper():
+        first -= 1
     return tokens[first:]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
+import threading
 from argparse import Namespace
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ _EPILOG = """\
 examples:
   shepherd serve                              then, with any client of OpenAI's:
       OPENAI_BASE_URL=http://127.0.0.1:8000/v1 OPENAI_API_KEY=none
+  shepherd serve --open                       chat and browse your memory in the browser
   shepherd serve -m hf:user/repo:Q4_K_M --port 8080
   shepherd serve --host 0.0.0.0               for others, with keys
   shepherd serve --session                    one conversation; shepherd --backend cli takes part in it"""
@@ -60,6 +62,7 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--session", action="store_true", help="serve one conversation instead, which several clients join"
     )
+    parser.add_argument("--open", action="store_true", help="open the page in your browser")
     parser.add_argument("--nomemory", action="store_true", help="don't read or write memory")
     parser.add_argument("--log", metavar="PATH", default="", help="log to this file instead of stderr")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")
@@ -151,12 +154,27 @@ def _run(
         watchdog.close = state.memory.close
     host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
     url = f"http://{host}:{listening[0].getsockname()[1]}"
+
+    def ready() -> None:
+        screen.announce(url, f"listening on {url} (Ctrl-C ends it)")
+        if arguments.open:
+            page = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+            # A browser in a terminal returns when it is left.
+            threading.Thread(target=_open, args=(page, screen), daemon=True).start()
+
     run(
         app,
         listening,
         signalled=watchdog.start,
         phases=Phases.of(config.server_shutdown),
-        ready=lambda: screen.announce(url, f"listening on {url} (Ctrl-C ends it)"),
+        ready=ready,
         ending=ending,
         overdue=overdue,
     )
+
+
+def _open(url: str, screen: Screen) -> None:
+    import webbrowser
+
+    if not webbrowser.open(url):
+        screen.warn(f"no browser was found: open {url} yourself")

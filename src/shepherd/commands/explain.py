@@ -196,7 +196,8 @@ def about_learning(assistant: Assistant) -> str:
         return f"Learning is {learning.in_words()}"
     return (
         f"Learning is {learning.in_words()}: what you say becomes facts and memories. "
-        "To turn it off: shepherd config set memory_extraction false"
+        "To turn it off: shepherd config set memory_extraction false; with archive_turns false, what you say"
+        " is not kept as memories either"
     )
 
 

@@ -286,12 +286,32 @@ def select(
             _echoes(question, answer, kept.facts)
             or _is_known(memory, user_id, question, answer, kept.context)
         )
-        if is_meant and is_safe and is_new:
+        if is_meant and is_safe and is_new and _has_opinion(question, answer, lines):
             kept.context.append((question, answer))
             kept.sources.append(_source(answer, lines, secrets))
         else:
             kept.dropped += 1
     return kept
+
+
+# A question about what somebody likes, and the words with which people say so.
+_ASKS_OPINION = re.compile(r"\b(?:dis)?(?:like|love|prefer|enjoy|hate)s?\b", re.IGNORECASE)
+_OPINION = re.compile(
+    r"\b(?:(?:dis)?lik(?:e[sd]?|ing)|lov(?:e[sd]?|ing)|prefer\w*|enjoy\w*|hat(?:e[sd]?|ing)|favou?rite\w*"
+    r"|ador\w*|fan|fond|into|keen|crazy|mad|obsess\w*|stand|rather|best|mag|liebe?|hasse|gerne?|lieber"
+    r"|am liebsten|lieblings\w*|aim\w+|déteste|préf\w+|gustan?|encantan?|odio|amo|piac\w+|gosto|adoro|hou"
+    r"|haat|leuk|lievelings\w*|graag)\b",
+    re.IGNORECASE,
+)
+
+
+def _has_opinion(question: str, answer: str, lines: Sequence[str]) -> bool:
+    """Return whether a memory of what the user likes comes from a sentence that says so."""
+    if not _ASKS_OPINION.search(question):
+        return True
+    source, number = _source(answer, lines, secrets=True)
+    said = [source] if source else lines if number < 0 else [lines[number]]
+    return any(map(_OPINION.search, said))
 
 
 def _is_new(assertion: Assertion) -> bool:

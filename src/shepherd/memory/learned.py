@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
+from shepherd.errors import UsageError
 from shepherd.memory import facts, memories
 from shepherd.memory.facts import NO_EVIDENCE, Change, Contradiction
 from shepherd.memory.memories import TermIndex
@@ -66,6 +67,10 @@ _SHOWN = "learned_shown/"
 # Rows of a user that are kept; those that wait are kept as well.
 _KEPT = 2000
 _LARGEST = (1 << 63) - 1
+# A turn is archived within this time of its extraction.
+_NEAR_S = 7 * 86_400
+# Words that are left of a turn without a sentence; fewer are deleted with it.
+_LEAST_WORDS = 3
 
 
 # ---- learning
@@ -338,10 +343,13 @@ def keep(connection: Connection, user_id: str, item_id: int) -> LearnedItem | No
     return _set_state(connection, replace(item, state="kept"))
 
 
-def reject(connection: Connection, user_id: str, item_id: int | None) -> LearnedItem | None:
-    """Reject a proposal, by default the newest; return it, None if none waits."""
+def reject(connection: Connection, user_id: str, item_id: int | None, terms: TermIndex) -> LearnedItem | None:
+    """Reject a proposal, by default the newest; return it, None if none waits. Its sentence is forgotten."""
     item = _waiting(connection, user_id, item_id)
-    return None if item is None else _set_state(connection, replace(item, state="rejected"))
+    if item is None:
+        return None
+    _forget_sentence(connection, user_id, item, terms)
+    return _set_state(connection, replace(item, state="rejected"))
 
 
 def accept(connection: Connection, user_id: str, item_id: int | None, now: int) -> LearnedItem | None:
@@ -381,6 +389,7 @@ def undo(connection: Connection, user_id: str, item_id: int | None, terms: TermI
 
     None if there is no such item, or if it is undone already or a proposal that was not accepted. If the fact
     or the memory was changed again since, nothing is undone, and the item has another state than "undone".
+    The sentence behind a fact is forgotten as well: memory would answer with it as before.
     """
     if item_id is not None:
         item = _find(connection, user_id, item_id)
@@ -409,7 +418,35 @@ def _undone(connection: Connection, user_id: str, item: LearnedItem, terms: Term
     fact = Fact(item.key, *before) if before else None
     if not facts.restore(connection, user_id, change_id, item.key, fact, imported):
         return item
+    _forget_sentence(connection, user_id, item, terms)
     return _set_state(connection, replace(item, state="undone"))
+
+
+def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> None:
+    """Take the sentence of an item out of the archived turns of its conversation, except pinned ones.
+
+    A turn with little else is deleted, with its answer; an answer that has the value goes, too.
+    """
+    if not item.statement:
+        return
+    rows = connection.execute(
+        "SELECT c.id, c.user_message, c.assistant_response FROM context c JOIN tenants t ON t.user_id = ?1"
+        f" WHERE c.id >> {SEQUENCE_BITS} = t.number AND c.timestamp BETWEEN ?2 AND ?3"
+        " AND c.session = ?4 AND c.source = 'turn' AND c.pinned = 0",
+        (user_id, item.at - _NEAR_S, item.at + _NEAR_S, item.session),
+    )
+    for memory_id, said, answer in rows:
+        if item.statement not in said:
+            continue
+        tenant, rest = memory_id >> SEQUENCE_BITS, said.replace(item.statement, " ").strip()
+        has_value = item.value.casefold() in answer.casefold()
+        try:
+            if len(rest.split()) < _LEAST_WORDS:
+                memories.delete(connection, tenant, [memory_id], terms)
+            else:
+                memories.edit(connection, tenant, memory_id, rest, "" if has_value else None, terms)
+        except UsageError:  # another memory says the rest
+            memories.delete(connection, tenant, [memory_id], terms)
 
 
 def _forgotten(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> LearnedItem:
@@ -454,13 +491,23 @@ def clear_fact(
     *,
     source: str,
     now: int,
+    terms: TermIndex,
     with_history: bool = False,
 ) -> bool:
     """Remove a fact, and with `with_history` its former values and all sentences that have one of them.
 
-    Return whether there was anything to remove. What a tool call of a model clears is listed.
+    Return whether there was anything to remove. What a tool call of a model clears is listed; what the user
+    clears is forgotten with the sentence that it was learned from.
     """
     change = facts.clear(connection, user_id, key, source=source, now=now)
+    if change is not None and change.before is not None and source != "tool":
+        for (number,) in connection.execute(
+            "SELECT id FROM learned WHERE user_id = ? AND key = ? AND value = ? AND kind <> 'remembered'"
+            " AND state <> 'undone' AND statement <> ''",
+            (user_id, change.before.key, change.before.value),
+        ):
+            if item := _find(connection, user_id, number):
+                _forget_sentence(connection, user_id, item, terms)
     if change is not None and source == "tool" and not with_history:
         note_change(connection, user_id, change, at=now)
     if not with_history:

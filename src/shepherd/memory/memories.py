@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from shepherd.errors import UsageError
 from shepherd.memory import discourse, tenants
-from shepherd.memory.records import NewMemory
+from shepherd.memory.records import IMPORT, MemoryFilter, NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.transactions import Connection
 from shepherd.types import MemoryRecord
@@ -20,6 +20,7 @@ from shepherd.types import MemoryRecord
 __all__ = [
     "INSERT_MEMORY",
     "MEMORY_COLUMNS",
+    "ORDERS",
     "USER",
     "Deleted",
     "NewRows",
@@ -33,8 +34,8 @@ __all__ = [
     "edit",
     "fold_question",
     "get",
-    "newest",
     "page",
+    "page_of",
     "pin",
     "reindex",
     "restore",
@@ -56,6 +57,14 @@ INSERT_MEMORY = f"INSERT INTO context({MEMORY_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?,
 _FORGET_ITEM = "DELETE FROM learned WHERE memory_id = ?"
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
 _PAGE = 500
+_ALL = MemoryFilter()
+_N_RECALLS = "coalesce((SELECT n FROM recalls r WHERE r.id = context.id), 0)"
+# Orders of a list by their names.
+ORDERS = {
+    "newest": "timestamp DESC, id DESC",
+    "oldest": "timestamp, id",
+    "recalled": f"{_N_RECALLS} DESC, timestamp DESC, id DESC",
+}
 # Memories of one statement.
 _AT_ONCE = 32
 _PLACES = f"({', '.join('?' * _AT_ONCE)})"
@@ -360,20 +369,56 @@ def get(connection: Connection, tenant: int, memory_id: int) -> MemoryRecord | N
     return _record(rows[0]) if rows else None
 
 
-def newest(connection: Connection, tenant: int, *, limit: int, offset: int) -> list[MemoryRecord]:
-    """Return memories, newest first, ties to the one stored last."""
+def page_of(
+    connection: Connection,
+    tenant: int,
+    *,
+    limit: int,
+    offset: int,
+    wanted: MemoryFilter = _ALL,
+    order: str = "newest",
+) -> list[MemoryRecord]:
+    """Return memories in an order of ORDERS; ties to the newest, then to the one stored last."""
+    condition, parameters = _matching(tenant, wanted)
     rows = connection.execute(
-        f"SELECT {_RECORD} FROM context WHERE id >> {SEQUENCE_BITS} = ?"
-        " ORDER BY timestamp DESC, id DESC LIMIT ? OFFSET ?",
-        (tenant, limit, offset),
+        f"SELECT {_RECORD} FROM context WHERE {condition} ORDER BY {ORDERS[order]} LIMIT ? OFFSET ?",
+        (*parameters, limit, offset),
     )
     return [_record(row) for row in rows]
 
 
-def count(connection: Connection, tenant: int) -> int:
-    """Return the number of the tenant's memories."""
-    rows = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
-    return rows[0][0] if rows else 0
+def count(connection: Connection, tenant: int, wanted: MemoryFilter = _ALL) -> int:
+    """Return the number of the tenant's memories, or of those that are wanted."""
+    if wanted == _ALL:
+        rows = connection.execute("SELECT n FROM tenants WHERE number = ?", (tenant,))
+        return rows[0][0] if rows else 0
+    condition, parameters = _matching(tenant, wanted)
+    [(n,)] = connection.execute(f"SELECT count(*) FROM context WHERE {condition}", parameters)
+    return int(n)
+
+
+def _matching(tenant: int, wanted: MemoryFilter) -> tuple[str, list[Any]]:
+    """Return the condition for the tenant's memories that are wanted, and its parameters."""
+    conditions = [f"id >> {SEQUENCE_BITS} = ?"]
+    parameters: list[Any] = [tenant]
+    if wanted.sources:
+        exact = [source for source in wanted.sources if source != IMPORT]
+        parts = [f"source IN ({', '.join('?' * len(exact))})"] if exact else []
+        parts += [f"source LIKE '{IMPORT}%'"] if IMPORT in wanted.sources else []
+        conditions.append(f"({' OR '.join(parts)})")
+        parameters += exact
+    if wanted.pinned is not None:
+        conditions.append("pinned = ?")
+        parameters.append(int(wanted.pinned))
+    if wanted.since is not None:
+        conditions.append("timestamp >= ?")
+        parameters.append(wanted.since)
+    if wanted.until is not None:
+        conditions.append("timestamp < ?")
+        parameters.append(wanted.until)
+    if wanted.never_recalled:
+        conditions.append("NOT EXISTS (SELECT 1 FROM recalls r WHERE r.id = context.id)")
+    return " AND ".join(conditions), parameters
 
 
 def page(connection: Connection, tenant: int, after: int) -> list[tuple[int, NewMemory]]:

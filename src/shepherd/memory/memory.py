@@ -29,6 +29,7 @@ from shepherd.memory.records import (
     FactPeriod,
     ImportCounts,
     LearnedItem,
+    MemoryFilter,
     MemoryStats,
     NewMemory,
     OpenJob,
@@ -56,12 +57,13 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 _NOTHING = Injection()
+_ALL = MemoryFilter()
 # The largest whole number of either database; nobody has more rows.
 _LARGEST = (1 << 63) - 1
 # Source of what a tool call of a model stores.
 _TOOL = "tool"
 # Memories of a user that can be restored after they were forgotten, and the number of users with such.
-_MOST_FORGOTTEN = 50
+_MOST_FORGOTTEN = 200
 _MOST_FORGETTERS = 256
 _MOST_ITEMS = 1000
 
@@ -339,18 +341,23 @@ class Memory:
 
     def delete_memory(self, memory_id: int, user_id: str | None = None) -> bool:
         """Delete a memory; return whether there was one."""
+        return bool(self.delete_memories([memory_id], user_id))
+
+    def delete_memories(self, memory_ids: Sequence[int], user_id: str | None = None) -> list[int]:
+        """Delete memories in one transaction; return the ids of those that there were."""
         deleted = self._rows.change_memories(
-            user_id, [], memories.delete_and_keep, [memory_id], self._store.terms
+            user_id, [], memories.delete_and_keep, list(dict.fromkeys(memory_ids)), self._store.terms
         )
         self._keep_forgotten(user_id, deleted)
-        return bool(deleted)
+        gone = {one.id for one in deleted}
+        return [memory_id for memory_id in dict.fromkeys(memory_ids) if memory_id in gone]
 
     def restore_forgotten(
         self, memory_id: int | None = None, user_id: str | None = None
     ) -> MemoryRecord | None:
         """Restore a memory that this process has deleted, by default the last one, exactly as it was.
 
-        None if there is no such memory: the last 50 of each user can be restored, while the process runs.
+        None if there is no such memory: the last 200 of each user can be restored, while the process runs.
         Raises UsageError if another memory says the same now.
         """
         user = self._rows.user(user_id)
@@ -378,16 +385,32 @@ class Memory:
             forgotten.extend(deleted)
 
     def list_memories(
-        self, user_id: str | None = None, *, limit: int = 50, offset: int = 0
+        self,
+        user_id: str | None = None,
+        *,
+        limit: int = 50,
+        offset: int = 0,
+        wanted: MemoryFilter = _ALL,
+        order: Literal["newest", "oldest", "recalled"] = "newest",
     ) -> list[MemoryRecord]:
-        """Return memories, newest first."""
+        """Return the memories that are `wanted`, newest first, or oldest or most often recalled first."""
         return self._rows.read_memories(
-            user_id, [], memories.newest, limit=_whole(limit), offset=_whole(offset)
+            user_id,
+            [],
+            memories.page_of,
+            limit=_whole(limit),
+            offset=_whole(offset),
+            wanted=wanted,
+            order=order,
         )
 
-    def count_memories(self, user_id: str | None = None) -> int:
-        """Return the number of memories."""
-        return self._rows.read_memories(user_id, 0, memories.count)
+    def count_memories(self, user_id: str | None = None, wanted: MemoryFilter = _ALL) -> int:
+        """Return the number of memories, or of those that are `wanted`."""
+        return self._rows.read_memories(user_id, 0, memories.count, wanted)
+
+    def count_recalls(self, memory_ids: Sequence[int], user_id: str | None = None) -> dict[int, int]:
+        """Return how often each of these memories was put beside a message, without those that never were."""
+        return self._rows.read_memories(user_id, {}, recall_counts.of, list(memory_ids))
 
     # ---- facts
 
@@ -436,15 +459,18 @@ class Memory:
         Its values stay in the history, unless `with_history`: then only the fact that it was cleared does,
         and the sentences with one of these values are removed everywhere.
         """
-        return self._rows.write(
+        is_cleared = self._rows.write(
             user_id,
             False,
             learned.clear_fact,
             storable(key.strip()),
             source=storable(source),
             now=self._rows.seconds(),
+            terms=self._store.terms,
             with_history=with_history,
         )
+        self._rows.follow(user_id)
+        return is_cleared
 
     def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
         """Return every change of a fact, or of all facts, oldest first."""
@@ -532,7 +558,9 @@ class Memory:
         """Reject a proposal, None the newest that waits; return it, None if there is none."""
         if item_id is not None and not _may_exist(item_id):
             return None
-        return self._rows.write(user_id, None, learned.reject, item_id)
+        item = self._rows.write(user_id, None, learned.reject, item_id, self._store.terms)
+        self._rows.follow(user_id)
+        return item
 
     def _refuse_secret(self, rule: Literal["holds_secret", "is_secret"], name: str, value: str) -> None:
         if self._store.keeps_secrets:
@@ -601,8 +629,9 @@ class Memory:
     ) -> list[SessionSummary]:
         """Return conversations with messages, the latest first.
 
-        With `words`, only those with a message that contains this text. Without `one_offs`, those of a
-        question asked alone are left out: `[0].id` is then what --continue means.
+        With `words`, only those with a message or a title that contains this text, in any case and with or
+        without accents. Without `one_offs`, those of a question asked alone are left out, unless they were
+        given a title: `[0].id` is then what --continue means.
         """
         return self._rows.read(
             user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words), one_offs
@@ -611,6 +640,18 @@ class Memory:
     def count_sessions(self, user_id: str | None = None, *, words: str = "") -> int:
         """Return the number of conversations with messages; with `words`, of those that contain this text."""
         return self._rows.read(user_id, 0, sessions.count, storable(words))
+
+    def rename_session(self, session_id: str, title: str, user_id: str | None = None) -> None:
+        """Give a conversation a title; with "" its first message is the title again.
+
+        Raises UsageError if this user has no such conversation.
+        """
+        title = " ".join(storable(title).split())
+        self._rows.write(user_id, None, sessions.rename, storable(session_id), title)
+
+    def title_of_session(self, session_id: str, user_id: str | None = None) -> str:
+        """Return the title of a conversation, or the beginning of its first message; "" if there is none."""
+        return self._rows.read(user_id, "", sessions.title_of, storable(session_id))
 
     def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
         """Delete the newest user message and all after it; return how many messages.

@@ -7,12 +7,12 @@ written at close; a process that is killed loses them, and a memory may wrongly 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from shepherd.memory.schema import memory_range
 from shepherd.transactions import Connection
 
-__all__ = ["COUNT", "RecallCounts", "Waiting", "never_recalled", "rows", "write"]
+__all__ = ["COUNT", "RecallCounts", "Waiting", "never_recalled", "of", "rows", "write"]
 
 # Memory id: number of recalls, and unix seconds of the last one.
 Waiting = dict[int, tuple[int, int]]
@@ -23,6 +23,8 @@ COUNT = (
 )
 # Number of memories whose counts may wait; later ones are not counted. 16,384 take two megabytes.
 _MOST_WAITING = 1 << 14
+# A statement takes 64 parameters.
+_IDS_AT_ONCE = 60
 
 
 class RecallCounts:
@@ -66,6 +68,18 @@ def rows(waiting: Waiting) -> list[tuple[int, int, int]]:
     """Return the parameters of COUNT for each memory."""
     # In order of id: two transactions that hold each other's rows would wait for ever.
     return [(n, last, memory_id) for memory_id, (n, last) in sorted(waiting.items())]
+
+
+def of(connection: Connection, tenant: int, ids: Sequence[int]) -> dict[int, int]:
+    """Return the number of recalls of those memories of the tenant that have been recalled."""
+    first, last = memory_range(tenant)
+    mine = [memory_id for memory_id in ids if first <= memory_id <= last]
+    counts: dict[int, int] = {}
+    for start in range(0, len(mine), _IDS_AT_ONCE):
+        some = mine[start : start + _IDS_AT_ONCE]
+        holes = ", ".join("?" * len(some))
+        counts.update(connection.execute(f"SELECT id, n FROM recalls WHERE id IN ({holes})", some))
+    return counts
 
 
 def never_recalled(connection: Connection, tenant: int, before: int) -> list[int]:

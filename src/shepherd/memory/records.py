@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from shepherd.types import MemoryRecord, SearchResult
+
 __all__ = [
+    "IMPORT",
     "Activity",
     "ApiKey",
     "AuditFinding",
@@ -21,6 +24,7 @@ __all__ = [
     "FactPeriod",
     "ImportCounts",
     "LearnedItem",
+    "MemoryFilter",
     "MemoryStats",
     "NewMemory",
     "OpenJob",
@@ -31,6 +35,9 @@ __all__ = [
 ItemKind = Literal["learned", "changed", "ended", "proposed", "remembered"]
 ItemState = Literal["new", "kept", "undone", "accepted", "rejected", "expired"]
 JobState = Literal["open", "waiting", "running", "dead", "done"]
+
+# Beginning of the sources of all imports.
+IMPORT = "import"
 
 
 # Times that a question names: (first second, the one after the last) each.
@@ -145,8 +152,41 @@ class LearnedItem:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryFilter:
+    """Which memories to list: all conditions must hold.
+
+    `sources`: one of these ("import" is any import), () for all; `pinned`: only those that are, or are not;
+    from `since` on and before `until`, in unix seconds; `never_recalled`: only those that no message had
+    beside it.
+    """
+
+    sources: tuple[str, ...] = ()
+    pinned: bool | None = None
+    since: int | None = None
+    until: int | None = None
+    never_recalled: bool = False
+
+    def accepts(self, record: MemoryRecord | SearchResult, n_recalls: int) -> bool:
+        """Return whether all conditions hold for a memory that was recalled so many times."""
+        return (
+            (not self.sources or any(_is_from(record.source, source) for source in self.sources))
+            and self.pinned in (None, record.pinned)
+            and (self.since is None or record.timestamp >= self.since)
+            and (self.until is None or record.timestamp < self.until)
+            and not (self.never_recalled and n_recalls)
+        )
+
+
+def _is_from(source: str, wanted: str) -> bool:
+    return source.startswith(wanted) if wanted == IMPORT else source == wanted
+
+
+@dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A stored conversation; times in unix seconds. `title` is the beginning of the user's first message."""
+    """A stored conversation; times in unix seconds.
+
+    `title` is the name that the user gave it, or the beginning of the first message.
+    """
 
     id: str
     model: str
@@ -181,10 +221,21 @@ class MemoryStats:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """`per_day`: (days since 1970, number of memories); `recalled`: (id, number of recalls, last one)."""
+    """`per_source`: (days since 1970, source, number of memories); `recalled`: (id, number of recalls, last
+    one); `never_recalled`: number of memories that were not recalled yet.
+    """
 
-    per_day: tuple[tuple[int, int], ...] = ()
+    per_source: tuple[tuple[int, str, int], ...] = ()
     recalled: tuple[tuple[int, int, int], ...] = ()
+    never_recalled: int = 0
+
+    @property
+    def per_day(self) -> tuple[tuple[int, int], ...]:
+        """(days since 1970, number of memories of all sources)."""
+        days: dict[int, int] = {}
+        for day, _, n in self.per_source:
+            days[day] = days.get(day, 0) + n
+        return tuple(sorted(days.items()))
 
 
 @dataclass(frozen=True, slots=True)

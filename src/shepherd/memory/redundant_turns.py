@@ -80,8 +80,12 @@ def repeats(text: str, facts: FactWords) -> bool:
     return bool(repeated) and words - repeated <= _EMPTY
 
 
+# British spellings of words in keys.
+_SPELLINGS = {"favourite": "favorite", "colour": "color", "neighbour": "neighbor"}
+
+
 def _repeated_words(text: str) -> frozenset[str]:
-    return frozenset(_REPEATED_WORD.findall(text.casefold()))
+    return frozenset(_SPELLINGS.get(word, word) for word in _REPEATED_WORD.findall(text.casefold()))
 
 
 # Words beside key and value in a statement from which the fact was learned, in seven languages.

@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
-USER_VERSION = 2
+USER_VERSION = 3
 
 # A memory's id is tenant number << 40 | sequence: one user's memories lie together in the file, newest last,
 # and 2^23 users may have 2^40 memories each.
@@ -116,12 +116,14 @@ SHARED = (
         session_id TEXT NOT NULL DEFAULT '',
         message_id INTEGER NOT NULL DEFAULT 0)""",
     *_LEARNED,
+    # title: the name that the user gave it, '' for none.
     """CREATE TABLE sessions(
         id TEXT PRIMARY KEY,
         user_id TEXT NOT NULL,
         model TEXT NOT NULL DEFAULT '',
         created_at INTEGER NOT NULL,
-        updated_at INTEGER NOT NULL)""",
+        updated_at INTEGER NOT NULL,
+        title TEXT NOT NULL DEFAULT '')""",
     # sent is NULL when it equals raw, injected when there is none; token_ids are little-endian int32. The key
     # "composed" of injected is the length of what was sent in place of raw, with the tail behind it.
     # tool_calls is JSON, [[id, name, arguments], …], perhaps with an extra;
@@ -315,6 +317,7 @@ UPGRADES = {
         # Results of version 1 have no ids in `learned`.
         "UPDATE extraction_jobs SET given = ''",
     ),
+    3: ("ALTER TABLE sessions ADD COLUMN title TEXT NOT NULL DEFAULT ''",),
 }
 # Tables and indexes of SQLite alone.
 _OWN = (

@@ -11,10 +11,11 @@ import hashlib
 import json
 import secrets
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from shepherd._native.text import folded
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import extraction_jobs, learned, tenants
@@ -35,9 +36,11 @@ __all__ = [
     "have_traces",
     "load",
     "move_traces",
+    "rename",
     "size_of",
     "start",
     "summaries",
+    "title_of",
 ]
 
 _ID_BYTES = 8
@@ -90,18 +93,12 @@ def _digest(*texts: str) -> str:
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[: 2 * _ID_BYTES]
 
 
-_SAID = "s.user_id = ?1 AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id"
-# Words that were typed or answered, not results of tools; "!" escapes in the pattern ?2.
-_MENTIONS = " AND role IN ('user', 'assistant') AND lower(raw) LIKE lower(?2) ESCAPE '!'"
+_SAID = "s.user_id = ?1 AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
+_CONVERSED = f"{_SAID} AND (length(s.id) <> {2 * _ONE_OFF_BYTES} OR s.title <> '')"
+_LATEST = "ORDER BY s.updated_at DESC, s.rowid DESC"
 _TITLE_CHARS = 200
-
-
-def _matching(user_id: str, words: str) -> tuple[str, list[Any]]:
-    """Return the condition for conversations whose messages contain `words`, and its parameters."""
-    if not words:
-        return f"{_SAID})", [user_id]
-    escaped = words.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    return f"{_SAID}{_MENTIONS})", [user_id, f"%{escaped}%"]
+# Conversations that are searched at once; a statement takes 64 parameters.
+_SEARCHED_AT_ONCE = 60
 
 
 def summaries(
@@ -114,27 +111,74 @@ def summaries(
 ) -> list[SessionSummary]:
     """Return conversations with messages, the latest first; with `words` those in which these were said.
 
-    Without `one_offs` those of a question asked alone are left out.
+    A conversation has the words if its title or a message that was typed or answered contains them, whatever
+    their case and accents. That reads all messages of the user. Without `one_offs` those of a question asked
+    alone are left out, unless they were given a title.
     """
-    condition, parameters = _matching(user_id, words)
-    if not one_offs:
-        condition += f" AND length(s.id) <> {2 * _ONE_OFF_BYTES}"
+    said = _SAID if one_offs else _CONVERSED
+    if words:
+        found = _mentioning(connection, user_id, words, said)[offset : offset + limit]
+        return [one for some in _parts(found) for one in _summarized(connection, user_id, some)]
     rows = connection.execute(
-        "SELECT s.id, s.model, s.created_at, s.updated_at,"
-        " (SELECT count(*) FROM messages m WHERE m.session_id = s.id),"
-        f" coalesce((SELECT substr(m.raw, 1, {_TITLE_CHARS}) FROM messages m"
-        " WHERE m.session_id = s.id AND m.role = 'user' ORDER BY m.id LIMIT 1), '')"
-        f" FROM sessions s WHERE {condition}"
-        f" ORDER BY s.updated_at DESC, s.rowid DESC LIMIT {limit:d} OFFSET {offset:d}",
-        parameters,
+        f"SELECT s.id FROM sessions s WHERE {said} {_LATEST} LIMIT {limit:d} OFFSET {offset:d}", (user_id,)
     )
-    return [SessionSummary(*row) for row in rows]
+    return [
+        one for some in _parts([row[0] for row in rows]) for one in _summarized(connection, user_id, some)
+    ]
 
 
 def count(connection: Connection, user_id: str, words: str = "") -> int:
     """Return the number of conversations with messages; with `words` of those in which these were said."""
-    condition, parameters = _matching(user_id, words)
-    return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {condition}", parameters)[0][0])
+    if words:
+        return len(_mentioning(connection, user_id, words))
+    return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {_SAID}", (user_id,))[0][0])
+
+
+def rename(connection: Connection, user_id: str, session_id: str, title: str) -> None:
+    """Give a conversation a title; with "" its first message is the title again."""
+    _require(connection, user_id, session_id)
+    connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (title, session_id))
+
+
+def title_of(connection: Connection, user_id: str, session_id: str) -> str:
+    """Return the title of a conversation, or the beginning of its first message."""
+    found = _summarized(connection, user_id, [session_id])
+    return found[0].title if found else ""
+
+
+def _summarized(connection: Connection, user_id: str, ids: Sequence[str]) -> list[SessionSummary]:
+    rows = connection.execute(
+        "SELECT s.id, s.model, s.created_at, s.updated_at,"
+        " (SELECT count(*) FROM messages m WHERE m.session_id = s.id),"
+        " coalesce(nullif(s.title, ''),"
+        f" (SELECT substr(m.raw, 1, {_TITLE_CHARS}) FROM messages m"
+        " WHERE m.session_id = s.id AND m.role = 'user' ORDER BY m.id LIMIT 1), '')"
+        f" FROM sessions s WHERE s.user_id = ? AND s.id IN ({', '.join('?' * len(ids))}) {_LATEST}",
+        (user_id, *ids),
+    )
+    return [SessionSummary(*row) for row in rows]
+
+
+def _mentioning(connection: Connection, user_id: str, words: str, condition: str = _SAID) -> list[str]:
+    """Return the ids of the conversations that contain a text, the latest first."""
+    wanted = folded(words)
+    rows = connection.execute(f"SELECT s.id, s.title FROM sessions s WHERE {condition} {_LATEST}", (user_id,))
+    found = {session_id for session_id, title in rows if wanted in folded(title)}
+    for some in _parts([session_id for session_id, _ in rows if session_id not in found]):
+        said = connection.execute(
+            "SELECT session_id, raw FROM messages WHERE role IN ('user', 'assistant')"
+            f" AND session_id IN ({', '.join('?' * len(some))})",
+            some,
+        )
+        found.update(
+            session_id for session_id, raw in said if session_id not in found and wanted in folded(raw)
+        )
+    return [session_id for session_id, _ in rows if session_id in found]
+
+
+def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _SEARCHED_AT_ONCE):
+        yield ids[start : start + _SEARCHED_AT_ONCE]
 
 
 def size_of(message: Message) -> int:

@@ -80,19 +80,24 @@ def counts(connection: Connection, user_id: str) -> MemoryStats:
 
 
 def activity(connection: Connection, tenant: int, n_recalled: int) -> Activity:
-    """Return the memories of each UTC day, in order, and the most recalled ones, ties to the latest recall.
-
-    Reads an index over the times and the small table of counts: 2 ms for 10,000 memories.
-    """
+    """Return the memories of each UTC day and source, and the most recalled ones, of equals the latest."""
     day = SECONDS_PER_DAY
     days = connection.execute(
         # Rounded down also before 1970, where division does not.
-        f"SELECT (timestamp - ((timestamp % {day}) + {day}) % {day}) / {day}, count(*)"
-        " FROM context WHERE id BETWEEN ? AND ? GROUP BY 1 ORDER BY 1",
+        f"SELECT (timestamp - ((timestamp % {day}) + {day}) % {day}) / {day}, source, count(*)"
+        " FROM context WHERE id BETWEEN ? AND ? GROUP BY 1, 2 ORDER BY 1, 2",
         memory_range(tenant),
     )
     recalled = connection.execute(
         "SELECT id, n, last FROM recalls WHERE id BETWEEN ? AND ? ORDER BY n DESC, last DESC, id LIMIT ?",
         (*memory_range(tenant), n_recalled),
     )
-    return Activity(tuple((day, n) for day, n in days), tuple((id_, n, last) for id_, n, last in recalled))
+    [(unused,)] = connection.execute(
+        "SELECT count(*) FROM context WHERE id BETWEEN ? AND ? AND id NOT IN (SELECT id FROM recalls)",
+        memory_range(tenant),
+    )
+    return Activity(
+        tuple((day, source, n) for day, source, n in days),
+        tuple((id_, n, last) for id_, n, last in recalled),
+        unused,
+    )

@@ -158,7 +158,7 @@ def conversation_hashes(messages: Sequence[Message]) -> list[str]:
     chain = hashlib.blake2b(digest_size=_DIGEST_BYTES, person=b"shepherd-ledger")
     hashes = []
     for message in messages:
-        fields = [message.role, message.raw, message.tool_call_id]
+        fields = [message.role, message.content, message.tool_call_id]
         for call in message.tool_calls:
             fields += [call.id, call.name, call.arguments]
         # The lengths make the encoding unambiguous.

@@ -73,7 +73,13 @@ def memory_app(state: AppState, *routers: APIRouter, lifespan: Callable[..., Any
         },
     )
     app.state.shepherd = state
-    for router in (*routers, resources.router, knowledge_resources.router, page.router):
+    for router in (
+        *routers,
+        knowledge_resources.files,
+        resources.router,
+        knowledge_resources.router,
+        page.router,
+    ):
         app.include_router(router)
     middleware.install(app, state)
     return app

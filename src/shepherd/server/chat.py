@@ -19,7 +19,7 @@ from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
 from shepherd.server.errors import Denied, Problem, invalid, problem_of
 from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
-from shepherd.server.identity import MEMORY, caller_of
+from shepherd.server.identity import MEMORY, Caller, caller_of
 from shepherd.server.limits import check_conversation
 from shepherd.server.public_ids import public_item
 from shepherd.server.state import Served, ServerState
@@ -57,7 +57,8 @@ class ChatRequest:
     reply. `memory_tools` adds tools for the user's memory, which the server runs. `logprobs` asks for the
     log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
     the first call of a client's tool. The turn is stored in the conversation that `session` names, or else in
-    the one that earlier messages are in.
+    the one that earlier messages are in; messages there from position `replaces` on, counted from 1, are
+    deleted as soon as the request is accepted.
     """
 
     messages: tuple[Message, ...]
@@ -74,6 +75,7 @@ class ChatRequest:
     logprobs: int | None = None
     parallel_calls: bool = True
     session: str = ""
+    replaces: int = 0
     logit_bias: tuple[tuple[int, float], ...] = ()
 
     @property
@@ -113,6 +115,15 @@ class ChatFields(StrictBody):
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
         raise NotImplementedError  # abstract: the fields of each API have their own
+
+
+def _check_replacing(state: ServerState, caller: Caller, request: ChatRequest) -> None:
+    """Raise Denied if the caller cannot delete messages of a conversation."""
+    caller.require(MEMORY)
+    if state.memory is None or not state.is_writable or caller.is_nobody:
+        raise invalid("replaces", "nothing is kept here that could be replaced", "no_memory")
+    if not request.session:
+        raise invalid("replaces", "the field session says in which conversation")
 
 
 def require_model(state: ServerState, name: str) -> None:
@@ -234,6 +245,8 @@ class Chat:
 
         is_large = len(await request.body()) > LARGE_BYTES
         asked = await blocking(convert, is_large=True) if is_large else convert()
+        if asked.replaces:
+            _check_replacing(state, caller, asked)
         news = await LearnedNews.of(state, asked) if body.learned else None
         chat = await cls.begin(state, route, asked, request.receive, is_large=is_large)
         chat.news = news
@@ -276,6 +289,12 @@ class Chat:
             try:
                 async with cancelled_on_disconnect(receive, chat.cancel):
                     await chat._reader.peek()
+            except BaseException as error:
+                await chat._end(error)
+                raise
+        if request.replaces:
+            try:
+                await blocking(lambda: state.conversations.delete_replaced(request))
             except BaseException as error:
                 await chat._end(error)
                 raise

@@ -16,6 +16,7 @@ from typing import Any
 
 from shepherd.errors import (
     ContextOverflowError,
+    DocumentError,
     ProviderError,
     ProviderKeyError,
     ProviderRefusedError,
@@ -34,6 +35,7 @@ __all__ = [
     "body_of",
     "error_of",
     "invalid",
+    "missing",
     "ollama_error",
     "openai_error",
     "problem_of",
@@ -77,6 +79,11 @@ class Denied(Exception):  # noqa: N818 - a refusal need not be anybody's error
         self.headers = headers or {}
 
 
+def missing(what: str) -> Denied:
+    """Return the refusal for something that does not exist or belongs to others."""
+    return Denied(404, "not_found", f"this user has no such {what}")
+
+
 def invalid(param: str, message: str, code: str = "invalid_request") -> Denied:
     """Return the refusal of a request for the value of its field `param`."""
     return Denied(400, code, f"{param}: {message}", param=param)
@@ -113,7 +120,7 @@ def problem_of(error: Exception) -> Problem:
     message = f"{error} ({error.hint})" if error.hint else str(error)
     if isinstance(error, ContextOverflowError):
         return Problem(400, "context_length_exceeded", message, "messages")
-    if isinstance(error, UsageError):
+    if isinstance(error, (UsageError, DocumentError)):
         return Problem(400, "invalid_request", message)
     if isinstance(error, TemplateError):
         # The same request would fail again.

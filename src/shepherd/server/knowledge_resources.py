@@ -1,24 +1,40 @@
-"""The caller's own knowledge over HTTP: nodes, edges, dimensions, the focus, and search.
+"""The caller's own knowledge over HTTP: nodes, edges, dimensions, the focus, search; and files of all kinds.
 
 As with memories, `?user=` names one of the key owner's users, and what belongs to others is not found.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import tempfile
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import Field
 
-from shepherd.knowledge import Knowledge, Node
-from shepherd.server.http import StrictBody
+from shepherd.errors import ShepherdError
+from shepherd.knowledge import Knowledge, Node, attached_block
+from shepherd.knowledge.importing import import_upload, read_upload
+from shepherd.knowledge.transfer import records
+from shepherd.server.errors import error_of, missing, problem_of
+from shepherd.server.http import StrictBody, event
 from shepherd.server.public_ids import sequence_of
-from shepherd.server.resources import Limit, Offset, OwnMemory, Search, Text, checked, missing
+from shepherd.server.resources import Limit, Offset, Search, Text, checked
+from shepherd.server.state import OwnMemory
+from shepherd.server.streaming import blocking
 
-__all__ = ["router"]
+__all__ = ["UPLOADS", "files", "router"]
 
 router = APIRouter(prefix="/v1/knowledge")
+# Files, whose names are parameters and whose bytes are the body.
+files = APIRouter(prefix="/v1")
+UPLOADS = frozenset({"/v1/documents", "/v1/memory/import", "/v1/knowledge/import"})
 
 _MOST_NAMED = 1000
 _Names = Annotated[list[str], Field(max_length=_MOST_NAMED)]
@@ -192,3 +208,113 @@ def _node(knowledge: Knowledge, node_id: int, *, with_text: bool = False) -> Nod
     if node is None:
         raise missing("node")
     return node
+
+
+# ---- files
+
+_Name = Annotated[str, Query(min_length=1, max_length=500)]
+_Format = Literal["auto", "shepherd", "chatgpt", "mem0", "mcp", "llm"]
+_Progress = Callable[[int, int], None]
+_MOST_PROBLEMS = 10
+
+
+@files.post("/documents")
+async def read_document(request: Request, name: _Name) -> dict[str, Any]:
+    """Return the text of a document (text, Markdown, HTML, PDF); nothing is stored.
+
+    `block` is what the model reads where the document goes with a message.
+    """
+    data = await request.body()
+    limit = request.app.state.shepherd.config.knowledge_max_mb
+    document = await blocking(lambda: read_upload(data, name, limit << 20), is_large=True)
+    return {
+        "name": name,
+        "title": document.title,
+        "kind": document.kind,
+        "text": document.text,
+        "block": attached_block(name, document.text),
+    }
+
+
+@files.post("/memory/import")
+async def import_memories(
+    own: OwnMemory, request: Request, name: _Name = "upload", format: _Format = "auto", progress: bool = False
+) -> Response:
+    """Import memories and facts from an export of Shepherd, ChatGPT, mem0, MCP memory or llm.
+
+    With `progress`, the answer is a stream of events: `progress` with what is done, then `result` or `error`.
+    """
+    memory, data = own.writable, await request.body()
+
+    def work(tell: _Progress) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="shepherd-") as folder:
+            # A ZIP archive or a database must be a file.
+            path = Path(folder, PurePath(name).name or "upload")
+            path.write_bytes(data)
+            try:
+                return asdict(memory.import_file(path, own.user, format=format, progress=tell))
+            except ShepherdError as error:
+                error.args = (str(error).replace(f"{folder}/", ""), *error.args[1:])
+                raise
+
+    return await _imported(request, work, progress)
+
+
+@files.post("/knowledge/import")
+async def import_knowledge(own: OwnMemory, request: Request, name: _Name, progress: bool = False) -> Response:
+    """Import a document (text, Markdown, HTML, PDF), or an export of knowledge, as nodes.
+
+    With `progress`, the answer is a stream of events, as that of an import of memories.
+    """
+    knowledge, data = _write(own), await request.body()
+    limit = request.app.state.shepherd.config.knowledge_max_mb
+
+    def work(tell: _Progress) -> dict[str, Any]:
+        states: Counter[str] = Counter()
+        nodes: list[int] = []
+        problems: list[str] = []
+        for outcome in import_upload(
+            knowledge, data, name, limit << 20, lambda done, total, _: tell(done, total)
+        ):
+            states[outcome.state] += 1
+            nodes.append(outcome.node_id)
+            if outcome.reason:
+                problems.append(outcome.reason)
+        counts = {state: states[state] for state in ("added", "changed", "unchanged", "failed")}
+        return {**counts, "nodes": nodes[:_MOST_NAMED], "problems": problems[:_MOST_PROBLEMS]}
+
+    return await _imported(request, work, progress)
+
+
+@files.get("/knowledge/export")
+def export_knowledge(own: OwnMemory) -> StreamingResponse:
+    """Return all knowledge of the user as JSON lines, which `shepherd knowledge import` reads."""
+    entries = records(_read(own))
+    lines = (json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+    return StreamingResponse(lines, media_type="application/jsonl")
+
+
+async def _imported(
+    request: Request, work: Callable[[_Progress], dict[str, Any]], has_progress: bool
+) -> Response:
+    """Return the result of an import, or a stream of its progress that ends with the result."""
+    if not has_progress:
+        return JSONResponse(await blocking(lambda: work(lambda done, total: None)))
+    loop = asyncio.get_running_loop()
+    told: asyncio.Queue[tuple[int, int] | None] = asyncio.Queue()
+
+    def tell(done: int, total: int) -> None:
+        loop.call_soon_threadsafe(told.put_nowait, (done, total))
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        working = asyncio.ensure_future(blocking(lambda: work(tell)))
+        working.add_done_callback(lambda _: told.put_nowait(None))
+        while (amount := await told.get()) is not None:
+            yield event({"progress": {"done": amount[0], "total": amount[1]}})
+        try:
+            yield event({"result": working.result()})
+        except ShepherdError as error:
+            yield event(error_of(problem_of(error), request.url.path))
+        yield event("[DONE]")
+
+    return StreamingResponse(events(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})

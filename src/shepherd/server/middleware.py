@@ -21,6 +21,7 @@ from shepherd.memory.api_keys import PREFIX
 from shepherd.server import monitoring, page
 from shepherd.server.errors import Denied, Problem, problem_of
 from shepherd.server.identity import CHAT, MEMORY, METRICS
+from shepherd.server.knowledge_resources import UPLOADS
 from shepherd.server.limits import problem_of_json
 from shepherd.server.logs import Observer
 from shepherd.server.request_record import App, Middleware, Receive, Scope, Send, header, record_of, refuse
@@ -175,7 +176,8 @@ class BodyMiddleware(Middleware):
             await refuse(scope, send, self._too_large(), close=True)
             return
         whole = bytes(body)
-        found = problem_of_json(whole)
+        # A file has no structure that is parsed at once.
+        found = None if scope["path"] in UPLOADS else problem_of_json(whole)
         if found is not None:
             await refuse(scope, send, found)
             return

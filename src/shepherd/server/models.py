@@ -1,17 +1,20 @@
-"""The models that a server offers: their list over HTTP, and lending them to answers."""
+"""The models that a server offers, lending them to answers, and settings that can change while it runs."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request
 
+from shepherd.config import SETTINGS
 from shepherd.inference import Engine
 from shepherd.providers import ChatModel, ProviderSettings, RemoteModel
-from shepherd.server.errors import Denied
+from shepherd.server.errors import Denied, invalid
+from shepherd.server.identity import caller_of
 from shepherd.server.state import ServerState
 
 __all__ = ["Models", "router"]
@@ -128,4 +131,70 @@ def _model(state: ServerState, name: str) -> dict[str, Any]:
         "type": "model",
         "display_name": name,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        # Shepherd's own: what it is good for.
+        "task": "chat" if name == state.conversations.models.name else "embedding",
+    }
+
+
+# ---- settings
+
+# Read anew for each request; all others are built into the parts of a server when it starts.
+_OF_ANSWERS = ("temperature", "max_tokens")
+_OF_RECALL = {
+    "rag_max_results": "max_results",
+    "rag_relevance_threshold": "relevance_threshold",
+    "rag_recency_floor": "recency_floor",
+}
+
+
+@router.get("/settings")
+async def settings(request: Request) -> dict[str, Any]:
+    """List the settings that can change while the server runs, with their values and what is allowed."""
+    state: ServerState = request.app.state.shepherd
+    names = [*_OF_ANSWERS, *(_OF_RECALL if state.memory is not None else ())]
+    data = [_described(state, name) for name in names]
+    return {"data": data, "is_changeable": not state.needs_key}
+
+
+@router.patch("/settings")
+async def change_settings(request: Request, values: dict[str, float | int | str]) -> dict[str, Any]:
+    """Change settings for all users until the server stops, all of them or none.
+
+    Only a server without keys takes changes: its callers are on this machine, and it is theirs.
+    """
+    state: ServerState = request.app.state.shepherd
+    caller_of(request, None)
+    if state.needs_key:
+        raise Denied(403, "settings_fixed", "a server with keys has the settings that it was started with")
+    known = {one["name"] for one in (await settings(request))["data"]}
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in known:
+            raise invalid("settings", "there is no such setting that can change while the server runs")
+        try:
+            checked[name] = SETTINGS[name].check(value)
+        except ValueError:
+            raise invalid(name, f"expected {SETTINGS[name].expected}") from None
+    of_answers = {name: value for name, value in checked.items() if name in _OF_ANSWERS}
+    state.conversations.config = replace(state.conversations.config, **of_answers)
+    for name, attribute in _OF_RECALL.items():
+        if name in checked:
+            setattr(state.memory, attribute, checked[name])
+    return await settings(request)
+
+
+def _described(state: ServerState, name: str) -> dict[str, Any]:
+    setting = SETTINGS[name]
+    holder, attribute = (
+        (state.memory, _OF_RECALL[name]) if name in _OF_RECALL else (state.conversations.config, name)
+    )
+    return {
+        "name": name,
+        "value": getattr(holder, attribute),
+        "default": setting.default,
+        "kind": setting.kind,
+        "choices": list(setting.choices),
+        "minimum": setting.least,
+        "maximum": setting.most,
+        "help": setting.help,
     }

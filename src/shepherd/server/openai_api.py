@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from shepherd.knowledge import attached_block
 from shepherd.providers.chat_completions import extra_content, sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.errors import Problem, invalid, openai_error, unsupported
@@ -51,6 +52,7 @@ __all__ = [
 
 
 _MOST_STOPS = 16
+_MOST_DOCUMENTS = 20
 _MOST_TEXTS = 2048
 _SAMPLING = (
     *("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "top_n_sigma"),
@@ -105,6 +107,11 @@ class ChatMessage(LenientBody):
         role = "system" if self.role == "developer" else self.role
         text = _text_of(self.content, f"{place}.content")
         return Message(role, text, tool_calls=calls, tool_call_id=self.tool_call_id or "")
+
+
+class _Document(StrictBody):
+    name: str = Field(max_length=1000)
+    text: str
 
 
 class _ToolFunction(LenientBody):
@@ -216,6 +223,10 @@ class ChatBody(ChatFields, _Sampled):
     # Shepherd's own: where to store the turn, and an event about what was recalled for it.
     session: str | None = Field(default=None, max_length=256)
     recalled: bool | None = None
+    # Position of the first message of the session to delete, once the request is accepted.
+    replaces: int | None = Field(default=None, ge=1, le=MOST_MESSAGES)
+    # Documents for the newest message, as POST /v1/documents reads them. Nothing is learned from them.
+    documents: list[_Document] | None = Field(default=None, max_length=_MOST_DOCUMENTS)
     tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
@@ -246,6 +257,9 @@ class ChatBody(ChatFields, _Sampled):
         if messages[-1].role not in ("user", "tool"):
             role = self.messages[-1].role
             raise invalid("messages", f"the last one is of role {role}; the model answers a user or a tool")
+        if self.documents:
+            require_supported(messages[-1].role == "user", "documents", "they go with a message of the user")
+            messages = (*messages[:-1], self._with_documents(messages[-1]))
         return ChatRequest(
             messages,
             user_id,
@@ -260,8 +274,13 @@ class ChatBody(ChatFields, _Sampled):
             logprobs=self._logprobs(),
             parallel_calls=self.parallel_tool_calls is not False,
             session=self.session or "",
+            replaces=self.replaces or 0,
             logit_bias=self.biases,
         )
+
+    def _with_documents(self, message: Message) -> Message:
+        blocks = [attached_block(one.name, one.text) for one in self.documents or ()]
+        return Message("user", message.raw, composed="\n\n".join(filter(None, [message.raw, *blocks])))
 
     def _schema(self) -> ReplySchema | None:
         wanted = self.response_format

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Path, Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
@@ -20,27 +20,26 @@ from shepherd import __version__
 from shepherd.config import default_user_id
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
-from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryStats
+from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
-from shepherd.server.errors import Denied, invalid
+from shepherd.server.errors import Denied, invalid, missing
 from shepherd.server.http import StrictBody
-from shepherd.server.identity import CHAT, METRICS, caller_of
+from shepherd.server.identity import METRICS
 from shepherd.server.public_ids import (
     find_item,
     job_ids,
-    memory_id,
     public_injection,
     public_item,
     sequence_of,
     traced,
 )
-from shepherd.server.state import AppState, ServerState
+from shepherd.server.state import Own, OwnMemory
 from shepherd.tools import decide
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
-from shepherd.types import Injection, Learning, MemoryRecord, Message, SearchResult
+from shepherd.types import Injection, MemoryRecord, Message, SearchResult
 
-__all__ = ["Limit", "Offset", "Own", "OwnMemory", "Search", "Text", "checked", "missing", "router"]
+__all__ = ["Limit", "Offset", "Search", "Text", "checked", "router"]
 
 router = APIRouter(prefix="/v1")
 
@@ -48,6 +47,10 @@ _MOST_LISTED = 1000
 _MOST_RECALLED = 10
 _LARGEST_ID = (1 << 63) - 1
 _LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that datetime has
+# Best results among which a search with conditions looks for those that meet them.
+_MOST_SIFTED = 1000
+_MOST_AT_ONCE = 200
+_MOST_SOURCES = 50
 
 TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
 Text = Annotated[str, Field(max_length=1 << 20)]
@@ -81,6 +84,23 @@ class Search(StrictBody):
     threshold: float = Field(default=0.0, ge=0, le=1)
 
 
+class MemorySearch(Search):
+    """A search in memories, for those alone that meet the conditions."""
+
+    source: list[str] = Field(default_factory=list, max_length=_MOST_SOURCES)
+    pinned: bool | None = None
+    since: int | None = None
+    until: int | None = None
+    never_recalled: bool = False
+
+
+class MemoryBatch(StrictBody):
+    """What to do to several memories at once."""
+
+    action: Literal["pin", "unpin", "delete", "restore"]
+    ids: list[int] = Field(min_length=1, max_length=_MOST_AT_ONCE)
+
+
 class TextSearch(StrictBody):
     """A search for a text in conversations."""
 
@@ -89,68 +109,17 @@ class TextSearch(StrictBody):
     offset: int = Field(default=0, ge=0, le=_LARGEST_ID)
 
 
+class Title(StrictBody):
+    """The title of a conversation."""
+
+    title: Annotated[str, Field(max_length=200)]
+
+
 class FactValue(StrictBody):
     """The value of a fact."""
 
     value: Text
 
-
-class Own:
-    """The memory of the user that a request is about."""
-
-    def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
-        state: AppState = request.app.state.shepherd
-        self._state, self._memory = state, state.memory
-        self.caller = caller_of(request, user)
-        self.user = self.caller.user_id
-
-    @property
-    def is_writable(self) -> bool:
-        """True if something can be stored for this caller."""
-        return self._memory is not None and self._state.is_writable and not self.caller.is_nobody
-
-    @property
-    def learning(self) -> Learning:
-        """State of learning on this server, and the model that learns."""
-        return self._state.learning
-
-    @property
-    def memory(self) -> Memory:
-        """The memory, to read. Denied without one."""
-        if self._memory is None:
-            raise Denied(503, "no_memory", "this server runs without memory")
-        return self._memory
-
-    @property
-    def writable(self) -> Memory:
-        """The memory, to write. Denied if nothing would be stored."""
-        memory = self.memory
-        if self.caller.is_nobody:
-            raise Denied(400, "no_user", "nothing is kept for nobody: say who the user is", param="user")
-        if not self._state.is_writable:
-            raise Denied(503, "memory_read_only", "this server may only read its memory")
-        return memory
-
-    @property
-    def can_chat(self) -> bool:
-        """True if this server has a chat API that the caller may use."""
-        return isinstance(self._state, ServerState) and CHAT in self.caller.scopes
-
-    def stop(self, session: str) -> int:
-        """Cancel the user's answers in a conversation; return how many. Denied without the scope `chat`."""
-        self.caller.require(CHAT)
-        state = self._state
-        return state.cancel_in(self.user, session) if isinstance(state, ServerState) else 0
-
-    def memory_id(self, sequence: int) -> int:
-        """Return the database's id of one of the user's memories; Denied if there can be none."""
-        found = memory_id(self.memory, self.user, sequence)
-        if found is None:
-            raise missing("memory")
-        return found
-
-
-OwnMemory = Annotated[Own, Depends()]
 
 # ---- memories
 
@@ -195,6 +164,10 @@ def stats(own: OwnMemory) -> dict[str, Any]:
         "oldest_timestamp": counts.oldest_timestamp,
         "newest_timestamp": counts.newest_timestamp,
         "per_day": [{"day": day, "memories": n} for day, n in activity.per_day],
+        "per_source": [
+            {"day": day, "source": source, "memories": n} for day, source, n in activity.per_source
+        ],
+        "never_recalled": activity.never_recalled,
         "most_recalled": [
             {**_public(record), "recalls": n, "recalled_at": last}
             for memory_id, n, last in activity.recalled
@@ -218,10 +191,25 @@ def _size(counts: MemoryStats) -> dict[str, int]:
 
 
 @router.get("/memory")
-def list_memories(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List memories, the newest first."""
-    records = own.memory.list_memories(own.user, limit=limit, offset=offset)
-    return {"data": [_public(record) for record in records], "total": own.memory.count_memories(own.user)}
+def list_memories(
+    own: OwnMemory,
+    limit: Limit = 50,
+    offset: Offset = 0,
+    order: Literal["newest", "oldest", "recalled"] = "newest",
+    source: Annotated[list[str] | None, Query(max_length=_MOST_SOURCES)] = None,
+    pinned: bool | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    never_recalled: bool = False,
+) -> dict[str, Any]:
+    """List memories that meet the conditions, with the number of their recalls.
+
+    `source` can be repeated; "import" is any import. `since` and `until` are unix seconds; that of `until` is
+    not among them. `total` is the number of all that meet the conditions.
+    """
+    wanted = MemoryFilter(tuple(source or ()), pinned, _second(since), _second(until), never_recalled)
+    records = own.memory.list_memories(own.user, limit=limit, offset=offset, wanted=wanted, order=order)
+    return {"data": _with_recalls(own, records), "total": own.memory.count_memories(own.user, wanted)}
 
 
 @router.post("/memory", status_code=201)
@@ -233,10 +221,35 @@ def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
 
 
 @router.post("/memory/search")
-def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
-    """Return the best memories for the words of the query, best first, with their scores."""
-    results = own.memory.search(wanted.query, wanted.max_results, own.user, threshold=wanted.threshold)
-    return {"data": [_public(result) for result in results]}
+def search(own: OwnMemory, asked: MemorySearch) -> dict[str, Any]:
+    """Return the best memories for the words of the query, best first, with their scores.
+
+    Conditions are those of the list; they are applied to the best 1,000 results.
+    """
+    since, until = _second(asked.since), _second(asked.until)
+    wanted = MemoryFilter(tuple(asked.source), asked.pinned, since, until, asked.never_recalled)
+    is_sifted = wanted != MemoryFilter()
+    n = max(asked.max_results, _MOST_SIFTED) if is_sifted else asked.max_results
+    results = own.memory.search(asked.query, n, own.user, threshold=asked.threshold)
+    if is_sifted:
+        recalls = own.memory.count_recalls([result.id for result in results], own.user)
+        results = [result for result in results if wanted.accepts(result, recalls.get(result.id, 0))]
+    return {"data": _with_recalls(own, results[: asked.max_results])}
+
+
+@router.post("/memory/batch")
+def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
+    """Pin, unpin, delete or restore several memories; return the ids of those to which it was done."""
+    memory = own.writable
+    ids = {own.memory_id(sequence): sequence for sequence in batch.ids}
+    if batch.action == "delete":
+        done = memory.delete_memories(list(ids), own.user)
+    elif batch.action == "restore":
+        done = [stored_id for stored_id in ids if memory.restore_forgotten(stored_id, own.user)]
+    else:
+        is_pinned = batch.action == "pin"
+        done = [stored_id for stored_id in ids if memory.pin_memory(stored_id, is_pinned, own.user)]
+    return {"ids": [ids[stored_id] for stored_id in done]}
 
 
 @router.get("/memory/export")
@@ -408,19 +421,27 @@ def drop_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
 
 @router.get("/conversations")
 def list_conversations(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List stored conversations, the latest first, with the beginnings of their first messages as titles."""
+    """List stored conversations, the latest first; the beginning of the first message may be the title."""
     return _conversations(own, limit, offset)
 
 
 @router.post("/conversations/search")
 def search_conversations(own: OwnMemory, wanted: TextSearch) -> dict[str, Any]:
-    """List the conversations in which a text was said, the latest first."""
+    """List the conversations whose messages or title contain a text, the latest first.
+
+    Case and accents make no difference.
+    """
     return _conversations(own, wanted.limit, wanted.offset, wanted.query)
 
 
 def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[str, Any]:
-    found = own.memory.list_sessions(own.user, limit=limit, offset=offset, words=words)
-    total = own.memory.count_sessions(own.user, words=words)
+    if words:
+        # One search for both: it reads all messages.
+        every = own.memory.list_sessions(own.user, limit=_LARGEST_ID, words=words)
+        found, total = every[offset : offset + limit], len(every)
+    else:
+        found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
+        total = own.memory.count_sessions(own.user)
     return {"data": [asdict(session) for session in found], "total": total}
 
 
@@ -435,7 +456,16 @@ def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     messages = own.memory.load_session(session_id, own.user)
     if not messages:
         raise missing("conversation")
-    return {"id": session_id, "data": [_said(n, message) for n, message in enumerate(messages, 1)]}
+    data = [_said(n, message) for n, message in enumerate(messages, 1)]
+    return {"id": session_id, "title": own.memory.title_of_session(session_id, own.user), "data": data}
+
+
+@router.patch("/conversations/{session}")
+def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str, Any]:
+    """Give a conversation a title; with an empty one its first message is the title again."""
+    memory, session_id = own.writable, _session(own, session)
+    memory.rename_session(session_id, change.title, own.user)
+    return {"id": session_id, "title": memory.title_of_session(session_id, own.user)}
 
 
 @router.delete("/conversations/{session}")
@@ -494,6 +524,24 @@ def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
     return {"id": session_id, "data": data, "turns": [int(turn) for turn in turns]}
 
 
+@router.get("/trace/{session_id}/usage")
+def show_usage(own: OwnMemory, session_id: str) -> dict[str, Any]:
+    """Return for each turn of a conversation the room that each part of its prompt got, and what it cost.
+
+    `room` and tokens of `usage` are in tokens; older turns may lack `usage`.
+    """
+    root = f"{ROOT}/{encode_segment(session_id)}"
+    turns: dict[int, dict[str, Any]] = {}
+    traces = _traces(own)
+    for path, value in (*traces.matching(f"{root}/*/budget"), *traces.matching(f"{root}/*/usage")):
+        turn, part, name = path[len(root) + 1 :].split("/")
+        told = turns.setdefault(int(turn), {"turn": int(turn), "room": {}, "usage": {}})
+        told["room" if part == "budget" else part][name] = value
+    if not turns and not own.memory.load_session(session_id, own.user):
+        raise missing("conversation")
+    return {"id": session_id, "data": [turns[turn] for turn in sorted(turns)]}
+
+
 @router.get("/trace/{session_id}/{turn}")
 def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[str, Any]:
     """Return the trace of one turn: paths below it, with their values."""
@@ -515,7 +563,17 @@ def _memory(own: Own, memory_id: int) -> dict[str, Any]:
     record = own.memory.get_memory(own.memory_id(memory_id), own.user)
     if record is None:
         raise missing("memory")
-    return _public(record)
+    return _with_recalls(own, [record])[0]
+
+
+def _with_recalls(own: Own, records: Sequence[MemoryRecord | SearchResult]) -> list[dict[str, Any]]:
+    recalls = own.memory.count_recalls([record.id for record in records], own.user)
+    return [{**_public(record), "recalls": recalls.get(record.id, 0)} for record in records]
+
+
+def _second(moment: int | None) -> int | None:
+    """Return a time that both databases can compare with."""
+    return None if moment is None else min(max(moment, -_LARGEST_ID), _LARGEST_ID)
 
 
 def _public(record: MemoryRecord | SearchResult) -> dict[str, Any]:
@@ -527,11 +585,6 @@ def checked(number: int) -> int:
     if not 0 <= number <= _LARGEST_ID:
         raise missing("such thing")
     return number
-
-
-def missing(what: str) -> Denied:
-    """Return the refusal for something that does not exist or belongs to others."""
-    return Denied(404, "not_found", f"this user has no such {what}")
 
 
 def _job(public_id: str, job: ExtractionJob) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from shepherd.inference.embedding import Embedder
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.server.errors import Denied, refuse_gone
 from shepherd.server.openai_api import EmbeddingBody, require_supported
-from shepherd.server.resources import OwnMemory
-from shepherd.server.state import ServerState
+from shepherd.server.state import OwnMemory, ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
 from shepherd.turn.components import build_context
 

@@ -1,15 +1,20 @@
-"""State that the routes and middleware of a server share, and the timing of injections."""
+"""State that the routes and middleware of a server share, and what of it is a caller's own."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Query, Request
 
 from shepherd.config import Config
 from shepherd.lru_cache import LRUCache
 from shepherd.memory import ApiKeys, Memory
+from shepherd.server.errors import Denied, missing
+from shepherd.server.identity import CHAT, caller_of
+from shepherd.server.public_ids import memory_id
 from shepherd.types import NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
 
-__all__ = ["AppState", "InjectionTime", "Served", "ServerState", "Stopwatch"]
+__all__ = ["AppState", "InjectionTime", "Own", "OwnMemory", "Served", "ServerState", "Stopwatch"]
 
 # Users whose last event about learning is known; others hear of what is learned from then on.
 _USERS_TOLD = 4096
@@ -133,3 +138,61 @@ class ServerState(AppState):
         """Cancel all answers; what they have said so far is kept."""
         for cancel in list(self.in_progress):
             cancel()
+
+
+class Own:
+    """The memory of the user that a request is about."""
+
+    def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
+        state: AppState = request.app.state.shepherd
+        self._state, self._memory = state, state.memory
+        self.caller = caller_of(request, user)
+        self.user = self.caller.user_id
+
+    @property
+    def is_writable(self) -> bool:
+        """True if something can be stored for this caller."""
+        return self._memory is not None and self._state.is_writable and not self.caller.is_nobody
+
+    @property
+    def learning(self) -> Learning:
+        """State of learning on this server, and the model that learns."""
+        return self._state.learning
+
+    @property
+    def memory(self) -> Memory:
+        """The memory, to read. Denied without one."""
+        if self._memory is None:
+            raise Denied(503, "no_memory", "this server runs without memory")
+        return self._memory
+
+    @property
+    def writable(self) -> Memory:
+        """The memory, to write. Denied if nothing would be stored."""
+        memory = self.memory
+        if self.caller.is_nobody:
+            raise Denied(400, "no_user", "nothing is kept for nobody: say who the user is", param="user")
+        if not self._state.is_writable:
+            raise Denied(503, "memory_read_only", "this server may only read its memory")
+        return memory
+
+    @property
+    def can_chat(self) -> bool:
+        """True if this server has a chat API that the caller may use."""
+        return isinstance(self._state, ServerState) and CHAT in self.caller.scopes
+
+    def stop(self, session: str) -> int:
+        """Cancel the user's answers in a conversation; return how many. Denied without the scope `chat`."""
+        self.caller.require(CHAT)
+        state = self._state
+        return state.cancel_in(self.user, session) if isinstance(state, ServerState) else 0
+
+    def memory_id(self, sequence: int) -> int:
+        """Return the database's id of one of the user's memories; Denied if there can be none."""
+        found = memory_id(self.memory, self.user, sequence)
+        if found is None:
+            raise missing("memory")
+        return found
+
+
+OwnMemory = Annotated[Own, Depends()]

@@ -38,7 +38,7 @@ from shepherd.providers import ChatModel
 from shepherd.server.chat import ChatRequest
 from shepherd.trace import Traces, Value, trace_of
 from shepherd.turn.recorder import append_turn
-from shepherd.types import Message
+from shepherd.types import Message, TurnStats
 
 __all__ = ["ClientHistory", "FinishedTurn", "Plans", "RequestPlanner", "RequestStore"]
 
@@ -178,7 +178,7 @@ class RequestPlanner:
         hubs = tuple((hub.id, hub.title, hub.n_edges) for hub in snapshot.hubs)
         return ShownKnowledge(hubs, snapshot.blocks, snapshot.workflows)
 
-    def trace(self, *, model: str, with_prompt: bool) -> dict[str, Value]:
+    def trace(self, *, model: str, with_prompt: bool, stats: TurnStats) -> dict[str, Value]:
         """Return the record of the turn, once it is over: what the model was shown, and why."""
         self.planner.settle(self.draft, self.budget)
         summary = self.draft.snapshot.summary.public.text
@@ -188,6 +188,7 @@ class RequestPlanner:
             summary=summary,
             summary_tokens=self.budget.count(summary) if summary else 0,
             with_prompt=with_prompt,
+            stats=stats,
         )
 
 
@@ -380,6 +381,7 @@ class FinishedTurn:
     last_text: str
     is_whole: bool
     model_name: str
+    stats: TurnStats
     session_name: str = ""
 
 
@@ -466,7 +468,8 @@ class RequestStore:
         """Store the trace of a turn that a message of the user began."""
         if turn.planner is None or turn.draft.private or not self._config.trace_turns:
             return
-        record = turn.planner.trace(model=turn.model_name, with_prompt=self._config.trace_prompts)
+        with_prompt = self._config.trace_prompts
+        record = turn.planner.trace(model=turn.model_name, with_prompt=with_prompt, stats=turn.stats)
         Traces(self._memory.transactions, turn.user_id).write(session, record)
 
     def _archive(self, turn: FinishedTurn, answer: Message, session: str) -> None:

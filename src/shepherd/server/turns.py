@@ -328,12 +328,19 @@ class Conversations:
         served.log_notes()
         return served
 
+    def delete_replaced(self, request: ChatRequest) -> None:
+        """Delete the messages that an accepted request replaces, with what was learned from them."""
+        memory = self._memory
+        session = memory.find_session(request.session, request.user_id) if memory is not None else None
+        if memory is not None and session:
+            memory.delete_messages(session, request.replaces, request.user_id)
+
     def begins_at_once(self, request: ChatRequest) -> bool:
         """Return True if `begin` is quick and waits for nothing: the event loop may call it."""
         engine = self.models.engine
         if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
             return False
-        if sum(len(message.raw) for message in request.messages) > _AT_ONCE_CHARS:
+        if sum(len(message.content) for message in request.messages) > _AT_ONCE_CHARS:
             return False
         if self._memory is None or not request.remembers:
             return True
@@ -379,6 +386,7 @@ class Conversations:
                     last_text=turn.last_text,
                     is_whole=reason != "cancelled",
                     model_name=self.models.name,
+                    stats=turn.stats,
                     session_name=request.session,
                 )
             )

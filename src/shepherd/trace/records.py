@@ -17,6 +17,7 @@ from shepherd.trace.paths import Value, encode_segment, index_segment
 if TYPE_CHECKING:
     from shepherd.prompt import Draft, Plan
     from shepherd.prompt.plan import Part
+    from shepherd.types import TurnStats
 
 __all__ = ["SCHEMA", "numbered", "paths_of", "plain", "prompt_record", "trace_of"]
 
@@ -34,8 +35,9 @@ def trace_of(
     summary_tokens: int,
     prompt: str | None = None,
     with_prompt: bool = False,
+    stats: TurnStats | None = None,
 ) -> dict[str, Value]:
-    """Return the paths of a finished turn.
+    """Return the paths of a finished turn, with what it cost if `stats` say so.
 
     `prompt` replaces the text of the prompt where a part of it must not be stored. Its length and SHA-256 are
     recorded, or with `with_prompt` the text itself.
@@ -74,6 +76,7 @@ def trace_of(
             ],
             "warnings": plan.warnings,
             "timings": {name: us / 1000 for name, us in plan.timings_us.items()},
+            "usage": {} if stats is None else _usage(stats),
         }
     )
 
@@ -91,6 +94,16 @@ def _budget(plan: Plan) -> dict[str, object]:
         "focus": granted.get("focus"),
         "reserve": plan.reserve_tokens,
         "strategy": plan.strategy,
+    }
+
+
+def _usage(stats: TurnStats) -> dict[str, object]:
+    return {
+        "reused": stats.reused_tokens,
+        "decoded": stats.decoded_tokens,
+        "generated": stats.generated_tokens,
+        "recall_ms": stats.recall_ms,
+        "first_token_ms": stats.ttft_ms,
     }
 
 

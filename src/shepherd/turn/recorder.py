@@ -13,7 +13,7 @@ from shepherd.prompt.archive_policy import archived_answer, is_statement, is_wor
 from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
 from shepherd.trace import trace_of
-from shepherd.types import Message
+from shepherd.types import Message, TurnStats
 
 if TYPE_CHECKING:
     from shepherd.memory import OpenJob
@@ -173,10 +173,12 @@ class Recorder:
         archive: bool,
         now: int,
         with_prompt: bool,
+        stats: TurnStats | None = None,
     ) -> None:
         """Store the exchange. The first failure ends it, so that a locked database is waited for once.
 
         `before` are the exchanges that the model had before it. `with_prompt` traces the whole prompt.
+        `stats` are what the turn cost.
         """
         if draft.private or not self._store.writes:
             return
@@ -197,6 +199,7 @@ class Recorder:
                     summary_tokens=self._count(summary),
                     prompt=draft.public_prompt(before),
                     with_prompt=with_prompt,
+                    stats=stats,
                 )
                 exchange.trace = self._traces.write(session, record)
 

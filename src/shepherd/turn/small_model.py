@@ -36,13 +36,19 @@ _UNKNOWN = "I don't know that."
 _NOTHING_STORED = "I have nothing stored about that."
 _SEEN = "I see."
 _KEPT_FOR_NOW = "Nice, I'll keep that in mind for this conversation."
-_SECRET = "That looks like a secret, so I won't store it."
+_SECRET = "That looks like a secret, so I won't learn it; only this conversation has it."
 _LIST = "This is what I know:"
 
 _DECLINED = (
     "I'm only the small built-in model and can't help with that; "
     "get a full one with `shepherd model pull` or use --model FILE."
 )
+# What is shown for it: a command that works as it is.
+_ADVICE = (
+    "I'm only the small built-in model and can't help with that; "
+    "`shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M` gets a full one."
+)
+_MEETING = re.compile("nice to meet you (.+)")
 _NO_ANSWERS = (_UNKNOWN, _NOTHING_STORED, _DECLINED)
 
 _FIXED = (
@@ -283,6 +289,9 @@ class Review:
                 return self._stop()
             # No answer to a question; one may follow.
             return "" if reply == _UNKNOWN else self._shown(reply)
+        meeting = _MEETING.fullmatch(" ".join(words_in(sentence)))
+        if meeting and not self._is_name(meeting[1]):
+            return self._sentence(_ACKNOWLEDGED)
         if sentence.startswith(_LIST):
             sentence = self._judge.listed(sentence)
         # Often the answer is right as far as the first comma.
@@ -291,6 +300,12 @@ class Review:
                 is_answer = bool(self._said) or part not in _NO_ANSWERS
                 return self._shown(part) if is_answer else self._passed_on(part)
         return self._stop()
+
+    def _is_name(self, name: str) -> bool:
+        """Return whether the user is called so, by a fact or by what he says now."""
+        names = [fact.value for fact in self._judge.sources.known if fact.key == "name"]
+        names += [verdict.value for verdict in plain_facts(self._asked) if verdict.key == "name"]
+        return any(f" {name} " in f" {' '.join(words_in(known))} " for known in names)
 
     def _tells_what_is_known(self, sentence: str) -> bool:
         """Return whether a sentence has one of the facts that the question asks for, if that is sure."""
@@ -313,7 +328,9 @@ class Review:
         self._is_over = self._is_over or bool(quoted)
         # Who, when or how old is something that the user may have told: nothing that a larger model would do.
         is_not_told = sentence == _DECLINED and _WANTS_TO_KNOW.match(self._asked)
-        return self._shown(quoted or (_UNKNOWN if is_not_told else sentence))
+        if is_not_told:
+            sentence = _UNKNOWN
+        return self._shown(quoted or (_ADVICE if sentence == _DECLINED else sentence))
 
     def _stop(self) -> str:
         self._is_over = True

@@ -24,7 +24,7 @@ OPTIONS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-PATIENCE_MS = 90_000
+PATIENCE_MS = int(os.environ.get("SHEPHERD_TEST_PATIENCE_MS", "90000"))
 _numbers = itertools.count(1)
 # A machine may have other things to do.
 expect.set_options(timeout=PATIENCE_MS)

@@ -308,6 +308,81 @@ def test_conversations_are_searched_chosen_and_deleted(chat, memory):
     assert len(memory.list_sessions(chat.user)) == 2
 
 
+def test_a_conversation_is_renamed_in_the_list(chat, memory):
+    session = conversation(memory, chat.user, "How do I prune tomatoes?", "In the morning.")
+    chat.open(f"chat/{session}")
+    page = chat.page
+
+    page.get_by_role("button", name="Rename How do I prune tomatoes?").press("Enter")
+    title = page.get_by_role("textbox", name="Title of the conversation")
+    expect(title).to_be_focused()
+    title.press("Escape")
+    expect(page.get_by_role("button", name="Rename How do I prune tomatoes?")).to_be_focused()
+    page.keyboard.press("Enter")
+    title.fill("Größe der Beete")
+    title.press("Enter")
+    expect(page.locator("main h1")).to_have_text("Größe der Beete")
+    expect(page.get_by_role("button", name="Rename Größe der Beete")).to_be_focused()
+    page.reload()
+    page.get_by_role("searchbox", name="Search conversations").fill("GROSSE")
+    expect(page.locator(".talk a")).to_have_text("Größe der Beete")
+
+    expect(page.locator("main h1")).to_have_text("Größe der Beete")
+    assert memory.list_sessions(chat.user)[0].title == "Größe der Beete"
+
+
+@pytest.mark.parametrize("button", ["Edit", "Ask again"])
+def test_a_refused_edit_or_repetition_loses_nothing(button, chat, memory):
+    page = chat.page
+    say(page, "I live in Paris.")
+    expect(page.get_by_text("location = Paris")).to_be_visible()
+    say(page, "Hello")
+    before = stored(memory, chat.user)
+    page.route("**/v1/chat/completions", lambda route: route.abort())
+    first = page.locator(".turn-pair").first
+
+    if button == "Edit":
+        page.get_by_role("button", name="Edit You: I live in Paris.").press("Enter")
+        page.get_by_role("textbox", name="Your message").fill("I live in Rome.")
+        page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press(
+            "Enter"
+        )
+    else:
+        first.get_by_role("button", name="Ask again").press("Enter")
+        page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator("#notices")).to_contain_text("The server does not answer.")
+
+    expect(page.locator(".turn-pair")).to_have_count(2)
+    assert stored(memory, chat.user) == before
+    assert memory.get_fact("location", chat.user) == "Paris"
+    if button == "Edit":
+        expect(page.get_by_role("textbox", name="Your message")).to_have_value("I live in Rome.")
+        page.unroute("**/v1/chat/completions")
+        page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press(
+            "Enter"
+        )
+        expect(page.locator(".turn-pair")).to_have_count(1)
+        expect(page.get_by_text("location = Rome")).to_be_visible()
+        assert memory.get_fact("location", chat.user) == "Rome"
+
+
+def test_a_model_is_chosen_where_there_are_several_that_chat(mini, chat):
+    page = chat.page
+    listed = httpx.get(f"{mini.url}/v1/models", trust_env=False).json()
+    expect(page.locator(".composer .model")).to_have_text(listed["data"][0]["id"])
+    assert len(listed["data"]) == 2  # the other one is for embeddings
+    expect(page.get_by_label("Model")).to_have_count(0)
+    more = {**listed, "data": [*listed["data"], {**listed["data"][0], "id": "another"}]}
+    page.route("**/v1/models*", lambda route: route.fulfill(json=more))
+    page.reload()
+
+    page.get_by_label("Model").select_option("another")
+    with page.expect_request("**/v1/chat/completions") as request:
+        say(page, "Hello")
+
+    assert request.value.post_data_json["model"] == "another"
+
+
 def test_code_is_copied_as_it_is(chat, memory):
     session = conversation(memory, chat.user, "Write code", "Here:\n\n```python\nif a:\n    b = '<b>'\n```")
     chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])

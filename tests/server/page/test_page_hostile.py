@@ -69,7 +69,7 @@ def test_a_node_with_a_link_that_would_run_has_none(hostile):
     hostile.open("knowledge")
     hostile.page.get_by_role("button", name="List").click()
 
-    hostile.page.locator("[data-node]").first.click()
+    hostile.page.locator(".item .row-main").first.click()
 
     expect(hostile.page.locator(".panel")).to_be_visible()
     assert hostile.page.locator(".panel a").count() == 0
@@ -78,7 +78,8 @@ def test_a_node_with_a_link_that_would_run_has_none(hostile):
 
 def test_a_text_that_turns_its_line_leaves_the_words_beside_it_as_they_are(hostile):
     hostile.open("memories")
-    card = hostile.page.locator(".memory", has_text="remember 2")
+    card = hostile.page.locator(".item", has_text="remember 2")
+    card.locator(".row-main").click()
 
     styles = card.locator(".words").evaluate_all("all => all.map(one => getComputedStyle(one).unicodeBidi)")
 
@@ -88,7 +89,10 @@ def test_a_text_that_turns_its_line_leaves_the_words_beside_it_as_they_are(hosti
 
 def test_a_long_text_is_shortened_until_it_is_asked_for(hostile):
     hostile.open("memories")
-    card = hostile.page.locator(".memory", has_text="remember 4")
+    row = hostile.page.locator(".item", has_text="remember 4")
+    closed = row.bounding_box()
+    row.locator(".row-main").click()
+    card = row.locator(".memory")
 
     short = card.locator(".answer").bounding_box()
     card.get_by_role("button", name="Show all").last.press("Enter")
@@ -97,6 +101,8 @@ def test_a_long_text_is_shortened_until_it_is_asked_for(hostile):
 
     assert short is not None
     assert long is not None
+    assert closed is not None
+    assert closed["height"] < 60
     assert short["height"] < 250
     assert long["height"] > 5000
 

@@ -76,6 +76,7 @@ def test_proposals_stand_above_and_are_accepted_or_rejected(steve, memory):
 def test_a_fact_has_a_time_line_with_the_sentences(steve, memory):
     moved_twice(memory, steve.user)
     steve.open("facts")
+    steve.page.locator('.item[data-id="location"] .row-main').press("Enter")
     location = steve.page.locator(".fact", has_text="location")
 
     location.get_by_text("1 earlier value").press("Enter")
@@ -92,12 +93,14 @@ def test_an_undone_forgetting_restores_the_memory_exactly(steve, memory):
     record = memory.get_memory(before.id, steve.user)
     steve.open("memories")
     steve.page.get_by_role("searchbox").fill("allergic")
-    expect(steve.page.locator(".memory")).to_have_count(1)
+    expect(steve.page.locator(".item")).to_have_count(1)
 
-    steve.page.get_by_role("button", name="Forget").press("Enter")
+    steve.page.locator(".row-main").press("Enter")
+    steve.page.locator(".memory").get_by_role("button", name="Forget").press("Enter")
     expect(steve.page.get_by_role("button", name="Undo")).to_be_focused()
     steve.page.keyboard.press("Enter")
-    expect(steve.page.locator(".memory")).to_have_count(1)
+    expect(steve.page.locator(".item")).to_have_count(1)
+    steve.page.locator(".row-main").press("Enter")
     expect(steve.page.locator(".memory .meta")).to_contain_text("learned from what you said")
 
     assert memory.get_memory(before.id, steve.user) == record

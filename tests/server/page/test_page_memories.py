@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from shepherd.config import Config
+from shepherd.memory import Memory
 from shepherd.server.app import create_app
 from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import AppState
+from tests.server.page.conftest import Visit
 from tests.server.running import Running
 
 
-def test_the_newest_are_shown_and_more_when_asked_for(steve):
+def rows(steve: Visit) -> Locator:
+    return steve.page.locator(".item")
+
+
+def opened(steve: Visit, text: str) -> Locator:
+    """Open the line that has this text; its card."""
+    row = rows(steve).filter(has_text=text).first
+    row.locator(".row-main").press("Enter")
+    return row.locator(".memory")
+
+
+def status(steve: Visit) -> Locator:
+    return steve.page.locator(".rows-head .summary")
+
+
+def lunches(memory: Memory, user: str, n: int) -> None:
+    """More memories, all older than the others."""
+    entry = {"type": "memory", "answer": "Soup again.", "source": "import"}
+    memory.import_memories([{**entry, "question": f"Lunch {i}?", "timestamp": i} for i in range(n)], user)
+
+
+def test_the_newest_are_shown_and_more_when_asked_for(steve, memory):
+    lunches(memory, steve.user, 60)
     steve.open("memories")
 
-    expect(steve.page.locator(".memory")).to_have_count(50)
+    expect(rows(steve)).to_have_count(100)
     steve.page.get_by_role("button", name="Show more").click()
 
-    expect(steve.page.locator(".memory")).to_have_count(70)
+    expect(rows(steve)).to_have_count(130)
     expect(steve.page.get_by_role("button", name="Show more")).to_have_count(0)
-    expect(steve.page.get_by_role("status").first).to_contain_text("70 memories, the newest first")
+    expect(status(steve)).to_have_text("130 memories, the newest first")
+    expect(rows(steve).nth(100).locator(".row-main")).to_be_focused()
+
+
+def test_a_screen_has_many_lines(mini, memory, visit):
+    page = visit(mini.url, "with many", viewport={"width": 1440, "height": 900})
+    lunches(memory, "with many", 60)
+    page.open("memories")
+
+    whole = "all => all.filter(one => one.getBoundingClientRect().bottom <= innerHeight).length"
+    assert rows(page).evaluate_all(whole) >= 22
 
 
 def test_a_search_finds_as_one_types_and_says_how_well_it_fits(steve):
@@ -27,10 +61,126 @@ def test_a_search_finds_as_one_types_and_says_how_well_it_fits(steve):
 
     steve.page.get_by_role("searchbox").press_sequentially("which editor")
 
-    first = steve.page.locator(".memory").first
+    first = rows(steve).first
     expect(first).to_contain_text("Helix, since the spring")
     expect(first.locator(".relevance")).to_contain_text("fits")
     assert "editor" not in steve.page.url
+
+
+def test_choices_narrow_the_list_and_the_search(steve, memory):
+    memory.recall("Which editor do I use?", steve.user)
+    memory.set_fact("name", "Steve", steve.user)  # counts are written with what is written anyway
+    lunches(memory, steve.user, 3)
+    page = steve.page
+    steve.open("memories")
+
+    page.get_by_label("Source", exact=True).select_option("imported")
+    expect(status(steve)).to_have_text("3 memories, the newest first")
+    page.get_by_label("Order", exact=True).select_option("Oldest first")
+    expect(rows(steve).first).to_contain_text("Lunch 0?")
+    page.get_by_label("Source", exact=True).select_option("All sources")
+    page.get_by_label("Date", exact=True).select_option("Over a year ago")
+    expect(status(steve)).to_have_text("3 memories, the oldest first")
+    page.get_by_label("Date", exact=True).select_option("Any time")
+    page.get_by_label("Pinned", exact=True).select_option("Pinned")
+    expect(rows(steve)).to_have_count(1)
+    expect(rows(steve)).to_contain_text("allergic")
+    page.get_by_label("Pinned", exact=True).select_option("Pinned or not")
+    page.get_by_label("Recalled", exact=True).select_option("Never recalled")
+    page.get_by_role("searchbox").fill("which editor")
+    expect(page.get_by_text("No memory has these words.")).to_be_visible()
+    page.get_by_label("Recalled", exact=True).select_option("Recalled or not")
+    expect(rows(steve).first).to_contain_text("Helix")
+
+
+def test_keys_walk_select_and_open(steve, memory):
+    steve.open("memories")
+    page = steve.page
+    first, second, third = (rows(steve).nth(n) for n in range(3))
+    page.locator("main").focus()
+
+    page.keyboard.press("j")
+    expect(first.locator(".row-main")).to_be_focused()
+    page.keyboard.press("x")
+    page.keyboard.press("Shift+J")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("k")
+    expect(second.locator(".row-main")).to_be_focused()
+    expect(status(steve)).to_have_text("2 memories selected")
+    page.keyboard.press("Enter")
+    expect(second.locator(".memory")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(second.locator(".memory")).to_have_count(0)
+    page.keyboard.press("Escape")
+    expect(status(steve)).to_have_text("70 memories, the newest first")
+    page.keyboard.press("j")
+    expect(third.locator(".row-main")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    page.keyboard.type("jx?")
+    expect(page.get_by_role("searchbox")).to_have_value("jx?")
+
+
+def test_the_list_of_keys_switches_letters_off(steve):
+    steve.open("memories")
+    page = steve.page
+    page.locator("main").focus()
+
+    page.keyboard.press("?")
+    dialog = page.get_by_role("dialog", name="Keys")
+    expect(dialog).to_contain_text("Search this view")
+    dialog.get_by_label("Use single letters").press("Space")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    page.locator("main").focus()
+    page.keyboard.press("j")
+    page.keyboard.press("?")
+    expect(dialog).to_have_count(0)
+    expect(page.locator("main")).to_be_focused()
+    page.get_by_role("button", name="Keyboard").press("Enter")
+    expect(dialog.get_by_label("Use single letters")).not_to_be_checked()
+
+
+def test_several_are_pinned_and_forgotten_at_once_and_all_come_back(steve, memory):
+    steve.open("memories")
+    page = steve.page
+    boxes = rows(steve).get_by_role("checkbox")
+    boxes.nth(0).check()
+    boxes.nth(3).click(modifiers=["Shift"])
+    expect(status(steve)).to_have_text("4 memories selected")
+    boxes.nth(1).uncheck()
+    before = memory.list_memories(steve.user, limit=4)
+    chosen = [before[n] for n in (0, 2, 3)]
+
+    page.get_by_role("button", name="Pin", exact=True).press("Enter")
+    expect(page.locator("#notices")).to_contain_text("3 memories pinned.")
+    expect(rows(steve).first.locator(".pin")).to_be_visible()
+    pinned = [record.pinned for record in memory.list_memories(steve.user, limit=4)]
+    for n in (0, 2, 3):
+        boxes.nth(n).check()
+    page.get_by_role("button", name="Forget", exact=True).press("Enter")
+    expect(page.get_by_role("button", name="Undo")).to_be_focused()
+    expect(status(steve)).to_have_text("67 memories, the newest first")
+    gone = [memory.get_memory(record.id, steve.user) for record in chosen]
+    page.keyboard.press("Enter")
+    expect(status(steve)).to_have_text("70 memories, the newest first")
+
+    assert pinned == [True, False, True, True]
+    assert gone == [None] * 3
+    ids = rows(steve).evaluate_all("rows => rows.slice(0, 4).map((row) => Number(row.dataset.id))")
+    assert ids == [sequence_of(record.id) for record in before]
+
+
+def test_all_that_are_shown_can_be_selected(steve, memory):
+    steve.open("memories")
+    steve.page.get_by_label("Pinned", exact=True).select_option("Not pinned")
+    expect(status(steve)).to_have_text("69 memories, the newest first")
+
+    steve.page.get_by_role("checkbox", name="Select all").check()
+    steve.page.get_by_role("button", name="Forget", exact=True).click()
+    expect(status(steve)).to_have_text("")
+
+    assert [record.pinned for record in memory.list_memories(steve.user)] == [True]
 
 
 def test_words_that_nothing_has_are_said_to_have_no_memory(steve):
@@ -87,14 +237,15 @@ def test_a_forgotten_memory_is_gone_and_undo_brings_it_back_as_it_was(steve, mem
     steve.open("memories")
     before = memory.search("allergic", 1, steve.user)[0]
     steve.page.get_by_role("searchbox").fill("allergic")
-    expect(steve.page.locator(".memory")).to_have_count(1)
+    expect(rows(steve)).to_have_count(1)
 
-    steve.page.get_by_role("button", name="Forget").press("Enter")
+    opened(steve, "allergic").get_by_role("button", name="Forget").press("Enter")
     expect(steve.page.get_by_role("button", name="Undo")).to_be_focused()
+    expect(rows(steve)).to_have_count(0)
     while_gone = memory.search("allergic", 1, steve.user)
     steve.page.keyboard.press("Enter")
-    expect(steve.page.locator(".memory")).to_have_count(1)
-    expect(steve.page.get_by_role("button", name="Forget")).to_be_focused()
+    expect(rows(steve)).to_have_count(1)
+    expect(rows(steve).locator(".row-main")).to_be_focused()
     after = memory.search("allergic", 1, steve.user)[0]
 
     assert while_gone == []
@@ -115,7 +266,7 @@ def test_a_memory_is_added(steve, memory):
     steve.page.get_by_label("Answer").fill("Lapsang")
     steve.page.get_by_role("button", name="Remember it").press("Enter")
 
-    expect(steve.page.locator(".memory").first).to_contain_text("Lapsang")
+    expect(rows(steve).first).to_contain_text("Lapsang")
     assert memory.search("which tea", 1, steve.user)[0].answer == "Lapsang"
 
 
@@ -154,8 +305,8 @@ def test_a_memory_whose_number_javascript_cannot_hold_is_still_the_one_that_is_c
     page = visit(mini.url, far)
     page.open("memories")
 
-    page.page.locator(".memory", has_text="Which number 2?").get_by_role("button", name="Forget").click()
-    expect(page.page.locator(".memory")).to_have_count(3)
+    opened(page, "Which number 2?").get_by_role("button", name="Forget").click()
+    expect(rows(page)).to_have_count(3)
 
     assert max(filter(None, ids)) > 1 << 53
     assert [record.answer for record in memory.list_memories(far)] == ["It is 3.", "It is 1.", "It is 0."]
@@ -173,47 +324,50 @@ def test_a_server_that_is_gone_is_said_in_words(memory, visit):
 
 
 def test_what_was_forgotten_makes_no_gap_before_the_next_ones(steve, memory):
+    lunches(memory, steve.user, 50)
     steve.open("memories")
-    newest = [str(sequence_of(record.id)) for record in memory.list_memories(steve.user, limit=100)]
+    newest = [str(sequence_of(record.id)) for record in memory.list_memories(steve.user, limit=120)]
 
-    for left in (69, 68, 67):
-        steve.page.locator(".memory").first.get_by_role("button", name="Forget").press("Enter")
-        expect(steve.page.get_by_role("status").first).to_contain_text(f"{left} memories")
+    for left in (119, 118, 117):
+        rows(steve).first.locator(".row-main").press("Enter")
+        rows(steve).first.get_by_role("button", name="Forget").press("Enter")
+        expect(status(steve)).to_contain_text(f"{left} memories")
         expect(steve.page.get_by_role("button", name="Undo")).to_be_focused()
     memory.store_memory("What came in meanwhile?", "A memory of another program.", steve.user)
     steve.page.get_by_role("button", name="Show more").click()
-    expect(steve.page.locator(".memory")).to_have_count(67)
+    expect(rows(steve)).to_have_count(117)
 
-    shown = steve.page.locator(".memory").evaluate_all("cards => cards.map((card) => card.dataset.id)")
+    shown = rows(steve).evaluate_all("cards => cards.map((card) => card.dataset.id)")
     assert sorted(shown) == sorted(newest[3:])
 
 
 def test_undo_counts_a_memory_again(steve):
     steve.open("memories")
 
-    steve.page.locator(".memory").first.get_by_role("button", name="Forget").press("Enter")
-    expect(steve.page.get_by_role("status").first).to_contain_text("69 memories")
+    rows(steve).first.locator(".row-main").press("Enter")
+    rows(steve).first.get_by_role("button", name="Forget").press("Enter")
+    expect(status(steve)).to_contain_text("69 memories")
     steve.page.get_by_role("button", name="Undo").press("Enter")
 
-    expect(steve.page.get_by_role("status").first).to_contain_text("70 memories")
+    expect(status(steve)).to_contain_text("70 memories")
 
 
-def test_a_search_that_finds_more_than_it_shows_says_so(steve):
+def test_a_search_that_finds_more_than_it_shows_says_so(steve, memory):
+    lunches(memory, steve.user, 60)
     steve.open("memories")
 
     steve.page.get_by_role("searchbox").fill("soup lunch")
 
-    expect(steve.page.get_by_role("status").first).to_contain_text("The best 50 that fit")
+    expect(status(steve)).to_contain_text("The best 100 that fit")
 
 
 def test_a_search_leaves_alone_what_is_being_written(steve):
     steve.open("memories")
-    card = steve.page.locator(".memory", has_text="Bruno")
-    card.get_by_role("button", name="Edit").click()
+    opened(steve, "Bruno").get_by_role("button", name="Edit").click()
     steve.page.get_by_label("Answer").fill("He is called Rex now.")
 
     steve.page.get_by_role("searchbox").fill("allergic")
-    expect(steve.page.get_by_role("status").first).to_contain_text("1 memory fits")
+    expect(status(steve)).to_contain_text("1 memory fits")
 
     expect(steve.page.get_by_label("Answer")).to_have_value("He is called Rex now.")
-    expect(steve.page.locator(".memory")).to_have_count(2)
+    expect(rows(steve)).to_have_count(2)

@@ -36,8 +36,9 @@ def test_what_was_said_in_the_conversation_is_seen_and_changed_on_the_page(sessi
     page.open("statistics")
     expect(page.page.get_by_role("heading", name="This server")).to_be_visible()
     page.open("facts")
-    page.page.locator(".fact", has_text="name").get_by_role("button", name="Forget").press("Enter")
-    expect(page.page.locator(".fact", has_text="name")).to_have_count(0)
+    page.page.locator('.item[data-id="name"] .row-main').press("Enter")
+    page.page.locator(".fact").get_by_role("button", name="Forget").press("Enter")
+    expect(page.page.locator('.item[data-id="name"]')).to_have_count(0)
 
     with Memory(session.database) as memory:
         assert memory.get_fact("name", user) is None
@@ -59,4 +60,4 @@ def test_page_of_a_conversation_asks_for_a_key_of_its_own_scope(session, visit):
     page.goto(f"{session.url}/#/facts")
     page.get_by_label("Your API key").fill(key)
     page.keyboard.press("Enter")
-    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")

@@ -56,9 +56,9 @@ def test_a_key_opens_its_owners_memory_and_is_in_no_address_and_no_cookie(closed
     page.on("request", lambda request: asked.append(request.url))
     page.get_by_label("Your API key").press_sequentially(keys["anna"])
     page.keyboard.press("Enter")
-    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
     page.reload()
-    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
 
     assert not any(keys["anna"] in url for url in asked)
     assert page.context.cookies() == []
@@ -123,7 +123,7 @@ def test_a_users_of_an_owner_are_chosen_and_another_owner_is_not_reached(closed,
         page.keyboard.press("Enter")
         expect(page.locator(".view-facts h1")).to_be_visible()
         page.wait_for_selector("main:not([aria-busy])")
-        assert page.locator(".fact .value").all_inner_texts() == facts
+        assert page.locator(".row-main .value").all_inner_texts() == facts
 
 
 def test_without_keys_the_memory_of_the_terminal_is_shown(open_to_all, own_memory, visit):
@@ -132,7 +132,7 @@ def test_without_keys_the_memory_of_the_terminal_is_shown(open_to_all, own_memor
 
     page.goto(f"{open_to_all.url}/#/facts")
 
-    expect(page.locator(".fact .value")).to_have_text("the terminal's")
+    expect(page.locator(".row-main .value")).to_have_text("the terminal's")
     expect(page.get_by_role("button", name="Sign out")).to_have_count(0)
 
 
@@ -151,6 +151,7 @@ def test_who_signs_in_where_there_were_no_keys_sees_his_own_memory(open_to_all, 
     page = visit(open_to_all.url).page
     page.goto(f"{open_to_all.url}/#/facts")
     expect(page.get_by_role("button", name="Memory of")).to_contain_text(default_user_id())
+    expect(page.locator("main:not([aria-busy]) h1")).to_have_text("Facts")
 
     own_memory.set_fact("whose", "this is anna's", "anna")
     key, _ = own_memory.keys.create("anna", ["memory"])
@@ -160,7 +161,7 @@ def test_who_signs_in_where_there_were_no_keys_sees_his_own_memory(open_to_all, 
     expect(page.get_by_role("button", name="Memory of")).to_have_text("Memory of anna")
     page.get_by_role("link", name="Facts").click()
 
-    expect(page.locator(".fact .value")).to_have_text("this is anna's")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
 
 
 def test_a_name_that_nobody_can_have_is_asked_for_once(open_to_all, visit):

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import time
+
+import httpx
 import pytest
 from playwright.sync_api import expect
 
 from shepherd.knowledge import Knowledge
 from shepherd.types import Message
-from tests.server.page.stored import conversation
+from tests.server.page.stored import DAY_S, conversation
 
 # ---- facts
 
 
+def row(steve, key: str):
+    return steve.page.locator(f'.item[data-id="{key}"]')
+
+
+def opened(steve, key: str):
+    """Open the line of a fact; its card."""
+    row(steve, key).locator(".row-main").press("Enter")
+    return row(steve, key).locator(".fact")
+
+
 def test_a_fact_shows_what_it_was(steve):
     steve.open("facts")
-    location = steve.page.locator(".fact", has_text="location")
+    expect(row(steve, "location").locator(".row-main")).to_contain_text("Austin")
+    expect(row(steve, "location").locator(".source")).to_have_text("you · 1 earlier")
+    location = opened(steve, "location")
 
     expect(location.locator(".value")).to_have_text("Austin")
     location.get_by_text("1 earlier value").press("Enter")
@@ -22,45 +37,103 @@ def test_a_fact_shows_what_it_was(steve):
     expect(location.locator(".timeline")).to_contain_text("Dallas")
 
 
+def test_a_life_of_values_is_drawn_in_their_order(steve, memory):
+    now = time.time()
+    for days, city in ((300, "Oslo"), (200, "Bergen"), (100, "Bodø")):
+        memory.set_fact("home", city, steve.user, since=now - days * DAY_S)
+    steve.open("facts")
+    drawn = opened(steve, "home").get_by_role("img")
+
+    says = drawn.get_attribute("aria-label") or ""
+    places = [says.index(city) for city in ("Oslo", "Bergen", "Bodø")]
+    widths = drawn.locator("rect").evaluate_all("all => all.map((one) => one.width.baseVal.value)")
+
+    assert places == sorted(places)
+    assert max(widths) - min(widths) < 3  # a hundred days each
+    assert drawn.locator("text").all_text_contents()[:3] == ["Oslo", "Bergen", "Bodø"]
+
+
 def test_the_keyboard_changes_a_fact_and_its_history_grows(steve, memory):
     steve.open("facts")
 
-    steve.page.locator(".fact", has_text="location").get_by_role("button", name="Edit").press("Enter")
+    opened(steve, "location").get_by_role("button", name="Edit").press("Enter")
     steve.page.keyboard.press("Control+A")
     steve.page.keyboard.type("Marfa")
     steve.page.get_by_role("button", name="Save").press("Enter")
 
-    expect(steve.page.locator(".fact", has_text="location")).to_contain_text("2 earlier values")
+    expect(row(steve, "location")).to_contain_text("2 earlier values")
     assert memory.get_fact("location", steve.user) == "Marfa"
+    expect(row(steve, "location").get_by_role("button", name="Edit")).to_be_focused()
 
 
 def test_a_forgotten_fact_comes_back_by_undo_and_later_from_the_list_of_those_that_are_gone(steve, memory):
     steve.open("facts")
 
-    steve.page.locator(".fact", has_text="name").get_by_role("button", name="Forget").press("Enter")
-    expect(steve.page.locator(".fact", has_text="name")).to_have_count(0)
+    opened(steve, "name").get_by_role("button", name="Forget").press("Enter")
+    expect(row(steve, "name")).to_have_count(0)
     gone = memory.get_fact("name", steve.user)
     steve.page.get_by_role("button", name="Undo").press("Enter")
-    expect(steve.page.locator(".fact", has_text="name")).to_have_count(1)
+    expect(row(steve, "name")).to_have_count(1)
+    expect(row(steve, "name").locator(".row-main")).to_be_focused()
     steve.page.get_by_text("1 forgotten fact").press("Enter")
     steve.page.get_by_role("button", name="Know it again").press("Enter")
-    expect(steve.page.locator(".fact", has_text="city")).to_have_count(1)
+    expect(row(steve, "city")).to_have_count(1)
 
     assert gone is None
     assert (memory.get_fact("name", steve.user), memory.get_fact("city", steve.user)) == ("Steve", "Paris")
 
 
+def test_several_facts_are_forgotten_and_come_back(steve, memory):
+    steve.open("facts")
+    for key in ("name", "location"):
+        row(steve, key).get_by_role("checkbox").check()
+
+    steve.page.get_by_role("button", name="Forget", exact=True).press("Enter")
+    expect(steve.page.locator(".item")).to_have_count(1)
+    gone = memory.get_all_facts(steve.user)
+    steve.page.get_by_role("button", name="Undo").press("Enter")
+    expect(steve.page.locator(".item")).to_have_count(3)
+
+    assert [fact.key for fact in gone] == ["allergies"]
+    assert memory.get_fact("name", steve.user) == "Steve"
+
+
+def test_facts_are_searched_narrowed_and_sorted(steve, memory):
+    memory.set_fact("favourite_café", "Größenwahn", steve.user)
+    steve.open("facts")
+    page = steve.page
+    keys = "rows => rows.map((row) => row.dataset.id)"
+
+    page.locator("main").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("CAFE grossenwahn")
+    expect(page.get_by_text("No fact fits.")).to_be_visible()  # ß is no ss
+    page.get_by_role("searchbox").fill("CAFE größenwahn")
+    expect(page.locator(".item")).to_have_count(1)
+    page.get_by_role("searchbox").fill("")
+    page.get_by_label("Source", exact=True).select_option("learned")
+    expect(page.locator(".item")).to_have_count(1)
+    learned = page.locator(".item").evaluate_all(keys)
+    page.get_by_label("Source", exact=True).select_option("All sources")
+    page.get_by_label("Order", exact=True).select_option("Changed last first")
+    expect(page.locator(".item")).to_have_count(4)
+
+    assert learned == ["allergies"]
+    shown = sorted(page.locator(".item").evaluate_all(keys))
+    assert shown == ["allergies", "favourite_café", "location", "name"]
+
+
 def test_what_is_being_written_outlives_what_is_done_to_other_facts(steve, memory):
     steve.open("facts")
-    steve.page.locator(".fact", has_text="location").get_by_role("button", name="Edit").click()
+    opened(steve, "location").get_by_role("button", name="Edit").click()
     steve.page.get_by_label("Value").fill("Marfa, since")
 
-    steve.page.locator(".fact", has_text="allergies").get_by_role("button", name="Forget").click()
-    expect(steve.page.locator(".fact")).to_have_count(2)
+    opened(steve, "allergies").get_by_role("button", name="Forget").click()
+    expect(steve.page.locator(".item")).to_have_count(2)
     expect(steve.page.get_by_label("Value")).to_have_value("Marfa, since")
     steve.page.get_by_role("button", name="Save").click()
 
-    expect(steve.page.locator(".fact", has_text="location").locator(".value")).to_have_text("Marfa, since")
+    expect(row(steve, "location").locator(".fact .value")).to_have_text("Marfa, since")
     assert memory.get_fact("location", steve.user) == "Marfa, since"
 
 
@@ -72,7 +145,7 @@ def test_a_fact_is_added_under_any_name(steve, memory):
     steve.page.get_by_label("Value").fill("blue")
     steve.page.get_by_role("button", name="Keep it").press("Enter")
 
-    expect(steve.page.locator(".fact", has_text="colour/of the #1 car?")).to_contain_text("blue")
+    expect(steve.page.locator(".item", has_text="colour/of the #1 car?")).to_contain_text("blue")
     assert memory.get_fact("colour/of the #1 car?", steve.user) == "blue"
 
 
@@ -105,12 +178,114 @@ def test_the_list_says_what_the_graph_shows_and_leads_from_node_to_node(steve):
     steve.open("knowledge")
 
     steve.page.get_by_role("button", name="List").press("Enter")
-    expect(steve.page.get_by_role("row")).to_have_count(13)
-    steve.page.get_by_role("button", name="Old windows").press("Enter")
+    expect(steve.page.locator(".item")).to_have_count(12)
+    steve.page.locator(".item", has_text="Old windows").locator(".row-main").press("Enter")
     steve.page.locator(".panel").get_by_role("button", name="Lockhart house", exact=True).press("Enter")
 
     expect(steve.page.locator("#node-title")).to_have_text("Lockhart house")
     expect(steve.page.locator(".panel")).to_contain_text("taken out there")
+    steve.page.keyboard.press("Escape")
+    expect(steve.page.locator(".item", has_text="Lockhart house").locator(".row-main")).to_be_focused()
+
+
+def test_nodes_are_narrowed_put_in_focus_and_removed_together(steve, memory):
+    knowledge = Knowledge(memory.transactions, steve.user)
+    steve.open("knowledge")
+    page = steve.page
+    page.get_by_role("button", name="List").click()
+    items = page.locator(".item")
+
+    page.get_by_label("Kind", exact=True).select_option("plant")
+    expect(items).to_have_count(2)
+    page.get_by_label("Kind", exact=True).select_option("All kinds")
+    page.get_by_label("Order", exact=True).select_option("Most connected first")
+    expect(items.first).to_contain_text("Greenhouse")
+    page.get_by_label("Order", exact=True).select_option("By title")
+    expect(items.first).to_contain_text("Automatic watering")
+    page.get_by_label("Focus", exact=True).select_option("In focus")
+    expect(items).to_have_count(1)
+    page.get_by_label("Focus", exact=True).select_option("In focus or not")
+    for title in ("Ducks", "Compost"):
+        items.filter(has_text=title).get_by_role("checkbox").check()
+    page.get_by_role("button", name="Put in focus").press("Enter")
+    expect(page.locator(".item.pinned")).to_have_count(3)
+    focused = [one.node.title for one in knowledge.focused()]
+    for title in ("Ducks", "Compost"):
+        items.filter(has_text=title).get_by_role("checkbox").check()
+    page.get_by_role("button", name="Remove", exact=True).press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove").press("Enter")
+    expect(items).to_have_count(10)
+
+    assert sorted(focused) == ["Compost", "Ducks", "Greenhouse"]
+    assert knowledge.count_nodes() == 10
+
+
+LABELS = """() => [...document.querySelectorAll(".graph text:not(.crowded)")].map((one) => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return { x, y, width, height, size: parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a };
+})"""
+
+
+def overlaps(labels: list[dict[str, float]]) -> int:
+    """How many pairs of labels cover each other by more than a pixel, line by line."""
+    return sum(
+        min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"]) > 1
+        and min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"]) > 4
+        for n, a in enumerate(labels)
+        for b in labels[:n]
+    )
+
+
+def test_labels_of_a_large_graph_are_readable_and_apart_at_every_zoom(mini, memory, visit):
+    user = "a cartographer"
+    knowledge = Knowledge(memory.transactions, user)
+    ids = [knowledge.add_node(f"A node of number {n}", kind=f"kind {n % 11}").id for n in range(60)]
+    for n in range(1, 60):
+        knowledge.connect(ids[n], ids[n * n % 7 if n > 7 else 0], "leads there", type="part_of")
+    page = visit(mini.url, user)
+    page.open("knowledge")
+    shown = []
+    for key in ("Home", "+", "+", "+", "-"):
+        page.page.locator('.node[tabindex="0"]').press(key)
+        shown.append(page.page.evaluate(LABELS))
+
+    assert [overlaps(labels) for labels in shown] == [0] * 5
+    assert min(label["size"] for labels in shown for label in labels) >= 10.9
+    assert len(shown[0]) >= 20
+    expect(page.page.locator(".edge-name:not(.crowded)").first).to_have_text("is part of")
+    expect(page.page.locator(".kinds li")).to_have_count(8)
+    expect(page.page.locator(".kinds li").last).to_have_text("others")
+    colours = "all => new Set(all.map((one) => getComputedStyle(one).fill)).size"
+    assert page.page.locator(".node circle").evaluate_all(colours) == 8
+
+
+def test_nodes_are_dragged_by_pointer_and_moved_by_keys(steve):
+    steve.open("knowledge")
+    page = steve.page
+    node = page.locator(".node", has_text="Greenhouse")
+    ends = "all => all.map((one) => one.outerHTML)"
+    place = "one => { const { x, y } = one.querySelector('circle').getBoundingClientRect(); return [x, y]; }"
+    before, [x, y] = page.locator(".edge").evaluate_all(ends), node.evaluate(place)
+
+    page.mouse.move(x + 6, y + 6)
+    page.mouse.down()
+    page.mouse.move(x + 86, y + 46, steps=4)
+    page.mouse.up()
+    dragged = node.evaluate(place)
+    expect(page.locator(".panel")).to_have_count(0)
+    node.focus()
+    page.keyboard.press("Shift+ArrowDown")
+    moved = node.evaluate(place)
+    page.get_by_role("button", name="List").click()
+    page.get_by_role("button", name="Graph").click()
+
+    assert [round(dragged[0] - x), round(dragged[1] - y)] == [80, 40]
+    assert moved[0] == dragged[0]
+    assert moved[1] > dragged[1]
+    after = page.locator(".edge").evaluate_all(ends)
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 6
+    page.locator(".node", has_text="Greenhouse").locator("circle").click()
+    expect(page.locator("#node-title")).to_have_text("Greenhouse")
 
 
 def test_a_node_with_many_connections_says_how_many(mini, memory, visit):
@@ -216,6 +391,32 @@ def test_a_turn_says_what_its_prompt_was_made_of(steve):
     expect(parts.get_by_role("table", name="Left out, and why")).to_contain_text("no room")
 
 
+def test_a_conversation_shows_what_its_window_was_used_for(mini, memory, visit):
+    memory.set_fact("location", "Austin", "a spender")
+    mini.ask("Where do I live?", "a spender")
+    session = memory.list_sessions("a spender")[0].id
+    page = visit(mini.url, "a spender")
+    page.open(f"why/{session}")
+    window = page.page.get_by_role("region", name="Use of the window, turn by turn", exact=True)
+    tokens = page.page.get_by_role("region", name="Tokens read, turn by turn", exact=True)
+
+    for plot in (window, tokens):
+        plot.get_by_text("As a table").press("Enter")
+    usage = httpx.get(
+        f"{mini.url}/v1/trace/{session}/usage", params={"user": "a spender"}, trust_env=False
+    ).json()["data"][0]
+
+    expect(window.get_by_role("columnheader").nth(1)).to_have_text("instructions")
+    assert int(window.get_by_role("cell").first.inner_text()) == usage["room"]["system"] > 0
+    assert [int(cell) for cell in tokens.get_by_role("cell").all_inner_texts()] == [
+        usage["usage"]["reused"],
+        usage["usage"]["decoded"],
+    ]
+    assert usage["usage"]["decoded"] > 0
+    assert window.locator("rect").count() >= 3
+    expect(page.page.get_by_role("region", name="Time of a recall, turn by turn", exact=True)).to_be_visible()
+
+
 def test_a_fact_that_is_called_like_a_number_keeps_its_name(steve, memory):
     memory.set_fact("2024", "the year of the greenhouse", steve.user)
     conversation(memory, steve.user, "When did I build it?", "In that year.")
@@ -275,7 +476,7 @@ def test_what_waits_to_be_learned_is_dropped_when_that_is_wanted(steve, memory):
 
 def test_figures_and_plots_have_their_numbers_as_tables(steve):
     steve.open("statistics")
-    plot = steve.page.get_by_role("region", name="Memories per 30 days").first
+    plot = steve.page.get_by_role("region", name="Memories per 30 days", exact=True)
 
     expect(steve.page.locator(".tile", has_text="Memories")).to_contain_text("70")
     plot.get_by_text("As a table").press("Enter")
@@ -283,6 +484,32 @@ def test_figures_and_plots_have_their_numbers_as_tables(steve):
     numbers = [int(cell) for cell in plot.locator("td").all_inner_texts()]
     assert sum(numbers) == 70
     assert "70 memories between" in (plot.get_by_role("img").get_attribute("aria-label") or "")
+
+
+def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
+    steve.open("statistics")
+    page = steve.page
+    most = page.get_by_label("Memories beside a message, at most")
+    before = most.input_value()
+
+    def stored() -> dict[str, object]:
+        told = httpx.get(f"{mini.url}/v1/settings", trust_env=False).json()["data"]
+        return {one["name"]: one["value"] for one in told}
+
+    most.fill("many")
+    most.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("expected a whole number")
+    most.fill("7")
+    most.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("Applied to all messages")
+    applied = stored()["rag_max_results"]
+    most.fill(before)
+    page.get_by_role("button", name="Apply").press("Enter")
+    expect(page.locator(".settings [aria-disabled]")).to_have_count(0)
+    expect(most).to_have_value(before)
+
+    assert applied == 7
+    assert stored()["rag_max_results"] == int(before)
 
 
 @pytest.mark.parametrize("view", ["memories", "facts", "knowledge", "why", "learning", "statistics"])

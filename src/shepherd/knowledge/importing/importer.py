@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -23,12 +24,13 @@ from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import Outcome
 
-__all__ = ["Progress", "import_from", "read_document"]
+__all__ = ["Progress", "import_from", "import_upload", "read_document", "read_upload"]
 
 # Called with the amount done, the total (0: unknown) and a name.
 Progress = Callable[[int, int, str], None]
 
 _SQLITE = b"SQLite format 3\0"
+_BEGINNING = 4096
 
 
 def import_from(
@@ -79,6 +81,58 @@ def read_document(source: str, limits: WebLimits | None = None, stdin: BinaryIO 
     if not path.exists():
         raise UsageError(f"{path}: there is no such file", hint="name a file or an address")
     return documents.read(_bytes_of(path, limits), storable(path.name))
+
+
+def read_upload(data: bytes, name: str, most_bytes: int) -> Document:
+    """Return the document in bytes that came under a name. Raises DocumentError."""
+    _refuse_large(data, name, most_bytes)
+    return documents.read(data, storable(name))
+
+
+def import_upload(
+    knowledge: Knowledge,
+    data: bytes,
+    name: str,
+    most_bytes: int,
+    progress: Progress = lambda done, total, name: None,
+) -> Iterator[Outcome]:
+    """Import bytes that came under a name: a document, or an export of our own; yield its outcomes.
+
+    The same name again replaces what came under it before. Raises DocumentError.
+    """
+    name = storable(name)
+    beginning = data[:_BEGINNING]
+    if beginning.startswith(_SQLITE):
+        raise DocumentError(
+            f"{name}: is a database", hint="shepherd knowledge import reads RA-H's, in a terminal"
+        )
+    if transfer.is_export(beginning):
+        with tempfile.TemporaryDirectory(prefix="shepherd-") as folder:
+            path = Path(folder, "upload.jsonl")
+            path.write_bytes(data)
+            yield from transfer.read(knowledge, path, progress)
+        return
+    _refuse_large(data, name, most_bytes)
+    yield _store_document(
+        knowledge,
+        data,
+        place=f"upload\0{name}".encode(),
+        name=name,
+        link="",
+        tags=(),
+        read=lambda: documents.read(data, name, progress=lambda done, total: progress(done, total, name)),
+    )
+
+
+def _refuse_large(data: bytes, name: str, most_bytes: int) -> None:
+    if len(data) > most_bytes:
+        raise _too_large(name, most_bytes)
+
+
+def _too_large(name: str, most_bytes: int) -> DocumentError:
+    return DocumentError(
+        f"{name}: larger than {most_bytes >> 20} MiB", hint="the setting knowledge_max_mb is the limit"
+    )
 
 
 def _import_folder(
@@ -147,10 +201,7 @@ def _bytes_of(path: Path, limits: WebLimits) -> bytes:
 def _limited(file: BinaryIO, name: str, limits: WebLimits) -> bytes:
     data = file.read(limits.most_bytes + 1)
     if len(data) > limits.most_bytes:
-        raise DocumentError(
-            f"{name}: larger than {limits.most_bytes >> 20} MiB",
-            hint="the setting knowledge_max_mb is the limit",
-        )
+        raise _too_large(name, limits.most_bytes)
     return data
 
 
@@ -218,6 +269,6 @@ def _import_rah(knowledge: Knowledge, path: Path, progress: Progress) -> Iterato
 def _beginning(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(4096)
+            return file.read(_BEGINNING)
     except OSError as error:
         raise DocumentError(f"{path}: {error.strerror}", hint="check the file and its permissions") from error

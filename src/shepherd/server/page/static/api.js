@@ -64,6 +64,21 @@ function read(text) {
   }
 }
 
+/** The answer as a file. Raises Refused. */
+export async function download(path) {
+  const response = await reached("GET", path, {});
+  if (!response.ok) throw refusal(response, read(await response.text()));
+  return response.blob();
+}
+
+/** Send a file; the events of the answer, or its one JSON. Raises Refused. */
+export async function* uploaded(path, file, query) {
+  const response = await reached("POST", path, { query, file });
+  if (!response.ok) throw refusal(response, read(await response.text()));
+  if (response.headers.get("content-type")?.startsWith("text/event-stream")) yield* eventsOf(response);
+  else yield read(await response.text());
+}
+
 /** The answer as text: the figures of /metrics. Raises Refused. */
 export async function getText(path) {
   const response = await reached("GET", path, {});
@@ -73,12 +88,17 @@ export async function getText(path) {
 
 /**
  * The events of a streamed answer, each as its JSON. Raises Refused for a refusal, also in the middle, and when
- * the stream ends before it says that it is complete.
+ * the stream ends before it says that it is complete. `accepted` is called once the server has begun to answer.
  */
-export async function* streamed(path, body) {
+export async function* streamed(path, body, accepted = () => {}) {
   const named = session.user ? { ...body, user: session.user } : body;
   const response = await reached("POST", path, { body: named, names: false });
   if (!response.ok) throw refusal(response, read(await response.text()));
+  accepted();
+  yield* eventsOf(response);
+}
+
+async function* eventsOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   try {
@@ -113,26 +133,30 @@ function interrupted() {
   return new Refused("The answer was interrupted: the connection to the server broke. Check that “shepherd serve” still runs, then ask again.", 0, "interrupted");
 }
 
-async function reached(method, path, { query = {}, body, names = true }) {
+export function unreachable() {
+  return new Refused("The server does not answer. Check that “shepherd serve” still runs, then try again.", 0, "unreachable");
+}
+
+async function reached(method, path, { query = {}, body, file, names = true }) {
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(session.key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
-  const parameters = new URLSearchParams(query);
+  // A list becomes a parameter for each of its values.
+  const parameters = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one])));
   if (session.user && names) parameters.set("user", session.user);
   const headers = session.key ? { Authorization: `Bearer ${session.key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (file) headers["Content-Type"] = "application/octet-stream";
   const asks = parameters.toString();
   try {
     return await fetch(asks ? `${path}?${asks}` : path, {
       method,
       headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: file ?? (body === undefined ? undefined : JSON.stringify(body)),
       cache: "no-store",
       credentials: "omit",
     });
   } catch {
-    throw new Refused(
-      "The server does not answer. Look whether “shepherd serve” still runs, then try again.", 0, "unreachable",
-    );
+    throw unreachable();
   }
 }
 

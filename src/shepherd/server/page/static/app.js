@@ -1,28 +1,22 @@
 // The frame: who is here, which view is shown, light or dark. Views come from modules of their own.
 
-import { Refused, get, session } from "./api.js";
+import { Refused, get, session, unreachable } from "./api.js";
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";
 import { askKey, askUser } from "./login.js";
+import { keysButton, setKeys } from "./keys.js";
 import { hush, inWords, leave } from "./notice.js";
 import { themeButton } from "./theme.js";
-import * as chat from "./view_chat.js";
-import * as facts from "./view_facts.js";
-import * as knowledge from "./view_knowledge.js";
-import * as learning from "./view_learning.js";
-import * as memories from "./view_memories.js";
-import * as statistics from "./view_statistics.js";
-import * as why from "./view_why.js";
 
-// Name in the address, label, and what shows it.
+// Name in the address, label, and what loads the module that shows it.
 const VIEWS = [
-  ["chat", "Chat", chat],
-  ["memories", "Memories", memories],
-  ["facts", "Facts", facts],
-  ["knowledge", "Knowledge", knowledge],
-  ["why", "Why", why],
-  ["learning", "Learned", learning],
-  ["statistics", "Statistics", statistics],
+  ["chat", "Chat", () => import("./view_chat.js")],
+  ["memories", "Memories", () => import("./view_memories.js")],
+  ["facts", "Facts", () => import("./view_facts.js")],
+  ["knowledge", "Knowledge", () => import("./view_knowledge.js")],
+  ["why", "Why", () => import("./view_why.js")],
+  ["learning", "Learned", () => import("./view_learning.js")],
+  ["statistics", "Statistics", () => import("./view_statistics.js")],
 ];
 
 const main = document.getElementById("view");
@@ -55,6 +49,7 @@ async function start() {
     if (!who.user) askUser(main, who, start);
     else {
       await showView();
+      loadAll();
       if (document.activeElement === document.body) main.querySelector("[data-first]")?.focus({ preventScroll: true });
     }
   } catch (error) {
@@ -94,13 +89,15 @@ async function showView() {
   leaveView();
   leaveView = () => {};
   leave();
+  setKeys();
   markView(name);
   document.title = `${label} · Shepherd`;
   const root = h("div", { class: `view view-${name}` });
   try {
     fill(main, root);
     main.setAttribute("aria-busy", "true");
-    const left = await view.show(root, rest);
+    const { show } = await loaded(view);
+    const left = await show(root, rest);
     if (turn === shown) leaveView = left ?? leaveView;
     else left?.();
   } catch (error) {
@@ -110,6 +107,21 @@ async function showView() {
   } finally {
     if (turn === shown) main.removeAttribute("aria-busy");
   }
+}
+
+async function loaded(view) {
+  try {
+    return await view();
+  } catch (error) {
+    console.warn(error);
+    throw unreachable();
+  }
+}
+
+/** Load the other views while nothing else is to be done: they are there at once, even without the server. */
+function loadAll() {
+  const idle = globalThis.requestIdleCallback ?? ((work) => setTimeout(work, 500));
+  idle(() => views.forEach(([, , view]) => view().catch(() => {})));
 }
 
 function failed(error, again) {
@@ -124,7 +136,7 @@ function drawFrame(who) {
     h("li", {}, h("a", { href: `#/${name}`, "data-view": name, on: { click: again } }, icon(name), h("span", {}, label))),
   );
   fill(document.getElementById("nav"), who?.user ? h("ul", {}, links) : null);
-  fill(document.getElementById("controls"), who?.user ? userControls(who) : null, themeButton());
+  fill(document.getElementById("controls"), who?.user ? [userControls(who), keysButton()] : null, themeButton());
 }
 
 /** A link to where one is already changes no address: what it names is drawn anew. */

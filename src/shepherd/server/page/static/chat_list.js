@@ -1,18 +1,20 @@
-// The list of conversations: search, choose, delete. It stays as it is while conversations change beside it.
+// The list of conversations: search, choose, rename, delete. It stays as it is while conversations change beside it.
 
-import { get, post, remove, session } from "./api.js";
+import { get, patch, post, remove, session } from "./api.js";
 import { fill, h, newId, words } from "./dom.js";
 import { beginning, moment } from "./format.js";
 import { icon } from "./icons.js";
+import { entryForm } from "./forms.js";
 import { attempt, complain, confirmed, say } from "./notice.js";
 
 const PAGE = 50;
 let made = null;
 
-/** The list, with this conversation marked. It is loaded anew each time it is shown. */
-export function conversationList(name) {
+/** The list, with this conversation marked; `renamed` hears of its new title. It is loaded anew when it is shown. */
+export function conversationList(name, renamed) {
   if (!made || made.user !== `${session.key} ${session.user}`) made = build();
   made.current = name;
+  made.renamed = renamed;
   load(made).catch(complain);
   return made.element;
 }
@@ -57,7 +59,7 @@ async function load(view) {
   const query = view.input.value.trim();
   const { data, total } = query ? await post("/v1/conversations/search", { query, limit: view.shown }) : await get("/v1/conversations", { limit: view.shown });
   if (turn !== view.n) return;
-  fill(view.note, data.length ? (query ? `${total} found` : null) : query ? "Nothing was said with these words." : "Your conversations appear here.");
+  fill(view.note, data.length ? (query ? `${total} found` : null) : query ? "No conversation has these words." : "Your conversations appear here.");
   fill(view.list, groups(data).map(([label, entries]) => group(view, label, entries)));
   fill(view.more, total > data.length ? moreButton(view) : null);
 }
@@ -106,7 +108,31 @@ function entry(view, one) {
   const drop = h("button", { type: "button", class: "quiet drop", id: newId("drop") }, icon("forget"), h("span", { class: "hidden" }, "Delete"));
   drop.setAttribute("aria-labelledby", `${drop.id} ${id}`);
   drop.addEventListener("click", () => dropConversation(view, one, title, isCurrent, drop));
-  return h("li", { class: "talk", "data-id": one.id }, link, drop);
+  const name = h("button", { type: "button", class: "quiet name", id: newId("name") }, icon("edit"), h("span", { class: "hidden" }, "Rename"));
+  name.setAttribute("aria-labelledby", `${name.id} ${id}`);
+  name.addEventListener("click", () => rename(view, one, made, isCurrent));
+  const made = h("li", { class: "talk", "data-id": one.id }, link, h("div", { class: "talk-actions" }, name, drop));
+  return made;
+}
+
+function rename(view, one, item, isCurrent) {
+  const input = h("input", { type: "text", name: "title", "aria-label": "Title of the conversation", maxlength: "200", dir: "auto", autocomplete: "off" });
+  input.value = beginning(one.title, 200);
+  const before = [...item.childNodes];
+  const leave = () => {
+    fill(item, before);
+    item.querySelector(".name").focus();
+  };
+  const send = async () => {
+    const { title } = await patch(`/v1/conversations/${encodeURIComponent(one.id)}`, { title: input.value });
+    if (isCurrent) view.renamed?.(title);
+    await load(view);
+    view.list.querySelector(`[data-id="${one.id}"] .name`)?.focus();
+    say(input.value.trim() ? "Renamed." : "Named by its first message again.");
+  };
+  fill(item, entryForm([input], { keep: "Save", send, leave, class: "rename", "aria-label": "Rename the conversation" }));
+  input.focus();
+  input.select();
 }
 
 async function dropConversation(view, one, title, isCurrent, button) {

@@ -23,9 +23,25 @@ const SOURCES = {
   model: "stored by the model",
   tool: "stored by the model",
   import: "imported",
+  migration: "from an older Shepherd",
+  chatgpt: "imported from ChatGPT",
+  mem0: "imported from mem0",
+  llm: "imported from llm",
   mcp: "stored by another assistant",
   agent: "made by the model",
   similarity: "found by likeness",
+};
+const WRITERS = {
+  user: "you",
+  turn: "conversation",
+  extraction: "learned",
+  model: "model",
+  tool: "model",
+  import: "imported",
+  migration: "older Shepherd",
+  chatgpt: "ChatGPT",
+  mcp: "assistant",
+  agent: "model",
 };
 
 /** The moment as the machine writes it, for `datetime`. */
@@ -96,6 +112,17 @@ export function duration(microseconds) {
 export function origin(source) {
   if (!source) return "";
   return SOURCES[source] ?? (source.startsWith("import") ? "imported" : source);
+}
+
+/** The same in a word or two. */
+export function writer(source) {
+  if (!source) return "";
+  return WRITERS[source] ?? (source.startsWith("import") ? "imported" : source);
+}
+
+/** A text for comparing: without case and accents. */
+export function folded(text) {
+  return text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 }
 
 /** The beginning of a text, for places where one line is enough. */

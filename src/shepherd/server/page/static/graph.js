@@ -3,114 +3,208 @@
 import { fill, h, svg } from "./dom.js";
 import { beginning, count } from "./format.js";
 import { places } from "./force.js";
+import { placeLabels } from "./graph_labels.js";
+import { TYPES } from "./node_panel.js";
 
 const MARGIN = 60;
-// Beyond so many nodes only the most connected have their names written.
-const MOST_NAMED = 40;
+// Kinds with a colour of their own; all others share the last one.
+const COLOURS = 8;
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const STEP = 20;
+// A pointer that moves less than this has clicked.
+const STILL_PX = 4;
+// Where nodes were dragged to, by their ids; gone with the page.
+const moved = new Map();
 
 /** The picture of nodes and edges; `choose` is called with a node's id. `mark(id)` shows which one is chosen. */
 export function drawnGraph(nodes, edges, focused, choose) {
-  const number = new Map(nodes.map((node, i) => [node.id, i]));
-  const pairs = edges
-    .filter((edge) => number.has(edge.from_node_id) && number.has(edge.to_node_id))
-    .map((edge) => [number.get(edge.from_node_id), number.get(edge.to_node_id)]);
-  const points = places(nodes.length, pairs);
-  const named = new Set([...nodes].sort((a, b) => b.n_edges - a.n_edges).slice(0, MOST_NAMED));
-  const lines = pairs.map(([from, to]) =>
-    svg("line", { class: "edge", x1: points[from].x, y1: points[from].y, x2: points[to].x, y2: points[to].y }),
-  );
-  const marks = nodes.map((node, i) => drawnNode(node, points[i], named.has(node), focused.has(node.id)));
-  const picture = svg(
-    "svg",
-    { class: "graph", role: "group", "aria-label": `Graph of ${count(nodes.length, "node")} and ${count(pairs.length, "connection")}. Arrow keys walk, Enter opens.` },
-    svg("g", { "aria-hidden": "true" }, lines),
-    marks,
-  );
-  const camera = new Camera(picture, points);
-  walk(picture, marks, points, camera);
-  marks.forEach((mark, i) => mark.addEventListener("click", () => choose(nodes[i].id)));
-  return {
-    element: h("div", { class: "card canvas" }, picture, camera.buttons()),
-    mark(id) {
-      const chosen = number.get(id);
-      marks.forEach((mark, i) => mark.classList.toggle("chosen", i === chosen));
-      lines.forEach((line, i) => line.classList.toggle("near", pairs[i].includes(chosen)));
-      if (chosen !== undefined) rove(marks, marks[chosen]);
-    },
-  };
+  const graph = new Graph(nodes, edges, focused, choose);
+  return { element: graph.element, mark: (id) => graph.mark(id) };
 }
 
-function drawnNode(node, { x, y }, isNamed, isFocused) {
-  const radius = 6 + Math.min(Math.sqrt(node.n_edges) * 2.5, 14);
-  const name = beginning(node.title, 80) || "untitled";
-  return svg(
-    "g",
-    {
-      class: `node ${isNamed ? "named" : ""} ${isFocused ? "in-focus" : ""}`,
-      transform: `translate(${x} ${y})`,
-      "data-id": node.id,
-      role: "button",
-      tabindex: -1,
-      "aria-label": `${name}, ${count(node.n_edges, "connection")}${isFocused ? ", in focus" : ""}`,
-    },
-    svg("circle", { r: radius }),
-    svg("text", { y: radius + 14, "text-anchor": "middle", direction: "ltr" }, beginning(node.title, 26)),
-  );
-}
+class Graph {
+  constructor(nodes, edges, focused, choose) {
+    const number = new Map(nodes.map((node, i) => [node.id, i]));
+    this.choose = choose;
+    this.number = number;
+    const known = edges.filter((edge) => number.has(edge.from_node_id) && number.has(edge.to_node_id));
+    const pairs = known.map((edge) => [number.get(edge.from_node_id), number.get(edge.to_node_id)]);
+    const points = places(nodes.length, pairs);
+    const kinds = kindsOf(nodes);
+    this.nodes = nodes.map((node, i) => this.node(node, moved.get(node.id) ?? points[i], kinds, focused.has(node.id)));
+    this.edges = known.map((edge, i) => this.edge(edge, this.nodes[pairs[i][0]], this.nodes[pairs[i][1]]));
+    this.picture = svg(
+      "svg",
+      { class: "graph", role: "group", "aria-label": `Graph of ${count(nodes.length, "node")} and ${count(known.length, "connection")}. Arrow keys walk, Enter opens.` },
+      svg("g", { "aria-hidden": "true" }, this.edges.map((edge) => [edge.line, edge.name])),
+      this.nodes.map((node) => node.mark),
+    );
+    this.camera = new Camera(this.picture, this.nodes, () => this.label());
+    this.element = h("div", { class: "card canvas" }, this.picture, this.camera.buttons(), legend(kinds));
+    this.walk();
+    this.nodes.forEach((node) => this.draw(node));
+    new ResizeObserver(() => this.label()).observe(this.picture);
+  }
 
-// ---- keys
+  node(node, { x, y }, kinds, isFocused) {
+    const radius = 6 + Math.min(Math.sqrt(node.n_edges) * 2.5, 14);
+    const name = beginning(node.title, 80) || "untitled";
+    const text = beginning(node.title, 26);
+    const label = svg("text", { "text-anchor": "middle", direction: "ltr" }, text);
+    const mark = svg(
+      "g",
+      {
+        class: `node kind-${Math.min(kinds.indexOf(node.kind), COLOURS - 1)} ${isFocused ? "in-focus" : ""}`,
+        "data-id": node.id,
+        role: "button",
+        tabindex: -1,
+        "aria-label": `${name}, ${node.kind ? `${beginning(node.kind, 30)}, ` : ""}${count(node.n_edges, "connection")}${isFocused ? ", in focus" : ""}`,
+      },
+      svg("circle", { r: radius }),
+      label,
+    );
+    const made = { id: node.id, x, y, radius, text, name: label, weight: node.n_edges + (isFocused ? 1000 : 0), mark };
+    mark.addEventListener("pointerdown", (event) => this.drag(event, made));
+    mark.addEventListener("click", () => made.wasDragged || this.choose(made.id));
+    return made;
+  }
 
-/** One stop for the Tab key; arrows go to the next node in their direction, Enter and Space open it. */
-function walk(picture, marks, points, camera) {
-  rove(marks, marks[0]);
-  picture.addEventListener("keydown", (event) => {
-    const at = marks.indexOf(document.activeElement);
-    if (at < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Enter" || event.key === " ") {
-      marks[at].dispatchEvent(new MouseEvent("click"));
-    } else if (event.key in DIRECTIONS) {
-      const next = nearest(points, at, DIRECTIONS[event.key]);
-      if (next >= 0) {
-        rove(marks, marks[next]);
-        marks[next].focus({ preventScroll: true });
-        camera.include(points[next]);
-      }
-    } else if (event.key === "+" || event.key === "-") {
-      camera.zoom(event.key === "+" ? 0.8 : 1.25);
-    } else if (event.key === "Home") {
-      camera.fit();
-    } else {
-      return;
+  edge(edge, from, to) {
+    const text = TYPES[edge.type] ?? beginning(edge.type, 30);
+    return { from, to, text, isNear: false, line: svg("line", { class: "edge" }), name: svg("text", { class: "edge-name", "text-anchor": "middle" }, text) };
+  }
+
+  mark(id) {
+    const chosen = this.nodes[this.number.get(id)];
+    for (const node of this.nodes) node.mark.classList.toggle("chosen", node === chosen);
+    for (const edge of this.edges) {
+      edge.isNear = edge.from === chosen || edge.to === chosen;
+      edge.line.classList.toggle("near", edge.isNear);
+      edge.name.classList.toggle("near", edge.isNear);
     }
-    event.preventDefault();
-  });
+    if (chosen) this.rove(chosen);
+    this.label();
+  }
+
+  /** Show a node where it is, and the edges at it. */
+  draw(node) {
+    node.mark.setAttribute("transform", `translate(${node.x} ${node.y})`);
+    for (const { from, to, line } of this.edges) {
+      if (from !== node && to !== node) continue;
+      for (const [name, value] of Object.entries({ x1: from.x, y1: from.y, x2: to.x, y2: to.y })) line.setAttribute(name, value);
+    }
+  }
+
+  label() {
+    const scale = this.camera.scale();
+    if (scale) placeLabels(this.nodes, this.edges, scale, this.camera.frame());
+  }
+
+  place(node, x, y) {
+    Object.assign(node, { x, y });
+    moved.set(node.id, { x, y });
+    this.draw(node);
+  }
+
+  drag(event, node) {
+    if (event.button !== 0) return;
+    const scale = this.camera.scale();
+    const { x, y } = node;
+    node.wasDragged = false;
+    const move = (now) => {
+      const [dx, dy] = [now.clientX - event.clientX, now.clientY - event.clientY];
+      if (!node.wasDragged && Math.hypot(dx, dy) < STILL_PX) return;
+      node.wasDragged = true;
+      this.place(node, x + dx / scale, y + dy / scale);
+    };
+    following(node.mark, event, move, () => node.wasDragged && this.label());
+  }
+
+  // ---- keys
+
+  /** One stop for the Tab key; arrows go to the next node in their direction, Enter and Space open it. */
+  walk() {
+    this.rove(this.nodes[0]);
+    this.picture.addEventListener("keydown", (event) => {
+      const node = this.nodes.find(({ mark }) => mark === document.activeElement);
+      if (!node || event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key === "Enter" || event.key === " ") {
+        this.choose(node.id);
+      } else if (event.key in DIRECTIONS && event.shiftKey) {
+        const [dx, dy] = DIRECTIONS[event.key];
+        this.place(node, node.x + dx * STEP, node.y + dy * STEP);
+        this.label();
+      } else if (event.key in DIRECTIONS) {
+        const next = nearest(this.nodes, node, DIRECTIONS[event.key]);
+        if (next) {
+          this.rove(next);
+          next.mark.focus({ preventScroll: true });
+          this.camera.include(next);
+        }
+      } else if (event.key === "+" || event.key === "-") {
+        this.camera.zoom(event.key === "+" ? 0.8 : 1.25);
+      } else if (event.key === "Home") {
+        this.camera.fit();
+      } else {
+        return;
+      }
+      event.preventDefault();
+    });
+  }
+
+  rove(chosen) {
+    for (const { mark } of this.nodes) mark.setAttribute("tabindex", mark === chosen.mark ? "0" : "-1");
+  }
 }
 
-function rove(marks, chosen) {
-  for (const mark of marks) mark.setAttribute("tabindex", mark === chosen ? "0" : "-1");
+/** The kinds of nodes, the most frequent first. */
+function kindsOf(nodes) {
+  const sums = new Map();
+  for (const { kind } of nodes) sums.set(kind, (sums.get(kind) ?? 0) + 1);
+  return [...sums].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([kind]) => kind);
 }
 
-/** The nearest in that direction; those aside count as farther. -1 where there is none. */
-function nearest(points, from, [dx, dy]) {
-  let best = -1;
+function legend(kinds) {
+  if (kinds.length < 2) return null;
+  const names = kinds.length > COLOURS ? [...kinds.slice(0, COLOURS - 1), "others"] : kinds;
+  return h("ul", { class: "legend kinds", "aria-label": "Colours by kind" }, names.map((kind, i) => h("li", {}, h("span", { class: `dot kind-${i}`, "aria-hidden": "true" }), h("bdi", {}, beginning(kind, 24) || "no kind"))));
+}
+
+/** The nearest in that direction; those aside count as farther. */
+function nearest(nodes, from, [dx, dy]) {
+  let best = null;
   let least = Infinity;
-  points.forEach((point, i) => {
-    const [x, y] = [point.x - points[from].x, point.y - points[from].y];
+  for (const node of nodes) {
+    const [x, y] = [node.x - from.x, node.y - from.y];
     const ahead = x * dx + y * dy;
     const aside = Math.abs(x * dy) + Math.abs(y * dx);
     const distance = ahead + 2 * aside;
-    if (i !== from && ahead > 0 && distance < least) [best, least] = [i, distance];
-  });
+    if (node !== from && ahead > 0 && distance < least) [best, least] = [node, distance];
+  }
   return best;
+}
+
+/** Call `move` for a pointer until it is lifted, then `end`. */
+function following(element, event, move, end = () => {}) {
+  const stop = () => {
+    element.removeEventListener("pointermove", move);
+    element.removeEventListener("pointerup", stop);
+    element.removeEventListener("pointercancel", stop);
+    end();
+  };
+  element.setPointerCapture(event.pointerId);
+  element.addEventListener("pointermove", move);
+  element.addEventListener("pointerup", stop);
+  element.addEventListener("pointercancel", stop);
 }
 
 // ---- what part of it is seen
 
 class Camera {
-  constructor(picture, points) {
+  constructor(picture, nodes, looked) {
     this.picture = picture;
-    this.points = points;
+    this.nodes = nodes;
+    this.looked = looked;
     this.fit();
     picture.addEventListener("pointerdown", (event) => this.drag(event));
     picture.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
@@ -118,8 +212,8 @@ class Camera {
 
   /** All of it. */
   fit() {
-    const xs = this.points.map((point) => point.x);
-    const ys = this.points.map((point) => point.y);
+    const xs = this.nodes.map((node) => node.x);
+    const ys = this.nodes.map((node) => node.y);
     const [left, top] = [Math.min(...xs) - MARGIN, Math.min(...ys) - MARGIN];
     this.look(left, top, Math.max(...xs) + MARGIN - left, Math.max(...ys) + MARGIN - top);
   }
@@ -127,6 +221,21 @@ class Camera {
   look(x, y, width, height) {
     this.box = { x, y, width, height };
     this.picture.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
+    if (this.picture.isConnected) this.looked();
+  }
+
+  /** Pixels for each unit of the graph; 0 while it is not shown. */
+  scale() {
+    const { width, height } = this.picture.getBoundingClientRect();
+    return Math.min(width / this.box.width, height / this.box.height);
+  }
+
+  /** All that is seen: the box, and what the picture shows beside it. */
+  frame() {
+    const shown = this.picture.getBoundingClientRect();
+    const scale = this.scale();
+    const [width, height] = [shown.width / scale, shown.height / scale];
+    return { x: this.box.x + (this.box.width - width) / 2, y: this.box.y + (this.box.height - height) / 2, width, height };
   }
 
   /** Nearer with a factor below 1; the middle stays. */
@@ -152,16 +261,9 @@ class Camera {
 
   drag(event) {
     if (event.target.closest(".node")) return;
-    const scale = this.picture.getScreenCTM().a;
+    const scale = this.scale();
     const { x, y, width, height } = this.box;
-    const move = (now) => this.look(x - (now.clientX - event.clientX) / scale, y - (now.clientY - event.clientY) / scale, width, height);
-    const end = () => {
-      this.picture.removeEventListener("pointermove", move);
-    };
-    this.picture.setPointerCapture(event.pointerId);
-    this.picture.addEventListener("pointermove", move);
-    this.picture.addEventListener("pointerup", end, { once: true });
-    this.picture.addEventListener("pointercancel", end, { once: true });
+    following(this.picture, event, (now) => this.look(x - (now.clientX - event.clientX) / scale, y - (now.clientY - event.clientY) / scale, width, height));
   }
 
   buttons() {

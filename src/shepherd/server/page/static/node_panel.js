@@ -8,7 +8,7 @@ import { icon } from "./icons.js";
 import { attempt, confirmed, offerUndo, say } from "./notice.js";
 
 // As the knowledge has them; read from the first node to the second.
-const TYPES = {
+export const TYPES = {
   related_to: "is related to",
   part_of: "is part of",
   created_by: "was created by",

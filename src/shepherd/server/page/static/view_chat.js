@@ -1,24 +1,33 @@
 // Chat: the conversation, the field for the next message, and the list of conversations beside them.
 
-import { get, post, remove, streamed } from "./api.js";
+import { get, post, streamed } from "./api.js";
 import { answerOf, drawAnswer, drawBeneath } from "./chat_answer.js";
 import { conversationList, listed } from "./chat_list.js";
 import { area, fill, h, newId, words } from "./dom.js";
-import { beginning, moment, iso } from "./format.js";
+import { beginning, count, iso, moment } from "./format.js";
 import { icon } from "./icons.js";
+import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
 import { entryForm } from "./forms.js";
+import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 
 // Conversations with an answer in progress, by all names that they have: it goes on while another view is shown.
 const running = new Map();
 // What was typed and not sent, by conversation; gone with the page.
 const drafts = new Map();
-let model = null;
+// Documents that were attached and not sent, likewise.
+const attached = new Map();
+// Models that answer chats, and the one that is chosen; a choice holds for this page.
+let models = null;
+let model = "";
 
 export async function show(root, [name = ""]) {
   const [chat] = await Promise.all([running.get(name) ?? loaded(name), knowModel()]);
   const view = { root, chat };
-  const side = conversationList(chat.name);
+  const side = conversationList(chat.name, (title) => {
+    chat.title = title;
+    drawTitle(view);
+  });
   view.title = h("h1", {});
   view.thread = h("div", { class: "thread" });
   view.composer = composer(view);
@@ -32,34 +41,47 @@ export async function show(root, [name = ""]) {
   fill(root, side, h("div", { class: "chat-main" }, head, view.thread, view.composer.form));
   drawTitle(view);
   drawThread(view);
+  drawAttached(view);
   chat.view = view;
+  acceptDrops(root, (files) => attach(view, files));
+  setKeys({ search: side.querySelector("input") });
   if (chat.turns.length) toEnd();
   return () => {
     drafts.set(chat.name, view.composer.input.value);
+    attached.set(chat.name, view.composer.documents);
     if (chat.view === view) chat.view = null;
   };
 }
 
 async function knowModel() {
-  model ??= (await get("/v1/models").catch(() => null))?.data[0]?.id ?? "";
+  models ??= ((await get("/v1/models").catch(() => null))?.data ?? []).filter((one) => (one.task ?? "chat") === "chat").map((one) => one.id);
+  model ||= models[0] ?? "";
+}
+
+/** The name of the model, or a choice where there are several. */
+function modelChoice() {
+  if (models.length < 2) return h("span", { class: "model", title: model }, model);
+  const made = h("select", { class: "model", "aria-label": "Model" }, models.map((name) => h("option", { value: name, selected: name === model }, name)));
+  made.addEventListener("change", () => (model = made.value));
+  return made;
 }
 
 /** A conversation as the server has it; an empty one without a name. */
 async function loaded(name) {
-  if (!name) return { name: "", turns: [] };
-  const [{ id, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
+  if (!name) return { name: "", title: "", turns: [] };
+  const [{ id, title, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
   const turns = [];
   for (const message of data) {
-    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, recalled: message.recalled, isStored: true }));
+    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, documents: documentsIn(message.text, message.composed), recalled: message.recalled, isStored: true }));
     if (message.role === "assistant") addAnswer(turns.at(-1), message);
     if (message.role === "tool") turns.at(-1).calls.at(-1)?.results.push(message.text);
   }
   for (const item of learned.data.filter((one) => one.session === id).reverse()) teacher(turns, item)?.learned.push(item);
-  return { name: id, turns };
+  return { name: id, title, turns };
 }
 
 function newTurn(text, properties = {}) {
-  return { text, composed: "", at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
+  return { text, composed: "", documents: [], at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
 }
 
 function addAnswer(turn, message) {
@@ -77,7 +99,7 @@ function teacher(turns, item) {
 
 function drawTitle(view) {
   const first = view.chat.turns[0];
-  fill(view.title, first ? words(beginning(first.text, 90) || `Conversation of ${moment(first.at)}`) : "New conversation");
+  fill(view.title, first ? words(beginning(view.chat.title || first.text, 90) || `Conversation of ${moment(first.at)}`) : "New conversation");
 }
 
 function drawThread(view) {
@@ -122,6 +144,7 @@ function drawAsked(view, turn, id) {
   fill(
     turn.asked,
     h("h2", { class: "bubble", id }, h("span", { class: "hidden" }, "You: "), words(turn.text || "(no message)")),
+    turn.documents.length ? h("ul", { class: "plain attachments", "aria-label": "Attached documents" }, turn.documents.map((one) => h("li", { class: "chip" }, icon("attach"), words(beginning(one.name, 40)), h("span", { class: "hint" }, count(one.text.length, "character"))))) : null,
     turn.composed ? h("details", { class: "folded composed" }, h("summary", {}, "With documents or a template"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, turn.composed)) : null,
     h("div", { class: "asked-foot" }, turn.memory ? null : h("span", { class: "mark" }, "memory off"), h("time", { class: "when", datetime: iso(turn.at), title: moment(turn.at) }, moment(turn.at)), edit),
   );
@@ -151,8 +174,10 @@ function composer(view) {
   const memory = h("button", { type: "button", class: "quiet small memory-switch", "aria-pressed": "false" });
   const send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
-  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, input, h("div", { class: "composer-foot" }, memory, h("span", { class: "model", title: model }, model), send, stop)));
-  const made = { form, input, isMemoryOff: false };
+  const chips = h("ul", { class: "plain attachments", "aria-label": "Attached documents" });
+  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
+  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(), send, stop)));
+  const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
     const isBusy = Boolean(current(view.chat));
     send.hidden = isBusy;
@@ -178,15 +203,56 @@ function composer(view) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = input.value;
-    if (!text.trim() || current(view.chat)) return;
+    if ((!text.trim() && !made.documents.length) || current(view.chat)) return;
+    if (made.documents.some((one) => one.isReading)) {
+      say("A document is still being read. Send the message in a moment.");
+      return;
+    }
     input.value = "";
     input.dispatchEvent(new Event("input"));
-    const turn = newTurn(text, { memory: !made.isMemoryOff });
+    const turn = newTurn(text, { memory: !made.isMemoryOff, documents: made.documents });
     made.isMemoryOff = false;
+    made.documents = [];
+    drawAttached(view);
     ask(view.chat, turn);
     input.focus();
   });
   return made;
+}
+
+/** Read files, and attach them to the next message. */
+async function attach(view, files) {
+  const { composer } = view;
+  composer.input.focus();
+  await Promise.all(
+    files.map(async (file) => {
+      const one = { name: file.name, text: "", block: "", isReading: true };
+      composer.documents = [...composer.documents, one];
+      drawAttached(view);
+      try {
+        const { text, block } = await readDocument(file);
+        Object.assign(one, { text, block, isReading: false });
+      } catch (error) {
+        composer.documents = composer.documents.filter((other) => other !== one);
+        complain(error);
+      }
+      drawAttached(view);
+    }),
+  );
+}
+
+function drawAttached(view) {
+  const { composer } = view;
+  const chip = (one) => {
+    const drop = h("button", { type: "button", class: "quiet small", "aria-label": `Remove ${one.name}` }, "×");
+    drop.addEventListener("click", () => {
+      composer.documents = composer.documents.filter((other) => other !== one);
+      drawAttached(view);
+      composer.input.focus();
+    });
+    return h("li", { class: "chip", "aria-busy": String(one.isReading) }, icon("attach"), words(beginning(one.name, 40)), h("span", { class: "hint" }, one.isReading ? "reading …" : count(one.text.length, "character")), drop);
+  };
+  fill(composer.chips, composer.documents.map(chip));
 }
 
 // ---- asking
@@ -209,8 +275,12 @@ async function stopAnswer(chat) {
   if (!stopped && current(chat) === turn) say("The answer has not begun. Try again in a moment.");
 }
 
-/** Ask for an answer at the end of the conversation. */
-async function ask(chat, turn) {
+/**
+ * Ask for an answer at the end of the conversation. `replaced` are the turns in whose place it comes, from position
+ * `replaces` on in what is stored: they are kept until the server accepts, and `refused(error)` is called if it
+ * does not.
+ */
+async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
   const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: one.composed || one.text }, { role: "assistant", content: one.answer }]);
   chat.name ||= randomName();
   if (turn.memory) point(chat, `#/chat/${chat.name}`);
@@ -219,16 +289,32 @@ async function ask(chat, turn) {
   turn.state = "asking";
   chat.turns.push(turn);
   if (chat.view) {
-    if (chat.turns.length === 1) fill(chat.view.thread);
+    if (chat.turns.length === 1 && !replaced.length) fill(chat.view.thread);
     chat.view.thread.append(turnElement(chat.view, turn));
     drawTitle(chat.view);
     chat.view.composer.draw();
     toEnd();
   }
+  let isAccepted = false;
+  const accepted = () => {
+    isAccepted = true;
+    for (const gone of replaced) gone.element?.remove();
+  };
   try {
-    const asked = { model: "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
-    for await (const event of streamed("/v1/chat/completions", asked)) heard(chat, turn, event);
+    const asked = { model: models?.length > 1 ? model : "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
+    if (replaces) asked.replaces = replaces;
+    if (turn.documents.length) {
+      asked.documents = turn.documents.map(({ name, text }) => ({ name, text }));
+      turn.composed = [turn.text, ...turn.documents.map((one) => one.block)].filter(Boolean).join("\n\n");
+    }
+    for await (const event of streamed("/v1/chat/completions", asked, accepted)) heard(chat, turn, event);
   } catch (error) {
+    if (!isAccepted && replaced.length) {
+      restore(chat, turn, replaced);
+      running.delete(begunAs);
+      refused(error);
+      return;
+    }
     turn.problem = turn.state === "asking" ? inWords(error) : "";
     if (turn.state === "asking") ended(chat, turn, "failed");
   }
@@ -236,6 +322,17 @@ async function ask(chat, turn) {
   turn.isOver = true;
   draw(chat, turn, true);
   if (!current(chat)) running.delete(begunAs);
+}
+
+/** Put the turns back that a refused request would have replaced. */
+function restore(chat, turn, replaced) {
+  turn.element?.remove();
+  turn.state = "failed";
+  chat.turns.splice(chat.turns.indexOf(turn), 1, ...replaced);
+  for (const back of replaced) if (back.element) back.element.hidden = false;
+  if (!chat.view) return;
+  drawTitle(chat.view);
+  chat.view.composer.draw();
 }
 
 /** Let the address of the page name what is shown, for a reload. */
@@ -310,29 +407,29 @@ async function repeat(chat, turn) {
   if (isBusy(chat)) return;
   const isLast = chat.turns.at(-1) === turn;
   const isWanted = isLast || (await confirmed("Replace this answer?", "All messages after it are deleted, and what was learned from them is undone.", "Ask again"));
-  if (isWanted) await askAgain(chat, turn, turn.text);
+  if (isWanted) await askAgain(chat, turn, turn.text, complain);
 }
 
 /** Ask again from this turn on, with the same or another text: it and all after it are replaced. */
-async function askAgain(chat, turn, text) {
+async function askAgain(chat, turn, text, refused) {
   if (isBusy(chat)) return;
   const place = chat.turns.indexOf(turn);
   const nth = chat.turns.slice(0, place).filter((one) => one.isStored).length;
-  if (chat.turns.slice(place).some((one) => one.isStored)) await removeFrom(chat, nth);
-  for (const gone of chat.turns.splice(place)) gone.element?.remove();
-  ask(chat, newTurn(text, { memory: turn.memory }));
+  const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, nth) : 0;
+  const replaced = chat.turns.splice(place);
+  for (const gone of replaced) if (gone.element) gone.element.hidden = true;
+  ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents }), { replaced, replaces, refused });
 }
 
-async function removeFrom(chat, nth) {
-  const path = `/v1/conversations/${encodeURIComponent(chat.name)}`;
-  const { data } = await get(path);
-  const message = data.filter((one) => one.role === "user")[nth];
-  if (message) await remove(`${path}/messages/${message.message}`);
+/** The position of the nth message of the user in the stored conversation; 0 if there is none. */
+async function positionOf(chat, nth) {
+  const { data } = await get(`/v1/conversations/${encodeURIComponent(chat.name)}`);
+  return data.filter((one) => one.role === "user")[nth]?.message ?? 0;
 }
 
-function editMessage(view, turn, id) {
+function editMessage(view, turn, id, text = turn.text) {
   if (isBusy(view.chat)) return;
-  const input = area(turn.text, { name: "edited", "aria-label": "Your message" });
+  const input = area(text, { name: "edited", "aria-label": "Your message" });
   const isLast = view.chat.turns.at(-1) === turn;
   const leave = () => {
     drawAsked(view, turn, id);
@@ -340,7 +437,13 @@ function editMessage(view, turn, id) {
   };
   const send = async () => {
     if (!input.value.trim()) return;
-    await askAgain(view.chat, turn, input.value);
+    const edited = input.value;
+    drawAsked(view, turn, id);
+    await askAgain(view.chat, turn, edited, (error) => {
+      complain(error);
+      // What was typed is not lost.
+      if (view.chat.view === view) editMessage(view, turn, id, edited);
+    });
     view.composer.input.focus();
   };
   const hint = h("p", { class: "hint" }, isLast ? "The answer is replaced, and what was learned from this message is undone." : "This message and all after it are replaced, and what was learned from them is undone.");

@@ -2,27 +2,70 @@
 
 import { get, put, remove } from "./api.js";
 import { area, empty, field, fill, h, longWords, newId, words } from "./dom.js";
-import { entryForm, newEntry, refill } from "./forms.js";
-import { ago, beginning, count, date, iso, moment, origin } from "./format.js";
+import { entryForm, newEntry } from "./forms.js";
+import { ago, beginning, count, date, folded, iso, moment, origin, writer } from "./format.js";
 import { icon } from "./icons.js";
+import { setKeys } from "./keys.js";
 import { attempt, offerUndo, say } from "./notice.js";
+import { lifeline } from "./plots.js";
+import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
+
+const NAMES = ["fact", "facts"];
 
 export async function show(root) {
-  const list = h("div", { class: "list" });
-  const view = { list, gone: h("div", {}), summary: h("p", { class: "summary", role: "status" }) };
-  fill(root, h("div", { class: "heading" }, h("h1", {}, "Facts"), addButton(view)), view.summary, list, view.gone);
+  const view = { facts: [], past: new Map(), gone: h("div", {}) };
+  const changed = () => draw(view);
+  view.input = h("input", { type: "search", "aria-label": "Search your facts", placeholder: "Search your facts", autocomplete: "off", on: { input: changed } });
+  view.source = choice("Source", [["", "All sources"]], changed);
+  view.time = choice("Changed", TIMES, changed);
+  view.order = choice("Order", [["name", "By name"], ["newest", "Changed last first"]], changed);
+  view.rows = new Rows({
+    label: "Facts",
+    names: NAMES,
+    columns: "fact-rows",
+    id: (fact) => fact.key,
+    line: (fact) => line(view, fact),
+    open: (fact) => factCard(view, fact),
+    actions: [["Forget", (facts) => forget(view, facts)]],
+  });
+  const form = h("form", { role: "search", class: "search", on: { submit: (event) => event.preventDefault() } }, view.input);
+  fill(
+    root,
+    h("div", { class: "heading" }, h("h1", {}, "Facts"), addButton(view)),
+    toolbar(form, [view.source, view.time, view.order]),
+    view.rows.element,
+    view.gone,
+  );
+  setKeys({ search: view.input, rows: view.rows });
   await load(view);
 }
 
 async function load(view) {
   const told = await get("/v1/facts", { history: true });
-  const past = periodsByKey(told.periods);
-  view.summary.textContent = told.data.length
-    ? `${count(told.data.length, "fact")}, which every message may have beside it`
-    : "";
-  refill(view.list, told.data.length ? told.data.map((fact) => factCard(view, fact, past)) : [nothing()]);
+  view.past = periodsByKey(told.periods);
+  view.facts = told.data.map((fact) => ({ ...fact, source: view.past.get(fact.key)?.[0]?.source ?? "" }));
+  const sources = [...new Set(view.facts.map((fact) => writer(fact.source)))].filter(Boolean).sort();
+  view.source.draw([["", "All sources"], ...sources.map((name) => [name, name])]);
+  draw(view);
   const known = new Set(told.data.map((fact) => fact.key));
-  fill(view.gone, forgotten(view, [...past].filter(([key]) => !known.has(key))));
+  fill(view.gone, forgotten(view, [...view.past].filter(([key]) => !known.has(key))));
+}
+
+/** Show the facts that have the words of the search and fit the choices. */
+function draw(view) {
+  const query = folded(view.input.value.trim());
+  const { since = -Infinity, until = Infinity } = period(view.time.value);
+  const shown = view.facts.filter(
+    (fact) =>
+      folded(`${fact.key} ${fact.key.replaceAll("_", " ")} ${fact.value}`).includes(query) &&
+      (!view.source.value || writer(fact.source) === view.source.value) &&
+      fact.updated_at >= since &&
+      fact.updated_at < until,
+  );
+  if (view.order.value === "newest") shown.sort((a, b) => b.updated_at - a.updated_at);
+  view.rows.set(shown, view.facts.length ? empty("No fact fits.", "Try other words, or choose “All sources” and any time.") : nothing());
+  const n = count(view.facts.length, ...NAMES);
+  view.rows.say(shown.length === view.facts.length ? `${n}, which every message may have beside it` : `${shown.length} of ${n}`);
 }
 
 function nothing() {
@@ -48,14 +91,27 @@ function addressOf(key) {
 
 // ---- one fact
 
-function factCard(view, fact, past) {
-  const card = h("article", { class: "card fact", "data-id": fact.key });
-  drawFact(view, card, fact, past.get(fact.key) ?? []);
+function line(view, fact) {
+  const n = (view.past.get(fact.key)?.length ?? 1) - 1;
+  return {
+    main: words(fact.key, { class: "key" }),
+    cells: [
+      words(fact.value.replace(/\s+/g, " "), { class: "cell value" }),
+      words([writer(fact.source), n > 0 ? `${n} earlier` : ""].filter(Boolean).join(" · "), { class: "cell source" }),
+      h("span", { class: "cell when", title: moment(fact.updated_at) }, ago(fact.updated_at)),
+    ],
+  };
+}
+
+function factCard(view, fact) {
+  const card = h("article", { class: "card fact" });
+  drawFact(view, card, fact);
   return card;
 }
 
-function drawFact(view, card, fact, changes) {
+function drawFact(view, card, fact) {
   const id = newId("fact");
+  const periods = view.past.get(fact.key) ?? [];
   card.setAttribute("aria-labelledby", id);
   fill(
     card,
@@ -64,15 +120,15 @@ function drawFact(view, card, fact, changes) {
     h(
       "div",
       { class: "foot" },
-      h("p", { class: "meta" }, h("time", { datetime: iso(fact.updated_at), title: moment(fact.updated_at) }, ago(fact.updated_at)), changes[0]?.source ? words(origin(changes[0].source)) : null),
+      h("p", { class: "meta" }, h("time", { datetime: iso(fact.updated_at), title: moment(fact.updated_at) }, ago(fact.updated_at)), fact.source ? words(origin(fact.source)) : null),
       h(
         "div",
         { class: "actions" },
-        factButton("edit", "Edit", id, () => editFact(view, card, fact, changes)),
-        factButton("forget", "Forget", id, (made) => forgetFact(view, fact, made)),
+        factButton("edit", "Edit", id, () => editFact(view, card, fact)),
+        factButton("forget", "Forget", id, (made) => attempt(made, () => forget(view, [fact]))),
       ),
     ),
-    pastOf(changes),
+    pastOf(periods),
   );
 }
 
@@ -84,7 +140,7 @@ function factButton(name, label, id, act) {
 }
 
 function pastOf(periods) {
-  if (periods.length > 1) return timeline(periods, count(periods.length - 1, "earlier value"));
+  if (periods.length > 1) return [lifeline(periods), timeline(periods, count(periods.length - 1, "earlier value"))];
   return periods[0]?.statement ? timeline(periods, "Where it comes from") : null;
 }
 
@@ -110,17 +166,18 @@ function span({ since, until }) {
   return [from, " – ", h("time", { datetime: iso(until), title: moment(until) }, date(until))];
 }
 
-function editFact(view, card, fact, changes) {
+function editFact(view, card, fact) {
   const value = area(fact.value, { name: "value" });
   const leave = () => {
-    drawFact(view, card, fact, changes);
+    drawFact(view, card, fact);
     card.querySelector("[data-act=edit]").focus();
   };
   const send = async () => {
     await put(addressOf(fact.key), { value: value.value });
-    drawFact(view, card, { ...fact, value: value.value }, changes);
+    leave();
     await load(view);
-    focusFact(view, fact.key, "edit");
+    reopen(view, fact.key);
+    view.rows.find(fact.key)?.querySelector("[data-act=edit]").focus();
     say("Saved. What it was before stays in its history.");
   };
   const form = entryForm([h("h2", { class: "key" }, words(fact.key)), field("Value", value)], { keep: "Save", send, leave });
@@ -129,25 +186,28 @@ function editFact(view, card, fact, changes) {
   value.focus();
 }
 
-async function forgetFact(view, fact, button) {
-  await attempt(button, async () => {
-    await remove(addressOf(fact.key));
-    await load(view);
-    const undo = () => put(addressOf(fact.key), { value: fact.value });
-    offerUndo(`Forgotten: ${beginning(fact.key, 50)}`, undo, {
-      after: async () => {
-        if (!view.list.isConnected) return;
-        await load(view);
-        focusFact(view, fact.key, "forget");
-      },
-    });
-  });
+function reopen(view, key) {
+  const row = view.rows.find(key);
+  if (row && !row.querySelector(".detail")) view.rows.show(row);
+  if (row) view.rows.rove(key);
 }
 
-function focusFact(view, key, act) {
-  const cards = [...view.list.querySelectorAll(".fact")];
-  const card = cards.find((one) => one.querySelector(".key").textContent === key) ?? cards[0];
-  (card?.querySelector(`[data-act=${act}]`) ?? document.getElementById("view")).focus();
+/** Forget one or several; the list is loaded anew, since those that are gone are listed below it. */
+async function forget(view, facts) {
+  const next = view.rows.after(facts.map((fact) => fact.key));
+  for (const fact of facts) await remove(addressOf(fact.key));
+  await load(view);
+  const undo = async () => {
+    for (const fact of facts) await put(addressOf(fact.key), { value: fact.value });
+  };
+  const text = facts.length === 1 ? `Forgotten: ${beginning(facts[0].key, 50)}` : `Forgotten: ${count(facts.length, ...NAMES)}`;
+  offerUndo(text, undo, {
+    after: async () => {
+      if (!view.rows.element.isConnected) return;
+      await load(view);
+      view.rows.focus(view.rows.find(facts[0].key) ? facts[0].key : next);
+    },
+  });
 }
 
 // ---- those that are gone, and new ones
@@ -161,7 +221,7 @@ function forgotten(view, gone) {
       attempt(again, async () => {
         await put(addressOf(key), { value: last.value });
         await load(view);
-        focusFact(view, key, "edit");
+        view.rows.focus(key);
         say("It is a fact again.");
       }),
     );
@@ -184,5 +244,5 @@ function addButton(view) {
     await load(view);
     say("It is kept.");
   };
-  return newEntry("Add a fact", { id: "new-fact", name: "A new fact", keep: "Keep it", fields, send, below: () => view.list });
+  return newEntry("Add a fact", { id: "new-fact", name: "A new fact", keep: "Keep it", fields, send, below: () => view.rows.element });
 }

@@ -1,16 +1,21 @@
 // Knowledge: nodes and what connects them, as a picture or as a list.
 
-import { get, post } from "./api.js";
+import { get, post, put, remove } from "./api.js";
 import { area, empty, field, fill, h, words } from "./dom.js";
+import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
-import { ago, beginning, count, integer } from "./format.js";
+import { ago, beginning, count, integer, moment } from "./format.js";
 import { drawnGraph } from "./graph.js";
+import { setKeys } from "./keys.js";
 import { nodePanel } from "./node_panel.js";
-import { attempt, say } from "./notice.js";
+import { attempt, confirmed, say } from "./notice.js";
+import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 
 const MOST_NODES = 150;
 const MOST_HUBS = 50;
 const MOST_EDGES = 1000;
+const MOST_LISTED = 1000;
+const NAMES = ["node", "nodes"];
 
 export async function show(root, [id]) {
   const view = {
@@ -22,15 +27,29 @@ export async function show(root, [id]) {
     summary: h("p", { class: "summary", role: "status" }),
     results: h("div", {}),
   };
+  const changed = () => drawRows(view);
+  view.kind = choice("Kind", [["", "All kinds"]], changed);
+  view.focus = choice("Focus", [["", "In focus or not"], ["true", "In focus"], ["false", "Not in focus"]], changed);
+  view.time = choice("Changed", TIMES, changed);
+  view.order = choice("Order", [["newest", "Changed last first"], ["connected", "Most connected first"], ["title", "By title"]], changed);
+  view.choices = [view.kind, view.focus, view.time, view.order];
+  view.rows = nodeRows(view);
   fill(view.split, view.picture, view.side);
-  fill(root, h("div", { class: "heading" }, h("h1", {}, "Knowledge"), heading(view)), searchForm(view), view.results, view.summary, view.split);
+  const [form, input] = searchForm(view);
+  const tools = toolbar(form, view.choices);
+  view.filters = tools.querySelector(".filters");
+  view.filters.hidden = true;
+  const imports = h("div", {});
+  view.transfer = transfer(root, imports, { path: "/v1/knowledge/export", name: "knowledge", changed: () => load(view) });
+  fill(root, h("div", { class: "heading" }, h("h1", {}, "Knowledge"), heading(view)), imports, tools, view.results, view.summary, view.split);
+  setKeys({ search: input, rows: view.rows });
   await load(view);
   if (id) await open(view, Number(id));
 }
 
 async function load(view) {
   const [latest, hubs, edges, focus] = await Promise.all([
-    get("/v1/knowledge/nodes", { limit: MOST_NODES }),
+    get("/v1/knowledge/nodes", { limit: MOST_LISTED }),
     get("/v1/knowledge/hubs", { limit: MOST_HUBS }),
     get("/v1/knowledge/edges", { limit: MOST_EDGES }),
     get("/v1/knowledge/focus"),
@@ -38,7 +57,10 @@ async function load(view) {
   view.total = latest.total;
   view.edges = edges.data;
   view.focused = new Set(focus.data.map((node) => node.id));
+  view.all = latest.data;
   view.nodes = chosenNodes(latest.data, hubs.data);
+  const kinds = [...new Set(view.all.map((node) => node.kind))].filter(Boolean).sort();
+  view.kind.draw([["", "All kinds"], ...kinds.map((kind) => [kind, kind])]);
   draw(view);
 }
 
@@ -50,18 +72,27 @@ function chosenNodes(latest, hubs) {
 }
 
 function draw(view) {
+  const isListed = view.is_list && view.nodes.length > 0;
+  view.filters.hidden = !isListed;
   if (!view.nodes.length) {
     view.summary.textContent = "";
     fill(view.picture, nothing());
+    return;
+  }
+  if (isListed) {
+    view.summary.textContent = "";
+    view.graph = null;
+    drawRows(view);
+    fill(view.picture, view.rows.element);
     return;
   }
   const all = view.total === view.nodes.length;
   view.summary.textContent = all
     ? `${count(view.total, "node")}, ${connections(view)}`
     : `${integer(view.nodes.length)} of ${count(view.total, "node")}: the most connected and the latest. Search finds the others.`;
-  view.graph = view.is_list ? null : drawnGraph(view.nodes, view.edges, view.focused, (id) => open(view, id));
-  fill(view.picture, view.is_list ? nodeTable(view) : view.graph.element);
-  view.graph?.mark(view.chosen);
+  view.graph = drawnGraph(view.nodes, view.edges, view.focused, (id) => open(view, id));
+  fill(view.picture, view.graph.element);
+  view.graph.mark(view.chosen);
 }
 
 function connections({ nodes, edges }) {
@@ -72,20 +103,81 @@ function connections({ nodes, edges }) {
 function nothing() {
   return empty(
     "No knowledge yet.",
-    "Bring in documents with ",
+    "Drop PDF, Markdown, HTML or text files here, import a folder with ",
     h("code", {}, "shepherd knowledge import FOLDER"),
-    " in a terminal, or write a node here with “Add a node”.",
+    " in a terminal, or write a node with “Add a node”.",
   );
 }
 
-function nodeTable(view) {
-  const row = (node) => {
-    const button = h("button", { type: "button", class: "link", "data-node": node.id }, words(beginning(node.title, 120) || "untitled"));
-    button.addEventListener("click", () => open(view, node.id));
-    return h("tr", {}, h("td", {}, button), h("td", {}, integer(node.n_edges)), h("td", {}, node.updated_at ? ago(node.updated_at) : ""));
-  };
-  const head = ["Node", "Connections", "Changed"].map((name) => h("th", { scope: "col" }, name));
-  return h("div", { class: "card nodes" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, view.nodes.map(row))));
+// ---- the list
+
+function nodeRows(view) {
+  return new Rows({
+    label: "Nodes",
+    names: NAMES,
+    columns: "node-rows",
+    id: (node) => node.id,
+    line: (node) => ({
+      main: words(beginning(node.title, 160) || "untitled", { class: "question" }),
+      cells: [
+        words(node.kind, { class: "cell kind" }),
+        h("span", { class: "cell recalls" }, node.n_edges ? count(node.n_edges, "connection") : ""),
+        h("span", { class: "cell when", title: moment(node.updated_at) }, ago(node.updated_at)),
+      ],
+      mark: view.focused.has(node.id) ? "pinned" : "",
+    }),
+    // It is shown beside the list.
+    open: (node) => {
+      open(view, node.id);
+      return null;
+    },
+    actions: [
+      ["Put in focus", (nodes) => focusAll(view, nodes, true)],
+      ["Not in focus", (nodes) => focusAll(view, nodes, false)],
+      ["Remove", (nodes) => removeAll(view, nodes)],
+    ],
+  });
+}
+
+/** Show the nodes that fit the choices. */
+function drawRows(view) {
+  const { since = -Infinity, until = Infinity } = period(view.time.value);
+  const shown = view.all.filter(
+    (node) =>
+      (!view.kind.value || node.kind === view.kind.value) &&
+      (!view.focus.value || String(view.focused.has(node.id)) === view.focus.value) &&
+      node.updated_at >= since &&
+      node.updated_at < until,
+  );
+  if (view.order.value === "connected") shown.sort((a, b) => b.n_edges - a.n_edges);
+  if (view.order.value === "title") shown.sort((a, b) => a.title.localeCompare(b.title));
+  view.rows.set(shown, empty("No node fits these choices.", "Choose “All kinds” or another time to see more."));
+  const all = view.total === view.all.length ? count(view.total, ...NAMES) : `the latest ${integer(view.all.length)} of ${count(view.total, ...NAMES)}`;
+  view.rows.say(shown.length === view.all.length ? `${all}, ${connections({ ...view, nodes: view.all })}` : `${shown.length} of ${all}`);
+}
+
+async function focusAll(view, nodes, isFocused) {
+  const ids = new Set(view.focused);
+  for (const { id } of nodes) isFocused ? ids.add(id) : ids.delete(id);
+  await put("/v1/knowledge/focus", { node_ids: [...ids] });
+  view.rows.select([]);
+  await load(view);
+  view.rows.focus();
+  say(isFocused ? `In focus: every message has ${nodes.length === 1 ? "it" : "them"} beside it.` : "No longer in focus.");
+}
+
+async function removeAll(view, nodes) {
+  const isWanted = await confirmed(
+    `Remove ${count(nodes.length, ...NAMES)}?`,
+    `${nodes.length === 1 ? "It goes" : "They go"} with ${nodes.length === 1 ? "its" : "their"} text and connections. This cannot be undone.`,
+    "Remove",
+  );
+  if (!isWanted) return;
+  for (const { id } of nodes) await remove(`/v1/knowledge/nodes/${id}`);
+  view.rows.remove(nodes.map((node) => node.id));
+  await load(view);
+  view.rows.focus();
+  say(`Removed: ${count(nodes.length, ...NAMES)}.`);
 }
 
 // ---- one node beside it
@@ -124,8 +216,8 @@ function close(view) {
   fill(view.side);
   view.split.classList.remove("open");
   view.graph?.mark(0);
-  const back = view.is_list ? `[data-node="${id}"]` : `.node[data-id="${id}"]`;
-  (view.picture.querySelector(back) ?? document.getElementById("view")).focus();
+  if (view.is_list) view.rows.focus(id);
+  else (view.picture.querySelector(`.node[data-id="${id}"]`) ?? document.getElementById("view")).focus();
 }
 
 // ---- above it
@@ -141,13 +233,14 @@ function heading(view) {
   };
   picture.addEventListener("click", () => turn(false));
   list.addEventListener("click", () => turn(true));
-  return h("div", { class: "actions" }, h("div", { class: "switch", role: "group", "aria-label": "Show as" }, picture, list), addButton(view));
+  return h("div", { class: "actions" }, h("div", { class: "switch", role: "group", "aria-label": "Show as" }, picture, list), view.transfer, addButton(view));
 }
 
 function searchForm(view) {
   const input = h("input", { type: "search", "aria-label": "Search your knowledge", placeholder: "Search your knowledge" });
   const button = h("button", { type: "submit" }, "Search");
   const form = h("form", { role: "search", class: "search" }, input, button);
+  input.addEventListener("input", () => input.value || fill(view.results));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(button, async () => {
@@ -155,7 +248,7 @@ function searchForm(view) {
       fill(view.results, query ? await found(view, query) : null);
     });
   });
-  return form;
+  return [form, input];
 }
 
 async function found(view, query) {

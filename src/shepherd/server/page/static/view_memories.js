@@ -1,101 +1,190 @@
-// Memories: the newest, or what a search finds; each can be edited, pinned and forgotten.
+// Memories: a list that is searched, narrowed and sorted; each can be opened, edited, pinned and forgotten.
 
 import { get, post } from "./api.js";
-import { area, empty, field, fill, h } from "./dom.js";
-import { newEntry, refill } from "./forms.js";
-import { count } from "./format.js";
-import { memoryCard } from "./memory_card.js";
+import { area, empty, field, fill, h, words } from "./dom.js";
+import { transfer } from "./files.js";
+import { newEntry } from "./forms.js";
+import { ago, count, moment, origin, writer } from "./format.js";
+import { icon } from "./icons.js";
+import { setKeys } from "./keys.js";
+import { memoryCard, relevance } from "./memory_card.js";
+import { attempt, confirmed, offerUndo, say } from "./notice.js";
 import { nextOf } from "./paging.js";
-import { attempt, say } from "./notice.js";
+import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 
-const PAGE = 50;
+const PAGE = 100;
 const TYPING_MS = 250;
+// As many as the server changes at once, and can restore.
+const BATCH = 200;
+const NAMES = ["memory", "memories"];
 
 export async function show(root, [id]) {
   if (id) {
     await showOne(root, id);
     return;
   }
-  const input = h("input", { type: "search", "aria-label": "Search your memories", placeholder: "Search your memories" });
-  const summary = h("p", { class: "summary", role: "status" });
-  const list = h("div", { class: "list" });
-  const more = h("div", { class: "actions" });
-  const view = { input, summary, list, more, asked: 0, query: "", total: 0 };
-  const form = h("form", { role: "search", class: "search" }, input, h("button", { type: "submit" }, "Search"));
+  const view = { asked: 0, query: "", total: 0, more: h("div", { class: "actions" }), imports: h("div", {}) };
+  const changed = () => load(view);
+  view.input = h("input", { type: "search", "aria-label": "Search your memories", placeholder: "Search your memories", autocomplete: "off" });
+  view.source = choice("Source", [["", "All sources"]], changed);
+  view.pinned = choice("Pinned", [["", "Pinned or not"], ["true", "Pinned"], ["false", "Not pinned"]], changed);
+  view.time = choice("Date", TIMES, changed);
+  view.recalled = choice("Recalled", [["", "Recalled or not"], ["never", "Never recalled"]], changed);
+  view.order = choice("Order", [["newest", "Newest first"], ["oldest", "Oldest first"], ["recalled", "Most recalled first"]], changed);
+  view.rows = new Rows({
+    label: "Memories",
+    names: NAMES,
+    columns: "memory-rows",
+    id: (record) => record.id,
+    line,
+    open: (record) => memoryCard(record, around(view, record.id)),
+    actions: [
+      ["Pin", (records) => pinAll(view, records, "pin")],
+      ["Unpin", (records) => pinAll(view, records, "unpin")],
+      ["Forget", (records) => forgetAll(view, records)],
+    ],
+  });
+  const form = h("form", { role: "search", class: "search" }, view.input);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     load(view);
   });
   let timer = 0;
-  input.addEventListener("input", () => {
+  view.input.addEventListener("input", () => {
     clearTimeout(timer);
     timer = setTimeout(() => load(view), TYPING_MS);
   });
+  view.input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") view.rows.focus();
+  });
   fill(
     root,
-    h("div", { class: "heading" }, h("h1", {}, "Memories"), addButton(view)),
-    form,
-    summary,
-    list,
-    more,
+    h("div", { class: "heading" }, h("h1", {}, "Memories"), h("div", { class: "actions" }, transfer(root, view.imports, { path: "/v1/memory/export", name: "memory", changed: () => load(view) }), addButton(view))),
+    view.imports,
+    toolbar(form, [view.source, view.pinned, view.time, view.recalled, view.order]),
+    view.rows.element,
+    view.more,
   );
-  await load(view, { raises: true });
+  setKeys({ search: view.input, rows: view.rows });
+  await Promise.all([load(view, { raises: true }), knowSources(view)]);
   return () => clearTimeout(timer);
 }
 
 async function showOne(root, id) {
   const record = await get(`/v1/memory/${encodeURIComponent(id)}`);
   const back = h("a", { href: "#/memories" }, "All memories");
-  fill(root, h("div", { class: "heading" }, h("h1", {}, "One memory"), back), h("div", { class: "list" }, memoryCard(record)));
+  const list = h("div", { class: "list" });
+  const card = memoryCard(record, {
+    changed: () => {},
+    gone: () => {
+      fill(list);
+      const find = () => (card.isConnected ? card.querySelector("[data-act=forget]") : back).focus();
+      return { back: () => fill(list, card), after: find };
+    },
+  });
+  fill(root, h("div", { class: "heading" }, h("h1", {}, "One memory"), back), fill(list, card));
 }
 
-/** Show what fits the words of the search, or the newest. */
+/** The sources that there are, in the words of the page: several may have the same. */
+async function knowSources(view) {
+  const { per_source: days } = await get("/v1/memory/stats");
+  const named = new Map();
+  for (const { source } of days) {
+    const name = writer(source) || "unknown";
+    named.set(name, [...new Set([...(named.get(name) ?? []), name === "imported" ? "import" : source])]);
+  }
+  view.source.draw([["", "All sources"], ...[...named].sort().map(([name, sources]) => [JSON.stringify(sources), name])]);
+}
+
+// ---- one line
+
+function line(record) {
+  const main = [
+    record.pinned ? h("span", { class: "pin" }, icon("pin"), h("span", { class: "hidden" }, "Pinned: ")) : null,
+    record.question ? words(record.question, { class: "question" }) : null,
+    record.question && record.answer ? " " : null,
+    record.answer ? words(record.answer, { class: "answer" }) : null,
+  ];
+  const recalls = record.relevance === undefined ? h("span", { class: "cell recalls" }, record.recalls ? `recalled ${record.recalls}×` : "") : h("span", { class: "cell recalls" }, relevance(record.relevance));
+  const cells = [
+    h("span", { class: "cell source", title: origin(record.source) }, words(writer(record.source))),
+    recalls,
+    h("span", { class: "cell when", title: moment(record.timestamp) }, ago(record.timestamp)),
+  ];
+  return { main, cells, mark: record.pinned ? "pinned" : "" };
+}
+
+/** What an open card tells the list. */
+function around(view, id) {
+  return {
+    changed: (record) => view.rows.update(record),
+    gone: () => {
+      const putBack = view.rows.remove([id]);
+      counted(view, -1);
+      const back = () => {
+        putBack();
+        counted(view, 1);
+      };
+      return { back, after: () => view.rows.focus() };
+    },
+  };
+}
+
+function counted(view, n) {
+  view.total += n;
+  tell(view);
+}
+
+// ---- the list
+
+function wanted(view) {
+  const { source, pinned, time, recalled } = view;
+  return {
+    ...(source.value ? { source: JSON.parse(source.value) } : {}),
+    ...(pinned.value ? { pinned: pinned.value === "true" } : {}),
+    ...(recalled.value ? { never_recalled: true } : {}),
+    ...period(time.value),
+  };
+}
+
+/** Show what fits the words of the search, or all, as the choices want them. */
 async function load(view, { raises = false } = {}) {
   view.asked += 1;
   const turn = view.asked;
   const query = view.input.value.trim();
+  view.order.disabled = Boolean(query);
   try {
-    const found = query ? await search(query) : await get("/v1/memory", { limit: PAGE });
+    const found = query ? await post("/v1/memory/search", { query, max_results: PAGE, ...wanted(view) }) : await listed(view, 0);
     if (turn !== view.asked) return; // another one was asked meanwhile
     Object.assign(view, { query, total: found.total ?? found.data.length, isCut: found.data.length === PAGE });
-    refill(view.list, found.data.length ? found.data.map((record) => card(view, record)) : [nothing(query)]);
+    view.rows.set(found.data, nothing(view, query));
     tell(view);
   } catch (error) {
     if (raises) throw error;
-    if (turn === view.asked) view.summary.textContent = error.message;
+    if (turn === view.asked) view.rows.say(error.message);
   }
 }
 
-function search(query) {
-  return post("/v1/memory/search", { query, max_results: PAGE });
-}
-
-/** A card of the list, which is counted as long as it is there. */
-function card(view, record) {
-  return memoryCard(record, (n) => {
-    view.total += n;
-    tell(view);
-  });
-}
-
-function cards(view) {
-  return [...view.list.querySelectorAll(".memory:not([data-stray])")];
+function listed(view, offset) {
+  return get("/v1/memory", { limit: PAGE, offset, order: view.order.value, ...wanted(view) });
 }
 
 /** Say how many there are, and offer the next ones. */
 function tell(view) {
-  view.summary.textContent = view.total ? summarized(view) : "";
-  if (view.query || cards(view).length >= view.total) fill(view.more);
+  view.rows.say(view.total ? summarized(view) : "");
+  if (view.query || view.rows.items.size >= view.total) fill(view.more);
   else if (!view.more.hasChildNodes()) offerMore(view);
 }
 
-function summarized({ query, total, isCut }) {
-  if (!query) return `${count(total, "memory", "memories")}, the newest first`;
+function summarized({ query, total, isCut, order }) {
+  const by = { newest: "the newest first", oldest: "the oldest first", recalled: "the most recalled first" };
+  if (!query) return `${count(total, ...NAMES)}, ${by[order.value]}`;
   return isCut ? `The best ${total} that fit; more words find fewer` : `${count(total, "memory fits", "memories fit")}, the best first`;
 }
 
-function nothing(query) {
+function nothing(view, query) {
   if (query) return empty("No memory has these words.", "Try fewer or other ones: a search finds the words that were said.");
+  if (Object.keys(wanted(view)).length) return empty("No memory fits these choices.", "Choose “All sources” or another time to see more.");
   return empty(
     "Nothing is remembered yet.",
     "Talk with Shepherd, or with any program that uses this server, and what you say is kept here. “Add a memory” writes one yourself.",
@@ -107,18 +196,54 @@ function offerMore(view) {
   button.addEventListener("click", () =>
     attempt(button, async () => {
       const turn = view.asked;
-      const shown = cards(view);
-      const known = new Set([...view.list.children].map((one) => one.dataset.id));
-      const next = await nextOf((offset) => get("/v1/memory", { limit: PAGE, offset }), shown.length, known);
+      const next = await nextOf((offset) => listed(view, offset), view.rows.items.size, new Set(view.rows.items.keys()));
       if (turn !== view.asked) return;
-      const added = next.data.map((record) => card(view, record));
-      view.list.append(...added);
-      view.total = added.length ? next.total : shown.length;
+      view.total = next.data.length ? next.total : view.rows.items.size;
+      view.rows.append(next.data);
+      fill(view.more);
       tell(view);
-      added[0]?.querySelector("button")?.focus();
     }),
   );
   fill(view.more, button);
+}
+
+// ---- several at once
+
+function batches(ids) {
+  return Array.from({ length: Math.ceil(ids.length / BATCH) }, (_, i) => ids.slice(i * BATCH, (i + 1) * BATCH));
+}
+
+async function changeAll(action, ids) {
+  for (const some of batches(ids)) await post("/v1/memory/batch", { action, ids: some });
+}
+
+async function pinAll(view, records, action) {
+  await changeAll(action, records.map((record) => record.id));
+  for (const record of records) view.rows.update({ ...record, pinned: action === "pin" });
+  view.rows.select([]);
+  view.rows.focus();
+  say(`${count(records.length, ...NAMES)} ${action === "pin" ? "pinned" : "no longer pinned"}.`);
+}
+
+async function forgetAll(view, records) {
+  const ids = records.map((record) => record.id);
+  const isUndoable = ids.length <= BATCH;
+  const isWanted = isUndoable || (await confirmed(`Forget ${ids.length} memories?`, `Only the last ${BATCH} of them can be restored.`, "Forget"));
+  if (!isWanted) return;
+  await changeAll("delete", ids);
+  const putBack = view.rows.remove(ids);
+  counted(view, -ids.length);
+  if (!isUndoable) {
+    view.rows.focus();
+    say(`Forgotten: ${ids.length} memories.`);
+    return;
+  }
+  const undo = async () => {
+    await changeAll("restore", ids);
+    putBack();
+    counted(view, ids.length);
+  };
+  offerUndo(`Forgotten: ${count(ids.length, ...NAMES)}.`, undo, { after: () => view.rows.focus() });
 }
 
 function addButton(view) {
@@ -136,5 +261,5 @@ function addButton(view) {
     await load(view);
     say("It is remembered.");
   };
-  return newEntry("Add a memory", { id: "new-memory", name: "A new memory", keep: "Remember it", fields, send, below: () => view.list });
+  return newEntry("Add a memory", { id: "new-memory", name: "A new memory", keep: "Remember it", fields, send, below: () => view.rows.element });
 }

@@ -2,18 +2,21 @@
 
 import { get, getText } from "./api.js";
 import { empty, fill, h, words } from "./dom.js";
-import { ago, beginning, bytes, count, date, duration, integer, percent, short } from "./format.js";
+import { ago, beginning, bytes, count, date, duration, integer, percent, short, writer } from "./format.js";
 import { readMetrics } from "./metrics.js";
-import { bars, shares, tiles } from "./plots.js";
+import { settingsCard } from "./settings.js";
+import { bars, ranking, shares, stacks, tiles } from "./plots.js";
 
 const DAY_S = 86400;
 const MOST_BARS = 32;
+// More sources than colours are told apart as "others".
+const MOST_SOURCES = 6;
 // Widths of a bar in days: the first that needs few enough bars.
 const WIDTHS = [[1, "day"], [7, "week"], [30, "30 days"], [91, "quarter"], [365, "year"], [3650, "decade"], [36500, "century"]];
 
 export async function show(root) {
   const stats = await get("/v1/memory/stats");
-  const told = await serverFigures();
+  const [told, settings] = await Promise.all([serverFigures(), settingsCard()]);
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Statistics")),
@@ -23,11 +26,13 @@ export async function show(root) {
       ["Facts", integer(stats.facts)],
       ["Nodes of knowledge", integer(stats.nodes)],
       ["Conversations", integer(stats.conversations)],
+      ["Never recalled", integer(stats.never_recalled)],
     ]),
     stats.memories ? memoriesOverTime(stats) : empty("No memories yet.", "When there are some, this shows when they came and which are used."),
     stats.memories ? mostRecalled(stats.most_recalled) : null,
     stats.database ? storage(stats.database) : null,
     told ? serverPlots(told) : null,
+    settings,
   );
 }
 
@@ -43,29 +48,37 @@ async function serverFigures() {
 
 // ---- one's own
 
-function memoriesOverTime({ per_day: days, memories }) {
+/** The sources of memories in the words of the page, the largest first; small ones are others. */
+function sourcesOf(days) {
+  const sums = new Map();
+  for (const { source, memories } of days) sums.set(writer(source) || "unknown", (sums.get(writer(source) || "unknown") ?? 0) + memories);
+  const names = [...sums].sort((a, b) => b[1] - a[1]).map(([name]) => name);
+  return names.length > MOST_SOURCES ? [...names.slice(0, MOST_SOURCES - 1), "others"] : names;
+}
+
+function memoriesOverTime({ per_source: days, memories }) {
   const [first, last] = [days[0].day, days.at(-1).day];
   const span = last - first + 1;
   const [width, name] = WIDTHS.find(([length]) => span / length <= MOST_BARS) ?? [Math.ceil(span / MOST_BARS), "age"];
   const n = Math.max(Math.ceil(span / width), 1);
-  const counts = new Array(n).fill(0);
-  for (const { day, memories: here } of days) counts[Math.floor((day - first) / width)] += here;
-  const points = counts.map((value, i) => ({ label: date((first + i * width) * DAY_S + DAY_S / 2), value }));
+  const series = sourcesOf(days);
+  const points = Array.from({ length: n }, (_, i) => ({ label: date((first + i * width) * DAY_S + DAY_S / 2), values: series.map(() => 0) }));
+  for (const { day, source, memories: here } of days) {
+    const place = series.indexOf(writer(source) || "unknown");
+    points[Math.floor((day - first) / width)].values[place < 0 ? series.length - 1 : place] += here;
+  }
   const says = `${count(memories, "memory", "memories")} between ${points[0].label} and ${date(last * DAY_S + DAY_S / 2)}.`;
-  return bars(`Memories per ${name}`, points, { format: integer, says, unit: "Memories" });
+  return stacks(`Memories per ${name}`, series, points, { format: integer, says, unit: "From" });
 }
 
 function mostRecalled(recalled) {
-  const entries = recalled.map((record) =>
-    h(
-      "li",
-      {},
-      h("a", { href: `#/memories/${record.id}` }, words(beginning(record.question || record.answer, 80))),
-      h("span", { class: "meta" }, h("span", {}, count(record.recalls, "time")), h("span", {}, `last ${ago(record.recalled_at)}`)),
-    ),
-  );
+  const entries = recalled.map((record) => ({
+    label: h("a", { href: `#/memories/${record.id}` }, words(beginning(record.question || record.answer, 80))),
+    value: record.recalls,
+    says: `${count(record.recalls, "time")}, last ${ago(record.recalled_at)}`,
+  }));
   const nothing = h("p", { class: "hint" }, "None was put into a message yet, as far as that is written down.");
-  return h("section", { class: "card" }, h("h2", {}, "Recalled most"), recalled.length ? h("ol", { class: "ranking" }, entries) : nothing);
+  return h("section", { class: "card" }, h("h2", {}, "Recalled most"), recalled.length ? ranking(entries) : nothing);
 }
 
 function storage({ used_bytes: used, limit_bytes: limit }) {

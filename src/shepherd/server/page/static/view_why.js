@@ -2,10 +2,11 @@
 
 import { get } from "./api.js";
 import { empty, fill, h, longWords, newId, words } from "./dom.js";
-import { ago, beginning, count, duration, iso, moment, origin } from "./format.js";
+import { ago, beginning, count, duration, integer, iso, moment, origin, percent, short } from "./format.js";
 import { relevance } from "./memory_card.js";
 import { attempt } from "./notice.js";
 import { nextOf } from "./paging.js";
+import { bars, stacks } from "./plots.js";
 import { turnTraces } from "./turn_trace.js";
 
 const PAGE = 100;
@@ -56,12 +57,50 @@ function offerMore(list, more, ask) {
 }
 
 async function showConversation(root, session) {
-  const { data, turns } = await get(`/v1/trace/${encodeURIComponent(session)}`);
+  const path = `/v1/trace/${encodeURIComponent(session)}`;
+  const [{ data, turns }, usage] = await Promise.all([get(path), get(`${path}/usage`)]);
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Why did it say that?"), h("a", { href: "#/why" }, "All conversations")),
+    usage.data.length ? pictures(usage.data, data) : null,
     data.length || turns.length ? data.map(turn) : empty("Nobody said anything here.", "Only messages of users have something put beside them."),
     turns.length ? turnTraces(session, turns) : null,
+  );
+}
+
+// Parts of a prompt in its order, with their names in the API.
+const ROOM = [
+  ["system", "instructions"],
+  ["history", "earlier turns"],
+  ["query", "your message"],
+  ["facts", "facts and memories"],
+  ["rag", "knowledge"],
+  ["entities", "people and things"],
+  ["focus", "nodes in focus"],
+];
+// More turns than this are too thin to be seen.
+const MOST_TURNS = 60;
+
+/** What the window was used for in each turn, which tokens were read, and how long recall took. */
+function pictures(all, messages) {
+  const shown = all.slice(-MOST_TURNS);
+  const label = ({ turn }) => String(turn + 1);
+  const parts = ROOM.filter(([name]) => shown.some(({ room }) => room[name] > 0));
+  const total = Math.max(...shown.map(({ room }) => room.total ?? 0), 0);
+  const used = shown.map((one) => ({ label: label(one), values: parts.map(([name]) => one.room[name] || 0) }));
+  const last = used.at(-1).values.reduce((sum, value) => sum + value, 0);
+  const read = shown.filter(({ usage }) => usage.decoded !== undefined);
+  const [reused, decoded] = ["reused", "decoded"].map((name) => read.reduce((sum, { usage }) => sum + usage[name], 0));
+  const times = read.filter(({ usage }) => usage.recall_ms > 0);
+  const recalled = times.length ? times.map((one) => ({ label: label(one), value: one.usage.recall_ms * 1000 })) : messages.filter((one) => one.recall_us).map((one, i) => ({ label: String(i + 1), value: one.recall_us }));
+  const isWindow = last > total / 8;
+  const says = `The last of them used ${integer(last)} of ${integer(total)} tokens of the window.`;
+  return h(
+    "div",
+    { class: "figures" },
+    parts.length ? stacks("Use of the window, turn by turn", parts.map(([, name]) => name), used, { format: short, says, unit: "Turn", most: isWindow ? total : 0 }) : null,
+    read.length ? stacks("Tokens read, turn by turn", ["from the cache", "read anew"], read.map((one) => ({ label: label(one), values: [one.usage.reused, one.usage.decoded] })), { format: short, says: `${percent(reused / Math.max(reused + decoded, 1))} of them were in the cache.`, unit: "Turn" }) : null,
+    recalled.length ? bars("Time of a recall, turn by turn", recalled, { format: duration, says: `The longest took ${duration(Math.max(...recalled.map((one) => one.value)))}.`, unit: "Time" }) : null,
   );
 }
 

@@ -1,0 +1,122 @@
+"""Files on the page: attached to a message, imported by drop and by button, and saved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from shepherd.knowledge import Knowledge
+from tests.server.page.test_page_chat import chat, field, over, say  # noqa: F401
+
+EXPORT = "\n".join(
+    json.dumps({"type": "memory", "question": f"Which {n}?", "answer": "this", "timestamp": n})
+    for n in range(3)
+)
+
+
+def dropped(page: Page, selector: str, *files: tuple[str, str]) -> None:
+    """Drop files on an element, as a person does from a folder."""
+    page.evaluate(
+        "([selector, files]) => {"
+        " const data = new DataTransfer();"
+        " for (const [name, text] of files) data.items.add(new File([text], name));"
+        " const place = document.querySelector(selector);"
+        " for (const kind of ['dragenter', 'dragover', 'drop'])"
+        "  place.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: data }));"
+        "}",
+        [selector, files],
+    )
+
+
+def test_dropped_documents_go_with_the_message_and_with_its_repetition(chat, memory):  # noqa: F811
+    page = chat.page
+    dropped(
+        page, ".composer", ("sheep.html", "<title>x</title><p>They graze <b>at night</b>."), ("b.txt", "Two")
+    )
+    chips = page.locator(".composer .chip")
+    expect(chips).to_have_count(2)
+    expect(page.locator(".composer [aria-busy=true]")).to_have_count(0)
+    page.get_by_role("button", name="Remove b.txt").press("Enter")
+    expect(chips).to_have_count(1)
+    expect(field(page)).to_be_focused()
+    say(page, "I live in Paris. What is it about?")
+
+    expect(chips).to_have_count(0)
+    expect(page.locator(".asked-row .chip")).to_contain_text("sheep.html")
+    [session] = memory.list_sessions(chat.user)
+    asked, _ = memory.load_session(session.id, chat.user)
+    say(page, "And now?")
+    page.reload()
+    expect(page.locator(".turn-pair")).to_have_count(2)
+    expect(page.locator(".asked-row .chip")).to_contain_text("sheep.html")
+    page.locator(".turn-pair").first.get_by_role("button", name="Ask again").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".turn-pair")).to_have_count(1)
+    over(page)
+    again, _ = memory.load_session(session.id, chat.user)
+
+    assert asked.raw == again.raw == "I live in Paris. What is it about?"
+    assert "They graze at night." in asked.composed
+    assert again.composed == asked.composed
+    assert "Two" not in asked.composed
+
+
+def test_a_file_that_is_no_document_says_so(chat):  # noqa: F811
+    dropped(chat.page, ".composer", ("photo.jpg", "\0\1\2" * 50))
+
+    expect(chat.page.locator("#notices")).to_contain_text("photo.jpg: ")
+    expect(chat.page.locator(".composer .chip")).to_have_count(0)
+
+
+def test_files_are_imported_to_where_they_belong(steve, memory):
+    steve.open("memories")
+    page = steve.page
+    dropped(page, ".view-memories", ("memory.jsonl", EXPORT), ("slugs.md", "# Slugs"), ("a.zip", "PK\3\4 no"))
+    rows = page.locator(".imports > li")
+    expect(page.get_by_role("heading", name="Import complete")).to_be_visible()
+
+    expect(rows.nth(0)).to_contain_text("3 memories and 0 facts imported")
+    expect(rows.nth(1)).to_contain_text("1 node added")
+    expect(rows.nth(2).locator(".problem")).to_contain_text("a.zip: ")
+    expect(page.locator(".rows-head .summary")).to_have_text("73 memories, the newest first")
+    assert [(one["id"]) for one in Axe().run(page).response["violations"]] == []
+    page.get_by_role("region", name="Import").get_by_role("button", name="Close").press("Enter")
+    expect(rows).to_have_count(0)
+    assert memory.count_memories(steve.user) == 73
+    assert Knowledge(memory.transactions, steve.user).count_nodes() == 13
+
+
+def test_documents_are_chosen_with_the_keyboard_and_join_the_graph(steve, tmp_path):
+    (tmp_path / "bees.txt").write_text("Bees.")
+    steve.open("knowledge")
+
+    with steve.page.expect_file_chooser() as chooser:
+        steve.page.get_by_role("button", name="Import").press("Enter")
+    chooser.value.set_files(tmp_path / "bees.txt")
+
+    expect(steve.page.locator(".imports")).to_contain_text("1 node added")
+    expect(steve.page.locator(".node")).to_have_count(13)
+
+
+@pytest.mark.parametrize("view", ["memories", "knowledge"])
+def test_an_export_is_saved_and_comes_back(view, steve, memory, mini, visit):
+    steve.open(view)
+    with steve.page.expect_download() as download:
+        steve.page.get_by_role("button", name="Export").press("Enter")
+    path = Path(download.value.path())
+    name = download.value.suggested_filename
+    other = visit(mini.url, f"{steve.user} again")
+    other.open("memories")
+
+    dropped(other.page, ".view-memories", (name, path.read_text()))
+    expect(other.page.get_by_role("heading", name="Import complete")).to_be_visible()
+
+    assert name.endswith(".jsonl")
+    if view == "memories":
+        assert memory.count_memories(other.user) == memory.count_memories(steve.user)
+    else:
+        assert Knowledge(memory.transactions, other.user).count_nodes() == 12
