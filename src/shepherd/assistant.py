@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shepherd.config import Config
-from shepherd.errors import StoreError, UsageError
+from shepherd.errors import ShepherdError, StoreError, UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.prompt import (
@@ -90,6 +90,8 @@ class Assistant:
         self._config = config or Config()
         self.user_id = user_id or self._config.effective_user_id
         self.private = False
+        # A question asked alone: `resume` finds its conversation only for another such question.
+        self.is_one_off = False
         self.last: Finished | None = None
         self._exchanges: list[Exchange] = []
         self._has_evicted = False
@@ -327,13 +329,16 @@ class Assistant:
         self._snapshot = self._take_snapshot(Summary())
 
     def resume(self) -> int:
-        """Continue this user's latest stored conversation; returns the number of its exchanges."""
+        """Continue this user's latest stored conversation; returns the number of its exchanges.
+
+        One of a question asked alone is passed over, unless `is_one_off` says that this is another.
+        """
         if self.memory is None:
             raise UsageError(
                 "there is no conversation to continue without memory", hint="leave out --nomemory"
             )
         self.clear()
-        latest = self.memory.list_sessions(self.user_id, limit=1)
+        latest = self.memory.list_sessions(self.user_id, limit=1, one_offs=self.is_one_off)
         if latest:
             self._store.session_id = latest[0].id
             if self._dialogue is not None:
@@ -365,20 +370,34 @@ class Assistant:
         self.last = Finished(generation.text, stats, draft.injection, draft.plan)
         if exchange is not None:
             self._recorder.register_answer(draft, exchange)
-            self._recorder.store(
-                draft,
-                exchange,
-                before,
-                archive=stats.finish_reason != "cancelled",
-                now=int(time.time()),
-                with_prompt=self.config.trace_prompts,
-                stats=stats,
-            )
+            if self._has_session(draft):
+                self._recorder.store(
+                    draft,
+                    exchange,
+                    before,
+                    archive=stats.finish_reason != "cancelled",
+                    now=int(time.time()),
+                    with_prompt=self.config.trace_prompts,
+                    stats=stats,
+                )
             self._recorder.archive_evicted(draft, before, int(time.time()))
             self._compaction.prepare(draft, self._exchanges, self._budget)
         draft.notes.extend((text, "") for text in stats.warnings)
         yield from _warned(draft)
         yield self.last
+
+    def _has_session(self, draft: Draft) -> bool:
+        """Start the session of a question asked alone; False if that failed, with a warning."""
+        is_stored = self._store.writes and not draft.private
+        if self.memory is None or not (self.is_one_off and is_stored) or self.session_id is not None:
+            return True
+        model = self.engine.info.name
+        try:
+            self._store.session_id = self.memory.start_session(self.user_id, model, is_one_off=True)
+        except ShepherdError as error:
+            draft.notes.append((f"keeping this turn failed: {error}", error.hint))
+            return False
+        return True
 
     def _plan(self, draft: Draft) -> None:
         """Write the tail of the message."""

@@ -168,9 +168,12 @@ def demo_model_file() -> Path:
 
 
 def new_file(path: str) -> TextIO:
-    """Create a file to write; raises UsageError when it exists or cannot be created."""
+    """Create a file to write, mode 0600; raises UsageError when it exists or cannot be created.
+
+    What is exported is as private as the database that it comes from.
+    """
     try:
-        return open(path, "x", encoding="utf-8")
+        return open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
     except FileExistsError:
         raise UsageError(f"{path}: exists already", hint="name a new file") from None
     except OSError as error:

@@ -17,6 +17,13 @@ def test_a_key_alone_is_on_stdout_and_the_list_does_not_show_it(shepherd):
     assert key not in listed.stdout
 
 
+def test_the_first_key_says_that_requests_without_one_are_refused(shepherd):
+    first, second = shepherd("apikey", "create"), shepherd("apikey", "create")
+
+    assert "refuse requests without a key, even after you revoke it" in first.stderr
+    assert "refuse requests" not in second.stderr
+
+
 def test_the_owner_is_the_one_who_asks_unless_another_is_named(shepherd):
     made = json.loads(shepherd("apikey", "create", "--scope", "chat", "--json").stdout)
 

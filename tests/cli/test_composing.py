@@ -77,7 +77,9 @@ def test_stdin_is_attached_as_a_dash_and_then_it_is_no_message(shepherd, model):
 def test_with_something_attached_stdin_is_material_too(shepherd, model, letter):
     done = shepherd("-m", model, "-a", letter, "compare", "--show-context", input="I live in Oslo.\n")
 
-    assert sent(done) == f"compare\n\nI live in Oslo.\n\n{block(letter, LETTER.strip())}\n"
+    assert (
+        sent(done) == f"compare\n\n{block('stdin', 'I live in Oslo.')}\n\n{block(letter, LETTER.strip())}\n"
+    )
     assert "Oslo" not in shepherd("memory", "list").stdout
 
 

@@ -87,6 +87,20 @@ def test_a_model_that_is_none_and_a_folder_as_database_are_problems(shepherd, tm
     assert "folder" in found["database"]["detail"]
 
 
+def test_nothing_is_said_to_be_learned_where_model_or_database_are_missing(shepherd, model, tmp_path):
+    broken = tmp_path / "no.gguf"
+    broken.write_bytes(b"x" * 100)
+
+    for options, named in (
+        (("-m", broken), "see model"),
+        (("-m", model, "--memory-db", broken / "memory.db"), "see database"),
+        (("-m", "hf:nobody/nothing-GGUF:Q4_K_M"), "off until the model is on this machine"),
+    ):
+        learning = states(shepherd("doctor", "--json", *options))["learning"]
+        assert learning["state"] == "note"
+        assert named in learning["detail"]
+
+
 def test_the_model_of_the_local_provider_in_use_is_the_one_that_is_checked(shepherd, chosen, model):
     chosen("here", kind="llamacpp", model="/nowhere/at-all.gguf")
 

@@ -110,6 +110,10 @@ def test_the_version_is_the_packages():
     [
         (["memroy"], "there is no command 'memroy'", "did you mean memory"),
         (["frobnicate"], "there is no command 'frobnicate'", "commands: chat, tui"),
+        (["memory", "serch", "x"], "there is no action 'serch'", "did you mean search?"),
+        (["memory", "frobnicate"], "there is no action 'frobnicate'", "actions: list, search"),
+        (["provider", "add", "x", "opnai"], "argument KIND: invalid choice: 'opnai'", "did you mean openai?"),
+        (["-p", "openai", "-e", "x"], "there is no provider 'openai'", "shepherd provider add openai openai"),
         (["chat", "--tempreature", "1"], "unrecognized arguments: --tempreature 1", "shepherd chat --help"),
         (["chat", "--temp", "1"], "unrecognized arguments: --temp 1", "shepherd chat --help"),
         (["--top-k", "many"], "argument --top-k: expected a whole number from 0", "shepherd chat --help"),

@@ -49,12 +49,12 @@ def test_recalled_has_the_parts_and_the_exact_tail(shepherd, model):
     assert recalled["tail"] == "\n\n[facts: name=Steve]"
 
 
-def test_stdin_is_appended_to_the_prompt(shepherd, model):
+def test_stdin_beside_a_prompt_is_not_remembered(shepherd, model):
     shepherd("config", "set", "memory_extraction", "false")
     shepherd("-m", model, "--json", "-e", "I wrote this", input="+ a line\n+ another\n")
 
     (record,) = json.loads(shepherd("memory", "list", "--json").stdout)
-    assert record["question"] == "I wrote this\n\n+ a line\n+ another"
+    assert record["question"] == "I wrote this"
 
 
 def test_a_turn_without_memory_neither_reads_nor_writes(shepherd, model):

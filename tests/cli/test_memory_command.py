@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import stat
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -156,6 +158,13 @@ def test_an_export_is_utf_8_in_any_locale(shepherd, tmp_path):
     assert imported.stderr.startswith("1 memory ")
 
 
+def test_only_the_user_can_read_an_export(shepherd, three, tmp_path):
+    file = tmp_path / "export.jsonl"
+    shepherd("memory", "export", file)
+
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 def test_an_import_of_which_nothing_can_be_read_has_failed(shepherd, three):
     exported = shepherd("memory", "export").stdout
     damaged = exported.replace("{", "{{")
@@ -291,6 +300,20 @@ def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
     done = shepherd("memory", "import", input="nonsense\n[1]\n")
 
     assert "2 skipped" in done.stderr
+
+
+def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
+    document, archive = tmp_path / "lease.md", tmp_path / "photos.zip"
+    document.write_text("# Lease\n\nThe lease ends in May.\n\n[[link]]\n")
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.writestr("conversations.json", json.dumps([{"photo": n} for n in range(20)]))
+
+    for file in (document, archive):
+        done = shepherd("memory", "import", file)
+        assert done.returncode == 1
+        assert done.stderr.count("warning: ") == 1
+        assert "warning: this is no export that can be imported" in done.stderr
+        assert "shepherd knowledge import FILE" in " ".join(done.stderr.split())
 
 
 def test_what_is_stored_under_another_id_can_be_claimed(shepherd, three):

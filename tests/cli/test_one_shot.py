@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -26,10 +27,22 @@ def test_stdin_is_the_message(shepherd, model):
     assert "\tMy dog is called Rex\t" in shepherd("memory", "list").stdout
 
 
-def test_stdin_is_appended_to_the_prompt(shepherd, model):
-    shepherd("-m", model, "-e", "remember this", input="line one\nline two\n")
+def test_stdin_beside_a_prompt_is_attached_to_it(shepherd, model):
+    done = shepherd("-m", model, "-e", "remember this", "--show-context", input="line one\nline two\n")
 
-    assert "\tremember this\\n\\nline one\\nline two\t" in shepherd("memory", "list").stdout
+    assert (
+        done.stderr == "[prompt+context] remember this\n\n[attached: stdin]\n```\nline one\nline two\n```\n"
+    )
+
+
+def test_nothing_is_learned_from_stdin_beside_a_prompt(shepherd):
+    """The bundled model learns from messages; the pipe would be two facts."""
+    done = shepherd("-e", "What is this text about?", input="My dog is called Rex. I live in Rome.\n")
+
+    assert done.returncode == 0
+    stored = shepherd("facts", "list").stdout + shepherd("memory", "list").stdout
+    assert "Rex" not in stored
+    assert "Rome" not in stored
 
 
 def test_the_model_can_be_configured(shepherd, model):
@@ -88,6 +101,21 @@ def test_a_conversation_is_continued_by_the_next_process(shepherd, model):
 
     assert '"messages": 2' in first.stdout.splitlines()[0]
     assert '"messages": 4' in second.stdout.splitlines()[0]
+
+
+def test_only_another_question_continues_a_question_asked_alone(shepherd, model):
+    talk = json.dumps({"prompt": "a conversation"}) + "\n"
+    shepherd("-m", model, "--json", input=talk)
+    shepherd("-m", model, "-e", "alone")
+
+    question = shepherd("-m", model, "-e", "and then?", "--continue", "--json")
+    conversation = shepherd("-m", model, "--json", "--continue", input=talk)
+    built = shepherd("context", "build", "-m", model, "--continue", "and now?")
+
+    assert '"messages": 2' in question.stdout.splitlines()[0]
+    assert '"messages": 2' in conversation.stdout.splitlines()[0]
+    assert "alone" not in built.stdout
+    assert "a conversation" in built.stdout
 
 
 def test_continuing_nothing_is_a_warning_and_a_new_conversation(shepherd, model):

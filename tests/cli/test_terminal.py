@@ -531,3 +531,13 @@ def test_answers_go_to_a_pipe_while_the_prompt_stays_on_the_terminal(home, model
     child.expect(pexpect.EOF)
 
     assert out.read_text() == f"{ANSWER}\n"
+
+
+@pytest.mark.parametrize(("user", "is_said"), [("", True), ("steve", False)])
+def test_a_server_says_if_requests_without_a_user_have_no_memory(terminal, model, user, is_said):
+    server = terminal("serve", "-m", model, "--port", "0", wait=False, SHEPHERD_USER_ID=user)
+    server.expect("listening on")
+
+    assert (
+        "without memory; to give them yours: shepherd serve --user" in " ".join(server.child.before.split())
+    ) == is_said

@@ -75,6 +75,18 @@ def test_answer_with_the_words_of_the_question_is_an_echo(memory: Memory) -> Non
     assert [finding[:2] for finding in found(memory)] == [("echo", (echo,))]
 
 
+# ---- empty ones
+
+
+def test_memory_is_empty_only_without_a_word_that_a_search_finds(memory: Memory) -> None:
+    statement = stored(memory, "I paint in watercolours.", "")
+    stored(memory, "", "Plays the cello")
+    empty = stored(memory, "???", "…")
+
+    assert [result.id for result in memory.search("watercolours", user_id="steve")] == [statement]
+    assert [finding[:2] for finding in found(memory)] == [("empty", (empty,))]
+
+
 # ---- secrets
 
 

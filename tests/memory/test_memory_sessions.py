@@ -53,6 +53,24 @@ def test_of_one_second_the_session_started_last_is_the_latest(memory: Memory) ->
     assert [message.raw for message in memory.load_session()] == [sessions[2]]
 
 
+def test_questions_asked_alone_can_be_left_out_of_the_list(memory: Memory) -> None:
+    talk, named = memory.start_session(), memory.start_session(name="work")
+    alone = memory.start_session(is_one_off=True)
+    for session in (talk, named, alone):
+        memory.append_message(session, Message("user", "hi"))
+
+    assert [found.id for found in memory.list_sessions()] == [alone, named, talk]
+    assert [found.id for found in memory.list_sessions(one_offs=False)] == [named, talk]
+
+    memory.claim("steve", "anna")
+
+    assert [found.id for found in memory.list_sessions("anna", one_offs=False)] == [named, talk]
+
+    memory.rename_session(alone, "Named later", "anna")
+
+    assert [found.id for found in memory.list_sessions("anna", one_offs=False)] == [alone, named, talk]
+
+
 def test_latest_session_is_the_one_last_written_to(database: str) -> None:
     now = [100.0]
     with Memory(database, clock=lambda: now[0]) as memory:

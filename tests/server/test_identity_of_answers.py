@@ -117,6 +117,23 @@ def test_an_answer_has_the_memory_of_the_owners_own_user_in_it(user, server, key
     assert [served.injected for served in answers] == [True] * len(CHATS)
 
 
+def test_metadata_of_anthropics_clients_names_the_user_as_user_does(server, keys, answers):
+    name = ODD_NAMES[0]
+    answers.clear()
+
+    with server.client(keys["bob"]) as client:
+
+        def status(user_id: str, **fields: str) -> int:
+            body = {**CHATS["/v1/messages"], "metadata": {"user_id": user_id}, **fields}
+            return client.post("/v1/messages", json=body).status_code
+
+        accepted = [status(name), status("stranger"), status(name, user=name), status("unknown"), status("")]
+        refused = [status(name, user="stranger"), status("x" * 257)]
+
+    assert (accepted, refused) == ([200] * 5, [400] * 2)
+    assert [served.injected for served in answers] == [True, False, True, False, True]
+
+
 def test_nobody_has_nothing_in_it(server, keys, answers):
     answers.clear()
 

@@ -78,12 +78,18 @@ def _create(memory: Memory, arguments: Namespace, owner: str, screen: Screen) ->
         if scope not in SCOPES:
             hint = near_miss(scope, SCOPES) or f"scopes: {', '.join(SCOPES)}"
             raise UsageError(f"there is no scope {scope!a}", hint=hint)
+    is_first = not memory.keys.are_any()
     key, record = memory.keys.create(owner, scopes, label=arguments.label)
     screen.result(
         {**asdict(record), "key": key},
         key,
         note=f"key {record.id} of {owner} for {' and '.join(scopes)}; it is not shown again",
     )
+    if is_first and not screen.as_json:
+        screen.note(
+            "from now on, servers with this database refuse requests without a key, even after you revoke it;"
+            " only another database (memory_database) has no keys"
+        )
     return 0
 
 

@@ -49,9 +49,10 @@ __all__ = [
 _DESCRIPTION = """\
 Chat with a model that remembers, on this machine or elsewhere (shepherd provider).
 
-Text on stdin is the message, or is appended to the text of -e. Answers stream to stdout, everything else goes
-to stderr. At the prompt, /help lists the commands, @path attaches a file, Alt-Enter or a \\ at the end of a
-line starts a new line, Ctrl-C stops the answer, Ctrl-D quits."""
+Text on stdin is the message. Beside -e it is attached to the question, and nothing is learned from it.
+Answers stream to stdout, everything else goes to stderr. At the prompt, /help lists the commands, @path
+attaches a file, Alt-Enter or a \\ at the end of a line starts a new line, Ctrl-C stops the answer, Ctrl-D
+quits. --continue passes over questions that were asked with -e, except with another -e."""
 
 _EPILOG = """\
 With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
@@ -170,8 +171,13 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
 
         if is_composed:
             raise UsageError("-a, -f and -t do not work with --backend", hint="leave them out")
+        said, material = parts or (None, "")
+        if material.strip():
+            raise UsageError(
+                "text on stdin beside -e does not work with --backend",
+                hint="pipe the whole message, without -e",
+            )
         gc_policy.freeze()
-        said = None if parts is None else parts[0]
         return join_session(config, said, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
     message = None if parts is None else composer.compose(*parts)
@@ -199,6 +205,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         at_end=partial(show_news_at_end, screen) if shows_news else None,
     ) as session:
         assistant = session.assistant
+        assistant.is_one_off = message is not None
         resumed = assistant.resume() if arguments.resume else 0
         if arguments.resume and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")
@@ -358,23 +365,21 @@ def _message(
 ) -> tuple[str, str] | None:
     """Return the one message of this run, from -e and stdin; None for a conversation at a terminal.
 
-    The second part of it is stdin where that is no message but what one is about: with a template, or with
-    something attached. With `is_read` stdin was attached; without `is_needed` a template asks by itself.
+    The second part of it is stdin where that is no message but what one is about: beside -e, with a template,
+    or with something attached. With `is_read` stdin was attached; without `is_needed` a template asks by
+    itself.
     """
     piped = None if is_read else _piped_text()
     if prompt is None and piped is None and is_needed:
         if is_read or sys.stdin is None or not sys.stdin.isatty():
             raise _nothing_asked()
         return None
-    typed, material = (prompt or "", piped or "") if is_composed else (_joined(prompt, piped), "")
+    is_message = not (prompt or is_composed)  # nobody typed anything else
+    typed, material = (piped or "", "") if is_message else (prompt or "", piped or "")
     if is_needed and not f"{typed}{material}".strip():
         raise _nothing_asked()
     _require_text(typed)
     return typed, material
-
-
-def _joined(prompt: str | None, piped: str | None) -> str:
-    return "\n\n".join(part for part in (prompt, piped) if part)
 
 
 def _nothing_asked() -> UsageError:

@@ -75,12 +75,16 @@ class Composer:
         self.pending = tuple(pending)
 
     def compose(self, typed: str, material: str = "", *, finds_paths: bool = False) -> Composed:
-        """Return the message; `material` follows the text typed, and is not the user's own words.
+        """Return the message; `material` was piped in beside the text typed, and is not the user's own words.
 
-        With `finds_paths`, documents that the text names with `@path` are attached. Raises DocumentError and
+        In a template the material follows the text; without one it is attached as `stdin`. With
+        `finds_paths`, documents that the text names with `@path` are attached. Raises DocumentError and
         UsageError for one that cannot be read.
         """
         attached = self.pending
+        if typed and not self._templates:
+            piped = (Attached("stdin", material),) if material.strip() else ()
+            attached, material = piped + attached, ""
         if finds_paths:
             named = {
                 name: source for name, source in _mentions(typed) if not any(a.name == name for a in attached)

@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -85,10 +85,11 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "device": _device,
         "model": lambda config: _model(config, model),
         "provider": _provider,
-        "learning": lambda config: _learning(config, model),
     }
     with working(screen, "looking"):
         findings += [_guarded(name, check, config) for name, check in checks.items()]
+        # The last one, since nothing is learned where the others have a problem.
+        findings.append(_guarded("learning", lambda config: _learning(config, model, findings), config))
     if arguments.json:
         screen.json([asdict(finding) for finding in findings])
     else:
@@ -179,11 +180,11 @@ def _database(config: Config) -> Finding:
     path = from_home(named, "memory_database") if named else default_database()
     if not path.exists():
         folder = next(parent for parent in path.absolute().parents if parent.exists())
-        if not os.access(folder, os.W_OK):
+        if not (folder.is_dir() and os.access(folder, os.W_OK)):
             return Finding(
                 "database",
                 "problem",
-                f"{path}: {folder} cannot be written",
+                f"{path}: {folder} {'cannot be written' if folder.is_dir() else 'is no folder'}",
                 "--memory-db names another place",
             )
         return Finding("database", "ok", f"{path} (not there yet: made when something is remembered)")
@@ -192,9 +193,14 @@ def _database(config: Config) -> Finding:
     detail = f"{path}: {_contents(stats, user)}"
     if stats.hot_saved_bytes:
         detail += f"; fast indexes {size(stats.hot_saved_bytes)}"
-    if not os.access(path, os.W_OK):
-        return Finding("database", "note", f"{detail}; it cannot be written", f"chmod u+w {path}")
+    if locked := _locked(path):
+        return Finding("database", "note", f"{detail}; it cannot be written", f"chmod u+w {locked}")
     return Finding("database", "ok", detail)
+
+
+def _locked(path: Path) -> Path | None:
+    """Return what keeps a database from being written: its file, or its folder, which gets SQLite's log."""
+    return next((place for place in (path, path.absolute().parent) if not os.access(place, os.W_OK)), None)
 
 
 def _server(config: Config) -> Finding:
@@ -267,15 +273,23 @@ def _provider(config: Config) -> Finding:
     return Finding("provider", "ok", f"{provider.name}: {provider.address}, {with_key}, {memory}")
 
 
-def _learning(config: Config, given: str) -> Finding:
-    """Say whether something is learned from what is said, and with which model."""
+def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Finding:
+    """Say whether something is learned from what is said, and with which model, after the other findings."""
     from shepherd.factory import learning_of, model_path
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX
+    from shepherd.paths import default_database, from_home
     from shepherd.providers import ProviderTable
 
+    needed = ("database", "model", "provider")
+    broken = [one.name for one in findings if one.name in needed and one.state == "problem"]
+    if broken:
+        return Finding("learning", "note", f"nothing can be learned: see {' and '.join(broken)}")
+    database = config.memory_database
+    file = from_home(database, "memory_database") if database else default_database()
+    is_writable = "://" in database or not file.exists() or _locked(file) is None
     provider = ProviderTable().get(config.provider)
-    path = None
+    path, is_missing = None, False
     if provider.is_local:
         named = given or provider.model or config.model
         path = ModelRegistry().configured(named)
@@ -283,8 +297,13 @@ def _learning(config: Config, given: str) -> Finding:
             # One that is not here yet is not downloaded to find out.
             is_remote = named.startswith(HUB_PREFIX)
             path = Path(named.rpartition("/")[2]) if is_remote else model_path(replace(config, model=named))
-    learning = learning_of(config, path, uses_memory=provider.uses_memory)
-    return Finding("learning", "ok", learning.in_words())
+            is_missing = is_remote
+    learning = learning_of(config, path, uses_memory=provider.uses_memory, is_writable=is_writable)
+    if learning.where == "chat" and is_missing:
+        return Finding(
+            "learning", "note", f"off until the model is on this machine; then {learning.in_words()}"
+        )
+    return Finding("learning", "ok" if is_writable else "note", learning.in_words())
 
 
 def _model(config: Config, given: str) -> Finding:

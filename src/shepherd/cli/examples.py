@@ -10,14 +10,14 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd chat --continue", "continue the last conversation"),
         ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, downloaded once"),
         ('shepherd chat -e "what is my dog called?"', "print one answer"),
-        ('git diff | shepherd chat -e "review this"', "append stdin to the question"),
+        ('git diff | shepherd chat -e "review this"', "ask about what is piped in"),
         ('shepherd chat -a lease.pdf "when does it end?"', "attach a document"),
         ("git diff | shepherd chat -t review --param language Go", "fill in a template"),
         ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest token"),
     ),
     "shepherd memory": (
         ("shepherd memory search vim", "show what would be recalled"),
-        ("shepherd memory export mine.jsonl", "export everything"),
+        ("shepherd memory export mine.jsonl", "export memories, facts and their history"),
     ),
     "shepherd memory list": (
         ("shepherd memory list --limit 10", "the ten newest"),

@@ -166,7 +166,7 @@ examples:
   shepherd -m model.gguf                   chat
   shepherd -m model.gguf --continue        continue the last conversation
   shepherd -m model.gguf -e "a question"   print one answer
-  git diff | shepherd -e "review this"     append stdin to the question
+  git diff | shepherd -e "review this"     ask about what is piped in
   shepherd config set model ~/model.gguf   make it the default
   shepherd memory search "vim"             show what would be recalled
 

@@ -104,7 +104,13 @@ def _add_changing(actions: Any) -> None:
 
 
 def _add_transfer(actions: Any) -> None:
-    export = add_action(actions, "export", "write all memories and facts as JSON lines")
+    export = add_action(
+        actions,
+        "export",
+        "write all memories, and facts with their history, as JSON lines",
+        description="Write all memories, and facts with their history, as JSON lines. It has no conversations"
+        " or documents, and not the list of what was learned: shepherd memory backup copies everything.",
+    )
     export.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
     )
@@ -254,6 +260,8 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.memory.importers import IMPORTABLE, NO_EXPORT
+
     source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
@@ -268,7 +276,7 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
             "memory_extraction_secrets = true imports them as well",
         )
     for problem in () if screen.as_json else counts.problems:
-        screen.warn(problem)
+        screen.warn(problem, IMPORTABLE if problem == NO_EXPORT else "")
     return int(bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates))
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
 
+from shepherd.commands.screen import near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
 from shepherd.errors import UsageError, pip_install
@@ -60,6 +61,18 @@ class Parser(argparse.ArgumentParser):
 
         shown = examples_of(self.prog)
         return f"{super().format_help()}\n{shown}\n" if shown else super().format_help()
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise UsageError with the likely one for a mistyped action or choice."""
+        if action.choices is not None and value not in action.choices:
+            near = near_miss(str(value), map(str, action.choices))
+            if isinstance(action, argparse._SubParsersAction):
+                hint = near or f"actions: {', '.join(action.choices)}; {self.prog} --help explains them"
+                raise UsageError(f"there is no action {value!a}", hint=hint)
+            if near:
+                name = "/".join(action.option_strings) or action.metavar or action.dest
+                raise UsageError(f"argument {name}: invalid choice: {value!a}", hint=near)
+        super()._check_value(action, value)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""

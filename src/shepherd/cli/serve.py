@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import threading
 from argparse import Namespace
 from contextlib import ExitStack
@@ -20,7 +21,7 @@ from shepherd.cli.parsing import (
     loaded_settings,
     optional_packages,
 )
-from shepherd.commands.screen import Screen
+from shepherd.commands.screen import Screen, printable
 
 if TYPE_CHECKING:
     import socket
@@ -111,6 +112,16 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
+def _say_whose_memory(state: AppState, screen: Screen) -> None:
+    """Say that requests without a user have no memory, unless the settings name one."""
+    if not state.config.user_id:
+        yours = shlex.quote(printable(state.config.effective_user_id))
+        screen.note(
+            "requests that name no user are answered without memory; to give them yours:"
+            f" shepherd serve --user {yours}"
+        )
+
+
 def _run(
     app: FastAPI,
     listening: Sequence[socket.socket],
@@ -134,6 +145,8 @@ def _run(
             " change the memory",
             "shepherd apikey create makes one in this server's database, with the same user and settings",
         )
+    if screen.err_is_terminal and not arguments.session and state.memory is not None and not state.needs_key:
+        _say_whose_memory(state, screen)
     logs.log_to(arguments.log)
     if arguments.quiet:
         logging.getLogger("shepherd").setLevel(logging.WARNING)

@@ -35,8 +35,9 @@ def audit(
     """Return findings by kind, then by id.
 
     duplicate: the same question more than once; near-duplicate: nearly the same keywords in question and
-    answer; echo: an answer that only says the question again; empty: no answer; tail: an injected block was
-    stored; secret: what should not be remembered; never-recalled: one finding with all of `never_recalled`.
+    answer; echo: an answer that only says the question again; empty: no keyword, so that no search finds it;
+    tail: an injected block was stored; secret: what should not be remembered; never-recalled: one finding
+    with all of `never_recalled`.
     """
     by_question: dict[int, list[int]] = defaultdict(list)
     near = NearDuplicates()
@@ -46,8 +47,9 @@ def audit(
         if question and memory.source not in _STATEMENTS:
             # Hashes: a million questions would not fit, and 64 bits do not collide among them.
             by_question[hash(question)].append(memory_id)
-        near.add(memory_id, keywords(f"{question} {answer}", _CAP))
-        single += [AuditFinding(kind, (memory_id,)) for kind in _oddities(question, answer, memory)]
+        words = keywords(f"{question} {answer}", _CAP)
+        near.add(memory_id, words)
+        single += [AuditFinding(kind, (memory_id,)) for kind in _oddities(question, answer, words, memory)]
         if kinds := _secrets(memory.question, memory.answer):
             single.append(AuditFinding("secret", (memory_id,), kinds))
     duplicates = [AuditFinding("duplicate", tuple(ids)) for ids in by_question.values() if len(ids) > 1]
@@ -70,11 +72,12 @@ def audit(
     return sorted(findings, key=lambda finding: (finding.kind, finding.ids, finding.detail))
 
 
-def _oddities(question: str, answer: str, memory: NewMemory) -> list[str]:
+def _oddities(question: str, answer: str, words: Sequence[str], memory: NewMemory) -> list[str]:
     kinds = []
-    if not answer:
+    # A statement of the user's is found by its own words and needs no answer.
+    if not words:
         kinds.append("empty")
-    elif _is_echo(question, answer):
+    elif answer and _is_echo(question, answer):
         kinds.append("echo")
     if _TAIL.search(memory.question) or _TAIL.search(memory.answer):
         kinds.append("tail")

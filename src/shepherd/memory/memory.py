@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
@@ -576,15 +577,17 @@ class Memory:
 
     # ---- conversations
 
-    def start_session(self, user_id: str | None = None, model: str = "", *, name: str = "") -> str:
+    def start_session(
+        self, user_id: str | None = None, model: str = "", *, name: str = "", is_one_off: bool = False
+    ) -> str:
         """Start a conversation and return its id; empty for an anonymous user.
 
         With a name, under which another program knows it, return the conversation of this name or id if there
-        is one.
+        is one. `is_one_off`: it is a question asked alone, which --continue passes over.
         """
         now = self._rows.seconds()
         return self._rows.grow(
-            user_id, SMALL_ROW_BYTES, "", sessions.start, storable(model), now, storable(name)
+            user_id, SMALL_ROW_BYTES, "", sessions.start, storable(model), now, storable(name), is_one_off
         )
 
     def find_session(self, name: str, user_id: str | None = None) -> str | None:
@@ -616,15 +619,22 @@ class Memory:
         )
 
     def list_sessions(
-        self, user_id: str | None = None, *, limit: int = 20, offset: int = 0, words: str = ""
+        self,
+        user_id: str | None = None,
+        *,
+        limit: int = 20,
+        offset: int = 0,
+        words: str = "",
+        one_offs: bool = True,
     ) -> list[SessionSummary]:
-        """Return conversations with messages, the latest first: `[0].id` is what --continue means.
+        """Return conversations with messages, the latest first.
 
         With `words`, only those with a message or a title that contains this text, in any case and with or
-        without accents.
+        without accents. Without `one_offs`, those of a question asked alone are left out, unless they were
+        given a title: `[0].id` is then what --continue means.
         """
         return self._rows.read(
-            user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words)
+            user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words), one_offs
         )
 
     def count_sessions(self, user_id: str | None = None, *, words: str = "") -> int:
@@ -704,10 +714,11 @@ class Memory:
         """Import a file or a binary stream of one of `importers.FORMATS`; "auto" detects it at its beginning.
 
         Never holds the whole of it. `progress(done, total)` is called after each transaction; a total of 0 is
-        unknown. Duplicates are skipped; bad entries are counted and named by their line or number.
+        unknown. Duplicates are skipped; bad entries are counted and named by their line or number. Of a file
+        that is no export, the only problem is `importers.NO_EXPORT`.
         """
         from shepherd.memory import transfer
-        from shepherd.memory.importers import Source
+        from shepherd.memory.importers import NO_EXPORT, Source
 
         user = self._rows.user(user_id)
         if user is None:
@@ -719,6 +730,9 @@ class Memory:
                 opened.entries(self._rows.seconds()),
                 lambda: progress(opened.done, opened.total),
             )
+            n_read = counts.memories + counts.facts + counts.duplicates + counts.secrets
+            if counts.problems and not (n_read or opened.is_recognized):
+                counts = replace(counts, problems=(NO_EXPORT,))
         self.wake_vectors()
         return counts
 

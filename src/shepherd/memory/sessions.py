@@ -1,7 +1,8 @@
 """Stored conversations: messages with the text typed, the text sent and what was injected, and turn traces.
 
 A trace is written by shepherd.trace; here it is only deleted or moved with its session. The id of a session
-is hexadecimal and stands in the path of a trace as it is. Inside the caller's transaction.
+is hexadecimal and stands in the path of a trace as it is. Its length tells apart a question asked alone, such
+as by -e, which is not what --continue means. Inside the caller's transaction.
 """
 
 from __future__ import annotations
@@ -43,16 +44,24 @@ __all__ = [
 ]
 
 _ID_BYTES = 8
+# A length that no other id has: those of named sessions have 32 digits.
+_ONE_OFF_BYTES = 9
 _SIZE = tenants.MESSAGE_BYTES_SQL
 
 
-def start(connection: Connection, user_id: str, model: str, now: int, name: str = "") -> str:
-    """Start a conversation and return its id; with a name, return the one of this name if there is one."""
+def start(
+    connection: Connection, user_id: str, model: str, now: int, name: str = "", is_one_off: bool = False
+) -> str:
+    """Start a conversation and return its id; with a name, return the one of this name if there is one.
+
+    `is_one_off`: it is a question asked alone.
+    """
     known = find(connection, user_id, name) if name else None
     if known is not None:
         return known
     tenants.ensure(connection, user_id)
-    session_id = _digest(name) + _digest(user_id, name) if name else secrets.token_hex(_ID_BYTES)
+    n_bytes = _ONE_OFF_BYTES if is_one_off else _ID_BYTES
+    session_id = _digest(name) + _digest(user_id, name) if name else secrets.token_hex(n_bytes)
     if name and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)):
         # Another user has claimed the session of this name.
         session_id = _digest(name) + secrets.token_hex(_ID_BYTES)
@@ -85,6 +94,7 @@ def _digest(*texts: str) -> str:
 
 
 _SAID = "s.user_id = ?1 AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
+_CONVERSED = f"{_SAID} AND (length(s.id) <> {2 * _ONE_OFF_BYTES} OR s.title <> '')"
 _LATEST = "ORDER BY s.updated_at DESC, s.rowid DESC"
 _TITLE_CHARS = 200
 # Conversations that are searched at once; a statement takes 64 parameters.
@@ -92,18 +102,25 @@ _SEARCHED_AT_ONCE = 60
 
 
 def summaries(
-    connection: Connection, user_id: str, limit: int, offset: int = 0, words: str = ""
+    connection: Connection,
+    user_id: str,
+    limit: int,
+    offset: int = 0,
+    words: str = "",
+    one_offs: bool = True,
 ) -> list[SessionSummary]:
     """Return conversations with messages, the latest first; with `words` those in which these were said.
 
     A conversation has the words if its title or a message that was typed or answered contains them, whatever
-    their case and accents. That reads all messages of the user.
+    their case and accents. That reads all messages of the user. Without `one_offs` those of a question asked
+    alone are left out, unless they were given a title.
     """
+    said = _SAID if one_offs else _CONVERSED
     if words:
-        found = _mentioning(connection, user_id, words)[offset : offset + limit]
+        found = _mentioning(connection, user_id, words, said)[offset : offset + limit]
         return [one for some in _parts(found) for one in _summarized(connection, user_id, some)]
     rows = connection.execute(
-        f"SELECT s.id FROM sessions s WHERE {_SAID} {_LATEST} LIMIT {limit:d} OFFSET {offset:d}", (user_id,)
+        f"SELECT s.id FROM sessions s WHERE {said} {_LATEST} LIMIT {limit:d} OFFSET {offset:d}", (user_id,)
     )
     return [
         one for some in _parts([row[0] for row in rows]) for one in _summarized(connection, user_id, some)
@@ -142,10 +159,10 @@ def _summarized(connection: Connection, user_id: str, ids: Sequence[str]) -> lis
     return [SessionSummary(*row) for row in rows]
 
 
-def _mentioning(connection: Connection, user_id: str, words: str) -> list[str]:
+def _mentioning(connection: Connection, user_id: str, words: str, condition: str = _SAID) -> list[str]:
     """Return the ids of the conversations that contain a text, the latest first."""
     wanted = folded(words)
-    rows = connection.execute(f"SELECT s.id, s.title FROM sessions s WHERE {_SAID} {_LATEST}", (user_id,))
+    rows = connection.execute(f"SELECT s.id, s.title FROM sessions s WHERE {condition} {_LATEST}", (user_id,))
     found = {session_id for session_id, title in rows if wanted in folded(title)}
     for some in _parts([session_id for session_id, _ in rows if session_id not in found]):
         said = connection.execute(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -273,13 +273,7 @@ class ProviderTable:
             return ProviderSettings.from_entry(name, entries[name])
         if name == LOCAL:
             return ProviderSettings(LOCAL, "llamacpp")
-        near = get_close_matches(name, [LOCAL, *entries], n=2)
-        raise UsageError(
-            f"there is no provider {ascii(name)[:42]}",
-            hint=f"did you mean {' or '.join(near)}?"
-            if near
-            else "shepherd provider list shows all of them; -p or the setting 'provider' names one",
-        )
+        raise UsageError(f"there is no provider {ascii(name)[:42]}", hint=_hint_for(name, entries))
 
     def add(self, name: str, values: dict[str, Any]) -> ProviderSettings:
         """Make a new one; UsageError when the name is taken, or a value does not fit."""
@@ -342,6 +336,17 @@ def parsed(key: str, text: str) -> Any:
             f"{key} does not fit; expected {setting.expected}", hint=f"'' is the default: {default}"
         ) from None
     return _checked_url(value) if key == "base_url" else value
+
+
+def _hint_for(name: str, entries: Iterable[str]) -> str:
+    if name in KINDS:  # the kind is known, and nobody has added one of it
+        return f"shepherd provider add {name} {name} adds it"
+    if near := get_close_matches(name, [LOCAL, *entries], n=2):
+        return f"did you mean {' or '.join(near)}?"
+    return (
+        "shepherd provider list shows all of them, and shepherd provider add NAME KIND adds one;"
+        " -p or the setting 'provider' names one"
+    )
 
 
 def _no_table(file: ConfigFile) -> ConfigError:

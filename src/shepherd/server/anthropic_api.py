@@ -133,6 +133,13 @@ class MessagesBody(ChatFields, CountBody):
     inference_geo: str | None = None
     diagnostics: Any = None
 
+    def named_user(self) -> str | None:
+        """Return `user`, else Anthropic's own field for it. Denied if they differ."""
+        named = self.metadata.user_id if self.metadata is not None else None
+        if self.user and named and self.user != named:
+            raise invalid("metadata.user_id", "differs from user; send one of them", "invalid_user")
+        return self.user or named
+
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
         names = ("temperature", "top_p", "top_k")

@@ -108,6 +108,10 @@ class ChatFields(StrictBody):
     learned: bool | None = None
     user: str | None = None
 
+    def named_user(self) -> str | None:
+        """Return the user that the request names; None without one. Denied if it names two."""
+        return self.user
+
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
         raise NotImplementedError  # abstract: the fields of each API have their own
@@ -228,7 +232,7 @@ class Chat:
         """Start the answer to a request of an API; raises what `begin` raises."""
         state: ServerState = request.app.state.shepherd
         require_model(state, body.model)
-        caller = caller_of(request, body.user)
+        caller = caller_of(request, body.named_user())
         if body.memory_tools or body.learned:
             caller.require(MEMORY)
         if body.learned and not body.stream:

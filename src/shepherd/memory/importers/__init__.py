@@ -4,6 +4,6 @@ No file is ever held in memory as a whole, and nothing is known of the store tha
 """
 
 from shepherd.memory.importers.records import Bad, Entry
-from shepherd.memory.importers.source import FORMATS, Source
+from shepherd.memory.importers.source import FORMATS, IMPORTABLE, NO_EXPORT, Source
 
-__all__ = ["FORMATS", "Bad", "Entry", "Source"]
+__all__ = ["FORMATS", "IMPORTABLE", "NO_EXPORT", "Bad", "Entry", "Source"]

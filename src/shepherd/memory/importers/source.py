@@ -17,7 +17,7 @@ from shepherd.memory.database import is_open
 from shepherd.memory.importers import chatgpt, llm, mcp, mem0, shepherd
 from shepherd.memory.importers.records import Entry
 
-__all__ = ["FORMATS", "Source"]
+__all__ = ["FORMATS", "IMPORTABLE", "NO_EXPORT", "Source"]
 
 _BYTES = 1 << 16
 _SQLITE = b"SQLite format 3\0"
@@ -32,12 +32,19 @@ _READERS: dict[str, _Reader] = {
 }
 # Values of --format; llm is a database and has no reader of a stream.
 FORMATS = (*_READERS, "llm")
+# The problem of a file in which nothing is understood, and what can be read instead.
+NO_EXPORT = "this is no export that can be imported"
+IMPORTABLE = (
+    "exports of Shepherd (JSON lines), ChatGPT (ZIP or conversations.json), mem0, the MCP memory server"
+    " (memory.jsonl) and llm (logs.db) can be imported; for documents: shepherd knowledge import FILE"
+)
 
 
 class Source:
     """Path or binary stream to import from.
 
-    `done` and `total` are in bytes, or in rows of a database; `total` is 0 if it is unknown.
+    `done` and `total` are in bytes, or in rows of a database; `total` is 0 if it is unknown. With
+    `is_recognized` False, nothing at the beginning shows that it is an export.
     As a context manager it closes the files that it opened.
     """
 
@@ -50,7 +57,9 @@ class Source:
         self._name = self.path or "the input"
         self._closing = ExitStack()
         self._file = self._opened(source)
-        self.format = format if format != "auto" else self._detected()
+        detected = format if format != "auto" else self._detected()
+        self.format = detected or ("chatgpt" if self._is_archive() else "shepherd")
+        self.is_recognized = bool(detected)
 
     def __enter__(self) -> Source:
         return self
@@ -64,7 +73,7 @@ class Source:
         """Yield the records; those without a time get `now`."""
         if self.format == "llm":
             yield from self._rows(now)
-        elif self._file.peek(4).startswith(_ZIP):
+        elif self._is_archive():
             yield from self._zipped(now)
         else:
             yield from _READERS[self.format](self._file, now)
@@ -101,9 +110,7 @@ class Source:
             with zipfile.ZipFile(self.path) as archive:
                 names = [name for name in archive.namelist() if chatgpt.is_part(name)]
                 if not names:
-                    raise UsageError(
-                        f"{self.path}: the archive has no conversations.json", hint="is it ChatGPT's export?"
-                    )
+                    raise UsageError(f"{self.path}: the archive has no conversations.json", hint=IMPORTABLE)
                 self.done, self.total = 0, sum(archive.getinfo(name).file_size for name in names)
                 for name in names:
                     with archive.open(name) as part:
@@ -124,30 +131,32 @@ class Source:
 
     # ---- format
 
+    def _is_archive(self) -> bool:
+        return self._file.peek(4).startswith(_ZIP)
+
     def _detected(self) -> str:
+        """Return the format, "" if the beginning does not show it: an archive can be anybody's."""
         head = self._file.peek(_BYTES)
         if head.startswith(_SQLITE):
             return "llm"
-        if head.startswith(_ZIP):
-            return "chatgpt"
-        return _format_of_text(head.lstrip(b"\xef\xbb\xbf \t\r\n"))
+        return "" if self._is_archive() else _format_of_text(head.lstrip(b"\xef\xbb\xbf \t\r\n"))
 
 
 def _format_of_text(head: bytes) -> str:
-    """Return the format by the keys at the beginning; `shepherd` for unknown ones."""
+    """Return the format by the keys at the beginning; "" for unknown ones."""
     first_line = head.split(b"\n", 1)[0]
     try:
         entry: Any = json.loads(first_line)
     except ValueError:
         entry = None
     except RecursionError:
-        return "shepherd"
+        return ""
     if isinstance(entry, list):
         entry = entry[0] if entry else None
     if isinstance(entry, dict):
         return _format_of_keys(entry.keys(), entry.get("type"))
     if head[:1] not in (b"[", b"{"):
-        return "shepherd"
+        return ""
     known = ("mapping", "memory", "memories", "results", "entities", "question")
     return _format_of_keys([key for key in known if f'"{key}"'.encode() in head], None)
 
@@ -160,7 +169,7 @@ def _format_of_keys(keys: Iterable[str], kind: object) -> str:
         return "mcp"
     if "mapping" in known:
         return "chatgpt"
-    return "mem0" if known & {"memory", "memories", "results"} else "shepherd"
+    return "mem0" if known & {"memory", "memories", "results"} else ""
 
 
 class _Counted(io.RawIOBase):
