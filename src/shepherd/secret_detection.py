@@ -247,6 +247,21 @@ _DIAL = re.compile(
     rf"{_TURNS}(?: to)? \d{{1,2}}(?!\d)",
     re.IGNORECASE,
 )
+# "The bike lock is 7725", "lockbox at the flat: 0852": what opens with nothing but a number.
+_LOCK_IS = re.compile(
+    rf"\b{_words('locks')}(?: (?:at|in|on|of|for|to|by|under|behind) [^\n.!?:=]{{1,30}}?)?"
+    r"(?: is| are| ist| est| es| è| é|:|=) ?(?P<code>\d{3,8})"
+    r"(?![\d.,]*\d|\s?[%€$£°]|\s(?:euros?|dollars?|pounds?|kg|kilos?|cm|mm|m|years?|people)\b)",
+    re.IGNORECASE,
+)
+# "I use Snowball1987 for everything"
+_USED_FOR_ALL = re.compile(
+    r"\b(?:i|we) (?:always |still |just |basically )?(?:use|reuse|have) "
+    r"(?P<word>(?=\S*\d\S*\d)(?=\S*[^\W\d_]{3})\S{6,64}) (?:for|on|as) "
+    r"(?:basically |pretty much |literally |almost |nearly |practically )?"
+    r"(?:everything|every (?:site|account)|all (?:of )?(?:my|our|the) (?:accounts|logins|sites|passwords))",
+    re.IGNORECASE,
+)
 _IS_DIAL = re.compile(r" is \d\d?-\d\d?-\d\d?")
 _OPENS = re.compile(r"(?:unlocks?|opens?|decrypts?) (?:my|our|the) ")
 # "…. That unlocks my GPG key": words of a passphrase that make a sentence.
@@ -267,7 +282,8 @@ _OPENED_WITH_PHRASE = re.compile(
 )
 # Named as one, twelve words or more are a recovery phrase, however ordinary.
 _NAMED_ROW = re.compile(
-    r"\b(?i:(?:recovery|seed|backup|wallet|mnemonic) (?:recovery )?(?:phrase|words))\b[^\n:.]{0,30}?"
+    r"\b(?i:(?:recovery|seed|backup|wallet|mnemonic) (?:recovery )?(?:phrase|words)"
+    r"|(?:12|15|18|21|24|twelve|twenty-four) (?:secret |recovery )?words)\b[^\n:.]{0,30}?"
     r"(?:\bis|\bare|:|=)\s{1,3}[\"'\u201c]?(?P<words>(?:[a-z]{3,8},?\s){11,23}[a-z]{3,8})\b"
 )
 _LINK = re.compile(
@@ -532,6 +548,10 @@ def _named(text: str) -> Iterator[Secret]:
     """Yield values that look like codes beside the name of a secret, in its sentence or the next one."""
     for match in _DIAL.finditer(text):
         yield Secret("password", match.start(), match.end())
+    for match in _LOCK_IS.finditer(text):
+        yield Secret("password", *match.span("code"))
+    for match in _USED_FOR_ALL.finditer(text):
+        yield Secret("password", *match.span("word"))
     values = list(_VALUE_LIKE.finditer(text))
     if not values:
         return

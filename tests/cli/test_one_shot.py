@@ -81,14 +81,21 @@ def test_nomemory_does_not_even_make_the_database(shepherd, model, home):
 
 
 def test_users_have_memories_of_their_own(shepherd, model):
-    shepherd("-m", model, "-e", "My favourite editor is Helix", "--user", "mary")
+    shepherd("-m", model, "-e", "Helix crashed twice while I wrote the budget", "--user", "mary")
 
     assert shepherd("memory", "list").stdout == ""
     assert "Helix" in shepherd("memory", "list", "--user", "mary").stdout
 
 
 def test_the_database_can_be_named(shepherd, model, home, tmp_path):
-    shepherd("-m", model, "-e", "My favourite editor is Helix", "--memory-db", tmp_path / "other.db")
+    shepherd(
+        "-m",
+        model,
+        "-e",
+        "Helix crashed twice while I wrote the budget",
+        "--memory-db",
+        tmp_path / "other.db",
+    )
 
     assert not home.database.exists()
     assert "Helix" in shepherd("memory", "list", "--memory-db", tmp_path / "other.db").stdout

@@ -568,16 +568,16 @@ def test_a_forgotten_memory_is_restored_exactly(teller: Teller) -> None:
 
 def test_the_last_forgotten_memories_are_restored_one_by_one(teller: Teller) -> None:
     memory = teller.memory
-    for n in range(60):
+    for n in range(210):
         memory.store_memory("same question", str(n))
-    assert memory.clear_memory("same question") == 60
+    assert memory.clear_memory("same question") == 210
 
-    assert memory.restore_forgotten().answer == "59"
-    assert memory.restore_forgotten().answer == "58"
+    assert memory.restore_forgotten().answer == "209"
+    assert memory.restore_forgotten().answer == "208"
     n = 0
     while memory.restore_forgotten() is not None:
         n += 1
-    assert n == 48
+    assert n == 198
     assert memory.check().problems == ()
 
 

@@ -155,8 +155,3 @@ def test_pictures_and_tools_of_anthropics_own_are_refused(mini):
                 messages=HELLO,
                 tools=[{"type": "web_search_20250305", "name": "web_search"}],
             )
-
-
-def test_unknown_model_is_not_found(mini):
-    with client_of(mini) as client, pytest.raises(anthropic.NotFoundError, match="shepherd-mini"):
-        client.messages.create(model="claude-none", max_tokens=9, messages=HELLO)

@@ -128,10 +128,11 @@ def test_metadata_of_anthropics_clients_names_the_user_as_user_does(server, keys
             return client.post("/v1/messages", json=body).status_code
 
         accepted = [status(name), status("stranger"), status(name, user=name), status("unknown"), status("")]
+        accepted.append(status("user_1_account_2_session_3"))  # no person's name
         refused = [status(name, user="stranger"), status("x" * 257)]
 
-    assert (accepted, refused) == ([200] * 5, [400] * 2)
-    assert [served.injected for served in answers] == [True, False, True, False, True]
+    assert (accepted, refused) == ([200] * 6, [400] * 2)
+    assert [served.injected for served in answers] == [True, False, True, False, True, True]
 
 
 def test_nobody_has_nothing_in_it(server, keys, answers):

@@ -286,7 +286,7 @@ def select(
             _echoes(question, answer, kept.facts)
             or _is_known(memory, user_id, question, answer, kept.context)
         )
-        if is_meant and is_safe and is_new and _has_opinion(question, answer, lines):
+        if is_meant and is_safe and is_new and (not copies or _has_opinion(question, answer, lines)):
             kept.context.append((question, answer))
             kept.sources.append(_source(answer, lines, secrets))
         else:

@@ -134,8 +134,13 @@ class MessagesBody(ChatFields, CountBody):
     diagnostics: Any = None
 
     def named_user(self) -> str | None:
-        """Return `user`, else Anthropic's own field for it. Denied if they differ."""
+        """Return `user`, else Anthropic's own field for it. Denied if they differ.
+
+        Programs such as Claude Code put a session into that field: each one would have a memory of its own.
+        """
         named = self.metadata.user_id if self.metadata is not None else None
+        if named and "session" in named:
+            named = None
         if self.user and named and self.user != named:
             raise invalid("metadata.user_id", "differs from user; send one of them", "invalid_user")
         return self.user or named
