@@ -76,5 +76,5 @@ def test_config_with_an_unknown_key_names_the_nearest(shepherd):
     assert "top_k" in done.stderr
 
 
-def test_config_with_a_misspelt_action_lists_the_actions(shepherd):
-    assert "choose from" in shepherd("config", "shwo").stderr
+def test_config_with_a_misspelt_action_names_the_one_that_was_meant(shepherd):
+    assert "did you mean show?" in shepherd("config", "shwo").stderr

@@ -560,7 +560,9 @@ def _write_steadily(memory: Memory, stop: threading.Event, rates: list[float]) -
     """Write until `stop` is set; append the rate per second to `rates`."""
     began, number = time.monotonic(), 0
     while not stop.wait(max(0.0, began + number / _WRITES_PER_S - time.monotonic())):
-        memory.store_memory(f"line {number} of the log", f"it says {time.monotonic_ns()}", _WRITER)
+        # Not in nanoseconds: in the eleventh hour of a machine, one in ten of these is a valid card number.
+        said = f"it says {time.monotonic():.6f} seconds"
+        memory.store_memory(f"line {number} of the log", said, _WRITER)
         number += 1
     rates.append(number / (time.monotonic() - began))
 
