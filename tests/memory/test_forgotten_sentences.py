@@ -1,4 +1,4 @@
-"""What is undone, rejected or cleared is not remembered by the sentence that it came from either."""
+"""Undoing, rejecting or clearing a fact also takes its sentence out of memory."""
 
 from __future__ import annotations
 

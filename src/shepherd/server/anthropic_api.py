@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
+from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, arguments_object, require_model
 from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
 from shepherd.server.http import LARGE_BYTES, EventStream, JsonRoute, LenientBody, StrictBody, event
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS, check_conversation, check_text
@@ -322,7 +322,7 @@ class _Blocks:
         for kind, texts, call in self._blocks:
             block = _empty_block(kind, call)
             if call is not None:
-                block["input"] = _arguments(call)
+                block["input"] = arguments_object(call)
             else:
                 block[kind] = "".join(texts)
             blocks.append(block)
@@ -365,16 +365,10 @@ def _delta(piece: Piece) -> dict[str, Any]:
         return {"type": "text_delta", "text": piece}
     if isinstance(piece, Thought):
         return {"type": "thinking_delta", "thinking": piece.text}
-    return {"type": "input_json_delta", "partial_json": json.dumps(_arguments(piece), ensure_ascii=False)}
-
-
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments as an object: Anthropic's clients accept nothing else."""
-    try:
-        value = json.loads(call.arguments or "{}")
-    except ValueError:
-        return {"arguments": call.arguments}
-    return value if isinstance(value, dict) else {"arguments": value}
+    return {
+        "type": "input_json_delta",
+        "partial_json": json.dumps(arguments_object(piece), ensure_ascii=False),
+    }
 
 
 def _ending(chat: Chat, blocks: _Blocks) -> dict[str, Any]:

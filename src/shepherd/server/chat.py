@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import threading
 import time
@@ -32,6 +33,7 @@ from shepherd.types import (
     ReplySchema,
     TokenLogprob,
     Tool,
+    ToolCall,
     TurnStats,
 )
 
@@ -39,7 +41,15 @@ if TYPE_CHECKING:
     from shepherd.memory import Memory
     from shepherd.server.turns import ServedTurn
 
-__all__ = ["MOST_TOKENS", "Chat", "ChatFields", "ChatRequest", "grammar_of", "require_model"]
+__all__ = [
+    "MOST_TOKENS",
+    "Chat",
+    "ChatFields",
+    "ChatRequest",
+    "arguments_object",
+    "grammar_of",
+    "require_model",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -124,6 +134,15 @@ def _check_replacing(state: ServerState, caller: Caller, request: ChatRequest) -
         raise invalid("replaces", "nothing is kept here that could be replaced", "no_memory")
     if not request.session:
         raise invalid("replaces", "the field session says in which conversation")
+
+
+def arguments_object(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call as an object, for clients that accept nothing else."""
+    try:
+        value = json.loads(call.arguments or "{}")
+    except ValueError:
+        return {"arguments": call.arguments}
+    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def require_model(state: ServerState, name: str) -> None:

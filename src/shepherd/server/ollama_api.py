@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shepherd.replies import thinking_marks
-from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
+from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, arguments_object, require_model
 from shepherd.server.errors import Problem, invalid, ollama_error, unsupported
 from shepherd.server.http import JsonRoute, LenientBody, LineStream, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
@@ -294,7 +294,7 @@ class _Lines:
     def _calls(self, pieces: list[Piece]) -> list[dict[str, Any]]:
         calls = []
         for call in (piece for piece in pieces if isinstance(piece, ToolCall)):
-            function = {"index": self._n_calls, "name": call.name, "arguments": _arguments(call)}
+            function = {"index": self._n_calls, "name": call.name, "arguments": arguments_object(call)}
             calls.append({"id": call.id, "function": function})
             self._n_calls += 1
         return calls
@@ -324,15 +324,6 @@ class _GenerateLines(_Lines):
 def _texts(pieces: list[Piece]) -> tuple[str, str]:
     said = "".join(piece for piece in pieces if isinstance(piece, str))
     return said, "".join(piece.text for piece in pieces if isinstance(piece, Thought))
-
-
-def _arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments as an object: Ollama's clients accept nothing else."""
-    try:
-        value = json.loads(call.arguments or "{}")
-    except ValueError:
-        return {"arguments": call.arguments}
-    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def _ending(stats: TurnStats) -> dict[str, Any]:

@@ -1,18 +1,11 @@
-"""OpenAI's Responses API: items instead of messages, and conversations that the server keeps.
-
-A stored response has its own input and output, and the ids of the responses before it. It is kept with the
-notes of the user's memory, so the least recently used go in the end; what is about nobody's memory is kept
-in this process alone.
-"""
+"""OpenAI's Responses API: items instead of messages, and conversations that the server keeps."""
 
 from __future__ import annotations
 
-import json
 import logging
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from fastapi import APIRouter
@@ -21,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
-from shepherd.memory import Memory
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
 from shepherd.server.errors import Denied, Problem, invalid, unsupported
 from shepherd.server.http import LARGE_BYTES, EventStream, JsonRoute, LenientBody, StrictBody, event
@@ -29,8 +21,9 @@ from shepherd.server.identity import caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation
 from shepherd.server.openai_api import chat_logprobs, sampling_in
 from shepherd.server.state import ServerState
+from shepherd.server.stored_responses import StoredResponses
 from shepherd.server.streaming import blocking, cancelled_on_disconnect
-from shepherd.types import ANONYMOUS_USERS, Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
+from shepherd.types import Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
 
 __all__ = ["InputTokensBody", "ResponseBody", "route", "router"]
 
@@ -38,7 +31,6 @@ _log = logging.getLogger(__name__)
 
 _ROUTE = "/v1/responses"
 _MOST_LIKELY = 20  # OpenAI's, and the engine's
-_MOST_LINKS = 2048  # responses of one conversation
 _BREAK = "\n\n"
 # Parts of a content that are text, and where the text is.
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
@@ -266,80 +258,24 @@ def _text_of(content: str | list[_Part] | None, place: str) -> str:
     return "\n".join(texts)
 
 
-# ---- stored responses
-
-
-@dataclass(frozen=True, slots=True)
-class _Shelf:
-    """The stored responses of one user. All methods may wait for the database."""
-
-    state: ServerState
-    user_id: str
-
-    @property
-    def _memory(self) -> Memory | None:
-        is_nobody = self.user_id in ANONYMOUS_USERS
-        return self.state.memory if self.state.is_writable and not is_nobody else None
-
-    def find(self, response_id: str) -> dict[str, Any] | None:
-        """Return a record: its `response`, its `input`, and the ids of those `before` it."""
-        return self._records([response_id]).get(response_id)
-
-    def items_up_to(self, response_id: str) -> list[dict[str, Any]]:
-        """Return the items of a conversation, the oldest first. Denied if a part of it is gone."""
-        last = self.find(response_id)
-        ids = [*last["before"], response_id] if last is not None else [response_id]
-        records = self._records(ids)
-        if len(records) < len(set(ids)):
-            message = "there is no such stored response; send the conversation itself as input"
-            raise Denied(400, "previous_response_not_found", message, param="previous_response_id")
-        if len(ids) > _MOST_LINKS:
-            raise invalid("previous_response_id", f"the conversation has more than {_MOST_LINKS} responses")
-        return [item for one in ids for item in (*records[one]["input"], *records[one]["response"]["output"])]
-
-    def keep(self, response: dict[str, Any], items: list[dict[str, Any]], *, in_memory: bool) -> None:
-        """Store a response; StoreError if the database fails."""
-        previous = response["previous_response_id"]
-        earlier = self.find(previous) if previous else None
-        before = [*earlier["before"], previous] if earlier is not None else []
-        text = json.dumps({"response": response, "input": items, "before": before})
-        if in_memory and self._memory is not None:
-            self._memory.ledger.put({response["id"]: text}, self.user_id, used=before)
-        else:
-            self.state.responses.put((self.user_id, response["id"]), text)
-
-    def remove(self, response_id: str) -> bool:
-        """Delete a response; False if there is none."""
-        is_known = self.find(response_id) is not None
-        self.state.responses.remove((self.user_id, response_id))
-        if is_known and self._memory is not None:
-            self._memory.ledger.put({}, self.user_id, removed=[response_id])
-        return is_known
-
-    def _records(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        ids = [one for one in dict.fromkeys(ids) if one.startswith("resp_")]
-        texts = {one: text for one in ids if (text := self.state.responses.get((self.user_id, one)))}
-        missing = [one for one in ids if one not in texts]
-        if missing and self._memory is not None:
-            texts |= self._memory.ledger.find(missing, self.user_id)
-        return {one: json.loads(text) for one, text in texts.items()}
+# ---- answering
 
 
 async def _responses(request: Request, body: ResponseBody) -> Response:
     """Answer an input."""
     state: ServerState = request.app.state.shepherd
     user_id = caller_of(request, body.user).user_id
-    shelf = _Shelf(state, user_id)
+    stored_responses = StoredResponses(state, user_id)
     previous = body.previous_response_id
     if previous:
-        body.follow(await blocking(lambda: shelf.items_up_to(previous)))
+        body.follow(await blocking(lambda: stored_responses.items_up_to(previous)))
     chat = await Chat.of(request, _ROUTE, body)
     made = _Response(chat, body, state.conversations.models.name)
 
     async def keep() -> None:
         response, items = made.finished(), [item.as_given() for item in body.items]
         try:
-            await blocking(lambda: shelf.keep(response, items, in_memory=body.memory is not False))
+            await blocking(lambda: stored_responses.keep(response, items, in_memory=body.memory is not False))
         except ShepherdError as error:
             _log.warning("storing the response failed: %s", error)
 
@@ -555,11 +491,11 @@ async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[st
     """Count the tokens of an input as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
-    shelf = _Shelf(state, caller_of(request, body.user).user_id)
+    stored_responses = StoredResponses(state, caller_of(request, body.user).user_id)
 
     def count() -> int:
         if body.previous_response_id:
-            body.follow(shelf.items_up_to(body.previous_response_id))
+            body.follow(stored_responses.items_up_to(body.previous_response_id))
         conversation, tools = body.conversation_of(), body.offered()
         check_conversation(conversation, tools)
         return state.conversations.count_tokens(conversation, tools)
@@ -595,17 +531,17 @@ def _listed(item: dict[str, Any]) -> dict[str, Any]:
 @router.delete("/{response_id}")
 def delete_response(request: Request, response_id: str, user: str | None = None) -> dict[str, Any]:
     """Delete a stored response; responses after it can't be continued either."""
-    if not _shelf_of(request, user).remove(response_id):
+    if not _stored_by(request, user).remove(response_id):
         raise _missing()
     return {"id": response_id, "object": "response", "deleted": True}
 
 
-def _shelf_of(request: Request, user: str | None) -> _Shelf:
-    return _Shelf(request.app.state.shepherd, caller_of(request, user).user_id)
+def _stored_by(request: Request, user: str | None) -> StoredResponses:
+    return StoredResponses(request.app.state.shepherd, caller_of(request, user).user_id)
 
 
 def _stored(request: Request, response_id: str, user: str | None) -> dict[str, Any]:
-    record = _shelf_of(request, user).find(response_id)
+    record = _stored_by(request, user).find(response_id)
     if record is None:
         raise _missing()
     return record
