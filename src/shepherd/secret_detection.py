@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -56,7 +56,9 @@ def is_secret(name: str, value: str) -> bool:
 
 def holds_secret(question: str, answer: str) -> bool:
     """Return whether a memory holds a secret; a question about passwords alone is none."""
-    if any(map(find_secrets, (question, answer, f"{question}: {answer}"))):
+    # What tells of a secret stands near it, so that of long texts only the ends that meet are read again.
+    together = f"{question[-_MEETING:]}: {answer[:_MEETING]}"
+    if any(map(find_secrets, (question, answer, together))):
         return True
     return len(answer.split()) == 1 and any(map(str.isdigit, answer)) and is_secret(question, answer)
 
@@ -200,7 +202,7 @@ _PASSPHRASE = re.compile(
     re.IGNORECASE,
 )
 # Each match contains one of these: searching for them costs a twentieth of the rule.
-_PASSWORD_HINTS = tuple(_WORDS["password hints"].split("|"))
+_PASSWORD_HINT = re.compile(_WORDS["password hints"])
 # A row of small words is one, too, if none of them is a word of ordinary speech: the lists that recovery
 # phrases are made of (BIP 39) leave those out.
 _SMALL_WORD = r"(?:\d{1,2}[.):]?\s{0,2})?[a-zäöüßà-ÿ]{3,8}"
@@ -215,6 +217,9 @@ _PHRASE_HINT = re.compile(
 )
 _PHRASE_NEAR, _LEAST_WORDS, _LEAST_PASSPHRASE = 120, 6, 4
 _PHRASE_LENGTHS = (12, 15, 18, 21, 24)
+# More than a rule reads around a number or a hint, and around where question and answer meet.
+_REACH, _MEETING = 500, 2000
+_DIGIT = re.compile(r"\d+")
 
 # ---- values near a name
 
@@ -397,6 +402,7 @@ _CARD = re.compile(r"(?<![\d.\-])(?<!\d )\d(?:[ \-]?\d){13,18}(?!\d|[.\-]\d| \d)
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
 # Follows "the password is" in ordinary speech, and is not one.
 _NOT_A_PASSWORD = frozenset(_WORDS["ordinary"].replace("|", " ").split())
+_ORDINARY = _NOT_A_PASSWORD | STOP_WORDS
 # Adjectives and participles of languages whose word for "is" was read: "La password è scaduta".
 _PARTICIPLE = re.compile(_WORDS["participles"])
 # Stands where a password would: shapes of documentation, templates, code and paths.
@@ -414,7 +420,8 @@ def _candidates(text: str) -> Iterator[Secret]:
             yield Secret("private-key", match.start(), match.end())
     if any(len(word) >= _LEAST_KEY for word in text.split()):
         yield from _keys(text)
-    yield from _passwords(text, folded)
+    for begin, piece in _around(text, _PASSWORD_HINT.finditer(_lower(text))):
+        yield from _moved(begin, _passwords(piece))
     yield from _phrases(text)
     for match in _OPENED_BY_WORDS.finditer(text) if _OPENS.search(folded) else ():
         yield Secret("password", *match.span("words"))
@@ -423,12 +430,42 @@ def _candidates(text: str) -> Iterator[Secret]:
     for match in _OPENED_WITH_PHRASE.finditer(text) if "phrase" in folded or "sentence" in folded else ():
         yield Secret("password", *match.span("words"))
     if any(map(str.isdigit, text)):
-        yield from _numbers(text)
+        for begin, piece in _around(text, _DIGIT.finditer(text)):
+            yield from _moved(begin, _numbers(piece))
+            yield from _moved(begin, _named_values(piece))
         yield from _named(text)
         yield from _unnamed_passwords(text)
     if _QUESTION.search(text):
         for match in _security_answers().finditer(text):
             yield Secret("password", *match.span("answer"))
+
+
+def _around(text: str, found: Iterable[re.Match[str]]) -> Iterator[tuple[int, str]]:
+    """Yield the parts of a long text around what was found, each with its place; a short text as a whole."""
+    if len(text) <= 4 * _REACH:
+        if any(True for _ in found):
+            yield 0, text
+        return
+    begin = end = -1
+    for match in found:
+        if match.start() - _REACH > end >= 0:
+            yield begin, text[begin:end]
+            begin = -1
+        if begin < 0:
+            begin = _blank_before(text, match.start() - _REACH)
+        end = match.end() + _REACH
+    if begin >= 0:
+        yield begin, text[begin:end]
+
+
+def _blank_before(text: str, place: int) -> int:
+    """Return the place behind the last blank before another one, so that no word is cut, if one is near."""
+    first, last = max(0, place - _REACH), max(0, place)
+    return 1 + max(text.rfind(" ", first, last), text.rfind("\n", first, last), first - 1)
+
+
+def _moved(by: int, found: Iterable[Secret]) -> Iterator[Secret]:
+    return (Secret(secret.kind, secret.start + by, secret.end + by) for secret in found)
 
 
 def _unnamed_passwords(text: str) -> Iterator[Secret]:
@@ -483,34 +520,35 @@ def _unnamed_keys(text: str) -> Iterator[Secret]:
             yield Secret("token", match.start(), match.end())
 
 
-def _passwords(text: str, folded: str) -> Iterator[Secret]:
-    if any(hint in folded for hint in _PASSWORD_HINTS):
-        for rule in (_PASSWORD, _SET_PASSWORD, _BEFORE_NAME, _BEHIND_NAME):
-            for match in rule.finditer(text):
-                secret = _password(text, match)
-                if secret is not None:
-                    yield secret
-        for match in _PASSPHRASE.finditer(text):
-            words = (match["words"] or "").replace("-", " ").split()
-            # Some small words are left to a sentence that somebody made up to remember it, more if it cannot
-            # begin speech about a passphrase.
-            n_small = sum(not _is_phrase([word]) for word in words)
-            begins_as_one = _is_phrase(words[:1])
-            most = (2 / 3 if match["link"] in (":", "=") else 1 / 2) if begins_as_one else 1 / 4
-            is_one = begins_as_one or len(words) >= _LEAST_PASSPHRASE
-            if match["quoted"] or (is_one and n_small <= most * len(words)):
-                yield Secret("password", *match.span("quoted" if match["quoted"] else "words"))
+def _passwords(text: str) -> Iterator[Secret]:
+    for rule in (_PASSWORD, _SET_PASSWORD, _BEFORE_NAME, _BEHIND_NAME):
+        for match in rule.finditer(text):
+            secret = _password(text, match)
+            if secret is not None:
+                yield secret
+    for match in _PASSPHRASE.finditer(text):
+        words = (match["words"] or "").replace("-", " ").split()
+        # Some small words are left to a sentence that somebody made up to remember it, more if it cannot
+        # begin speech about a passphrase.
+        n_small = sum(not _is_phrase([word]) for word in words)
+        begins_as_one = _is_phrase(words[:1])
+        most = (2 / 3 if match["link"] in (":", "=") else 1 / 2) if begins_as_one else 1 / 4
+        is_one = begins_as_one or len(words) >= _LEAST_PASSPHRASE
+        if match["quoted"] or (is_one and n_small <= most * len(words)):
+            yield Secret("password", *match.span("quoted" if match["quoted"] else "words"))
 
 
 def _phrases(text: str) -> Iterator[Secret]:
     """Yield rows of small words that make no sentence: recovery phrases and passphrases."""
+    first = len(text) - len(text.lstrip())
     for match in _WORD_ROW.finditer(text):
         for start, end, n_words in _uncommon(match):
             around = text[max(0, start - _PHRASE_NEAR) : end + _PHRASE_NEAR]
             hints = list(_PHRASE_HINT.finditer(around))
             is_long = n_words >= min(_PHRASE_LENGTHS)
-            is_listed = any(hint["plain"] for hint in hints) and _BEFORE_WORDS.search(text[:start][-12:])
-            is_alone = n_words in _PHRASE_LENGTHS and "," not in text[start:end] and not text[:start].strip()
+            lead = text[max(0, start - 12) : start]
+            is_listed = any(hint["plain"] for hint in hints) and _BEFORE_WORDS.search(lead)
+            is_alone = n_words in _PHRASE_LENGTHS and "," not in text[start:end] and start <= first
             if (hints and is_long) or is_listed or is_alone:
                 yield Secret("recovery-phrase", start, end)
 
@@ -522,7 +560,7 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
     than one in four is comes whole as well.
     """
     words = list(re.finditer(r"[^\W\d_]+", row[0]))
-    strange = sum(_is_phrase([word[0]]) for word in words)
+    strange = sum(word[0].casefold() not in _ORDINARY for word in words)
     n_different = len({word[0] for word in words})
     is_row = len(words) >= _LEAST_WORDS and n_different > len(words) / 2 and 4 * strange >= 3 * len(words)
     if is_row and not any(word[0] in STOP_WORDS for word in words):
@@ -530,7 +568,7 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
     part: list[re.Match[str]] = []
     n_ordinary = 0
     for word in (*words, None):
-        if word is not None and _is_phrase([word[0]]):
+        if word is not None and word[0].casefold() not in _ORDINARY:
             part.append(word)
             continue
         if word is not None and word[0] not in STOP_WORDS and part and n_ordinary < 1 + len(part) // 6:
@@ -545,13 +583,17 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
 
 
 def _named(text: str) -> Iterator[Secret]:
-    """Yield values that look like codes beside the name of a secret, in its sentence or the next one."""
+    """Yield numbers of dials and locks, and the word that somebody uses for everything."""
     for match in _DIAL.finditer(text):
         yield Secret("password", match.start(), match.end())
     for match in _LOCK_IS.finditer(text):
         yield Secret("password", *match.span("code"))
     for match in _USED_FOR_ALL.finditer(text):
         yield Secret("password", *match.span("word"))
+
+
+def _named_values(text: str) -> Iterator[Secret]:
+    """Yield values that look like codes beside the name of a secret, in its sentence or the next one."""
     values = list(_VALUE_LIKE.finditer(text))
     if not values:
         return
@@ -656,7 +698,7 @@ def _is_code(text: str, start: int, end: int) -> bool:
 
 def _is_phrase(words: list[str]) -> bool:
     """Return whether no word is one of ordinary speech."""
-    return not any(word.casefold() in STOP_WORDS or word.casefold() in _NOT_A_PASSWORD for word in words)
+    return not any(word.casefold() in _ORDINARY for word in words)
 
 
 def _password(text: str, match: re.Match[str]) -> Secret | None:
