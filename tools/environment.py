@@ -44,8 +44,11 @@ OLDEST_PYTHON = (3, 10)
 STAMP = "shepherd-stamp.json"
 LOG = "shepherd-install.log"
 HEARTBEAT_S = 15
-# As Debian, other systems, and Google call it.
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# Without a window it needs half of the time. As Debian, other systems, and Google call the others.
+BROWSERS = (
+    *("chromium-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable", "chrome"),
+)
 STEP = re.compile(rb" *(Building (?:wheel|editable) for \S+|Installing collected packages)\b")
 # What CMake takes for yes.
 CUDA_ASKED = re.compile(r"-DGGML_CUDA(?::BOOL)?=(?:ON|1|TRUE|YES|Y)\b", re.IGNORECASE)
@@ -145,7 +148,7 @@ def wished_packages(extras: Sequence[str] = ()) -> dict[str, str]:
     downloaded = any(Path.home().glob(".cache/ms-playwright/chromium*"))
     if "test" not in extras or named or downloaded:
         return {}
-    return {"chromium": "no Chromium, without which the tests of the memory page do not run"}
+    return {BROWSERS[0]: "no Chromium, without which the tests of the memory page do not run"}
 
 
 def missing_for_cuda(definitions: str) -> str:
@@ -215,6 +218,8 @@ def _provide_packages(extras: Sequence[str]) -> None:
     apt = shutil.which("apt-get")
     if wished and apt and os.geteuid() == 0:
         _apt_install(apt, wished)
+        if wished_packages(extras):  # an older Debian
+            _apt_install(apt, [BROWSERS[1]])
     missing = missing_packages(extras)
     if not missing:
         return

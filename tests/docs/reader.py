@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -15,7 +17,7 @@ from pathlib import Path
 import pexpect
 
 from shepherd.inference.models import resolve
-from tests import models
+from tests import models, programs
 from tests.docs.commands import ROOT
 from tests.hub import LoopbackHub
 from tests.knowledge import documents
@@ -32,6 +34,8 @@ _TALK = re.compile(
 _IN_THE_CHECKOUT = re.compile(
     r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|(\.venv/bin/)?python -m (pytest|cibuildwheel|bench))"
 )
+# Where one of these is, the line means more to the shell than its words.
+_FOR_THE_SHELL = re.compile(r"[|&;<>$`*?\\~#!(){}\[\]\n]")
 _CTRL_Q = "\x11"
 _SLOWEST_S = 900  # llama.cpp is compiled, on a machine that never did so
 
@@ -79,6 +83,7 @@ class Reader:
     ) -> None:
         self.folder = folder / "work"
         self.checkout = checkout
+        self._forks = binaries == Path(sys.executable).parent
         self._has_told = False  # the name, which a chat of tools/run is told once
         home = folder / "home"
         shutil.copytree(files, self.folder)
@@ -143,8 +148,8 @@ class Reader:
 
     def _run(self, line: str, within_s: float) -> subprocess.CompletedProcess[str]:
         said = '{"prompt": "Hello"}\n' if line == "shepherd --json" else ""
-        done = subprocess.run(
-            ["bash", "-c", line],
+        done = programs.run(
+            self._command(line),
             input=said,
             cwd=self._place(line),
             env=self.environment,
@@ -202,9 +207,10 @@ class Reader:
         assert child.exitstatus == 0, line
 
     def _spawn(self, line: str) -> pexpect.spawn:
-        return pexpect.spawn(
-            "bash",
-            ["-c", line],
+        program, *arguments = self._command(line)
+        return programs.spawn(
+            program,
+            arguments,
             cwd=self._place(line),
             env=self.environment,
             dimensions=(30, 100),
@@ -212,13 +218,20 @@ class Reader:
             encoding="utf-8",
         )
 
+    def _command(self, line: str) -> list[str]:
+        """Return what runs the line: the shell, or the program that it names, if the shell adds nothing."""
+        words = [] if _FOR_THE_SHELL.search(line) else shlex.split(line)
+        if self._forks and words[:1] == ["shepherd"]:
+            return [sys.executable, "-m", *words]
+        return ["bash", "-c", line]
+
     def _place(self, line: str) -> Path:
         return self.checkout if _IN_THE_CHECKOUT.match(line) else self.folder
 
     def _serve(self, line: str) -> None:
         self.close()
-        self._server = subprocess.Popen(
-            ["bash", "-c", f"exec {line} --json"],
+        self._server = programs.Popen(
+            self._command(f"{line} --json"),
             cwd=self.folder,
             env=self.environment,
             stdout=subprocess.PIPE,

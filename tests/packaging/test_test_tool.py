@@ -28,8 +28,8 @@ def options_for(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 @pytest.mark.parametrize(
     "arguments", [[], ["-q"], ["--color=no"], ["tests/memory"], ["tests/memory", "tests/test_types.py"]]
 )
-def test_everything_and_folders_run_in_as_many_processes_as_cores(arguments, options_for) -> None:
-    assert options_for(*arguments) == ["-n", "4", "--dist", "worksteal"]
+def test_everything_and_folders_run_in_more_processes_than_cores(arguments, options_for) -> None:
+    assert options_for(*arguments) == ["-n", "6", "--dist", "worksteal"]
 
 
 @pytest.mark.parametrize(

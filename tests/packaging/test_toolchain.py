@@ -185,7 +185,7 @@ def test_a_browser_is_wished_for_by_the_tests_alone(monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("SHEPHERD_TEST_CHROMIUM", raising=False)
 
     assert environment.wished_packages(["postgres"]) == {}
-    assert list(environment.wished_packages(["test"])) == ["chromium"]
+    assert list(environment.wished_packages(["test"])) == ["chromium-headless-shell"]
 
     browser = tmp_path / "google-chrome"
     browser.touch(mode=0o755)

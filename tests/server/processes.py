@@ -33,6 +33,7 @@ class ServerProcess:
         self.home = home
         self.environment = {**inherited(), **own, "SHEPHERD_SERVER_PORT": "0", **variables}
         self.database = home / ".local" / "share" / "shepherd" / "memory.db"
+        self._is_asked = False
         self._log = (home / "server.log").open("ab")
         command = [sys.executable, "-m", "shepherd", "serve", "--json", *arguments]
         self.process = programs.Popen(
@@ -58,10 +59,15 @@ class ServerProcess:
         """All that it has logged."""
         return (self.home / "server.log").read_text(encoding="utf-8", errors="replace")
 
-    def stop(self) -> int:
-        """Ask it to end, as a service manager does; its exit code."""
-        if self.process.poll() is None:
+    def ask_to_end(self) -> None:
+        """Ask it once to end, as a service manager does, and do not wait; a second time would hurry it."""
+        if not self._is_asked and self.process.poll() is None:
+            self._is_asked = True
             self.process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> int:
+        """Ask it to end, and wait; its exit code."""
+        self.ask_to_end()
         code = self.process.wait(timeout=60)
         if self.process.stdout is not None:
             self.process.stdout.close()

@@ -15,8 +15,11 @@ from shepherd.memory import Memory
 from tests.server.page.stored import a_year
 from tests.server.processes import ServerProcess
 
-# As Debian, other systems, and Google call it.
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# Without a window it needs half of the time. As Debian, other systems, and Google call the others.
+NAMES = (
+    *("chromium-headless-shell", "chromium", "chromium-browser"),
+    *("google-chrome", "google-chrome-stable", "chrome"),
+)
 # Root, as in a container, has no sandbox; and it looks for nothing outside of this machine.
 OPTIONS = [
     "--disable-quic",
