@@ -8,12 +8,31 @@ __all__ = ["examples_of"]
 _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd chat": (
         ("shepherd chat --continue", "continue the last conversation"),
+        ("shepherd chat --continue 3fa1b2c4", "continue this one (shepherd conversations list)"),
         ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, downloaded once"),
         ('shepherd chat -e "what is my dog called?"', "print one answer"),
         ('git diff | shepherd chat -e "review this"', "ask about what is piped in"),
         ('shepherd chat -a lease.pdf "when does it end?"', "attach a document"),
         ("git diff | shepherd chat -t review --param language Go", "fill in a template"),
         ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest token"),
+    ),
+    "shepherd conversations": (
+        ("shepherd conversations list", "the latest first, with their ids"),
+        ("shepherd --continue 3fa1b2c4", "continue one of them"),
+    ),
+    "shepherd conversations list": ("shepherd conversations list --limit 10",),
+    "shepherd conversations show": (
+        ("shepherd conversations show 3fa1b2c4", "by its id"),
+        ('shepherd conversations show "trip to Lisbon" > trip.md', "by words of its title, to a file"),
+    ),
+    "shepherd conversations search": ("shepherd conversations search tomatoes",),
+    "shepherd conversations rename": (
+        ('shepherd conversations rename 3fa1b2c4 "Trip to Lisbon"', "give it a title"),
+        ('shepherd conversations rename 3fa1b2c4 ""', "its first message is its title again"),
+    ),
+    "shepherd conversations delete": (
+        ("shepherd conversations delete 3fa1b2c4 91d0c7e2", "these two"),
+        ('shepherd conversations delete "Trip to Lisbon"', "by its title"),
     ),
     "shepherd memory": (
         ("shepherd memory search vim", "show what would be recalled"),

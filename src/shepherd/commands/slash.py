@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from shepherd.commands.conversations import (
+    continue_conversation,
+    list_conversations,
+    rename_conversation,
+    save_conversation,
+)
 from shepherd.commands.explain import (
     decided_in_words,
     explain_injection,
@@ -23,7 +27,6 @@ from shepherd.commands.explain import (
 from shepherd.commands.screen import Screen, counted, near_miss, shortened
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
-from shepherd.paths import new_file
 from shepherd.types import MemoryRecord
 
 if TYPE_CHECKING:
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from shepherd.knowledge import Knowledge
     from shepherd.memory import Memory
     from shepherd.prompt import Plan
-    from shepherd.types import Message
 
 __all__ = [
     "COMMANDS",
@@ -43,7 +45,6 @@ __all__ = [
     "change_focus",
     "change_model",
     "change_setting",
-    "save_conversation",
     "show_context",
 ]
 
@@ -59,7 +60,10 @@ class Reviser(Protocol):
 
 
 class Chat:
-    """Context of the commands: assistant, screen, and the memories that were listed last."""
+    """Context of the commands: assistant, screen, and ids of what was listed last.
+
+    `listed` are memories, `conversations` are conversations.
+    """
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class Chat:
         self.editor = editor
         self.done = False
         self.listed: list[int] = []
+        self.conversations: list[str] = []
 
     @property
     def memory(self) -> Memory:
@@ -498,31 +503,6 @@ def change_setting(chat: Chat, argument: str) -> None:
     chat.screen.note(f"{key} = {_shown(chat, key)} in this conversation")
 
 
-def save_conversation(chat: Chat, argument: str) -> None:
-    """Run /save: write the messages, without tails, as Markdown, or as JSON to a file *.json."""
-    messages = [message for message in chat.assistant.history if message.role in ("user", "assistant")]
-    if not messages:
-        chat.screen.note("nothing has been said yet")
-        return
-    path = os.path.expanduser(argument) or time.strftime("shepherd-%Y%m%d-%H%M%S.md")
-    with new_file(path) as file:
-        file.write(_as_json(messages) if path.endswith(".json") else _as_markdown(messages))
-    chat.screen.note(f"{counted(len(messages), 'message')} saved in {path}")
-
-
-def _as_json(messages: list[Message]) -> str:
-    said = [{"role": message.role, "content": message.raw} for message in messages]
-    return json.dumps({"messages": said}, ensure_ascii=False, indent=2) + "\n"
-
-
-def _as_markdown(messages: list[Message]) -> str:
-    parts = [f"## {_SPEAKERS[message.role]}\n\n{message.raw.strip()}\n" for message in messages]
-    return "\n".join(parts)
-
-
-_SPEAKERS = {"user": "You", "assistant": "Assistant"}
-
-
 def _shown(chat: Chat, key: str) -> str:
     value = SETTINGS[key].shown(getattr(chat.assistant.config, key))
     return value if isinstance(value, str) else json.dumps(value)
@@ -550,6 +530,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "tools": Command("/tools", "list the tools of the model", _tools),
     "clear": Command("/clear", "start a new conversation", _clear),
+    "conversations": Command(
+        "/conversations [WORDS]", "list the latest conversations, or search them", list_conversations
+    ),
+    "continue": Command(
+        "/continue NUMBER|TITLE", "continue another conversation: its number, id or title", continue_conversation
+    ),
+    "rename": Command("/rename [TITLE]", "give this conversation a title", rename_conversation),
     "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),
     "undo": Command("/undo [NUMBER]", "undo the last message, or what was learned", _undo),
     "help": Command("/help", "show this list", _help),

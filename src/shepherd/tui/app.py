@@ -56,6 +56,7 @@ _WITHOUT_ARGUMENT = (
     "accept",
     "reject",
     "clear",
+    "conversations",
     "undo",
     "save",
     "model",

@@ -56,12 +56,12 @@ _LEAST_PAUSE_S = 0.03
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Options of a session."""
+    """Options of a session. `resume` is the id of the conversation to continue, "" for the latest."""
 
     config: Config
     model: str = ""
     memory: bool = True
-    resume: bool = False
+    resume: str | None = None
     note: str = ""  # a line for the greeting
     is_limited: bool = False  # max_tokens was given, and wins over the provider's
 
@@ -256,7 +256,7 @@ class Conversation(threading.Thread):
             self._assistant = session.assistant
             screen = _Recorder()
             chat = Chat(session.assistant, screen, self, session=session)
-            if options.resume and not session.assistant.resume():
+            if options.resume is not None and not session.assistant.resume(options.resume):
                 self._warn("there is no conversation to continue; this is a new one", "")
             self._post(History(tuple(session.assistant.history)))
             self._post(Output(self._greeting(session.assistant)))
@@ -306,14 +306,14 @@ class Conversation(threading.Thread):
         return tuple((False, line) for line in lines if line)
 
     def _work(self, line: str, chat: Chat, screen: _Recorder) -> None:
-        before = len(chat.assistant.history)
+        before = _place_of(chat.assistant)
         try:
             is_command = line.startswith("/") and not line.startswith("//")
             self._post(Asked(line, is_command))
             message = chat.message_of(line)
             if message is not None:
                 self._answer(chat.assistant, message)
-            elif len(chat.assistant.history) != before:
+            elif _place_of(chat.assistant) != before:
                 self._post(History(tuple(chat.assistant.history)))
         except InternalError:
             raise
@@ -360,6 +360,11 @@ class Conversation(threading.Thread):
             self._post(Loading(f"fetching {event.file.rpartition('/')[2]}: {share:.0f} %"))
         else:
             self._warn(event.reason, "")
+
+
+def _place_of(assistant: Assistant) -> tuple[str | None, int]:
+    """Return the conversation, and its length: what a command may change of what is on the screen."""
+    return assistant.session_id, len(assistant.history)
 
 
 def settle(answer: Future[_T], value: _T) -> None:
