@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,10 +53,13 @@ _LISTED = 10
 
 
 class Reviser(Protocol):
-    """Frontend that lets the user edit texts: a prompt, a dialog."""
+    """Frontend that lets the user edit texts, and has a history of lines: a prompt, a screen."""
 
     def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
         """Return the edited texts under the same labels; None when the user cancels."""
+
+    def forget_lines(self, lines: Collection[str]) -> None:
+        """Delete these lines from the history that the up-arrow shows, and from its file."""
 
 
 class Chat:
@@ -115,6 +118,13 @@ class Chat:
             )
         COMMANDS[name].run(self, argument.strip())
         return None
+
+    def forget_lines(self, texts: Iterable[str]) -> None:
+        """Delete the lines in which these texts were typed from the history of the prompt."""
+        if self.editor is not None:
+            typed = list(texts)
+            escaped = [f"/{text}" for text in typed if text.startswith("/")]
+            self.editor.forget_lines({*typed, *escaped} - {""})
 
     def memory_id(self, text: str, usage: str) -> int:
         """Return the id for `text`: a number of the list shown last, else an id itself."""
@@ -211,11 +221,15 @@ def _forget(chat: Chat, argument: str) -> None:
         record = chat.record(argument, COMMANDS["forget"].usage)
         if not chat.memory.delete_memory(record.id, chat.user):
             raise UsageError(f"there is no memory {record.id}", hint="/memory lists them")
+        chat.forget_lines([record.question])
         chat.screen.note(f"forgotten: {shortened(record.question)}")
     elif (value := chat.memory.get_fact(argument, chat.user)) is not None:
+        said = [period.statement for period in chat.memory.fact_periods(argument, chat.user, corrected=True)]
         chat.memory.clear_fact(argument, chat.user)
+        chat.forget_lines([f"/facts {argument} {value}", *said])
         chat.screen.note(f"the fact {argument} is forgotten; it was {shortened(value)}")
     elif removed := chat.memory.clear_memory(argument, chat.user):
+        chat.forget_lines([argument])
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
     else:
         raise UsageError(
@@ -287,6 +301,8 @@ def _undo(chat: Chat, argument: str) -> None:
         _decide(chat, "undo", argument)
         return
     text = chat.assistant.undo()
+    if text is not None:
+        chat.forget_lines([text])
     chat.screen.note(
         "there is nothing to undo" if text is None else "the last message and its answer are removed"
     )
@@ -534,7 +550,9 @@ COMMANDS: dict[str, Command] = {
         "/conversations [WORDS]", "list the latest conversations, or search them", list_conversations
     ),
     "continue": Command(
-        "/continue NUMBER|TITLE", "continue another conversation: its number, id or title", continue_conversation
+        "/continue NUMBER|TITLE",
+        "continue another conversation: its number, id or title",
+        continue_conversation,
     ),
     "rename": Command("/rename [TITLE]", "give this conversation a title", rename_conversation),
     "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),

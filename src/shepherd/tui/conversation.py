@@ -9,7 +9,7 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -38,6 +38,7 @@ __all__ = [
     "Ended",
     "Event",
     "Failed",
+    "Forgotten",
     "History",
     "Learned",
     "Loading",
@@ -118,6 +119,13 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The user took back what these lines said: the history of the prompt must not show them."""
+
+    lines: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """Lines about what was learned; they may come while an answer does."""
 
@@ -163,7 +171,7 @@ class Ended:
 
 
 _Shown: TypeAlias = (
-    Asked | Piece | Thinking | Output | History | Learned | Loading | Failed | Ended | ChatState
+    Asked | Piece | Thinking | Output | History | Forgotten | Learned | Loading | Failed | Ended | ChatState
 )
 Event: TypeAlias = "_Shown | Revising | Confirming | TurnEvent"
 
@@ -223,6 +231,10 @@ class Conversation(threading.Thread):
         self._post(Revising(texts, self._revising))
         return self._revising.result()
 
+    def forget_lines(self, lines: Collection[str]) -> None:
+        """Delete lines from the history of the prompt, for a command."""
+        self._post(Forgotten(frozenset(lines)))
+
     def confirm(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Ask the user whether a tool can be called; waits."""
         self._confirming = Future()
@@ -256,7 +268,8 @@ class Conversation(threading.Thread):
             self._assistant = session.assistant
             screen = _Recorder()
             chat = Chat(session.assistant, screen, self, session=session)
-            if options.resume is not None and not session.assistant.resume(options.resume):
+            resumed = 0 if options.resume is None else session.assistant.resume(options.resume)
+            if options.resume == "" and not resumed:
                 self._warn("there is no conversation to continue; this is a new one", "")
             self._post(History(tuple(session.assistant.history)))
             self._post(Output(self._greeting(session.assistant)))
