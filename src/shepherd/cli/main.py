@@ -172,7 +172,7 @@ examples:
   shepherd -m model.gguf -e "a question"   print one answer
   git diff | shepherd -e "review this"     ask about what is piped in
   shepherd config set model ~/model.gguf   make it the default
-  shepherd memory search "vim"             show what would be recalled
+  shepherd memory search "vim"             search memories, and see what would be recalled
 
 options:
   -h, --help     show this help
