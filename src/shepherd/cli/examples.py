@@ -35,7 +35,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ('shepherd conversations delete "Trip to Lisbon"', "by its title"),
     ),
     "shepherd memory": (
-        ("shepherd memory search vim", "show what would be recalled"),
+        ("shepherd memory search vim", "what a message with this word would recall, and more"),
         ("shepherd memory export mine.jsonl", "export memories, facts and their history"),
     ),
     "shepherd memory list": (
@@ -43,8 +43,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory list --json | jq .[].question", "only their questions"),
     ),
     "shepherd memory search": (
-        ("shepherd memory search which editor", "with scores, best first"),
-        ("shepherd memory search --threshold 0.3 editor", "what would be appended to a message"),
+        ("shepherd memory search which editor", "best first, and which of them a message would recall"),
+        ("shepherd memory search --threshold 0.3 editor", "only those of at least this relevance"),
     ),
     "shepherd memory show": ("shepherd memory show 1099511627777",),
     "shepherd memory learned": (
@@ -183,6 +183,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd apikey create": ("shepherd apikey create --owner anna --label laptop",),
     "shepherd apikey list": ("shepherd apikey list --json",),
     "shepherd apikey revoke": ("shepherd apikey revoke k1",),
+    "shepherd apikey clear": ("shepherd apikey clear",),
     "shepherd tools": (
         ("shepherd tools", "tools of a model"),
         ("shepherd chat --memtools", "with tools, in this conversation"),
