@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import stat
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pexpect
@@ -355,6 +358,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
         ("/rename x", "nothing of this conversation is stored yet"),
         ("/continue", r"usage: /continue"),
         ("/conversations", "no conversation is stored yet"),
+        ("/tools", "the model has no tools"),
         ("/config n_ctx 8", "n_ctx does not change while a conversation runs"),
         ("/config top_kk 8", "did you mean top_k"),
         ("/config top_k many", "top_k: expected a whole number"),
@@ -595,3 +599,26 @@ def test_a_server_says_if_requests_without_a_user_have_no_memory(terminal, model
     assert (
         "without memory; to give them yours: shepherd serve --user" in " ".join(server.child.before.split())
     ) == is_said
+
+
+def test_a_server_at_a_terminal_says_where_the_page_is_and_logs_for_people(terminal, model):
+    server = terminal("serve", "-m", model, "--port", "0", wait=False)
+    server.expect("listening on ")
+    page = re.search(r"the page is at (http://\S+/);", server.expect("/v1"))[1]
+
+    for path in ("", "v1/models", "v1/nothing"):
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(page + path, timeout=60).close()
+
+    shown = server.expect(r"other 404 · \S+ \S+ · request \w+")
+    assert re.search(r"\d\d:\d\d:\d\d GET /v1/models 200 · ", shown)
+    assert "GET / " not in shown
+    assert "{" not in shown
+
+
+def test_tools_of_the_bundled_model_are_said_to_go_unused(terminal):
+    chat = terminal("--memtools")
+
+    chat.type("/tools")
+
+    assert "search_memory" in chat.expect("calls no tools, even if it has some")
