@@ -266,9 +266,17 @@ def _private(chat: Chat, argument: str) -> None:
 
 
 def _tools(chat: Chat, argument: str) -> None:
+    from shepherd.inference.models import SUGGESTED
+    from shepherd.turn.small_model import is_small_model
+
     for tool in chat.assistant.tools:
         chat.screen.print(f"{tool.name}  {tool.description}")
-    if not chat.assistant.tools:
+    if is_small_model(chat.assistant.engine):
+        chat.screen.note(
+            "the bundled demo model calls no tools, even if it has some; a full model does:"
+            f" shepherd -m {SUGGESTED} --memtools"
+        )
+    elif not chat.assistant.tools:
         chat.screen.note("the model has no tools; shepherd --memtools adds tools for the memory")
 
 
@@ -544,7 +552,7 @@ COMMANDS: dict[str, Command] = {
     "config": Command(
         "/config [KEY [VALUE]]", "show or change settings of this conversation", change_setting
     ),
-    "tools": Command("/tools", "list the tools of the model", _tools),
+    "tools": Command("/tools", "list the tools that the model can call", _tools),
     "clear": Command("/clear", "start a new conversation", _clear),
     "conversations": Command(
         "/conversations [WORDS]", "list the latest conversations, or search them", list_conversations
