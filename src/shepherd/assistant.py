@@ -328,31 +328,39 @@ class Assistant:
         self._open_toolbox()
         self._snapshot = self._take_snapshot(Summary())
 
-    def resume(self) -> int:
-        """Continue this user's latest stored conversation; returns the number of its exchanges.
+    def resume(self, session_id: str = "") -> int:
+        """Continue a stored conversation of this user; returns the number of its exchanges.
 
-        One of a question asked alone is passed over, unless `is_one_off` says that this is another.
+        Without an id it is the latest one. One of a question asked alone is then passed over, unless
+        `is_one_off` says that this is another. Raises UsageError if this user has no conversation of the id.
         """
         if self.memory is None:
             raise UsageError(
                 "there is no conversation to continue without memory", hint="leave out --nomemory"
             )
+        if session_id and self.memory.find_session(session_id, self.user_id) != session_id:
+            raise UsageError(f"there is no conversation {session_id!a}")
         self.clear()
-        latest = self.memory.list_sessions(self.user_id, limit=1, one_offs=self.is_one_off)
-        if latest:
-            self._store.session_id = latest[0].id
-            if self._dialogue is not None:
-                self._dialogue.load(latest[0].id)
-            exchanges = paired(self.memory.load_session(latest[0].id, self.user_id))
-            left = self._store.read_summary()
-            self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
-            self._has_evicted = len(self._exchanges) < len(exchanges)
-            if self.is_forgetful:
-                self._hide_memory()
-            self._compaction.reset(left.summary)
-            self._snapshot = self._take_snapshot(left.summary)
-            return len(exchanges)
-        return 0
+        if not session_id:
+            latest = self.memory.list_sessions(self.user_id, limit=1, one_offs=self.is_one_off)
+            session_id = latest[0].id if latest else ""
+        return self._restore(session_id) if session_id else 0
+
+    def _restore(self, session_id: str) -> int:
+        """Take over the exchanges, entities and summary of a stored conversation; return how many."""
+        assert self.memory is not None
+        self._store.session_id = session_id
+        if self._dialogue is not None:
+            self._dialogue.load(session_id)
+        exchanges = paired(self.memory.load_session(session_id, self.user_id))
+        left = self._store.read_summary()
+        self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
+        self._has_evicted = len(self._exchanges) < len(exchanges)
+        if self.is_forgetful:
+            self._hide_memory()
+        self._compaction.reset(left.summary)
+        self._snapshot = self._take_snapshot(left.summary)
+        return len(exchanges)
 
     # ---- the order of a turn
 

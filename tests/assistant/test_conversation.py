@@ -110,6 +110,20 @@ def test_a_conversation_can_be_continued_with_another_model(new_assistant, endle
     assert answers[0] == answers[1]
 
 
+def test_a_conversation_is_continued_by_its_id(new_assistant, memory):
+    first = new_assistant()
+    ask(first, "one")
+    ask(new_assistant(), "two")
+    third = new_assistant()
+
+    assert third.resume(first.session_id) == 1
+    ask(third, "three")
+
+    assert raws(memory.load_session(first.session_id)) == ["one", ANSWER, "three", ANSWER]
+    with pytest.raises(UsageError, match="no conversation"):
+        new_assistant(user_id="mallory").resume(first.session_id)
+
+
 def test_nobody_continues_the_conversation_of_another_user(new_assistant):
     ask(new_assistant(), "My secret is 42")
 

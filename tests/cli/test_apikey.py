@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+from shepherd.memory import Memory
+from shepherd.server.middleware import require_keys_for
+
 
 def test_a_key_alone_is_on_stdout_and_the_list_does_not_show_it(shepherd):
     made = shepherd("apikey", "create", "--owner", "anna", "--label", "laptop")
@@ -41,6 +44,21 @@ def test_a_revoked_key_stays_in_the_list_as_such(shepherd):
     assert (done.returncode, done.stdout) == (0, "")
     assert key_id in done.stderr
     assert "revoked 20" in shepherd("apikey", "list").stdout
+
+
+def test_cleared_keys_are_all_gone_and_then_none_is_needed(shepherd, home):
+    shepherd("apikey", "create")
+    shepherd("apikey", "revoke", json.loads(shepherd("apikey", "create", "--json").stdout)["id"])
+
+    unasked = shepherd("apikey", "clear")
+    assert unasked.returncode == 2
+    assert "Delete 2 keys (1 valid)?" in unasked.stderr
+    assert len(shepherd("apikey", "list").stdout.splitlines()) == 2
+
+    assert "2 keys deleted" in shepherd("apikey", "clear", "--yes").stderr
+    with Memory(home.database) as memory:
+        assert require_keys_for("127.0.0.1", memory.keys) is False
+    assert shepherd("apikey", "clear").stderr == "there are no keys\n"
 
 
 def test_mistakes_say_what_to_do(shepherd):

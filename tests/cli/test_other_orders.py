@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from shepherd.cli.main import parser_of
+
 
 def test_a_question_in_quotes_is_answered(shepherd, model):
     asked = shepherd("what is my name?", "-m", model)
@@ -78,3 +80,20 @@ def test_config_with_an_unknown_key_names_the_nearest(shepherd):
 
 def test_config_with_a_misspelt_action_names_the_one_that_was_meant(shepherd):
     assert "did you mean show?" in shepherd("config", "shwo").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "conversation", "question"),
+    [
+        ([], None, None),
+        (["--continue"], "", None),
+        (["--continue", "3fa1b2c4"], "3fa1b2c4", None),
+        (["--continue", "and what now?"], "", "and what now?"),
+        (["and what now?", "--continue", "3fa1b2c4"], "3fa1b2c4", "and what now?"),
+        (["--continue=trip to Lisbon", "and what now?"], "trip to Lisbon", "and what now?"),
+    ],
+)
+def test_behind_continue_a_word_is_a_name_and_what_has_blanks_a_question(words, conversation, question):
+    parsed = parser_of("chat").parse_args(words)
+
+    assert (parsed.resume, parsed.prompt) == (conversation, question)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import stat
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pexpect
@@ -352,6 +355,10 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
     ("typed", "shown"),
     [
         ("/save", "nothing has been said yet"),
+        ("/rename x", "nothing of this conversation is stored yet"),
+        ("/continue", r"usage: /continue"),
+        ("/conversations", "no conversation is stored yet"),
+        ("/tools", "the model has no tools"),
         ("/config n_ctx 8", "n_ctx does not change while a conversation runs"),
         ("/config top_kk 8", "did you mean top_k"),
         ("/config top_k many", "top_k: expected a whole number"),
@@ -481,6 +488,57 @@ def test_a_conversation_is_continued_and_then_only_the_new_is_decoded(terminal, 
     assert decoded[1] < decoded[0] / 3  # the first turn of a process has everything to read
 
 
+def test_another_conversation_is_listed_continued_and_renamed(terminal, model, shepherd):
+    for text in ("about tomatoes", "about taxes"):
+        shepherd("-m", model, "-e", text)
+    chat = terminal("-m", model)
+    chat.type("/conversations TOMATOES")
+    assert "1  about tomatoes" in chat.expect("/continue NUMBER")
+    chat.prompt()
+
+    chat.type("/continue 1")
+    assert "continued after 1 exchange: about tomatoes" in chat.expect("> about tomatoes")
+    chat.expect("Café is open today")
+    chat.prompt()
+    chat.type("and now?")
+    chat.prompt()
+    chat.type("/rename Garden")
+    chat.expect("renamed: Garden")
+    chat.prompt()
+    chat.type("/conversations")
+    shown = chat.expect("/continue NUMBER")
+    assert re.search(r"1  Garden\s+\w{8} · just now · 4 messages · this conversation\s+2  about taxes", shown)
+    chat.prompt()
+    chat.type("/continue nowhere")
+    chat.expect("there is no conversation 'nowhere'")
+
+
+def test_what_is_undone_or_forgotten_is_not_in_the_history(terminal, model, home):
+    chat = terminal("-m", model)
+    for line in ("what is open?", "My secret is the word heron", "My dog is called Rex"):
+        chat.type(line)
+        chat.prompt()
+    chat.type("/undo")
+    chat.expect("the last message and its answer are removed")
+    chat.prompt()
+    chat.type("/forget My secret is the word heron")
+    chat.expect("1 memory forgotten")
+    chat.prompt()
+    chat.type("My dog is called Rex", enter=False)
+    chat.type(CTRL_C, enter=False)
+    for _ in range(2):
+        chat.type(UP, enter=False)
+    chat.expect("undo")
+    chat.type(UP, enter=False)
+    chat.expect("what is open")
+
+    saved = home.history.read_text()
+    assert "Rex" not in saved
+    assert "+My secret" not in saved
+    assert "+what is open?\n" in saved
+    assert stat.S_IMODE(home.history.stat().st_mode) == 0o600
+
+
 def test_an_overflow_is_an_error_and_the_conversation_goes_on(terminal, model):
     chat = terminal("-m", model, "--ctx", "512")
 
@@ -541,3 +599,26 @@ def test_a_server_says_if_requests_without_a_user_have_no_memory(terminal, model
     assert (
         "without memory; to give them yours: shepherd serve --user" in " ".join(server.child.before.split())
     ) == is_said
+
+
+def test_a_server_at_a_terminal_says_where_the_page_is_and_logs_for_people(terminal, model):
+    server = terminal("serve", "-m", model, "--port", "0", wait=False)
+    server.expect("listening on ")
+    page = re.search(r"the page is at (http://\S+/);", server.expect("/v1"))[1]
+
+    for path in ("", "v1/models", "v1/nothing"):
+        with contextlib.suppress(urllib.error.HTTPError):
+            urllib.request.urlopen(page + path, timeout=60).close()
+
+    shown = server.expect(r"other 404 · \S+ \S+ · request \w+")
+    assert re.search(r"\d\d:\d\d:\d\d GET /v1/models 200 · ", shown)
+    assert "GET / " not in shown
+    assert "{" not in shown
+
+
+def test_tools_of_the_bundled_model_are_said_to_go_unused(terminal):
+    chat = terminal("--memtools")
+
+    chat.type("/tools")
+
+    assert "search_memory" in chat.expect("calls no tools, even if it has some")

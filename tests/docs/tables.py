@@ -127,6 +127,7 @@ PREPARED = {
     "docs/reference/trace.md": _TALK,
 }
 _NEWEST = "$(shepherd memory list | head -n 1 | cut -f 1)"
+_LATEST = "$(shepherd conversations list | head -n 1 | cut -f 1)"
 _MANY_MEMORIES = (
     *_TOLD,
     "shepherd memory list",
@@ -163,6 +164,14 @@ INSTEAD = {
     ),
     "shepherd memory list | show | edit | pin | forget | export | stats | jobs | check | backup | audit"
     " | claim": _MANY_MEMORIES,
+    "shepherd conversations list | show | search | rename | delete": (
+        "shepherd conversations list",
+        f"shepherd conversations show {_LATEST} | grep dog",
+        "shepherd conversations search dog",
+        f"shepherd conversations rename {_LATEST} Pets",
+        "shepherd conversations delete pets",
+    ),
+    "shepherd --continue NAME": (f"shepherd --continue {_LATEST} -e 'and now?' --max-tokens 8",),
     "shepherd knowledge list | show | edit | forget | unlink | hubs | dimensions": (
         "shepherd knowledge list",
         "shepherd knowledge show 1",

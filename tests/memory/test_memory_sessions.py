@@ -101,11 +101,13 @@ def test_last_turn_can_be_taken_back(memory: Memory) -> None:
 def test_cleared_session_is_empty_and_usable(memory: Memory) -> None:
     session = memory.start_session()
     memory.append_message(session, Message("user", "1"))
+    memory.rename_session(session, "A title")
 
     assert memory.clear_session(session) == 1
 
     assert memory.load_session(session) == []
     memory.append_message(session, Message("user", "2"))
+    assert memory.title_of_session(session) == "2"
     assert [message.raw for message in memory.load_session(session)] == ["2"]
 
 

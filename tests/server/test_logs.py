@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from shepherd.errors import StoreError
-from shepherd.server.logs import JsonLines
+from shepherd.server.logs import JsonLines, ReadableLines
 
 
 def line_of(error: Exception) -> dict:
@@ -51,6 +51,23 @@ def test_a_server_logs_requests_with_tokens_and_without_texts(serve, scripted_mo
     assert ("POST", "/v1/chat/completions", 400) in requests
     for word in ("sheep", "anna", "Café"):
         assert word not in server.log
+
+
+def test_a_terminal_gets_lines_for_people():
+    def line(level: int, message: str, **fields: object) -> str:
+        record = logging.LogRecord("shepherd", level, "x.py", 1, message, None, None)
+        record.fields = fields
+        return ReadableLines().format(record)[len("12:34:56 ") :]
+
+    chat = {"method": "POST", "route": "/v1/chat/completions", "status": 200, "ms": 1234.5, "request": "ab12"}
+    tokens = {"reused": 1200, "decoded": 8, "generated": 0}
+
+    assert line(logging.INFO, "request", **chat) == "POST /v1/chat/completions 200 · 1.2 s"
+    assert line(logging.INFO, "request", **chat, tokens=tokens, ended="early", key="3f") == (
+        "POST /v1/chat/completions 200 · 1.2 s · 1,200 tokens reused, 8 tokens decoded · ended early · key 3f"
+    )
+    assert line(logging.INFO, "request", **{**chat, "status": 500}).endswith("500 · 1.2 s · request ab12")
+    assert line(logging.WARNING, "storing failed") == "warning: storing failed"
 
 
 def test_a_log_file_is_its_owners_alone_also_after_rotation(tmp_path):

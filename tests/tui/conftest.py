@@ -104,7 +104,7 @@ def perform(home: Path) -> Callable[..., ShepherdApp]:
         *,
         size: tuple[int, int] = (120, 40),
         gc_policy: GCPolicy | None = None,
-        **options: bool,
+        **options: bool | str,
     ) -> ShepherdApp:
         app = ShepherdApp(SessionOptions(load().config, str(model), **options), gc_policy)
         app.NOTIFICATION_TIMEOUT = 600  # a busy machine must not miss what is only shown for a moment

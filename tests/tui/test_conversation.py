@@ -195,6 +195,40 @@ def test_undo_takes_the_last_exchange_from_the_screen_and_clear_all(perform, scr
     perform(play, scripted_model)
 
 
+def test_another_conversation_takes_the_place_of_this_one(perform, scripted_model, memory):
+    async def play(stage):
+        await stage.say("about tomatoes")
+        await stage.say("/clear")
+        await stage.say("about taxes")
+        await stage.say("/conversations tomatoes")
+        await stage.shows("1  about tomatoes")
+        await stage.say("/continue 1")
+        await stage.shows("continued after 1 exchange: about tomatoes")
+        assert "about taxes" not in stage.text()
+        await stage.say("and now?")
+
+    app = perform(play, scripted_model)
+
+    assert [message.raw for message in app.conversation.said[::2]] == ["about tomatoes", "and now?"]
+    assert [one.n_messages for one in memory.list_sessions()] == [4, 2]
+
+
+def test_a_line_that_is_undone_does_not_come_back(perform, scripted_model):
+    async def first(stage):
+        await stage.say("an open line")
+        await stage.say("a regretted line")
+        await stage.say("/undo")
+        assert stage.app.screen.query_one(Prompt).past == ["an open line", "/undo"]
+
+    async def second(stage):
+        await stage.ready()
+        await stage.until(lambda: stage.app.screen.query_one(Prompt).past, "the history")
+        assert stage.app.screen.query_one(Prompt).past == ["an open line", "/undo"]
+
+    perform(first, scripted_model)
+    perform(second, scripted_model)
+
+
 def test_edit_asks_in_a_dialog(perform, scripted_model, memory):
     memory.store_memory("Which IDE?", "Emacs")
 
@@ -276,7 +310,7 @@ def test_quit_ends_it_and_the_next_one_continues(perform, scripted_model):
         await stage.shows(ANSWER)
 
     perform(first, scripted_model)
-    app = perform(second, scripted_model, resume=True)
+    app = perform(second, scripted_model, resume="")
 
     assert [message.raw for message in app.conversation.said] == ["hello", ANSWER]
 

@@ -166,7 +166,7 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
 
 def test_question_that_is_left_open_is_answered_by_what_the_user_said():
     said = "The heron nests at the mill. Is it early? We built 3 boxes with Tove last spring."
-    memories = [SearchResult(1, said, "A heron needs fish.", 0, 1.0, 1.0, 0.0)]
+    memories = [SearchResult(1, said, "A heron needs fish.", 0, 1.0, 1.0, 0.0, source="turn")]
 
     def quoted(question: str, written: str = NOTHING) -> str:
         review = Review([Message("user", question)], [], Promise(stores=True), memories=memories)
@@ -177,8 +177,25 @@ def test_question_that_is_left_open_is_answered_by_what_the_user_said():
     assert quoted("How many boxes did I build with Tove?").endswith(
         '"We built 3 boxes with Tove last spring."'
     )
-    assert quoted("Who built the 5 boxes with Tove?") == NOTHING  # another number
-    assert quoted("What does a heron need?") == NOTHING  # the assistant's words
+    assert quoted("Who built the 5 boxes with Tove?") == UNKNOWN  # another number
+    assert quoted("What does a heron need?") == UNKNOWN  # the assistant's words
+
+
+def test_memory_that_no_assistant_wrote_is_quoted_and_none_is_denied():
+    memories = [
+        SearchResult(1, "About me", "Keeps 3 herons. Likes tea.", 0, 1.0, 1.0, 0.0, source="chatgpt"),
+        SearchResult(2, "Which boat does the user row?", "The Tern", 0, 1.0, 1.0, 0.0, source="user"),
+    ]
+
+    def quoted(question: str, found: list[SearchResult]) -> str:
+        review = Review([Message("user", question)], [], Promise(stores=True), memories=found)
+        return review.feed(NOTHING) + review.end("stop")
+
+    stored = "I don't know, but I have this stored: "
+    assert quoted("How many herons do I keep?", memories) == f'{stored}"Keeps 3 herons."'
+    assert quoted("Which boat do I row?", memories) == f'{stored}"The Tern"'
+    assert quoted("Which harbour do herons like in May?", memories) == UNKNOWN
+    assert quoted("Which harbour do herons like in May?", []) == NOTHING
 
 
 def test_fact_that_is_plainly_asked_for_replaces_another_answer():

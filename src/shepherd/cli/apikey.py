@@ -11,10 +11,11 @@ from shepherd.cli.parsing import (
     add_action,
     add_actions,
     add_setting_option,
+    agreed,
     finish_actions,
     loaded_settings,
 )
-from shepherd.commands.screen import Screen, day, near_miss
+from shepherd.commands.screen import Screen, counted, day, near_miss
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.server.identity import DEFAULT_SCOPES, SCOPES
 
@@ -26,7 +27,7 @@ __all__ = ["build_parser", "execute"]
 _EPILOG = """\
 A key is shown once and never stored: the database has its hash. The `user` of a request becomes OWNER/user,
 which no key of another owner can reach. Once there are keys, requests without one are refused, even after
-all keys were revoked.
+all keys were revoked; `shepherd apikey clear` deletes all of them, and the server needs none again.
 
 scopes:
 """ + "\n".join(f"  {name:8} {text}" for name, text in SCOPES.items())
@@ -52,6 +53,14 @@ def build_parser() -> Parser:
     add_action(actions, "list", "list keys, without the keys themselves")
     revoke = add_action(actions, "revoke", "revoke keys; running servers refuse them at once")
     revoke.add_argument("ids", nargs="+", metavar="ID", help="id of a key, as list shows it")
+    clear = add_action(
+        actions,
+        "clear",
+        "delete all keys, so that servers on this machine need none again",
+        description="Delete all keys, valid and revoked. A server then answers requests without a key"
+        " again, and can listen on 127.0.0.1 alone. Restart servers that are running.",
+    )
+    clear.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
     for action in actions.choices.values():
         add_setting_option(action, "--memory-db", "memory_database", "PATH")
     finish_actions(actions)
@@ -69,6 +78,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             return _create(memory, arguments, arguments.owner or config.effective_user_id, screen)
         if arguments.action == "list":
             return _list(memory, arguments, screen)
+        if arguments.action == "clear":
+            return _clear(memory, arguments, screen)
         return _revoke(memory, arguments, screen)
 
 
@@ -88,7 +99,7 @@ def _create(memory: Memory, arguments: Namespace, owner: str, screen: Screen) ->
     if is_first and not screen.as_json:
         screen.note(
             "from now on, servers with this database refuse requests without a key, even after you revoke it;"
-            " only another database (memory_database) has no keys"
+            " shepherd apikey clear takes that back"
         )
     return 0
 
@@ -119,6 +130,26 @@ def _revoke(memory: Memory, arguments: Namespace, screen: Screen) -> int:
             f"there is no key {', '.join(map(ascii, missing))}", hint="shepherd apikey list shows all of them"
         )
     return 1 if missing else 0
+
+
+def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    keys = memory.keys.list()
+    n_valid = sum(not key.revoked_at for key in keys)
+    question = (
+        f"Delete {counted(len(keys), 'key')} ({n_valid:,} valid)? Programs that use them are refused, and"
+        " everybody on this machine can use the server without one."
+    )
+    if keys and not agreed(question, screen, yes=arguments.yes):
+        screen.note("nothing was deleted")
+        return 1
+    n = memory.keys.clear()
+    screen.result(
+        {"deleted": n},
+        note=f"{counted(n, 'key')} deleted; restart running servers, which go on asking for one"
+        if n
+        else "there are no keys",
+    )
+    return 0
 
 
 def _state(key: ApiKey) -> str:

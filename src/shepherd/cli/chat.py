@@ -39,6 +39,7 @@ __all__ = [
     "add_conversation_options",
     "build_parser",
     "conversation_settings",
+    "conversation_to_continue",
     "execute",
     "is_first_today",
     "local_model",
@@ -52,7 +53,7 @@ Chat with a model that remembers, on this machine or elsewhere (shepherd provide
 Text on stdin is the message. Beside -e it is attached to the question, and nothing is learned from it.
 Answers stream to stdout, everything else goes to stderr. At the prompt, /help lists the commands, @path
 attaches a file, Alt-Enter or a \\ at the end of a line starts a new line, Ctrl-C stops the answer, Ctrl-D
-quits. --continue passes over questions that were asked with -e, except with another -e."""
+quits. --continue without a name passes over questions that were asked with -e, except with another -e."""
 
 _EPILOG = """\
 With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
@@ -67,7 +68,7 @@ class _Parser(Parser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the options, with the question as `prompt`."""
-        words = list(sys.argv[1:] if args is None else args)
+        words = _without_questions_as_names(list(sys.argv[1:] if args is None else args))
         parsed, unknown = self.parse_known_intermixed_args(words, namespace)
         if unknown:
             if not any(word.startswith("-") for word in unknown):
@@ -82,6 +83,18 @@ class _Parser(Parser):
                 self.error("one question at a time: the text of -e, or one in quotes")
             parsed.prompt = parsed.question
         return parsed
+
+
+def _without_questions_as_names(words: list[str]) -> list[str]:
+    """Return the arguments with a question behind --continue told apart from the name of a conversation.
+
+    A question in quotes has blanks. `--continue="A title"` names a conversation whose title has some.
+    """
+    following = [*words[1:], ""]
+    return [
+        f"{word}=" if word == "--continue" and " " in after.strip() else word
+        for word, after in zip(words, following, strict=False)
+    ]
 
 
 def build_parser() -> Parser:
@@ -110,7 +123,12 @@ def build_parser() -> Parser:
 def add_conversation_options(parser: Parser) -> None:
     """Add the options that are the same at every prompt."""
     parser.add_argument(
-        "--continue", dest="resume", action="store_true", help="continue the last conversation"
+        "--continue",
+        dest="resume",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="continue a conversation: its id, or words of its title (default: the last one)",
     )
     memory = parser.add_argument_group("memory")
     memory.add_argument("--nomemory", action="store_true", help="don't read or write memory")
@@ -181,6 +199,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         return join_session(config, said, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
     message = None if parts is None else composer.compose(*parts)
+    resumed_id = conversation_to_continue(arguments, config)
     from shepherd.chat_session import Session
 
     is_conversation = message is None and not arguments.json
@@ -206,8 +225,8 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
     ) as session:
         assistant = session.assistant
         assistant.is_one_off = message is not None
-        resumed = assistant.resume() if arguments.resume else 0
-        if arguments.resume and not resumed:
+        resumed = 0 if resumed_id is None else assistant.resume(resumed_id)
+        if resumed_id == "" and not resumed:
             screen.warn("there is no conversation to continue; this is a new one")
         require_room(message or Composed("", attached=composer.pending), assistant)
         gc_policy.freeze()
@@ -269,6 +288,22 @@ def conversation_settings(arguments: Namespace) -> tuple[Config, str]:
     if arguments.norag:
         config = replace(config, rag_context_injection=False)
     return config, model
+
+
+def conversation_to_continue(arguments: Namespace, config: Config) -> str | None:
+    """Return the id of the conversation that --continue names, "" for the last one, None without --continue.
+
+    It is looked up before a model is loaded, so that a mistake costs no waiting. Raises ShepherdError.
+    """
+    name: str | None = arguments.resume
+    if not name or arguments.nomemory:  # without memory, continuing is an error that needs no name
+        return name
+    from shepherd.commands.conversations import conversation_named
+    from shepherd.factory import open_memory_to_read
+
+    hint = "shepherd conversations list shows all of them; -e asks a question"
+    with open_memory_to_read(config) as memory:
+        return conversation_named(memory, name, config.effective_user_id, hint=hint).id
 
 
 def provider_and_model(config: Config, given: dict[str, Any]) -> tuple[Config, str]:

@@ -93,6 +93,9 @@ def _completer_of(prog: str, action: Action) -> Any:
         from shepherd.config import SETTINGS
 
         return lambda **_: {name: setting.help for name, setting in SETTINGS.items()}
+    names_one = prog.startswith("shepherd conversations") and action.dest in ("name", "names")
+    if names_one or (action.dest == "resume" and action.nargs == "?"):
+        return _conversations
     if prog.startswith("shepherd facts") and action.dest == "key":
         return _facts
     return None
@@ -136,3 +139,16 @@ def _facts(**_: Any) -> Iterable[str]:
             return [fact.key for fact in memory.get_all_facts()]
     except ShepherdError:
         return []
+
+
+def _conversations(**_: Any) -> dict[str, str]:
+    """Return the ids of the latest conversations, each with its title."""
+    from shepherd.commands.conversations import short_id, title_in_words
+    from shepherd.config.file import load
+    from shepherd.factory import open_memory_to_read
+
+    try:
+        with open_memory_to_read(load().config) as memory:
+            return {short_id(one.id): title_in_words(one) for one in memory.list_sessions(limit=50)}
+    except ShepherdError:
+        return {}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
 
+# Characters that are shown of the last message and the last answer when a conversation is continued.
+_RECAP_CHARS = 300
 # Shorter waits for an answer show nothing.
 _SILENT_S, _LOOK_S = 0.2, 0.1
 
@@ -96,12 +98,15 @@ class Conversation:
 
     def _handle(self, text: str) -> None:
         before, self._has_listed = self._chat.listed, False
+        session_id = self._assistant.session_id
         try:
             text.encode("utf-8")
             message = self._chat.message_of(text)
             self._has_listed = self._chat.listed is not before
             if message is not None:
                 self._answer(self._composed(message, text), text)
+            elif self._assistant.session_id not in (None, session_id):
+                self._show_last_exchange()
         except UnicodeEncodeError:
             self._screen.error("that line is not UTF-8", "paste it again from a UTF-8 terminal")
         except InternalError:
@@ -150,12 +155,20 @@ class Conversation:
             self._screen.note(turn_in_words(finished))
             self._screen.note()
 
+    def _show_last_exchange(self) -> None:
+        """Show where a conversation that is continued was left."""
+        said = [message for message in self._assistant.history if message.role in ("user", "assistant")]
+        for message in said[-2:]:
+            mark = "> " if message.role == "user" else ""
+            self._screen.note(f"{mark}{shortened(message.raw, _RECAP_CHARS)}")
+
     def _greet(self, resumed: int) -> None:
         model, window = self._assistant.engine.info.name, self._assistant.engine.window_tokens
         remembered = memory_in_words(self._assistant)
         self._screen.note(f"Shepherd {__version__} · {model} · window {window:,} tokens · {remembered}")
         if resumed:
             self._screen.note(f"continued after {counted(resumed, 'exchange')}")
+            self._show_last_exchange()
         if note := about_learning(self._assistant):
             self._screen.note(note)
         if self._composer is not None and self._composer.pending:

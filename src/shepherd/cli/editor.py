@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -48,8 +48,9 @@ class Editor:
         self._screen = screen
         self._lock = threading.Lock()
         self._is_reading = False  # text on stdout goes above the prompt
+        self._history = open_history(history_path, lambda: self.private, screen.warn)
         self._session: PromptSession[str] = PromptSession(
-            history=open_history(history_path, lambda: self.private, screen.warn),
+            history=self._history,
             key_bindings=_key_bindings(self),
             multiline=True,
             completer=_Completer(commands),
@@ -114,6 +115,10 @@ class Editor:
             return {name: session.prompt(f"{name}: ", default=text) for name, text in texts.items()}
         except (EOFError, KeyboardInterrupt):
             return None
+
+    def forget_lines(self, lines: Collection[str]) -> None:
+        """Delete these lines from the history and its file."""
+        self._history.remove(lines)
 
     def begin(self, command: str, event: KeyPressEvent) -> None:
         """Write a command for the memory that was listed, or for one of several, on an empty line."""

@@ -8,6 +8,7 @@ __all__ = ["examples_of"]
 _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd chat": (
         ("shepherd chat --continue", "continue the last conversation"),
+        ("shepherd chat --continue 3fa1b2c4", "continue this one (shepherd conversations list)"),
         ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, downloaded once"),
         ('shepherd chat -e "what is my dog called?"', "print one answer"),
         ('git diff | shepherd chat -e "review this"', "ask about what is piped in"),
@@ -15,8 +16,26 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("git diff | shepherd chat -t review --param language Go", "fill in a template"),
         ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest token"),
     ),
+    "shepherd conversations": (
+        ("shepherd conversations list", "the latest first, with their ids"),
+        ("shepherd --continue 3fa1b2c4", "continue one of them"),
+    ),
+    "shepherd conversations list": ("shepherd conversations list --limit 10",),
+    "shepherd conversations show": (
+        ("shepherd conversations show 3fa1b2c4", "by its id"),
+        ('shepherd conversations show "trip to Lisbon" > trip.md', "by words of its title, to a file"),
+    ),
+    "shepherd conversations search": ("shepherd conversations search tomatoes",),
+    "shepherd conversations rename": (
+        ('shepherd conversations rename 3fa1b2c4 "Trip to Lisbon"', "give it a title"),
+        ('shepherd conversations rename 3fa1b2c4 ""', "its first message is its title again"),
+    ),
+    "shepherd conversations delete": (
+        ("shepherd conversations delete 3fa1b2c4 91d0c7e2", "these two"),
+        ('shepherd conversations delete "Trip to Lisbon"', "by its title"),
+    ),
     "shepherd memory": (
-        ("shepherd memory search vim", "show what would be recalled"),
+        ("shepherd memory search vim", "what a message with this word would recall, and more"),
         ("shepherd memory export mine.jsonl", "export memories, facts and their history"),
     ),
     "shepherd memory list": (
@@ -24,8 +43,8 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory list --json | jq .[].question", "only their questions"),
     ),
     "shepherd memory search": (
-        ("shepherd memory search which editor", "with scores, best first"),
-        ("shepherd memory search --threshold 0.3 editor", "what would be appended to a message"),
+        ("shepherd memory search which editor", "best first, and which of them a message would recall"),
+        ("shepherd memory search --threshold 0.3 editor", "only those of at least this relevance"),
     ),
     "shepherd memory show": ("shepherd memory show 1099511627777",),
     "shepherd memory learned": (
@@ -164,6 +183,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd apikey create": ("shepherd apikey create --owner anna --label laptop",),
     "shepherd apikey list": ("shepherd apikey list --json",),
     "shepherd apikey revoke": ("shepherd apikey revoke k1",),
+    "shepherd apikey clear": ("shepherd apikey clear",),
     "shepherd tools": (
         ("shepherd tools", "tools of a model"),
         ("shepherd chat --memtools", "with tools, in this conversation"),

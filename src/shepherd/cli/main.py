@@ -24,6 +24,10 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "chat with a model; plain `shepherd` does the same"),
     "tui": ("shepherd.cli.tui", "chat on the whole screen, with memory and knowledge beside it"),
+    "conversations": (
+        "shepherd.cli.conversations",
+        "list, read, search, rename and delete conversations",
+    ),
     "memory": ("shepherd.cli.memory", "list, search, add, edit, forget and export memories"),
     "facts": ("shepherd.cli.facts", "list, get, set and clear facts about you"),
     "knowledge": (
@@ -168,7 +172,7 @@ examples:
   shepherd -m model.gguf -e "a question"   print one answer
   git diff | shepherd -e "review this"     ask about what is piped in
   shepherd config set model ~/model.gguf   make it the default
-  shepherd memory search "vim"             show what would be recalled
+  shepherd memory search "vim"             search memories, and see what would be recalled
 
 options:
   -h, --help     show this help

@@ -64,7 +64,7 @@ def build_parser() -> Parser:
 
 def _add_reading(actions: Any) -> None:
     add_limit(add_action(actions, "list", "list memories, newest first"), 50, with_offset=True)
-    add_search(actions, "show what would be recalled, with scores")
+    add_search(actions, "search memories; says which a message of these words would recall")
     show = add_action(actions, "show", "show a memory in full")
     show.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
     learned = add_action(
@@ -191,13 +191,25 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    results = memory.search(" ".join(arguments.query), arguments.limit, threshold=arguments.threshold)
+    words = " ".join(arguments.query)
+    results = memory.search(words, arguments.limit, threshold=arguments.threshold)
+    recalled = {result.id for result in memory.recall(words).results}
     rows = [
-        (r.id, f"{r.relevance:.2f}", f"{r.score:.2f}", day(r.timestamp), r.question, r.answer)
+        (
+            *(r.id, "yes" if r.id in recalled else "no", f"{r.relevance:.2f}", f"{r.score:.2f}"),
+            *(day(r.timestamp), r.question, r.answer),
+        )
         for r in results
     ]
-    headers = ["id", "relevance", "score", "when", "question", "answer"]
-    screen.listing(results, headers, rows, empty="no memory matches")
+    headers = ["id", "recalled", "relevance", "score", "when", "question", "answer"]
+    values = [{**asdict(result), "recalled": result.id in recalled} for result in results]
+    screen.listing(values, headers, rows, empty="no memory matches")
+    if not screen.as_json and any(result.id not in recalled for result in results):
+        screen.note(
+            "recalled: whether a message of these words would get the memory. It gets at most"
+            f" {counted(memory.max_results, 'memory', 'memories')} with a relevance of"
+            f" {memory.relevance_threshold:.2f} or more, and none that only repeats a fact or another memory"
+        )
 
 
 def _show(memory: Memory, arguments: Namespace, screen: Screen) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
+from shepherd.cli.parsing import Parser, add_action, add_actions, agreed, finish_actions, loaded_settings
 from shepherd.cli.progress import downloads
 from shepherd.commands.screen import Screen, counted, size
 from shepherd.errors import UsageError
@@ -111,7 +110,7 @@ def _rm(registry: ModelRegistry, arguments: Namespace, screen: Screen, configure
     is_default = model.path == registry.configured(configured)
     if is_default:
         screen.warn(f"{model.name} is the configured model", "shepherd config set model NAME names another")
-    if not _agreed(f"delete {model.name}, {size(model.size_bytes)}?", arguments, screen):
+    if not agreed(f"delete {model.name}, {size(model.size_bytes)}?", screen, yes=arguments.yes):
         screen.note("nothing was deleted")
         return 1
     registry.remove(model)
@@ -123,14 +122,6 @@ def _rm(registry: ModelRegistry, arguments: Namespace, screen: Screen, configure
 
 
 _ACTIONS = {"pull": _pull, "list": _list, "show": _show, "rm": _rm}
-
-
-def _agreed(question: str, arguments: Namespace, screen: Screen) -> bool:
-    if arguments.yes:
-        return True
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(question, hint="--yes says yes; without a terminal nobody can be asked")
-    return screen.agrees(question)
 
 
 def _record(registry: ModelRegistry, model: StoredModel, default: Path | None) -> dict[str, Any]:

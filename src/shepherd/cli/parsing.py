@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
 
-from shepherd.commands.screen import near_miss
+from shepherd.commands.screen import Screen, near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
 from shepherd.errors import UsageError, pip_install
@@ -28,6 +28,7 @@ __all__ = [
     "add_model_options",
     "add_search",
     "add_setting_option",
+    "agreed",
     "finish_actions",
     "given_settings",
     "loaded_settings",
@@ -218,6 +219,15 @@ def optional_packages(extra: str, what: str) -> Iterator[None]:
         raise UsageError(
             f"{what} needs {error.name}", hint=pip_install(f"'shepherd-llm[{extra}]'")
         ) from error
+
+
+def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
+    """Ask the user, unless --yes was given; raises UsageError where nobody can be asked."""
+    if yes:
+        return True
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(question, hint="--yes says yes; without a terminal nobody can be asked")
+    return screen.agrees(question)
 
 
 def stdin_bytes() -> BufferedReader:

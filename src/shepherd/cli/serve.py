@@ -155,10 +155,15 @@ def _run(
     host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
     url = f"http://{host}:{listening[0].getsockname()[1]}"
 
+    page = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:") + "/"
+
     def ready() -> None:
         screen.announce(url, f"listening on {url} (Ctrl-C ends it)")
+        if screen.err_is_terminal and state.memory is not None:
+            asks = " (it asks for a key)" if state.needs_key else ""
+            apis = "" if arguments.session else f"; OpenAI's clients use {url}/v1"
+            screen.note(f"the page is at {page}{asks}{apis}")
         if arguments.open:
-            page = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
             # A browser in a terminal returns when it is left.
             threading.Thread(target=_open, args=(page, screen), daemon=True).start()
 

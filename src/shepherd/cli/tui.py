@@ -6,7 +6,13 @@ import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from shepherd.cli.chat import add_conversation_options, conversation_settings, is_first_today, local_model
+from shepherd.cli.chat import (
+    add_conversation_options,
+    conversation_settings,
+    conversation_to_continue,
+    is_first_today,
+    local_model,
+)
 from shepherd.cli.first_start import offer_full_model
 from shepherd.cli.parsing import (
     Parser,
@@ -71,6 +77,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         from shepherd.tui.conversation import SessionOptions
 
     config, model = conversation_settings(arguments)
+    resume = conversation_to_continue(arguments, config)
     config, model = offer_full_model(config, model, screen)
     # Here, so that a download shows its progress, and a wrong name its error, on the normal screen.
     model, note = local_model(config, model, screen)
@@ -78,7 +85,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         config,
         model,
         memory=not arguments.nomemory,
-        resume=arguments.resume,
+        resume=resume,
         note=note if note and is_first_today() else "",
         is_limited="max_tokens" in given_settings(arguments),
     )

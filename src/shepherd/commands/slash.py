@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from shepherd.commands.conversations import (
+    continue_conversation,
+    list_conversations,
+    rename_conversation,
+    save_conversation,
+)
 from shepherd.commands.explain import (
     decided_in_words,
     explain_injection,
@@ -23,7 +27,6 @@ from shepherd.commands.explain import (
 from shepherd.commands.screen import Screen, counted, near_miss, shortened
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
-from shepherd.paths import new_file
 from shepherd.types import MemoryRecord
 
 if TYPE_CHECKING:
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
     from shepherd.knowledge import Knowledge
     from shepherd.memory import Memory
     from shepherd.prompt import Plan
-    from shepherd.types import Message
 
 __all__ = [
     "COMMANDS",
@@ -43,7 +45,6 @@ __all__ = [
     "change_focus",
     "change_model",
     "change_setting",
-    "save_conversation",
     "show_context",
 ]
 
@@ -52,14 +53,20 @@ _LISTED = 10
 
 
 class Reviser(Protocol):
-    """Frontend that lets the user edit texts: a prompt, a dialog."""
+    """Frontend that lets the user edit texts, and has a history of lines: a prompt, a screen."""
 
     def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
         """Return the edited texts under the same labels; None when the user cancels."""
 
+    def forget_lines(self, lines: Collection[str]) -> None:
+        """Delete these lines from the history that the up-arrow shows, and from its file."""
+
 
 class Chat:
-    """Context of the commands: assistant, screen, and the memories that were listed last."""
+    """Context of the commands: assistant, screen, and ids of what was listed last.
+
+    `listed` are memories, `conversations` are conversations.
+    """
 
     def __init__(
         self,
@@ -75,6 +82,7 @@ class Chat:
         self.editor = editor
         self.done = False
         self.listed: list[int] = []
+        self.conversations: list[str] = []
 
     @property
     def memory(self) -> Memory:
@@ -110,6 +118,13 @@ class Chat:
             )
         COMMANDS[name].run(self, argument.strip())
         return None
+
+    def forget_lines(self, texts: Iterable[str]) -> None:
+        """Delete the lines in which these texts were typed from the history of the prompt."""
+        if self.editor is not None:
+            typed = list(texts)
+            escaped = [f"/{text}" for text in typed if text.startswith("/")]
+            self.editor.forget_lines({*typed, *escaped} - {""})
 
     def memory_id(self, text: str, usage: str) -> int:
         """Return the id for `text`: a number of the list shown last, else an id itself."""
@@ -206,11 +221,15 @@ def _forget(chat: Chat, argument: str) -> None:
         record = chat.record(argument, COMMANDS["forget"].usage)
         if not chat.memory.delete_memory(record.id, chat.user):
             raise UsageError(f"there is no memory {record.id}", hint="/memory lists them")
+        chat.forget_lines([record.question])
         chat.screen.note(f"forgotten: {shortened(record.question)}")
     elif (value := chat.memory.get_fact(argument, chat.user)) is not None:
+        said = [period.statement for period in chat.memory.fact_periods(argument, chat.user, corrected=True)]
         chat.memory.clear_fact(argument, chat.user)
+        chat.forget_lines([f"/facts {argument} {value}", *said])
         chat.screen.note(f"the fact {argument} is forgotten; it was {shortened(value)}")
     elif removed := chat.memory.clear_memory(argument, chat.user):
+        chat.forget_lines([argument])
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
     else:
         raise UsageError(
@@ -247,9 +266,17 @@ def _private(chat: Chat, argument: str) -> None:
 
 
 def _tools(chat: Chat, argument: str) -> None:
+    from shepherd.inference.models import SUGGESTED
+    from shepherd.turn.small_model import is_small_model
+
     for tool in chat.assistant.tools:
         chat.screen.print(f"{tool.name}  {tool.description}")
-    if not chat.assistant.tools:
+    if is_small_model(chat.assistant.engine):
+        chat.screen.note(
+            "the bundled demo model calls no tools, even if it has some; a full model does:"
+            f" shepherd -m {SUGGESTED} --memtools"
+        )
+    elif not chat.assistant.tools:
         chat.screen.note("the model has no tools; shepherd --memtools adds tools for the memory")
 
 
@@ -282,6 +309,8 @@ def _undo(chat: Chat, argument: str) -> None:
         _decide(chat, "undo", argument)
         return
     text = chat.assistant.undo()
+    if text is not None:
+        chat.forget_lines([text])
     chat.screen.note(
         "there is nothing to undo" if text is None else "the last message and its answer are removed"
     )
@@ -498,31 +527,6 @@ def change_setting(chat: Chat, argument: str) -> None:
     chat.screen.note(f"{key} = {_shown(chat, key)} in this conversation")
 
 
-def save_conversation(chat: Chat, argument: str) -> None:
-    """Run /save: write the messages, without tails, as Markdown, or as JSON to a file *.json."""
-    messages = [message for message in chat.assistant.history if message.role in ("user", "assistant")]
-    if not messages:
-        chat.screen.note("nothing has been said yet")
-        return
-    path = os.path.expanduser(argument) or time.strftime("shepherd-%Y%m%d-%H%M%S.md")
-    with new_file(path) as file:
-        file.write(_as_json(messages) if path.endswith(".json") else _as_markdown(messages))
-    chat.screen.note(f"{counted(len(messages), 'message')} saved in {path}")
-
-
-def _as_json(messages: list[Message]) -> str:
-    said = [{"role": message.role, "content": message.raw} for message in messages]
-    return json.dumps({"messages": said}, ensure_ascii=False, indent=2) + "\n"
-
-
-def _as_markdown(messages: list[Message]) -> str:
-    parts = [f"## {_SPEAKERS[message.role]}\n\n{message.raw.strip()}\n" for message in messages]
-    return "\n".join(parts)
-
-
-_SPEAKERS = {"user": "You", "assistant": "Assistant"}
-
-
 def _shown(chat: Chat, key: str) -> str:
     value = SETTINGS[key].shown(getattr(chat.assistant.config, key))
     return value if isinstance(value, str) else json.dumps(value)
@@ -548,8 +552,17 @@ COMMANDS: dict[str, Command] = {
     "config": Command(
         "/config [KEY [VALUE]]", "show or change settings of this conversation", change_setting
     ),
-    "tools": Command("/tools", "list the tools of the model", _tools),
+    "tools": Command("/tools", "list the tools that the model can call", _tools),
     "clear": Command("/clear", "start a new conversation", _clear),
+    "conversations": Command(
+        "/conversations [WORDS]", "list the latest conversations, or search them", list_conversations
+    ),
+    "continue": Command(
+        "/continue NUMBER|TITLE",
+        "continue another conversation: its number, id or title",
+        continue_conversation,
+    ),
+    "rename": Command("/rename [TITLE]", "give this conversation a title", rename_conversation),
     "save": Command("/save [FILE]", "write the conversation to a new file, .md or .json", save_conversation),
     "undo": Command("/undo [NUMBER]", "undo the last message, or what was learned", _undo),
     "help": Command("/help", "show this list", _help),

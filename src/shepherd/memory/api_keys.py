@@ -28,7 +28,7 @@ _LONGEST_LABEL = 200
 class ApiKeys:
     """The keys of a memory's database, `Memory.keys`. Thread-safe; nothing is cached.
 
-    Rows of revoked keys stay: a server that once had keys never becomes open to everybody.
+    Rows of revoked keys stay, so that revoking the last one opens no server to everybody; only `clear` does.
     """
 
     def __init__(self, store: MemoryStore, clock: Callable[[], float]) -> None:
@@ -66,8 +66,12 @@ class ApiKeys:
         return self._store.is_in_file
 
     def are_any(self) -> bool:
-        """Return whether there ever was a key."""
+        """Return whether there is a key, valid or revoked."""
         return self._store.read(_are_any)
+
+    def clear(self) -> int:
+        """Delete all keys, revoked ones too, and return how many: servers on this machine then need none."""
+        return self._store.write("", _clear)
 
     def list(self) -> list[ApiKey]:
         """Return all keys, in the order they were created."""
@@ -133,6 +137,10 @@ def _revoke(connection: Connection, key_id: str, now: int) -> ApiKey | None:
         (now, key_id),
     )
     return _record(rows[0]) if rows else None
+
+
+def _clear(connection: Connection) -> int:
+    return len(connection.execute("DELETE FROM api_keys RETURNING id"))
 
 
 def _record(row: tuple[Any, ...]) -> ApiKey:

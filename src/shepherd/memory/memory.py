@@ -676,7 +676,10 @@ class Memory:
         return len(removed)
 
     def clear_session(self, session_id: str, user_id: str | None = None) -> int:
-        """Delete all messages of a conversation; return how many."""
+        """Delete all messages of a conversation, with its title; return how many messages.
+
+        What was learned from them stays. Raises UsageError if this user has no such conversation.
+        """
         return self._rows.write(user_id, 0, sessions.clear, storable(session_id))
 
     # ---- maintenance

@@ -274,8 +274,9 @@ def _take_back(
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
-    """Delete the messages, entities, summary and traces of a conversation; return how many messages."""
+    """Delete messages, title, entities, summary and traces of a conversation; return how many messages."""
     _require(connection, user_id, session_id)
+    connection.execute("UPDATE sessions SET title = '' WHERE id = ?", (session_id,))
     for table in ("session_entities", "session_summaries"):
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     _delete_traces(connection, user_id, session_id)

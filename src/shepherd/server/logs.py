@@ -1,4 +1,4 @@
-"""Logs as JSON lines that contain no text of users.
+"""Logs that contain no text of users: JSON lines, or on a terminal lines for people.
 
 A request is logged as its route (`/v1/facts/{key}`, not the path), and an error as its class and place:
 paths, queries and messages of foreign exceptions may contain text of users.
@@ -15,6 +15,7 @@ import traceback
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
+from shepherd.commands.screen import duration
 from shepherd.errors import ShepherdError
 from shepherd.server.request_record import (
     App,
@@ -31,13 +32,14 @@ from shepherd.server.state import InjectionTime
 if TYPE_CHECKING:
     from shepherd.server.monitoring import Metrics
 
-__all__ = ["JsonLines", "Observer", "log_to", "route_of"]
+__all__ = ["JsonLines", "Observer", "ReadableLines", "log_to", "route_of"]
 
 _log = logging.getLogger("shepherd.server.request_record")
 
 # uvicorn's own access log contains paths and queries; this one replaces it.
 _LOGGERS = ("shepherd", "uvicorn", "uvicorn.error")
 _FRAMES = 5
+_REFUSED = 400  # the lowest status of an error
 _UNKNOWN_ROUTE = "other"
 
 
@@ -59,6 +61,44 @@ class JsonLines(logging.Formatter):
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = _describe_error(record.exc_info[1])
         return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class ReadableLines(logging.Formatter):
+    """Formats a record as a line for people: local time, then a request with its cost, or the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; an error has its class and place behind it."""
+        fields = getattr(record, "fields", {})
+        text = _request_in_words(fields) if "route" in fields else record.getMessage()
+        if record.levelno >= logging.WARNING:
+            text = f"{record.levelname.lower()}: {text}"
+        if record.exc_info and record.exc_info[0] is not None:
+            error = _describe_error(record.exc_info[1])
+            text += f": {error['type']} {error.get('message', '')}".rstrip()
+            text += "".join(f"\n  {place}" for place in error["where"])
+        return f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {text}"
+
+
+def _request_in_words(fields: dict[str, Any]) -> str:
+    """Return a request with its status, time and tokens; a refused or broken one with its id."""
+    parts = [duration(fields["ms"])]
+    if tokens := fields.get("tokens"):
+        parts.append(", ".join(f"{number:,} tokens {name}" for name, number in tokens.items() if number))
+    if "ended" in fields:
+        parts.append("ended early")
+    if "key" in fields:
+        parts.append(f"key {fields['key']}")
+    if fields["status"] >= _REFUSED:
+        parts.append(f"request {fields['request']}")
+    told = " \N{MIDDLE DOT} ".join(filter(None, parts))
+    return f"{fields['method']} {fields['route']} {fields['status']} \N{MIDDLE DOT} {told}"
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether a record is of interest at a terminal: not each file of the page."""
+    fields = getattr(record, "fields", {})
+    route = str(fields.get("route", ""))
+    return fields.get("status", 0) >= _REFUSED or not (route == "/" or route.startswith("/page/"))
 
 
 class Observer(Middleware):
@@ -103,7 +143,10 @@ def route_of(scope: Scope) -> str:
 
 
 def log_to(path: str = "") -> None:
-    """Log everything as JSON lines to a file of mode 0600, which may be rotated, or ("") to stderr."""
+    """Log as JSON lines to a file of mode 0600, which may be rotated, or ("") to stderr.
+
+    On a terminal the lines are for people, and leave out the files of the page and uvicorn's own news.
+    """
     # A module of 40 KB, for logging to a file alone.
     from logging.handlers import WatchedFileHandler
 
@@ -113,12 +156,15 @@ def log_to(path: str = "") -> None:
             return TextIOWrapper(BufferedWriter(FileIO(file, "ab")), encoding="utf-8")
 
     handler: logging.Handler = PrivateFile(path) if path else logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    is_read = not path and sys.stderr.isatty()
+    handler.setFormatter(ReadableLines() if is_read else JsonLines())
+    if is_read:
+        handler.addFilter(_is_news)
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler] if name != "uvicorn.error" else []
         logger.propagate = name == "uvicorn.error"
-        logger.setLevel(logging.INFO)
+        logger.setLevel(logging.WARNING if is_read and name != "shepherd" else logging.INFO)
     silent = logging.getLogger("uvicorn.access")
     silent.handlers, silent.propagate = [], False
 

@@ -28,6 +28,7 @@ from shepherd.tui.conversation import (
     Ended,
     Event,
     Failed,
+    Forgotten,
     History,
     Learned,
     Loading,
@@ -56,6 +57,7 @@ _WITHOUT_ARGUMENT = (
     "accept",
     "reject",
     "clear",
+    "conversations",
     "undo",
     "save",
     "model",
@@ -267,7 +269,7 @@ class ShepherdApp(App[None]):
     async def _happened(self, message: Happened) -> None:
         event = message.event
         match event:
-            case ChatState() | Learned():
+            case ChatState() | Learned() | Forgotten():
                 await self._between_turns(event)
             case Loading():
                 self._status.show_loading(event.text)
@@ -318,9 +320,12 @@ class ShepherdApp(App[None]):
             if text := ending(event.stats):
                 await self._transcript.remark(text, "note")
 
-    async def _between_turns(self, event: ChatState | Learned) -> None:
-        """Show the new state, or what was learned; the latter waits while an answer comes."""
-        if isinstance(event, Learned):
+    async def _between_turns(self, event: ChatState | Learned | Forgotten) -> None:
+        """Show the new state, or what was learned, which waits while an answer comes; or forget lines."""
+        if isinstance(event, Forgotten):
+            self._prompt.forget(event.lines)
+            self._history.remove(event.lines)
+        elif isinstance(event, Learned):
             self._news += event.lines
         else:
             self._show_state(event)

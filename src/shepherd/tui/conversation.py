@@ -9,7 +9,7 @@ import io
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -38,6 +38,7 @@ __all__ = [
     "Ended",
     "Event",
     "Failed",
+    "Forgotten",
     "History",
     "Learned",
     "Loading",
@@ -56,12 +57,12 @@ _LEAST_PAUSE_S = 0.03
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Options of a session."""
+    """Options of a session. `resume` is the id of the conversation to continue, "" for the latest."""
 
     config: Config
     model: str = ""
     memory: bool = True
-    resume: bool = False
+    resume: str | None = None
     note: str = ""  # a line for the greeting
     is_limited: bool = False  # max_tokens was given, and wins over the provider's
 
@@ -118,6 +119,13 @@ class History:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The user took back what these lines said: the history of the prompt must not show them."""
+
+    lines: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Learned:
     """Lines about what was learned; they may come while an answer does."""
 
@@ -163,7 +171,7 @@ class Ended:
 
 
 _Shown: TypeAlias = (
-    Asked | Piece | Thinking | Output | History | Learned | Loading | Failed | Ended | ChatState
+    Asked | Piece | Thinking | Output | History | Forgotten | Learned | Loading | Failed | Ended | ChatState
 )
 Event: TypeAlias = "_Shown | Revising | Confirming | TurnEvent"
 
@@ -223,6 +231,10 @@ class Conversation(threading.Thread):
         self._post(Revising(texts, self._revising))
         return self._revising.result()
 
+    def forget_lines(self, lines: Collection[str]) -> None:
+        """Delete lines from the history of the prompt, for a command."""
+        self._post(Forgotten(frozenset(lines)))
+
     def confirm(self, name: str, arguments: Mapping[str, Any]) -> bool:
         """Ask the user whether a tool can be called; waits."""
         self._confirming = Future()
@@ -256,7 +268,8 @@ class Conversation(threading.Thread):
             self._assistant = session.assistant
             screen = _Recorder()
             chat = Chat(session.assistant, screen, self, session=session)
-            if options.resume and not session.assistant.resume():
+            resumed = 0 if options.resume is None else session.assistant.resume(options.resume)
+            if options.resume == "" and not resumed:
                 self._warn("there is no conversation to continue; this is a new one", "")
             self._post(History(tuple(session.assistant.history)))
             self._post(Output(self._greeting(session.assistant)))
@@ -306,14 +319,14 @@ class Conversation(threading.Thread):
         return tuple((False, line) for line in lines if line)
 
     def _work(self, line: str, chat: Chat, screen: _Recorder) -> None:
-        before = len(chat.assistant.history)
+        before = _place_of(chat.assistant)
         try:
             is_command = line.startswith("/") and not line.startswith("//")
             self._post(Asked(line, is_command))
             message = chat.message_of(line)
             if message is not None:
                 self._answer(chat.assistant, message)
-            elif len(chat.assistant.history) != before:
+            elif _place_of(chat.assistant) != before:
                 self._post(History(tuple(chat.assistant.history)))
         except InternalError:
             raise
@@ -360,6 +373,11 @@ class Conversation(threading.Thread):
             self._post(Loading(f"fetching {event.file.rpartition('/')[2]}: {share:.0f} %"))
         else:
             self._warn(event.reason, "")
+
+
+def _place_of(assistant: Assistant) -> tuple[str | None, int]:
+    """Return the conversation, and its length: what a command may change of what is on the screen."""
+    return assistant.session_id, len(assistant.history)
 
 
 def settle(answer: Future[_T], value: _T) -> None:

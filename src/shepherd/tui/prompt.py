@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -15,7 +15,7 @@ from textual.widgets import Static, TextArea
 from shepherd.paths import history_file
 
 if TYPE_CHECKING:
-    from prompt_toolkit.history import History
+    from shepherd.commands.history import LineHistory
 
 __all__ = ["Hints", "Prompt", "PromptHistory"]
 
@@ -58,6 +58,11 @@ class Prompt(TextArea):
     def prepend(self, lines: list[str]) -> None:
         """Add the lines of earlier conversations, oldest first."""
         self._past = [*lines, *self._past]
+        self._place = len(self._past)
+
+    def forget(self, lines: Collection[str]) -> None:
+        """Delete these lines from the history."""
+        self._past = [line for line in self._past if line not in lines]
         self._place = len(self._past)
 
     def watch_is_private(self, is_private: bool) -> None:
@@ -184,7 +189,7 @@ class PromptHistory:
     def __init__(self, warn: Callable[[str], None]) -> None:
         self.is_private = False
         self._warn = warn
-        self._history: History | None = None
+        self._history: LineHistory | None = None
 
     def lines(self) -> list[str]:
         """Return the latest lines, oldest first."""
@@ -195,7 +200,11 @@ class PromptHistory:
         """Add a line."""
         self._opened().store_string(line)
 
-    def _opened(self) -> History:
+    def remove(self, lines: Collection[str]) -> None:
+        """Delete these lines."""
+        self._opened().remove(lines)
+
+    def _opened(self) -> LineHistory:
         if self._history is None:
             # Here, since it imports prompt_toolkit.
             from shepherd.commands.history import open_history

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims import plain_facts
 from shepherd.claims.keys import canonical_key, is_about, words_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
+from shepherd.memory.discourse import assistants
 from shepherd.prompt.archive_policy import is_statement
 from shepherd.prompt.asked_facts import asked_facts, asks, words_in
 from shepherd.prompt.plan import Part
@@ -156,9 +158,12 @@ def quotation(question: str, passages: Sequence[Part], memories: Sequence[Search
     """
     asked, numbers = set(keywords(question)), set(_NUMBER.findall(question))
     best, found = 0.0, ""
-    for source in (*map(_of_passage, passages), *map(_of_memory, memories)):
+    for source in (*map(_of_passage, passages), *(one for memory in memories for one in _of_memory(memory))):
         pieces = [(sentence, asked & set(keywords(sentence))) for sentence in source.sentences]
-        matched = [asked & set(keywords(source.title)), *(words for _, words in pieces)]
+        in_title = asked & set(keywords(source.title))
+        matched = [in_title, *(words for _, words in pieces)]
+        if source.answers_title:
+            pieces = [(sentence, words | in_title) for sentence, words in pieces]
         places = Counter(word for words in matched for word in words)
         told = set(_NUMBER.findall(" ".join((source.title, *source.sentences))))
         if 2 * len(places) <= len(asked) or not numbers <= told:
@@ -174,11 +179,15 @@ def quotation(question: str, passages: Sequence[Part], memories: Sequence[Search
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Sentences that can be quoted in a form; the title says what they are about."""
+    """Sentences that can be quoted in a form; the title says what they are about.
+
+    With `answers_title` the title is a question, and each sentence has its words, too.
+    """
 
     title: str
     form: str
     sentences: list[str]
+    answers_title: bool = False
 
 
 def _of_passage(passage: Part) -> _Source:
@@ -189,10 +198,19 @@ def _of_passage(passage: Part) -> _Source:
     return _Source(title, f'I don\'t know, but your document "{named}" says: {{}}', whole)
 
 
-def _of_memory(memory: SearchResult) -> _Source:
-    said = [sentence for sentence in split_sentences(memory.question) if not is_question(sentence)]
-    short = [sentence for sentence in said if len(sentence) <= _LONGEST_QUOTED]
-    return _Source("", 'I don\'t know, but you told me earlier: "{}"', short)
+def _of_memory(memory: SearchResult) -> Iterator[_Source]:
+    """Yield what the user said, and an answer that was imported or entered by hand: no assistant's words."""
+    written_by_assistants = assistants(memory.question, memory.answer, memory.source)
+    if not written_by_assistants & ASSISTANT_QUESTION:
+        yield _Source("", 'I don\'t know, but you told me earlier: "{}"', _quotable(memory.question))
+    if not written_by_assistants & ASSISTANT_ANSWER:
+        form, is_asked = 'I don\'t know, but I have this stored: "{}"', is_question(memory.question)
+        yield _Source(memory.question if is_asked else "", form, _quotable(memory.answer), is_asked)
+
+
+def _quotable(text: str) -> list[str]:
+    said = [sentence for sentence in split_sentences(text) if not is_question(sentence)]
+    return [sentence for sentence in said if len(sentence) <= _LONGEST_QUOTED]
 
 
 def known_facts(question: str, facts: Sequence[Fact]) -> str:
@@ -326,6 +344,9 @@ class Review:
         elif not quoted and plain_facts(self._asked):  # what is learned is no request that can be declined
             quoted = self._promise.acknowledgement(self._asked)
         self._is_over = self._is_over or bool(quoted)
+        # What was recalled may be about that, though this model cannot tell.
+        if sentence == _NOTHING_STORED and self._memories:
+            sentence = _UNKNOWN
         # Who, when or how old is something that the user may have told: nothing that a larger model would do.
         is_not_told = sentence == _DECLINED and _WANTS_TO_KNOW.match(self._asked)
         if is_not_told:

@@ -1,0 +1,132 @@
+"""`shepherd conversations`: stored conversations, those of the chat as well as those of the page."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from shepherd.cli.parsing import (
+    Parser,
+    add_action,
+    add_actions,
+    add_limit,
+    finish_actions,
+    loaded_settings,
+)
+from shepherd.commands.screen import Screen, counted, day
+
+if TYPE_CHECKING:
+    from shepherd.memory import Memory, SessionSummary
+
+__all__ = ["build_parser", "execute"]
+
+_EVERY = (1 << 63) - 1
+
+
+def build_parser() -> Parser:
+    """Build the parser of `shepherd conversations`."""
+    parser = Parser(
+        prog="shepherd conversations",
+        description="List, read and change your stored conversations, from the terminal and the browser."
+        " `shepherd --continue NAME` continues one.",
+    )
+    actions = add_actions(parser)
+    add_limit(add_action(actions, "list", "list conversations, the latest first"), 50, with_offset=True)
+    show = add_action(actions, "show", "print what was said in a conversation, as Markdown")
+    search = add_action(actions, "search", "list the conversations in which something was said")
+    search.add_argument(
+        "text", nargs="+", metavar="TEXT", help="text of a message or a title, in any case, accents or not"
+    )
+    add_limit(search, 50)
+    rename = add_action(actions, "rename", "give a conversation a title")
+    delete = add_action(
+        actions,
+        "delete",
+        "delete conversations for good; what was learned from them stays",
+        description="Delete conversations for good. What was learned from them stays: shepherd memory forget"
+        " and shepherd facts clear delete that.",
+    )
+    for action in (show, rename):
+        action.add_argument("name", metavar="NAME", help="its id, as list shows it, or words of its title")
+    rename.add_argument("title", metavar="TITLE", help='the title; "" for the beginning of the first message')
+    delete.add_argument("names", nargs="+", metavar="NAME", help="their ids, or their whole titles")
+    finish_actions(actions, with_memory=True)
+    return parser
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Run one action; returns its exit code."""
+    from shepherd.factory import open_memory, open_memory_to_read
+
+    opened = open_memory if arguments.action in ("rename", "delete") else open_memory_to_read
+    with opened(loaded_settings(arguments).config) as memory:
+        _ACTIONS[arguments.action](memory, arguments, screen)
+    return 0
+
+
+def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    found = memory.list_sessions(limit=arguments.limit, offset=arguments.offset)
+    _print(found, screen, empty="" if arguments.offset else "no conversation is stored yet")
+    total = 0 if screen.as_json else memory.count_sessions()
+    if arguments.offset + len(found) < total:
+        screen.note(f"{len(found)} of {counted(total, 'conversation')}; --offset shows older ones")
+
+
+def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    every = memory.list_sessions(limit=_EVERY, words=" ".join(arguments.text))
+    _print(every[: arguments.limit], screen, empty="no conversation has this text")
+    if len(every) > arguments.limit and not screen.as_json:
+        screen.note(f"{arguments.limit} of {counted(len(every), 'conversation')}; --limit shows more")
+
+
+def _show(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.commands.conversations import as_markdown, conversation_named, short_id, title_in_words
+
+    one = conversation_named(memory, arguments.name)
+    messages = memory.load_session(one.id)
+    if screen.as_json:
+        said = [
+            {"role": message.role, "content": message.raw, "created_at": message.created_at}
+            for message in messages
+            if message.role in ("user", "assistant")
+        ]
+        screen.json({"id": one.id, "title": one.title, "messages": said})
+        return
+    when = day(one.updated_at, with_time=True)
+    screen.note(f"conversation {short_id(one.id)}, {when}, {one.model}: {title_in_words(one)}")
+    screen.print(as_markdown(messages).removesuffix("\n"))
+
+
+def _rename(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.commands.conversations import conversation_named, short_id
+
+    one = conversation_named(memory, arguments.name)
+    memory.rename_session(one.id, arguments.title)
+    title = memory.title_of_session(one.id)
+    screen.result({"id": one.id, "title": title}, note=f"{short_id(one.id)} is now: {title}")
+
+
+def _delete(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    """Delete those that are named; none if one of the names is wrong."""
+    from shepherd.commands.conversations import conversation_named, short_id, title_in_words
+
+    named = [conversation_named(memory, name, in_title=False) for name in arguments.names]
+    for one in dict.fromkeys(named):
+        memory.clear_session(one.id)
+        if not screen.as_json:
+            screen.note(f"deleted {short_id(one.id)}: {title_in_words(one)}")
+    if screen.as_json:
+        screen.json({"deleted": [one.id for one in dict.fromkeys(named)]})
+
+
+def _print(found: list[SessionSummary], screen: Screen, *, empty: str) -> None:
+    from shepherd.commands.conversations import short_id, title_in_words
+
+    rows: list[tuple[Any, ...]] = [
+        (short_id(one.id), day(one.updated_at, with_time=True), one.n_messages, title_in_words(one))
+        for one in found
+    ]
+    screen.listing(found, ["id", "last message", "messages", "title"], rows, empty=empty)
+
+
+_ACTIONS = {"list": _list, "show": _show, "search": _search, "rename": _rename, "delete": _delete}

@@ -1,0 +1,129 @@
+"""`shepherd conversations` and `shepherd --continue NAME`, as processes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shepherd.memory import Memory
+from shepherd.types import Message
+
+
+@pytest.fixture
+def talks(home) -> dict[str, str]:
+    """Ids of three conversations by what they are about, the oldest first; the last one has a title."""
+    ids = {}
+    seconds = [1_700_000_000.0]
+    home.database.parent.mkdir(parents=True)
+    with Memory(home.database, user_id="steve", clock=lambda: seconds[0]) as memory:
+        for about in ("tomatoes", "cafés", "taxes"):
+            seconds[0] += 3600
+            ids[about] = memory.start_session(model="tiny")
+            for role, text in (("user", f"Tell me about {about}"), ("assistant", f"All of {about}.")):
+                memory.append_message(ids[about], Message(role, text))
+        memory.rename_session(ids["taxes"], "Tax return 2025")
+    return ids
+
+
+def rows(done) -> list[list[str]]:
+    assert done.returncode == 0, done.stderr
+    return [line.split("\t") for line in done.stdout.splitlines()]
+
+
+def test_list_is_latest_first_and_paged(shepherd, talks):
+    listed = rows(shepherd("conversations", "list"))
+    paged = shepherd("conversations", "list", "--limit", "1", "--offset", "1")
+
+    assert [row[0] for row in listed] == [talks[name][:8] for name in ("taxes", "cafés", "tomatoes")]
+    assert [row[2:] for row in listed][::2] == [["2", "Tax return 2025"], ["2", "Tell me about tomatoes"]]
+    assert rows(paged) == [listed[1]]
+    assert "1 of 3 conversations" in paged.stderr
+    assert [one["id"] for one in json.loads(shepherd("conversations", "list", "--json").stdout)] == [
+        *reversed(talks.values())
+    ]
+
+
+def test_search_finds_what_was_said_and_titles(shepherd, talks):
+    assert rows(shepherd("conversations", "search", "ALL", "of", "cafes"))[0][0] == talks["cafés"][:8]
+    assert rows(shepherd("conversations", "search", "return"))[0][0] == talks["taxes"][:8]
+    none = shepherd("conversations", "search", "submarine")
+    assert (none.returncode, none.stdout, none.stderr) == (0, "", "no conversation has this text\n")
+
+
+@pytest.mark.parametrize("name", ["id", "beginning", "tax RETURN 2025", "return"])
+def test_a_conversation_is_shown_by_id_and_by_title(shepherd, talks, name):
+    name = {"id": talks["taxes"], "beginning": talks["taxes"][:8]}.get(name, name)
+
+    done = shepherd("conversations", "show", name)
+
+    assert done.stdout == "## You\n\nTell me about taxes\n\n## Assistant\n\nAll of taxes.\n"
+    assert "Tax return 2025" in done.stderr
+    shown = json.loads(shepherd("conversations", "show", name, "--json").stdout)
+    assert (shown["id"], [one["role"] for one in shown["messages"]]) == (
+        talks["taxes"],
+        ["user", "assistant"],
+    )
+
+
+def test_a_title_is_given_and_taken_away(shepherd, talks):
+    assert "is now: Garden" in shepherd("conversations", "rename", "tomatoes", " Garden ").stderr
+    assert rows(shepherd("conversations", "list"))[2][3] == "Garden"
+    assert "is now: Tell me about tomatoes" in shepherd("conversations", "rename", "garden", "").stderr
+
+
+def test_a_deleted_conversation_is_gone_with_its_title(shepherd, talks, home):
+    done = shepherd("conversations", "delete", "tax return 2025", talks["tomatoes"][:8])
+
+    assert done.returncode == 0
+    assert [row[0] for row in rows(shepherd("conversations", "list"))] == [talks["cafés"][:8]]
+    with Memory(home.database, user_id="steve") as memory:
+        assert memory.title_of_session(talks["taxes"]) == ""
+
+
+def test_nothing_is_deleted_by_words_of_a_title_or_beside_a_wrong_name(shepherd, talks):
+    by_words = shepherd("conversations", "delete", "return")
+    beside = shepherd("conversations", "delete", talks["taxes"], "beef")
+
+    assert (by_words.returncode, beside.returncode) == (1, 1)
+    assert "there is no conversation 'return'" in by_words.stderr
+    assert "shepherd conversations list" in beside.stderr
+    assert len(rows(shepherd("conversations", "list"))) == 3
+
+
+def test_a_name_of_several_lists_their_ids(shepherd, talks):
+    done = shepherd("conversations", "show", "tell me about")
+
+    assert done.returncode == 1
+    ids = [talks[name][:8] for name in ("cafés", "tomatoes")]
+    assert f"choose one by its id: {', '.join(ids)}" in done.stderr
+
+
+def test_conversations_of_another_user_cannot_be_reached(shepherd, talks):
+    for arguments in (["show"], ["delete"]):
+        assert shepherd("conversations", *arguments, talks["taxes"], "--user", "mallory").returncode == 1
+    assert shepherd("conversations", "list", "--user", "mallory").stderr == "no conversation is stored yet\n"
+    assert len(rows(shepherd("conversations", "list"))) == 3
+
+
+def test_a_named_conversation_is_continued(shepherd, talks, model):
+    done = shepherd("-m", model, "--continue", talks["tomatoes"][:8], "-e", "and now?")
+
+    assert done.returncode == 0
+    assert rows(shepherd("conversations", "list"))[0][::2] == [talks["tomatoes"][:8], "4"]
+
+
+def test_a_question_in_quotes_behind_continue_is_no_name(shepherd, talks, model):
+    shepherd("-m", model, "--continue", "and what now?")
+    by_title = shepherd("-m", model, "--continue=tax return", "what else?")
+
+    assert by_title.returncode == 0
+    assert rows(shepherd("conversations", "list"))[0][2:] == ["6", "Tax return 2025"]
+
+
+def test_a_conversation_that_is_not_there_is_an_error_before_a_model_is_looked_for(shepherd, talks):
+    done = shepherd("-m", "nowhere.gguf", "--continue", "tomato-soup", "-e", "hi")
+
+    assert done.returncode == 1
+    assert "there is no conversation 'tomato-soup'" in done.stderr
+    assert "shepherd conversations list" in done.stderr
