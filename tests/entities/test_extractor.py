@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.entities import USER, EntityRegistry, Extracted, extract_entities
-from shepherd.entities.extractor import parse_entities
+from shepherd.entities.extractor import EntityReader, parse_entities
 from shepherd.inference import Engine
 from tests import models
 from tests.inference.engines import exact_settings
@@ -110,3 +110,25 @@ def test_whatever_comes_as_an_answer_costs_no_turn(answer):
 @pytest.mark.parametrize("answer", ["", "no json", "[]", '{"entities": 3}', '{"entities": [{"name": "Anna"'])
 def test_an_answer_that_is_none_gives_nothing(answer):
     assert parse_entities(answer, TEXT) == ()
+
+
+def test_a_reader_opens_its_model_once_and_none_after_its_end(finder):
+    opened: list[Engine] = []
+
+    def open_model() -> Engine:
+        opened.append(Engine(finder, settings=exact_settings(n_ctx=2048)))
+        return opened[-1]
+
+    reader = EntityReader(open_model)
+    found = []
+    for _ in range(2):
+        reader.begin(TEXT)
+        assert reader.wait(60)
+        found.append([one.name for one in reader.take()])
+    reader.close()
+    reader.begin(TEXT)
+    reader.close()
+
+    assert found == [["Anna", "Initech"]] * 2
+    assert len(opened) == 1
+    assert reader.take() == []

@@ -50,6 +50,19 @@ def test_conversation_goes_on_where_it_was(memory, session_id):
     assert again.salience(priya.id) == pytest.approx(0.8)
 
 
+def test_a_new_entity_takes_no_number_of_a_stored_one(memory, session_id):
+    store = kept(memory)
+    store.save(session_id, told(store.load(session_id), "I met Priya in Berlin."))
+
+    again = kept(memory).load(session_id)
+    before = {entity.id: entity.name for entity in again}
+    told(again, "My brother Olaf lives in Hamburg.")
+
+    names = {entity.id: entity.name for entity in again}
+    assert {number: names[number] for number in before} == before
+    assert "Olaf" in names.values()
+
+
 def test_only_what_changed_is_written(memory, session_id):
     store = kept(memory)
     registry = told(store.load(session_id), "I met Priya in Berlin.")

@@ -368,6 +368,16 @@ def test_any_interruptions_come_to_the_same_in_the_end(
     assert contents(interrupted) == contents(straight)
 
 
+def test_a_folder_tells_how_far_it_is(knowledge, tmp_path):
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text(f"# {name}\nA note.")
+    seen: list[tuple[int, int, str]] = []
+
+    states(knowledge, tmp_path, progress=lambda *step: seen.append(step))
+
+    assert seen == [(0, 2, "a.md"), (1, 2, "b.md"), (2, 2, "")]
+
+
 def test_a_document_is_there_as_a_whole_or_not_at_all(knowledge, folder, monkeypatch):
     def fail(*_: object) -> None:
         raise _StoppedError
