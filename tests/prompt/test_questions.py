@@ -24,6 +24,7 @@ def texts(message: str) -> list[str]:
             "What's my job, where does Ida live and do I have a car?",
             ["What's my job?", "where does Ida live?", "do I have a car?"],
         ),
+        ("Where is it, and is smoking permitted?", ["Where is it?", "is smoking permitted?"]),
         ("What car do I drive; which bike do I ride", ["What car do I drive?", "which bike do I ride?"]),
         ("Tell me who I am and where I live.", ["Tell me who I am?", "where I live?"]),
         ("Hi! Tell me my cat's name. Who feeds the fish?", ["Tell me my cat's name?", "Who feeds the fish?"]),
@@ -62,6 +63,13 @@ def test_each_question_of_a_message_stands_alone(message, questions):
 )
 def test_message_with_one_question_or_a_statement_stays_whole(message):
     assert questions_in(message) == [Question(message)]
+
+
+def test_name_of_an_attached_document_is_no_part_of_a_question():
+    assert texts("@notes/lease.md: when does it end?") == ["when does it end?"]
+    assert texts('When does it end, and what is in @"my lease.md"?') == ["When does it end?", "what is in?"]
+    assert texts("Who is @anna?") == ["Who is @anna?"]
+    assert texts("@lease.md") == ["@lease.md"]
 
 
 @pytest.mark.parametrize(

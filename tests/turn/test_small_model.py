@@ -119,6 +119,7 @@ def test_true_answer_is_shown_as_it_is(question, answer):
             "You live in Braga. You live in Braga. You live in Braga.",
             "You live in Braga.",
         ),
+        ("Where do I live and work?", "You live in Braga. You live in Braga.", "You live in Braga."),
         # No acknowledgement of a question, and what follows it.
         ("What is my brother called?", ACKNOWLEDGED, UNKNOWN),
         ("What's my cat called?", f"{ACKNOWLEDGED} Your cat is called Mingau.", "Your cat is called Mingau."),
@@ -213,6 +214,8 @@ LAMPS = 'I don\'t know, but your document "Workshop" says: It has 2 lamps.'
         (SEVERAL, "", f"I know this about you: location = Braga, cat_name = Mingau. {LAMPS}"),
         ("What is my job and where do I live?", "Your work is ===.",
          "I know this about you: job = luthier, location = Braga."),
+        ("What's my name and where do I live?", "Nice to meet you, Marta Silva. You live in Braga.",
+         "I know this about you: name = Marta Silva. You live in Braga."),
         # Not known: named, and said once if nothing is known.
         ("What's my name? What's my shoe size?", "Your name is Marta Silva. Your shoe size is 2.",
          "Your name is Marta Silva. I don't know your shoe size."),

@@ -26,7 +26,8 @@ _ASKS_NEXT = (
     rf"|{_BE}\s+{_SUBJECT}\b|(?:give|tell|show|remind)\s+me\b"
 )
 _COMMA = rf",\s+(?=(?!\w+\s+{_SUBJECT}\b){_WH}(?:['\u2019]s|\s+(?:\w+\s+){{0,2}}?{_BE})\b)"
-_NEXT = re.compile(rf"{_AND}(?={_ASKS_NEXT})|{_COMMA}", re.IGNORECASE)
+_CLAUSE = r",\s+(?:and|or|but)\s+(?=(?:is|are|was|were|do|does|did|can|will)\s+\w)"
+_NEXT = re.compile(rf"{_AND}(?={_ASKS_NEXT})|{_CLAUSE}|{_COMMA}", re.IGNORECASE)
 _NEXT_INDIRECT = re.compile(rf"{_AND}(?={_WH}\b|{_ASKS_NEXT})|,\s+(?={_WH}\b)", re.IGNORECASE)
 _ENDS_WITH_WH = re.compile(rf"(?:^|\s){_WH}[\s?]*$", re.IGNORECASE)
 _ASKS = re.compile(rf".*\b{_WH}\b|\s*{_BE}\b|.*\b(?:give|tell|show|remind)\s+me\b", re.IGNORECASE | re.DOTALL)
@@ -54,6 +55,7 @@ _PRONOUN = re.compile(
     re.IGNORECASE,
 )
 _THERE = re.compile(r"(?<!is )(?<!are )\bthere\b", re.IGNORECASE)
+_ATTACHED = re.compile(r"(?<!\S)@(?:\"[^\"\n]+\"|\S*[./]\w+)(?=[\s,;:?!.]|$)[,;:]?")
 _MY = re.compile(r"\b(?:my|our)\s+(\w+)", re.IGNORECASE)
 _NAME = re.compile(r"(?<=\s)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)*")
 
@@ -75,8 +77,9 @@ def questions_in(text: str) -> list[Question]:
     """Return the questions of a message that asks several; else the message as one question.
 
     So is one that states something besides. In a later question "he" or "it" is replaced by whom the earlier
-    one named, if that is sure.
+    one named, if that is sure. "@lease.md", which attaches a document, is no part of a question.
     """
+    text = _ATTACHED.sub("", text).strip() or text
     found: list[Question] = []
     for sentence in split_sentences(text, clauses=True):
         if begins_question(sentence):

@@ -290,7 +290,8 @@ class Review:
         question, facts = self._questions[n], self._asked_for[n]
         judge = _Judge(self._judge.sources, question.text)
         if facts:
-            stated = (one for one in written if any(_states(one, fact) for fact in facts))
+            told = [one for one in written if not _MEETING.fullmatch(" ".join(words_in(one)))]
+            stated = (one for one in told if any(_states(one, fact) for fact in facts))
             return next((one for one in stated if judge.accepts(one, ())), tuple(facts))
         quoted = quotation(question, sources_of(*self._quotable), judge.sources.known)
         if quoted:
@@ -424,7 +425,7 @@ class _Judge:
     def accepts(self, sentence: str, said: Sequence[str]) -> bool:
         """Return whether a sentence can follow what was said."""
         whole = [*said, sentence]
-        if "\ufffd" in sentence or repeats(whole):
+        if "\ufffd" in sentence or sentence in said or repeats(whole):
             return False
         if words_in(" ".join(whole)) in _FIXED_WORDS:
             return True
@@ -470,9 +471,9 @@ class _Judge:
 
     def first_clause(self, sentence: str) -> str:
         """Return the part before the first comma as a sentence, if it ends with the value of a fact."""
-        clause = sentence.partition(",")[0]
+        clause, comma, _ = sentence.partition(",")
         words = words_in(clause)
-        is_fact = any(self.sources.keys_of(words[n:]) for n in range(1, len(words)))
+        is_fact = bool(comma) and any(self.sources.keys_of(words[n:]) for n in range(1, len(words)))
         return f"{clause}." if is_fact else ""
 
     def _continues(self, before: str, sentence: str) -> bool:
