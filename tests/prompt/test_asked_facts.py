@@ -50,6 +50,7 @@ def keys(question: str) -> list[list[str]]:
         ("How many boats do I own?", "number_of_boats"),
         ("What am I working on?", "project"),
         ("Where do I live?", "location"),
+        ("Do you remember who I am?", "name"),
         ("I forgot what my cat's name is.", "cat_name"),
     ],
 )
@@ -80,10 +81,15 @@ def test_what_one_does_for_a_living_is_no_place():
     ],
 )
 def test_where_it_is_not_sure_no_fact_is_asked_for(question):
-    assert keys(question) == []
+    assert keys(question) == [[]]
 
 
-def test_several_questions_are_answered_together_or_not_at_all():
+def test_several_questions_ask_for_facts_each_by_itself():
     assert keys("What's my name and where do I live?") == [["name"], ["location"]]
     assert keys("How old is Pebble? And what is my sister called?") == [["cat_age"], ["sister_name"]]
-    assert keys("What's my name and who is my landlord?") == []
+    assert keys("What's my name and who is my landlord?") == [["name"], []]
+    assert keys("Who is Elsa? What is my sister called and where does she live?") == [
+        [],
+        ["sister_name"],
+        ["sister_location"],
+    ]

@@ -63,6 +63,15 @@ def test_best_memory_stays_and_more_of_them_if_they_are_short():
     assert both.tail == render_tail(facts_block(both.facts), brief[:2])
 
 
+def test_each_of_several_questions_keeps_its_best_memory():
+    first, second, third = (result(n, f"{n} {LONG}") for n in range(3))
+    whole = injection(first, second, third, facts=())
+    each = [injection(first, third, facts=()), injection(second, facts=()), injection(first, facts=())]
+
+    short = short_injection(whole, "tea? hall? tea?", each)
+    assert short == injection(first, second, facts=())
+
+
 def test_facts_of_another_time_stay():
     line = with_past_facts(facts_block(FACTS), [("job (2019)", "baker")])
     whole = injection(result(1, LONG), line=line)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from shepherd._native.text import STOP_WORDS
 from shepherd.claims.keys import is_about
 from shepherd.claims.wordings import definition
+from shepherd.prompt.questions import begins_question, questions_in
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
 
@@ -51,34 +52,33 @@ _ATTRIBUTES = {
     "job": frozenset(("job", "work", "works", "profession", "occupation")),
 }
 _MEANT_BY = {"allergic": "allergy", "born": "birthday"}
-_REMINDS = re.compile(
-    r"\b(?:give|tell|show|remind) me\b|\bi (?:forgot|forget) (?:what|who|when|where|how)\b", re.IGNORECASE
+_LIVING = re.compile(
+    r"\b(?:do for|make) a living\b|(?<=\bdoes )(?P<who>(?:my )?\w+) do(?=\W*$)", re.IGNORECASE
 )
-_QUESTION = re.compile(r"\s*(?:what|where|who|whose|when|which|how)\b", re.IGNORECASE)
-_LIVING = re.compile(r"\b(?:do for|make) a living\b", re.IGNORECASE)
+_IDENTITY = re.compile(r"\bwho (?:am i|i am)\b", re.IGNORECASE)
 _TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
-# Between two questions of one message.
-_PARTS = re.compile(r"(?<=\?)\s+|,?\s+and\s+(?=(?:what|where|who|whose|when|which|how)\b)", re.IGNORECASE)
 _OTHER_TIME = frozenset(("was", "were", "did", "used", "before", "will", "last", "next", "ago", "not", "why"))
 _MOST_KNOWN = 2
 
 
 def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
-    """Return the facts that each question of a message asks for; [] unless it is sure of all.
+    """Return the facts that each question of a message asks for; none where that is not sure.
 
     Every word of a question has to be one of the key, or one in which people talk about it: "Where do I
     work?" asks for job and employer, "What is the name of my school?" not for the name.
     """
-    found = [_facts_of(part, facts) for part in _PARTS.split(question)]
-    return found if all(0 < len(meant) <= _MOST_KNOWN for meant in found) else []
+    found = (_facts_of(one.text, facts) for one in questions_in(question))
+    return [meant if len(meant) <= _MOST_KNOWN else [] for meant in found]
 
 
 def _facts_of(question: str, facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts that one question asks for."""
-    words = words_in(_TASK.sub("project", _LIVING.sub("job", question)))
+    plain = _LIVING.sub(lambda found: f"{found['who'] or ''} job", _TASK.sub("project", question))
+    words = words_in(_IDENTITY.sub("what is my name", plain))
     asked = set(words)
-    is_question = asks(question) or _QUESTION.match(question) or _REMINDS.search(question)
-    if not is_question or _OTHER_TIME & asked - ({"was", "were"} if "born" in asked else set()):
+    if not (asks(question) or begins_question(question)) or _OTHER_TIME & asked - (
+        {"was", "were"} if "born" in asked else set()
+    ):
         return []
     content = {_singular(word) for word in words if word not in STOP_WORDS} - STOP_WORDS - _OWN - _ASKING
     if others := _of_others(asked, content, facts):

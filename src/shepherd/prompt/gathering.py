@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,7 +27,7 @@ from shepherd.memory.injection_format import facts_block, fewer_facts
 from shepherd.prompt.asked_facts import asked_facts
 from shepherd.prompt.plan import Part
 from shepherd.prompt.system_prompt import Snapshot, changed_since
-from shepherd.types import Fact, Injection
+from shepherd.types import Fact, Injection, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
@@ -104,15 +104,17 @@ class Gatherer:
         registers: bool = True,
         entities: Sequence[Part] | None = None,
         short: bool = False,
+        each: Mapping[str, Injection] | None = None,
     ) -> Gathered:
         """Return the candidates for a message beside the `injection` that memory has for it.
 
         Passages of the ids `shown` do not count towards the limit: earlier messages show them. With
         `registers` the message becomes part of the dialogue. `entities` are its entity parts where that
-        happened already. With `short` there are fewer facts, memories and passages.
+        happened already. With `short` there are fewer facts, memories and passages, these for each of several
+        questions: `each` has what memory has for them, by their text.
         """
         if injection and short:
-            injection = short_injection(injection, text)
+            injection = short_injection(injection, text, [*(each or {}).values()])
         gathered = Gathered(injection=injection or Injection())
         if injection:
             gathered.parts.append(memory_part(injection))
@@ -137,7 +139,8 @@ class Gatherer:
             ]
             most = self.config.knowledge_max_chunks
             most = min(most, _SHORT_PASSAGES) if short else most
-            self._gather_chunks(gathered, knowledge, query, names, shown, most)
+            queries = [one[:_QUERY_CHARS] for one in each] if each else [query]
+            self._gather_chunks(gathered, knowledge, queries, names, shown, most)
             if focused := gathered.attempt("focus", knowledge.focused):
                 gathered.parts.append(self._focus_part(focused))
             self._gather_changes(gathered, knowledge, snapshot)
@@ -165,35 +168,48 @@ class Gatherer:
         self,
         gathered: Gathered,
         knowledge: Knowledge,
-        query: str,
+        queries: Sequence[str],
         names: Sequence[str],
         shown: Collection[str],
         most: int,
     ) -> None:
-        config, left = self.config, most
-        if not left:
+        """Add the best passages for each query, at most `most` that are not shown."""
+        if not most:
             return
+        found = [self._chunks(gathered, knowledge, query, names, most) for query in queries]
+        n_found = sum(map(len, found))
+        gathered.about |= {
+            "query_used": " ".join(queries),
+            "chunks_retrieved": n_found,
+            "reranking_used": bool(n_found) and knowledge.is_reranking,
+        }
+        added: set[str] = set()
+        for chunks in found:
+            left = most
+            for part in map(chunk_part, chunks):
+                left -= part.id not in shown
+                if left < 0:
+                    break
+                if part.id not in added:
+                    gathered.parts.append(part)
+                    added.add(part.id)
+
+    def _chunks(
+        self, gathered: Gathered, knowledge: Knowledge, query: str, names: Sequence[str], most: int
+    ) -> Sequence[ChunkResult]:
+        config = self.config
         found = gathered.attempt(
             "knowledge",
             lambda: knowledge.retrieve(
                 query,
-                left * _MORE_CHUNKS,
+                most * _MORE_CHUNKS,
                 min_relevance=config.knowledge_relevance_threshold,
                 entities=[name for name in names if name],
                 recency_weight=config.knowledge_recency_weight,
                 entity_weight=config.knowledge_entity_weight,
             ),
         )
-        gathered.about |= {
-            "query_used": query,
-            "chunks_retrieved": len(found or ()),
-            "reranking_used": bool(found) and knowledge.is_reranking,
-        }
-        for part in map(chunk_part, found or ()):
-            left -= part.id not in shown
-            if left < 0:
-                break
-            gathered.parts.append(part)
+        return found or ()
 
     def _gather_changes(self, gathered: Gathered, knowledge: Knowledge, snapshot: Snapshot) -> None:
         """Add a line of the hubs that are new or changed since the snapshot."""
@@ -226,28 +242,36 @@ def memory_part(injection: Injection) -> Part:
     return Part("memory", "memory", whole, shorter=tuple(shorter))
 
 
-def short_injection(injection: Injection, text: str) -> Injection:
+def short_injection(injection: Injection, text: str, each: Sequence[Injection] = ()) -> Injection:
     """Return the injection with the best memory, or more of them if they are short, and a few facts.
 
     These are the facts that `text` is about, then the newest. Facts of another time, for a question about it,
-    stay with all others.
+    stay with all others. `each` are the injections of its questions, if there are several: each has a best
+    memory.
     """
-    whole, facts = _lines_of(injection), injection.facts
-    lines, _, memories = f"\n{whole}".partition(_CONTEXT)
-    lines, memories = lines.removeprefix("\n"), memories and f"{_CONTEXT.lstrip()}{memories}"
+    facts = injection.facts
+    lines = f"\n{_lines_of(injection)}".partition(_CONTEXT)[0].removeprefix("\n")
     if lines == facts_block(facts) and not _ABOUT_ALL.search(text):
         facts = _short_facts(facts, text)
         lines = facts_block(facts)
-    pieces = memories.split(_BETWEEN_RESULTS)
-    n = 1
-    while n < len(pieces) and sum(map(len, pieces[: n + 1])) <= _SHORT_MEMORIES_CHARS:
-        n += 1
-    results = injection.results[:n]
-    if n < len(pieces):
-        memories = f"{_BETWEEN_RESULTS.join(pieces[:n])}]"
+    chosen = {result.id: (result, piece) for one in each or (injection,) for result, piece in _best_of(one)}
+    results = tuple(result for result, _ in chosen.values())
+    pieces = _BETWEEN_RESULTS.join(piece for _, piece in chosen.values())
+    memories = f"{_CONTEXT.lstrip()}{pieces}]" if chosen else ""
     shown = "\n".join(filter(None, (lines, memories)))
     tail = f"\n\n{shown}" if shown else ""
     return replace(injection, tail=tail, facts=facts, results=results, fewer_facts=fewer_facts(facts))
+
+
+def _best_of(injection: Injection) -> Iterator[tuple[SearchResult, str]]:
+    """Yield the best memory, and the next ones if they are short, each with its text in the tail."""
+    texts = f"\n{_lines_of(injection)}".partition(_CONTEXT)[2].removesuffix("]").split(_BETWEEN_RESULTS)
+    size = 0
+    for n, (result, text) in enumerate(zip(injection.results, texts, strict=False)):
+        size += len(text)
+        if n and size > _SHORT_MEMORIES_CHARS:
+            break
+        yield result, text
 
 
 def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:

@@ -20,12 +20,14 @@ from shepherd.prompt.allocation import (
     parse_percentages,
     without_one,
 )
+from shepherd.prompt.asked_facts import asked_facts
 from shepherd.prompt.compression import Summarize, make_fitted_plan
 from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.gathering import Gathered, Gatherer, shown_injection
 from shepherd.prompt.one_shot import OneShot, build_one_shot, history_parts
 from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
+from shepherd.prompt.questions import questions_in
 from shepherd.prompt.rendering import render_tail
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
@@ -59,6 +61,8 @@ NO_ROOM_FOR_MEMORY: Note = ("the window has no room for memory in this turn", NE
 _SLACK = 0.05
 _TAIL: tuple[Category, ...] = ("memory", "entities", "knowledge", "focus")
 _LEAST_SLACK = 16
+# More questions of one message are not looked up each by itself.
+_MOST_QUESTIONS = 4
 
 
 class Planner:
@@ -249,12 +253,28 @@ class Planner:
         short: bool = False,
     ) -> Gathered:
         first = Gathered()
-        injection = first.attempt(
-            "recall",
-            lambda: recalled(text, self._memory, self._user_id, session_id=session, session_since=since),
-        )
+
+        def recall(query: str) -> Injection:
+            return recalled(query, self._memory, self._user_id, session_id=session, session_since=since)
+
+        injection = first.attempt("recall", lambda: recall(text))
+        each: dict[str, Injection] | None = None
+        asked = questions_in(text) if short else []
+        if len(asked) > 1:
+            # Those that facts answer need no memory and no passage.
+            known = asked_facts(text, injection.facts if injection else ())
+            open_ones = [one.query for one, facts in zip(asked, known, strict=True) if not facts]
+            queries = open_ones[:_MOST_QUESTIONS]
+            each = first.attempt("recall", lambda: {query: recall(query) for query in queries})
         gathered = self._gatherer.gather(
-            text, injection, snapshot, shown=shown, registers=registers, entities=entities, short=short
+            text,
+            injection,
+            snapshot,
+            shown=shown,
+            registers=registers,
+            entities=entities,
+            short=short,
+            each=each,
         )
         gathered.notes[:0] = first.notes
         gathered.timings_us |= first.timings_us

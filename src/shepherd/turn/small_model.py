@@ -3,35 +3,34 @@
 A model of a few megabytes repeats itself or makes up words when its prompt is unlike its training. A sentence
 is shown only if it is one of the model's fixed replies, or if its form is one that the model was trained to
 answer in and its values stand in the conversation. The first other sentence ends the answer; if nothing came
-before it, an honest one takes its place. If a question stays open, the passage found for it is quoted.
+before it, an honest one takes its place. If a question stays open, the passage found for it is quoted. Each
+of several questions is answered by itself: by the model's sentence for it if that one is right.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims import plain_facts
 from shepherd.claims.keys import canonical_key, is_about, words_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
-from shepherd.memory.discourse import assistants
 from shepherd.prompt.archive_policy import is_statement
 from shepherd.prompt.asked_facts import asked_facts, asks, words_in
 from shepherd.prompt.plan import Part
+from shepherd.prompt.questions import Question, questions_in
 from shepherd.sentences import is_question, sentence_spans, split_sentences
+from shepherd.turn.answers import Found, joined
+from shepherd.turn.quotation import quotation, repeats, sources_of
 from shepherd.types import Fact, FinishReason, Message, SearchResult
 
-__all__ = ["MOST_WORDS", "Promise", "Review", "is_small_model", "known_facts", "quotation"]
+__all__ = ["Promise", "Review", "is_small_model", "known_facts"]
 
-MOST_WORDS = 60
 # Characters of a sentence that is still being written; a longer one is cut off.
 _LONGEST = 600
-_MOST_REPEATED = 2  # times that the same three words can stand in an answer
 
 _ACKNOWLEDGED = "Nice, I'll remember that."
 _UNKNOWN = "I don't know that."
@@ -130,11 +129,21 @@ _NOUNS = frozenset(
     )
 )
 _LONGEST_THING = 6  # words
-_LONGEST_QUOTED = 240  # characters of a sentence of the user
-_NUMBER = re.compile(r"\d+")
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far))\b", re.IGNORECASE
 )
+# "Where does Ida live?" is not answered by "You live in Ulm".
+_ABOUT_THE_USER = re.compile(r"you\b(?! said\b)", re.IGNORECASE)
+_OWN = frozenset(("i", "my", "me", "mine", "myself", "m", "we", "our", "us", "am"))
+# "What colour is my car?", "What is my car's price?": of the car something else is asked than the car itself.
+_ATTRIBUTE = re.compile(
+    r"\b(?:what|which) (\w+) (?:is|are|was|has|does) (?:my|our)\b|\bthe (\w+) of (?:my|our)\b"
+    r"|\bmy \w+['\u2019]s (\w+)",
+    re.IGNORECASE,
+)
+_FEW_WORDS = 3
+_FACTS = re.compile(r"^\[facts: .*$", re.MULTILINE)
+_KNOWLEDGE = "=== KNOWLEDGE ==="
 _GAP = re.compile(r"[^\w\s]+|_+")
 _LONGEST_GAP = 3
 # Markers of the blocks of a tail, which say nothing.
@@ -151,76 +160,13 @@ def is_small_model(model: object) -> bool:
     return isinstance(model, Engine) and model.info.name == BUILT_IN
 
 
-def quotation(question: str, passages: Sequence[Part], memories: Sequence[SearchResult] = ()) -> str:
-    """Return what a document or the user said that may answer a question: the sentence with most of its words
-
-    "" where no passage and no memory has more than half of these words, and the question's numbers.
-    """
-    asked, numbers = set(keywords(question)), set(_NUMBER.findall(question))
-    best, found = 0.0, ""
-    for source in (*map(_of_passage, passages), *(one for memory in memories for one in _of_memory(memory))):
-        pieces = [(sentence, asked & set(keywords(sentence))) for sentence in source.sentences]
-        in_title = asked & set(keywords(source.title))
-        matched = [in_title, *(words for _, words in pieces)]
-        if source.answers_title:
-            pieces = [(sentence, words | in_title) for sentence, words in pieces]
-        places = Counter(word for words in matched for word in words)
-        told = set(_NUMBER.findall(" ".join((source.title, *source.sentences))))
-        if 2 * len(places) <= len(asked) or not numbers <= told:
-            continue
-        for sentence, words in pieces:
-            # A word of the title or of many sentences does not tell them apart.
-            score = sum(places[word] ** -2 for word in words)
-            quoted = source.form.format(sentence)
-            if score > best and not _repeats([quoted]):
-                best, found = score, quoted
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """Sentences that can be quoted in a form; the title says what they are about.
-
-    With `answers_title` the title is a question, and each sentence has its words, too.
-    """
-
-    title: str
-    form: str
-    sentences: list[str]
-    answers_title: bool = False
-
-
-def _of_passage(passage: Part) -> _Source:
-    title = str(passage.about.get("title", ""))
-    text = "\n".join(line.lstrip("# ") for line in passage.text.splitlines()[2:-1])
-    whole = [sentence for sentence in split_sentences(text) if sentence.endswith((".", "!"))]
-    named = title.replace("{", "{{").replace("}", "}}")
-    return _Source(title, f'I don\'t know, but your document "{named}" says: {{}}', whole)
-
-
-def _of_memory(memory: SearchResult) -> Iterator[_Source]:
-    """Yield what the user said, and an answer that was imported or entered by hand: no assistant's words."""
-    written_by_assistants = assistants(memory.question, memory.answer, memory.source)
-    if not written_by_assistants & ASSISTANT_QUESTION:
-        yield _Source("", 'I don\'t know, but you told me earlier: "{}"', _quotable(memory.question))
-    if not written_by_assistants & ASSISTANT_ANSWER:
-        form, is_asked = 'I don\'t know, but I have this stored: "{}"', is_question(memory.question)
-        yield _Source(memory.question if is_asked else "", form, _quotable(memory.answer), is_asked)
-
-
-def _quotable(text: str) -> list[str]:
-    said = [sentence for sentence in split_sentences(text) if not is_question(sentence)]
-    return [sentence for sentence in said if len(sentence) <= _LONGEST_QUOTED]
-
-
 def known_facts(question: str, facts: Sequence[Fact]) -> str:
     """Return the facts that a question about the user or his people asks for; "" unless it is sure which.
 
     Several questions are answered together or not at all.
     """
-    found = {fact.key: fact.value for meant in asked_facts(question, facts) for fact in meant}
-    shown = ", ".join(f"{key} = {value}" for key, value in found.items())
-    return f"I know this about you: {shown}." if found else ""
+    found = asked_facts(question, facts)
+    return joined([tuple(meant) for meant in found]) if all(found) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,12 +201,14 @@ class Review:
         memories: Sequence[SearchResult] = (),
     ) -> None:
         self._is_over = False
-        self._passages = passages
-        self._memories = memories
+        self._quotable = (messages, passages, memories)
         self._asked = next((message.raw for message in reversed(messages) if message.role == "user"), "")
         self._promise = promise
+        self._questions = questions_in(self._asked)
+        # The facts that each question asks for, if that is sure.
         self._asked_for = asked_facts(self._asked, facts)
         self._judge = _Judge(_Sources(messages, facts), self._asked)
+        self._is_held = len(self._questions) > 1
         self._waiting = ""
         self._said: list[str] = []
         self._has_text = False
@@ -273,6 +221,9 @@ class Review:
     def feed(self, text: str) -> str:
         """Take a piece of the answer; return what is sure by now."""
         self._waiting += text
+        if self._is_held:
+            is_enough = len(self._waiting) > _LONGEST * len(self._questions)
+            return self._answers(is_cut=True) if is_enough else ""
         shown, taken = [], 0
         for begin, end in sentence_spans(self._waiting)[:-1]:
             if not self.is_over:
@@ -288,6 +239,9 @@ class Review:
         """Return the rest of an answer that ended for this reason."""
         if self.is_over:
             return ""
+        if self._is_held:
+            is_cut = reason in ("length", "cancelled")
+            return "" if reason == "cancelled" else self._answers(is_cut=is_cut)
         rest, self._waiting = self._waiting.strip(), ""
         shown = ""
         is_cut = reason in ("length", "cancelled")
@@ -319,6 +273,34 @@ class Review:
                 return self._shown(part) if is_answer else self._passed_on(part)
         return self._stop()
 
+    def _answers(self, *, is_cut: bool) -> str:
+        """Return what is known of each of several questions, once the model has written its answer."""
+        written = split_sentences(self._waiting[: _LONGEST * len(self._questions)])
+        if is_cut:
+            del written[-1:]
+        found = [self._found(n, written) for n in range(len(self._questions))]
+        self._is_over = True
+        if not all(isinstance(one, Question) for one in found):
+            return self._shown(joined(found))
+        is_task = _DECLINED in written and not all(_WANTS_TO_KNOW.match(one.text) for one in self._questions)
+        return self._shown(_ADVICE if is_task else _UNKNOWN)
+
+    def _found(self, n: int, written: Sequence[str]) -> Found:
+        """Return the answer to question `n`, by the rules of one alone; the question if there is none."""
+        question, facts = self._questions[n], self._asked_for[n]
+        judge = _Judge(self._judge.sources, question.text)
+        if facts:
+            told = [one for one in written if not _MEETING.fullmatch(" ".join(words_in(one)))]
+            stated = (one for one in told if any(_states(one, fact) for fact in facts))
+            return next((one for one in stated if judge.accepts(one, ())), tuple(facts))
+        quoted = quotation(question, sources_of(*self._quotable), judge.sources.known)
+        if quoted:
+            return quoted
+        # Whether a sentence is about this question is known by its place alone.
+        own = written[n] if len(written) == len(self._questions) else ""
+        is_reply = words_in(own) in _FIXED_WORDS
+        return own if own and not is_reply and judge.accepts(own, ()) else question
+
     def _is_name(self, name: str) -> bool:
         """Return whether the user is called so, by a fact or by what he says now."""
         names = [fact.value for fact in self._judge.sources.known if fact.key == "name"]
@@ -327,25 +309,23 @@ class Review:
 
     def _tells_what_is_known(self, sentence: str) -> bool:
         """Return whether a sentence has one of the facts that the question asks for, if that is sure."""
-        if not self._asked_for or self._said or sentence in _NO_ANSWERS:
+        facts = self._asked_for[0]
+        if not facts or self._said or sentence in _NO_ANSWERS:
             return True
-        said = f" {' '.join(words_in(sentence))} "
-        return len(self._asked_for) == 1 and any(
-            # The rest of a value with a full stop in it comes with the next sentence.
-            f" {' '.join(words_in(fact.value)[:2])} " in said
-            for fact in self._asked_for[0]
-        )
+        # The rest of a value with a full stop in it comes with the next sentence.
+        return any(_states(sentence, fact, n_words=2) for fact in facts)
 
     def _passed_on(self, sentence: str) -> str:
         """Return what a fact or a document says, in place of a sentence that answers nothing."""
         quoted = known_facts(self._asked, self._judge.sources.known)
         if not quoted and asks(self._asked):
-            quoted = quotation(self._asked, self._passages, self._memories)
+            best = quotation(self._questions[0], sources_of(*self._quotable), self._judge.sources.known)
+            quoted = joined([best]) if best else ""
         elif not quoted and plain_facts(self._asked):  # what is learned is no request that can be declined
             quoted = self._promise.acknowledgement(self._asked)
         self._is_over = self._is_over or bool(quoted)
         # What was recalled may be about that, though this model cannot tell.
-        if sentence == _NOTHING_STORED and self._memories:
+        if sentence == _NOTHING_STORED and self._quotable[2]:
             sentence = _UNKNOWN
         # Who, when or how old is something that the user may have told: nothing that a larger model would do.
         is_not_told = sentence == _DECLINED and _WANTS_TO_KNOW.match(self._asked)
@@ -376,8 +356,15 @@ class _Sources:
         words = words_in(text)
         self._words = frozenset(words)
         self._joined = f" {' '.join(words)} "
+        # Without documents, of which a word alone says nothing.
+        told = (one.raw + one.sent.removeprefix(one.content).partition(_KNOWLEDGE)[0] for one in messages)
+        self._told = f" {' '.join(words_in(_MARKERS.sub(' ', ' '.join(told))))} "
         self.known = tuple(facts)
         self.facts = {fact.key: fact.value for fact in facts}
+        asked = next((one for one in reversed(messages) if one.role == "user"), None)
+        texts = (one.sent.removeprefix(one.raw if one is asked else "") for one in messages)
+        self._others = [_MARKERS.sub("\n", _FACTS.sub("", text)) for text in texts]
+        self._lines: list[str] | None = None
         self._keys_of: dict[str, list[str]] = {}
         for fact in facts:
             self._keys_of.setdefault(" ".join(words_in(fact.value)), []).append(fact.key)
@@ -390,13 +377,29 @@ class _Sources:
         """Return whether a word begins like this."""
         return f" {letters}" in self._joined
 
-    def quotes(self, words: Sequence[str]) -> bool:
-        """Return whether these words follow each other somewhere."""
+    def quotes(self, words: Sequence[str], *, is_whole: bool = False) -> bool:
+        """Return whether these words follow each other; if they are all, not in a document alone."""
         quote = " ".join(words)
         if not quote:
             return False
+        if is_whole and len(words) <= _FEW_WORDS and f" {quote} " in self._joined:
+            return f" {quote} " in self._told
         # Languages without blanks between words have no words of their own.
         return f" {quote} " in self._joined or (not quote.isascii() and quote in self._joined)
+
+    def is_said_of(self, value: Sequence[str], words: Collection[str]) -> bool:
+        """Return whether a sentence with this value, or one beside it, has one of the words.
+
+        Neither the facts nor the question are meant.
+        """
+        quote = f" {' '.join(value)} "
+        if self._lines is None:
+            self._lines = split_sentences("\n".join(self._others))
+        for n in range(len(self._lines)):
+            near = " ".join(self._lines[max(0, n - 1) : n + 2])
+            if quote in f" {' '.join(words_in(near))} " and not set(words).isdisjoint(keywords(near)):
+                return True
+        return not words
 
     def has_gap(self, gap: str) -> bool:
         """Return whether this punctuation occurs."""
@@ -425,7 +428,7 @@ class _Judge:
     def accepts(self, sentence: str, said: Sequence[str]) -> bool:
         """Return whether a sentence can follow what was said."""
         whole = [*said, sentence]
-        if "\ufffd" in sentence or _repeats(whole):
+        if "\ufffd" in sentence or sentence in said or repeats(whole):
             return False
         if words_in(" ".join(whole)) in _FIXED_WORDS:
             return True
@@ -439,12 +442,17 @@ class _Judge:
         words = words_in(sentence)
         if sentence.startswith(_LIST) or continues:
             return True
-        return self.sources.quotes(words) or any(self._fits(words, *form) for form in _COMPILED)
+        is_of_others = is_question(self.asked) and _OWN.isdisjoint(words_in(self.asked))
+        if is_of_others and _ABOUT_THE_USER.match(sentence):
+            return False
+        return self.sources.quotes(words, is_whole=True) or any(
+            self._fits(words, *form) for form in _COMPILED
+        )
 
     def can_begin(self, text: str, said: Sequence[str]) -> bool:
         """Return whether text can be the beginning of a sentence: it was cut off."""
         words = words_in(text)
-        if "\ufffd" in text or _repeats([*said, text]) or len(said) >= self._most_sentences or not words:
+        if "\ufffd" in text or repeats([*said, text]) or len(said) >= self._most_sentences or not words:
             return False
         is_known = all(word in _REPLY_WORDS or self.sources.has_word(word) for word in words[:-1])
         last = words[-1]
@@ -460,15 +468,15 @@ class _Judge:
             pair = _PAIR.fullmatch(entry)
             if pair and words_in(facts.get(pair[1].strip().casefold(), "")) == words_in(pair[2]):
                 longer = f"{_LIST} {', '.join([*entries, entry])}."
-                if entry not in entries and not _repeats([longer]):
+                if entry not in entries and not repeats([longer]):
                     entries.append(entry)
         return f"{_LIST} {', '.join(entries)}." if entries else ""
 
     def first_clause(self, sentence: str) -> str:
         """Return the part before the first comma as a sentence, if it ends with the value of a fact."""
-        clause = sentence.partition(",")[0]
+        clause, comma, _ = sentence.partition(",")
         words = words_in(clause)
-        is_fact = any(self.sources.keys_of(words[n:]) for n in range(1, len(words)))
+        is_fact = bool(comma) and any(self.sources.keys_of(words[n:]) for n in range(1, len(words)))
         return f"{clause}." if is_fact else ""
 
     def _continues(self, before: str, sentence: str) -> bool:
@@ -485,8 +493,37 @@ class _Judge:
             return False
         keys = self.sources.keys_of(value)
         said = " ".join((*words_in(self.asked), *thing, *words[: len(words) - len(value)], about))
-        is_told = self.sources.quotes(value) and (bool(keys) or not STOP_WORDS.issuperset(value))
-        return is_told and (not keys or any(_is_about(said, key) for key in keys))
+        if not self.sources.quotes(value):
+            return False
+        known = [fact.key for fact in self.sources.known if words_in(fact.value) == value]
+        if keys:
+            return any(self._says_of(said, thing, key) for key in keys)
+        if any(self._says_of(said, thing, key) for key in known):
+            return True
+        if STOP_WORDS.issuperset(value):
+            return False
+        if not "".join(value).isdigit():
+            return True
+        # A number alone may be said of anything.
+        about_it = {*keywords(self.asked), *keywords(" ".join(thing))} - STOP_WORDS
+        return not known and self.sources.is_said_of(value, about_it)
+
+    def _says_of(self, said: str, thing: Sequence[str], key: str) -> bool:
+        """Return whether a sentence about a thing, with the words of the question, says a fact."""
+        asked = words_in(self.asked)
+        others = (word for found in _ATTRIBUTE.findall(self.asked) for word in found if word)
+        if any(not is_about(other.casefold(), key) and not _names(key, other) for other in others):
+            return False
+        is_named = all(
+            word in _NOUNS or word in asked or is_about(word, key) or _names(key, word) for word in thing
+        )
+        return is_named and _is_about(said, key)
+
+
+def _states(sentence: str, fact: Fact, n_words: int | None = None) -> bool:
+    """Return whether a sentence has the value of a fact, or its first words."""
+    value = " ".join(words_in(fact.value)[:n_words])
+    return f" {value} " in f" {' '.join(words_in(sentence))} "
 
 
 def _compiled(form: str, about: str) -> tuple[re.Pattern[str], str]:
@@ -500,6 +537,12 @@ _COMPILED = tuple(_compiled(*form) for form in _FORMS)
 _FIXED_WORDS = [words_in(text) for text in _FIXED]
 _REPLY_TEXTS = (*_FIXED, *(form for form, _ in _FORMS), " ".join(_NOUNS), _LIST)
 _REPLY_WORDS = frozenset(word for text in _REPLY_TEXTS for word in words_in(text))
+
+
+def _names(key: str, word: str) -> bool:
+    """Return whether a word is one of the key's, whatever its number and spelling."""
+    named = {one.removesuffix("s") for one in words_in(key)} | {"name"}
+    return not named.isdisjoint(one.removesuffix("s") for one in words_in(word))
 
 
 def _is_about(said: str, key: str) -> bool:
@@ -521,13 +564,6 @@ def _holds_secret(text: str) -> bool:
     from shepherd.secret_detection import holds_secret
 
     return holds_secret(text, "")
-
-
-def _repeats(sentences: Iterable[str]) -> bool:
-    """Return whether an answer is too long, or has three words in a row too often."""
-    words = " ".join(sentences).split()
-    triples = Counter(zip(words, words[1:], words[2:], strict=False))
-    return len(words) > MOST_WORDS or max(triples.values(), default=0) > _MOST_REPEATED
 
 
 def _entries(text: str) -> Iterator[str]:

@@ -254,7 +254,10 @@ class Turn:
         is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):
             draft = self.draft
-            passages, injection = draft.plan.of("knowledge"), draft.injection
+            injection = draft.injection
+            # Passages that an earlier message shows are still in the prompt.
+            before = tuple(one.part for one in draft.plan.left_out if one.reason == "shown before")
+            passages = (*draft.plan.of("knowledge"), *(one for one in before if one.category == "knowledge"))
             extra["review"] = Review(
                 draft.prompt, injection.facts, options.promise, passages, injection.results
             )

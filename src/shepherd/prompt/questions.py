@@ -1,0 +1,161 @@
+"""The questions of a message, each by itself, for a model that answers one at a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from shepherd.claims.wordings import definition
+from shepherd.prompt.archive_policy import is_statement
+from shepherd.sentences import is_question, split_sentences
+
+__all__ = ["Question", "begins_question", "questions_in", "relations_in"]
+
+_WH = r"(?:what|where|who|whose|whom|when|which|how|why)"
+_BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
+_SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|your|his|her|their|the|a|an|this|that)"
+_QUESTION = re.compile(rf"\s*(?:and\s+|or\s+|but\s+)?{_WH}\b", re.IGNORECASE)
+_REMINDS = re.compile(
+    r"\b(?:give|tell|show|remind) me\b|\bi (?:forgot|forget) (?:what|who|when|where|how)\b", re.IGNORECASE
+)
+# "…, where I live" is a question of its own behind these, elsewhere a clause about time or place.
+_INDIRECT = re.compile(r"\b(?:tell|know|remember|remind|forgot|forget|say|wonder)\b", re.IGNORECASE)
+_AND = r",?\s+(?:and|but|or)\s+(?:also\s+)?"
+_ASKS_NEXT = (
+    rf"(?:what|who|whose|whom|which)\b|(?:where|when|how|why)\b(?!\s+{_SUBJECT}\b)"
+    rf"|{_BE}\s+{_SUBJECT}\b|(?:give|tell|show|remind)\s+me\b"
+)
+_COMMA = rf",\s+(?=(?!\w+\s+{_SUBJECT}\b){_WH}(?:['\u2019]s|\s+(?:\w+\s+){{0,2}}?{_BE})\b)"
+_CLAUSE = r",\s+(?:and|or|but)\s+(?=(?:is|are|was|were|do|does|did|can|will)\s+\w)"
+_NEXT = re.compile(rf"{_AND}(?={_ASKS_NEXT})|{_CLAUSE}|{_COMMA}", re.IGNORECASE)
+_NEXT_INDIRECT = re.compile(rf"{_AND}(?={_WH}\b|{_ASKS_NEXT})|,\s+(?={_WH}\b)", re.IGNORECASE)
+_ENDS_WITH_WH = re.compile(rf"(?:^|\s){_WH}[\s?]*$", re.IGNORECASE)
+_ASKS = re.compile(rf".*\b{_WH}\b|\s*{_BE}\b|.*\b(?:give|tell|show|remind)\s+me\b", re.IGNORECASE | re.DOTALL)
+# Words of which the beginning of a question consists: "Can you tell me, …".
+_OPENING = re.compile(
+    r"(?:(?:hi|hello|hey|please|so|well|and|can|could|would|will|you|do|tell|give|me|remind|remember|know|say|just|also)\b\W*)+",
+    re.IGNORECASE,
+)
+_ONLY_WH = re.compile(rf"(?:and\s+)?{_WH}(?:\s+(?:else|so|long|often|much))?[\s?]*", re.IGNORECASE)
+# "What are my name and my age": two things of one question.
+_LISTED = re.compile(
+    r"(?P<head>.*?\b(?:(?:what|when|where|who|how old)(?:['\u2019]s|\s+is|\s+are)|(?:tell|give|show) me"
+    r"|remind me of|know|remember)\s+)"
+    r"(?P<things>(?:my|our)\s+[^?]+?\s+and\s+[^?]+?)(?P<end>\s+(?:called|named))?[\s?]*",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r",?\s+and\s+|,\s+", re.IGNORECASE)
+_MOST_WORDS = 4  # of each of these things
+_NO_THING = re.compile(rf"\b(?:on|of|for|in|to|with|from|at|about|between|by|{_WH}|{_BE})\b", re.IGNORECASE)
+_OWNER = re.compile(r"(?:my|our)\b(?:\s+\w+['\u2019]s?(?=\s))*", re.IGNORECASE)
+_HAS_OWNER = re.compile(r"(?:my|our|the|his|her|their|its)\b|\w+['\u2019]s\b", re.IGNORECASE)
+_PRONOUN = re.compile(
+    r"\b(?:(?P<whose>his|its|their|her(?=\s+(?!and\b|or\b)\w))|he|she|it|they|him|her|them"
+    r"|(?<!is )(?<!are )there)\b",
+    re.IGNORECASE,
+)
+_THERE = re.compile(r"(?<!is )(?<!are )\bthere\b", re.IGNORECASE)
+_ATTACHED = re.compile(r"(?<!\S)@(?:\"[^\"\n]+\"|\S*[./]\w+)(?=[\s,;:?!.]|$)[,;:]?")
+_MY = re.compile(r"\b(?:my|our)\s+(\w+)", re.IGNORECASE)
+_NAME = re.compile(r"(?<=\s)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question. `before` is the one that its "it" or "there" refers to, "" for none."""
+
+    text: str
+    before: str = ""
+
+    @property
+    def query(self) -> str:
+        """Text to search with."""
+        return f"{self.before} {self.text}".strip()
+
+
+def questions_in(text: str) -> list[Question]:
+    """Return the questions of a message that asks several; else the message as one question.
+
+    So is one that states something besides. In a later question "he" or "it" is replaced by whom the earlier
+    one named, if that is sure. "@lease.md", which attaches a document, is no part of a question.
+    """
+    text = _ATTACHED.sub("", text).strip() or text
+    found: list[Question] = []
+    for sentence in split_sentences(text, clauses=True):
+        if begins_question(sentence):
+            for part in _parts(sentence):
+                found.append(_resolved(part, found[-1] if found else None))
+        elif is_statement(sentence):
+            return [Question(text)]
+    return found if len(found) > 1 else [Question(text)]
+
+
+def begins_question(text: str) -> bool:
+    """Return whether a sentence asks something, also where the question mark is left out."""
+    return bool(is_question(text) or _QUESTION.match(text) or _REMINDS.search(text))
+
+
+def relations_in(question: str) -> list[str]:
+    """Return the user's people and animals that a question is about: "dog" of "my dog"."""
+    kinds = [definition(kind) for kind in ("kin", "animal")]
+    return [word for word in _MY.findall(question) if any(kind.fullmatch(word) for kind in kinds)]
+
+
+def _parts(sentence: str) -> list[str]:
+    """Return the questions of a sentence, each with a question mark."""
+    pieces = [""]
+    between = _NEXT_INDIRECT if _INDIRECT.search(sentence) else _NEXT
+    begin = 0
+    for gap in between.finditer(sentence):
+        pieces[-1] = sentence[begin : gap.start()]
+        if not _is_whole(pieces[-1]):
+            continue
+        begin = gap.end()
+        pieces.append("")
+    pieces[-1] = sentence[begin:]
+    return [f"{part.strip(' ,;.?!')}?" for piece in pieces for part in _listed(piece)]
+
+
+def _is_whole(piece: str) -> bool:
+    """Return whether a piece of a sentence asks something by itself.
+
+    "When and where is it?" is one question, and so is "Hello, what is it?".
+    """
+    asks = _ASKS.match(piece) and not _OPENING.fullmatch(piece.strip())
+    return bool(asks) and not _ENDS_WITH_WH.search(piece)
+
+
+def _listed(part: str) -> list[str]:
+    """Return a question for each of the user's things that one question lists."""
+    found = _LISTED.fullmatch(part)
+    if found is None:
+        return [part]
+    things = [thing for thing in _BETWEEN.split(found["things"]) if thing]
+    if any(len(thing.split()) > _MOST_WORDS or _NO_THING.search(thing) for thing in things):
+        return [part]
+    owner = _OWNER.match(found["things"])
+    whose = owner[0] if owner else "my"
+    owned = [thing if _HAS_OWNER.match(thing) else f"{whose} {thing}" for thing in things]
+    return [f"{found['head']}{thing}{found['end'] or ''}" for thing in owned]
+
+
+def _resolved(part: str, previous: Question | None) -> Question:
+    """Return the question with a name in place of its pronouns, or with the question they refer to."""
+    if previous is None:
+        return Question(part)
+    if _ONLY_WH.fullmatch(part):
+        return Question(part, previous.query)
+    if not _PRONOUN.search(part):
+        return Question(part)
+    named = _antecedent(previous.text)
+    if not named or _THERE.search(part):
+        return Question(part, previous.query)
+    return Question(_PRONOUN.sub(lambda found: f"{named}'s" if found["whose"] else named, part))
+
+
+def _antecedent(question: str) -> str:
+    """Return the one person, animal or name that a question is about: "my dog", "Astrid"; "" if not sure."""
+    if relations := relations_in(question):
+        return f"my {relations[0]}" if len(relations) == 1 else ""
+    names = [name for name in _NAME.findall(question) if name != "I"]
+    return str(names[0]) if len(names) == 1 else ""

@@ -1,0 +1,142 @@
+"""Which sentence of a document or of the user answers a question."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.knowledge import attached_block
+from shepherd.prompt.plan import Part
+from shepherd.prompt.questions import Question
+from shepherd.turn.quotation import Quote, quotation, sources_of
+from shepherd.types import Fact, Message, SearchResult
+
+CAVE = """# The show cave
+
+The cave opens at half past nine. It was found by Ada Lunt in 1911. The tour leaves every hour.
+
+## Prices
+
+- Adults pay 12 euros
+- Children: half of that
+
+## Ways
+
+The tour takes fifty minutes. The lamp of the guide
+hangs beside the gate. The path is 900 metres long. Bring a coat."""
+TALES = (
+    "I sold my red kayak to Bruno for 300 euros. He paid at once.",
+    "I am saving for a loom. So far I have 450 euros. It will take two years.",
+    "Pebble hid behind the stove, so we were late.",
+    "Do you think Bruno has a boat?",
+)
+FACTS = [Fact("cat_name", "Pebble", 0, 0), Fact("name", "Nora Lind", 0, 0)]
+
+
+def quoted(question: str, before: str = "") -> str:
+    memories = [
+        SearchResult(n, tale, "Noted.", 0, 1.0, 1.0, 0.0, source="turn") for n, tale in enumerate(TALES)
+    ]
+    message = Message("user", question, composed=f"{question}\n\n{attached_block('cave.md', CAVE)}")
+    quote = quotation(Question(question, before), sources_of([message], (), memories), FACTS)
+    return quote.sentence if quote else ""
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("When does the cave open?", "The cave opens at half past nine."),
+        ("Who found the cave?", "It was found by Ada Lunt in 1911."),
+        ("What do adults pay?", "Adults pay 12 euros"),
+        ("How much does it cost for adults?", "Adults pay 12 euros"),
+        ("How much is it for children?", "Children: half of that"),
+        ("How long does the tour take?", "The tour takes fifty minutes."),
+        ("How often does the tour leave?", "The tour leaves every hour."),
+        ("How long is the path?", "The path is 900 metres long."),
+        ("Where does the guide's lamp hang?", "The lamp of the guide hangs beside the gate."),
+        ("Who bought my red kayak?", "I sold my red kayak to Bruno for 300 euros."),
+        ("How much have I saved for the loom?", "I am saving for a loom. So far I have 450 euros."),
+        ("Where did my cat hide?", "Pebble hid behind the stove, so we were late."),
+    ],
+)
+def test_sentence_with_what_is_asked_for_is_quoted(question, sentence):
+    assert quoted(question) == sentence
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How old is Bruno?",
+        "How old is the cave?",
+        "How many coats do I have?",
+        "How much did the coat cost?",
+        "How heavy is the lamp of the guide?",
+        "When did Pebble hide?",
+        "Where did my dog hide?",
+        "Who sold Leo a kayak?",
+        "How far is the path of tour 7?",
+        "Is there a museum beside the castle with the gate?",
+        "Has Bruno got a boat?",
+        "Who am I?",
+    ],
+)
+def test_sentence_without_what_is_asked_for_is_not_quoted(question):
+    assert quoted(question) == ""
+
+
+def test_question_about_it_needs_the_thing_before():
+    assert quoted("And when?", "Who found the cave?") == "It was found by Ada Lunt in 1911."
+    assert quoted("How long does it take?", "What is the tour called?") == "The tour takes fifty minutes."
+    assert quoted("How long does it take?", "What is the ferry called?") == ""
+
+
+def test_every_attached_document_and_passage_can_be_quoted_with_its_name():
+    blocks = [
+        attached_block("a ``` b.txt", "The fence is ```green```."),
+        attached_block("b", "The roof is red."),
+    ]
+    asked = "Is the roof red?"
+    earlier = Message("user", "Look.", composed="\n\n".join(["Look.", *blocks]))
+    chunk = "Source: Walls (2026-01-01)\n```\n# Walls\n\nThe walls are blue. Unfinished\n```"
+    passage = Part("knowledge", "chunk:1", chunk, about={"title": "Walls"})
+    sources = sources_of([earlier, Message("assistant", "I see."), Message("user", asked)], [passage], [])
+
+    def found(question: str) -> Quote | None:
+        return quotation(Question(question), sources)
+
+    assert found(asked) == Quote("document", "b", "The roof is red.")
+    assert found("What is the fence?") == Quote("document", "a ``` b.txt", "The fence is ```green```.")
+    assert found("What are the walls?") == Quote("document", "Walls", "The walls are blue.")
+    assert found("Is it unfinished?") is None
+    assert [one for source in sources if source.kind != "document" for one in source.sentences] == ["Look."]
+
+
+def test_block_that_is_only_typed_is_no_document():
+    typed = attached_block("x", "The moon is green.")
+
+    assert sources_of([Message("user", typed)], (), ()) == []
+
+
+def test_what_was_said_before_in_the_conversation_is_quoted_the_newest_first():
+    def found(*said: str) -> Quote | None:
+        messages = [Message("user", text) for text in said]
+        return quotation(Question(said[-1]), sources_of(messages, (), ()))
+
+    boat = "My boat needs new paint in March."
+    asked = "When does my boat need paint?"
+    assert found(boat, asked) == Quote("told", "", boat)
+    assert found(boat, "My boat needs new paint in May.", asked) == Quote(
+        "told", "", "My boat needs new paint in May."
+    )
+    assert found("Does my boat need paint in March?", asked) is None
+    assert found(asked) is None
+
+
+def test_answer_that_no_assistant_wrote_is_quoted_for_its_question():
+    def found(memory: SearchResult, asked: str) -> Quote | None:
+        return quotation(Question(asked), sources_of([Message("user", asked)], (), [memory]))
+
+    entered = SearchResult(1, "Which boat does the user row?", "The Tern", 0, 1.0, 1.0, 0.0, source="user")
+    replied = SearchResult(1, "Which boat do I row?", "The Tern", 0, 1.0, 1.0, 0.0, source="turn")
+    assert found(entered, "Which boat do I row?") == Quote("stored", "", "The Tern")
+    assert found(entered, "Which harbour do I like?") is None
+    assert found(replied, "Which boat do I row?") is None
