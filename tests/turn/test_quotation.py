@@ -26,7 +26,7 @@ hangs beside the gate. The path is 900 metres long. Bring a coat."""
 TALES = (
     "I sold my red kayak to Bruno for 300 euros. He paid at once.",
     "I am saving for a loom. So far I have 450 euros. It will take two years.",
-    "Pebble hid behind the stove, so we were late.",
+    "Pebble hid behind the stove, so we were late. My nephew Finn is 9, and Bruno is 3 km from here.",
     "Do you think Bruno has a boat?",
 )
 FACTS = [Fact("cat_name", "Pebble", 0, 0), Fact("name", "Nora Lind", 0, 0)]
@@ -55,6 +55,7 @@ def quoted(question: str, before: str = "") -> str:
         ("Where does the guide's lamp hang?", "The lamp of the guide hangs beside the gate."),
         ("Who bought my red kayak?", "I sold my red kayak to Bruno for 300 euros."),
         ("How much have I saved for the loom?", "I am saving for a loom. So far I have 450 euros."),
+        ("How old is Finn?", "My nephew Finn is 9, and Bruno is 3 km from here."),
         ("Where did my cat hide?", "Pebble hid behind the stove, so we were late."),
     ],
 )

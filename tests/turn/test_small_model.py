@@ -80,7 +80,7 @@ def shown(question: str, written: str, promise: Promise | None = None, reason="s
         ("Tell me about the press.", "The glue press runs at 6 bar. It has 2 lamps."),
         ("What is my blood type?", NOTHING),
         ("Hello", "Hello! How can I help you?"),
-        ("What do you know about me?", "This is what I know: bike=Brompton, job=luthier."),
+        ("Which facts are stored?", "This is what I know: bike=Brompton, job=luthier."),
     ],
 )
 def test_true_answer_is_shown_as_it_is(question, answer):
@@ -124,7 +124,7 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ("What is my brother called?", ACKNOWLEDGED, UNKNOWN),
         ("What's my cat called?", f"{ACKNOWLEDGED} Your cat is called Mingau.", "Your cat is called Mingau."),
         (
-            "What do you know about me?",
+            "Which facts are stored?",
             "This is what I know: job=luthier, car=Fiat, job=luthier, bike=.",
             "This is what I know: job=luthier.",
         ),
@@ -214,6 +214,17 @@ def test_fact_that_is_plainly_asked_for_replaces_another_answer():
 
     assert shown("What is my job?", "You live in Braga.") == f"{known}job = luthier."
     assert shown("What is my job?", "You work as a luthier.") == "You work as a luthier."
+
+
+@pytest.mark.parametrize(
+    "written", ["This is what I know: name=Marta Silva.", NOTHING, "", "Your job is ===."]
+)
+def test_all_that_is_known_is_listed_whatever_the_model_says(written):
+    listed = shown("So what do you know about me?", written)
+
+    facts = ", ".join(f"{key} = {value}" for key, value in FACTS.items())
+    assert listed == f"I know this about you: {facts}."
+    assert shown("What do you know about me and cars?", written) != listed
 
 
 SEVERAL = "Where do I live, what is my cat called and how many lamps are there in the workshop?"

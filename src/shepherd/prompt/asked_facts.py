@@ -12,7 +12,7 @@ from shepherd.prompt.questions import begins_question, questions_in
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
 
-__all__ = ["asked_facts", "asks", "words_in"]
+__all__ = ["asked_facts", "asks", "asks_for_all", "words_in"]
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
@@ -50,6 +50,7 @@ _ATTRIBUTES = {
     "birthday": frozenset(("birthday", "born")),
     "location": frozenset(("live", "lives", "based", "where")),
     "job": frozenset(("job", "work", "works", "profession", "occupation")),
+    "diet": frozenset(("diet", "eat", "eats")),
 }
 _MEANT_BY = {"allergic": "allergy", "born": "birthday"}
 _LIVING = re.compile(
@@ -58,6 +59,13 @@ _LIVING = re.compile(
 _IDENTITY = re.compile(r"\bwho (?:am i|i am)\b", re.IGNORECASE)
 _TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
 _OTHER_TIME = frozenset(("was", "were", "did", "used", "before", "will", "last", "next", "ago", "not", "why"))
+_KNOWING = r"(?:know|learn(?:ed|t)|remember(?:ed)?|stored?|saved?) (?:about|of) me"
+_ALL = re.compile(
+    r"(?:.*[,.!]\s*)?(?:and |so |please |can you |could you )*"
+    r"(?:what (?:all |else )?(?:do|have)|(?:tell|show) me (?:all|everything|what)(?: that)?) you(?: have)?"
+    rf" {_KNOWING}(?: so far| by now| now| already| yet)?\W*",
+    re.IGNORECASE,
+)
 _MOST_KNOWN = 2
 
 
@@ -69,6 +77,11 @@ def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
     """
     found = (_facts_of(one.text, facts) for one in questions_in(question))
     return [meant if len(meant) <= _MOST_KNOWN else [] for meant in found]
+
+
+def asks_for_all(text: str) -> bool:
+    """Return whether a message asks for all that is known about the user."""
+    return _ALL.fullmatch(text.strip()) is not None
 
 
 def _facts_of(question: str, facts: Sequence[Fact]) -> list[Fact]:

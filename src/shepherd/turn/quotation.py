@@ -269,6 +269,12 @@ def _wanted(question: Question) -> _Wanted:
             pattern, verbs = _MONEY, _COSTS
         if pattern is not None:
             words = (words - {adjective, *keywords(adjective), *verbs}) or words
+            if adjective == "old":  # "Leo is 7."
+                who = "|".join(re.findall(r"\w+", text[measured.end() :]))
+                pattern = (
+                    rf"{pattern}|\b(?:{who})\W+(?:is|am|are)\W+(?:\w+\W+)?{_NUMERAL}"
+                    r"(?=\W*(?:$|[.,;!)]|(?:and|but|now|already)\b))"
+                )
             if adjective == "many" and (counted := _counted(text)):
                 pattern = rf"\b{_NUMERAL}\W+(?:\w+\W+){{0,2}}?{counted}|{counted}\w*:\s*\d"
             holds = re.compile(pattern, re.IGNORECASE)

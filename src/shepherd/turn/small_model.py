@@ -19,7 +19,7 @@ from shepherd.claims.keys import canonical_key, is_about, words_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import is_statement
-from shepherd.prompt.asked_facts import asked_facts, asks, words_in
+from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, words_in
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question, questions_in
 from shepherd.sentences import is_question, sentence_spans, split_sentences
@@ -165,6 +165,8 @@ def known_facts(question: str, facts: Sequence[Fact]) -> str:
 
     Several questions are answered together or not at all.
     """
+    if facts and asks_for_all(question):
+        return joined([tuple(facts)])
     found = asked_facts(question, facts)
     return joined([tuple(meant) for meant in found]) if all(found) else ""
 
@@ -255,6 +257,8 @@ class Review:
         return shown
 
     def _sentence(self, sentence: str) -> str:
+        if asks_for_all(self._asked) and not self._said:
+            return self._passed_on(sentence)
         if words_in(sentence) == words_in(_ACKNOWLEDGED):
             reply = self._promise.acknowledgement(self._asked)
             if self._said and reply != _ACKNOWLEDGED:
