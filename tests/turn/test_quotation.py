@@ -104,9 +104,11 @@ def test_every_attached_document_and_passage_can_be_quoted_with_its_name():
     def found(question: str) -> Quote | None:
         return quotation(Question(question), sources)
 
-    assert found(asked) == Quote("document", "b", "The roof is red.")
-    assert found("What is the fence?") == Quote("document", "a ``` b.txt", "The fence is ```green```.")
-    assert found("What are the walls?") == Quote("document", "Walls", "The walls are blue.")
+    assert found(asked) == Quote("document", "b", "The roof is red.", is_sure=True)
+    assert found("What is the fence?") == Quote(
+        "document", "a ``` b.txt", "The fence is ```green```.", is_sure=True
+    )
+    assert found("What are the walls?") == Quote("document", "Walls", "The walls are blue.", is_sure=True)
     assert found("Is it unfinished?") is None
     assert [one for source in sources if source.kind != "document" for one in source.sentences] == ["Look."]
 
@@ -122,12 +124,14 @@ def test_what_was_said_before_in_the_conversation_is_quoted_the_newest_first():
         messages = [Message("user", text) for text in said]
         return quotation(Question(said[-1]), sources_of(messages, (), ()))
 
-    boat = "My boat needs new paint in March."
+    boat, newer = "My boat needs new paint in March.", "My boat needs new paint in May."
     asked = "When does my boat need paint?"
-    assert found(boat, asked) == Quote("told", "", boat)
-    assert found(boat, "My boat needs new paint in May.", asked) == Quote(
-        "told", "", "My boat needs new paint in May."
+    assert found(boat, asked) == Quote("told", "", boat, is_sure=True)
+    assert found(boat, newer, asked) == Quote("told", "", newer, is_sure=True)
+    assert found("My friend's boat needs paint in June.", asked) == Quote(
+        "told", "", "My friend's boat needs paint in June."
     )
+    assert found(boat, "When does my boat need paint for the cabin?") == Quote("told", "", boat)
     assert found("Does my boat need paint in March?", asked) is None
     assert found(asked) is None
 
@@ -138,6 +142,6 @@ def test_answer_that_no_assistant_wrote_is_quoted_for_its_question():
 
     entered = SearchResult(1, "Which boat does the user row?", "The Tern", 0, 1.0, 1.0, 0.0, source="user")
     replied = SearchResult(1, "Which boat do I row?", "The Tern", 0, 1.0, 1.0, 0.0, source="turn")
-    assert found(entered, "Which boat do I row?") == Quote("stored", "", "The Tern")
+    assert found(entered, "Which boat do I row?") == Quote("stored", "", "The Tern", is_sure=True)
     assert found(entered, "Which harbour do I like?") is None
     assert found(replied, "Which boat do I row?") is None

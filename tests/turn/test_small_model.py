@@ -167,8 +167,9 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
         review = review_of(question, passages=[passage])
         return review.feed(written) + review.end("stop")
 
-    said = 'I don\'t know, but your document "Workshop" says: '
-    assert quoted("At what pressure does the glue press run?") == f"{said}The glue press runs at 6 bar."
+    said = 'Your document "Workshop" says: '
+    doubtful = "I don't know, but y" + said[1:]  # nothing in it says "pressure"
+    assert quoted("At what pressure does the glue press run?") == f"{doubtful}The glue press runs at 6 bar."
     assert quoted("How many lamps are there in the workshop?", ACKNOWLEDGED) == f"{said}It has 2 lamps."
     assert quoted("Is there a gym or press in my house in Rome?") == NOTHING  # one word of four
     assert quoted("My press has 2 lamps.", "You have have have.") == ACKNOWLEDGED
@@ -183,7 +184,7 @@ def test_question_that_is_left_open_is_answered_by_what_the_user_said():
         review = Review([Message("user", question)], [], Promise(stores=True), memories=memories)
         return review.feed(written) + review.end("stop")
 
-    told = "I don't know, but you told me earlier: "
+    told = "You told me earlier: "
     assert quoted("Where does the heron nest?") == f'{told}"The heron nests at the mill."'
     assert quoted("How many boxes did I build with Tove?").endswith(
         '"We built 3 boxes with Tove last spring."'
@@ -202,7 +203,7 @@ def test_memory_that_no_assistant_wrote_is_quoted_and_none_is_denied():
         review = Review([Message("user", question)], [], Promise(stores=True), memories=found)
         return review.feed(NOTHING) + review.end("stop")
 
-    stored = "I don't know, but I have this stored: "
+    stored = "I have this stored: "
     assert quoted("How many herons do I keep?", memories) == f'{stored}"Keeps 3 herons."'
     assert quoted("Which boat do I row?", memories) == f'{stored}"The Tern"'
     assert quoted("Which harbour do herons like in May?", memories) == UNKNOWN
@@ -228,7 +229,7 @@ def test_all_that_is_known_is_listed_whatever_the_model_says(written):
 
 
 SEVERAL = "Where do I live, what is my cat called and how many lamps are there in the workshop?"
-LAMPS = 'I don\'t know, but your document "Workshop" says: It has 2 lamps.'
+LAMPS = 'Your document "Workshop" says: It has 2 lamps.'
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ LAMPS = 'I don\'t know, but your document "Workshop" says: It has 2 lamps.'
          "I know this about you: project = Dr. No. A film. You work as a luthier."),
         ("What's my name? Remind me of my name.", "Your name is Marta Silva.", "Your name is Marta Silva."),
         ("At what pressure does the glue press run? And how many lamps has the workshop?", "",
-         'I don\'t know, but your document "Workshop" says: The glue press runs at 6 bar. It has 2 lamps.'),
+         "I don't know, but your document \"Workshop\" says: The glue press runs at 6 bar. It has 2 lamps."),
     ],
 )  # fmt: skip
 def test_each_of_several_questions_is_answered(question, written, answer):
@@ -464,7 +465,7 @@ def test_each_question_finds_its_own_memory_document_and_attachment(bundled, tmp
         assert answer("What does the sauna heat to?").endswith('"Sauna" says: The sauna heats to 85 degrees.')
         attached = attached_block("lease.md", "Either party can end it with a notice period of six weeks.")
         assert answer("How long is the notice period?", attached).startswith(
-            'I don\'t know, but your document "lease.md" says: Either party'
+            'Your document "lease.md" says: Either party'
         )
 
 

@@ -51,7 +51,7 @@ def _kind(one: Found) -> str:
 
 
 def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
-    """Return quotations of one source; the first of an answer says that they may answer something else."""
+    """Return quotations of one source; the first of an answer says if they may answer something else."""
     sentences = " and ".join(f'"{one.sentence}"' for one in quotes)
     if quotes[0].kind == "document":
         said = f'your document "{quotes[0].title}" says: {" ".join(one.sentence for one in quotes)}'
@@ -59,7 +59,8 @@ def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
         said = f"I have this stored: {sentences}"
     else:
         said = f"you told me earlier: {sentences}"
-    return f"I don't know, but {said}" if is_first else f"{said[0].upper()}{said[1:]}"
+    is_doubtful = is_first and not all(one.is_sure for one in quotes)
+    return f"I don't know, but {said}" if is_doubtful else f"{said[0].upper()}{said[1:]}"
 
 
 def _not_known(questions: Sequence[Question]) -> str:

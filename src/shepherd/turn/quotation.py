@@ -49,11 +49,15 @@ _LONGEST_SECTION = 1500  # characters of a text without headings
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence with the title of its document, "" for other kinds."""
+    """A sentence with the title of its document, "" for other kinds.
+
+    It `is_sure` if it, with what it is about, has all words of the question.
+    """
 
     kind: Kind
     title: str
     sentence: str
+    is_sure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,16 +316,27 @@ def quotation(question: Question, sources: Iterable[Source], facts: Sequence[Fac
     wanted, names = _wanted(question), _names(facts)
     best, found = 0.0, None
     for source in sources:
-        for score, sentence in _scored(wanted, source, names):
+        for score, sentence, is_sure in _scored(wanted, source, names):
             if score > best:
-                best, found = score, Quote(source.kind, source.title, sentence)
+                is_his = _has_same_owner(question.text, sentence)
+                best, found = score, Quote(source.kind, source.title, sentence, is_sure and is_his)
     return found
+
+
+def _has_same_owner(question: str, sentence: str) -> bool:
+    """Return whether "my cat" of a question is not "my neighbour's cat" of a sentence."""
+    things = re.findall(r"\b(?:my|our) (\w+)", question, re.IGNORECASE)
+    return all(
+        re.search(rf"\b(?:my|our) (?:\w+ )?{thing}|\b(?:a|an|the) (?:\w+ )?{thing}", sentence, re.IGNORECASE)
+        or not re.search(rf"\b{thing}", sentence, re.IGNORECASE)
+        for thing in things
+    )
 
 
 def _scored(
     wanted: _Wanted, source: Source, names: Sequence[tuple[frozenset[str], frozenset[str]]]
-) -> Iterator[tuple[float, str]]:
-    """Yield the sentences of a source that may answer, with their worth."""
+) -> Iterator[tuple[float, str, bool]]:
+    """Yield the sentences of a source that may answer, with their worth, and whether they have all words."""
 
     def words_of(text: str) -> frozenset[str]:
         words = _content(text)
@@ -349,7 +364,7 @@ def _scored(
             continue
         if wanted.is_person and _names_somebody(sentence, wanted.words):
             score *= 1.5
-        yield score + 0.01 * len(wanted.context & words), sentence
+        yield score + 0.01 * len(wanted.context & words), sentence, wanted.words <= words | about
 
 
 def _candidates(source: Source, pieces: Sequence[frozenset[str]]) -> Iterator[tuple[str, frozenset[str]]]:
