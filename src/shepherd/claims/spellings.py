@@ -95,7 +95,8 @@ _SPELLINGS = tuple(
             r"I'm allergic to \1",
         ),
         (
-            r"no ([\w-]+(?: (?:and|or) [\w-]+)?)(?: for me)?(?: please)?(?:,| -|;) (?:because |since |as |cos"
+            r"no (?!(?:go|way|idea|problem|wonder|thanks|doubt|one)\b)([\w-]+(?: (?:and|or) [\w-]+)?)(?: for"
+            r" me)?(?: please)?(?:,| -|;) (?:because |since |as |cos"
             r" )?"
             r"(?:i'm|i am) (?:so |very |really |badly |deathly |severely )?allergic(?=\W*$|[,.;!])",
             r"I'm allergic to \1",
@@ -109,7 +110,7 @@ _SPELLINGS = tuple(
         (
             r"(?<=^)([\w'-]+(?: and [\w'-]+)?)(?: and (?:me|i) (?:don't|do not) (?:mix|agree|get (?:on"
             r"|along))"
-            r"| (?:is|are) (?:off[ -]limits|out|a no-go)(?: for me)?),? (?:because )?(?:i'm|i am) (?:\w+"
+            r"| (?:is|are) (?:off[ -]limits|out|a no[ -]go)(?: for me)?),? (?:because )?(?:i'm|i am) (?:\w+"
             r" )?allergic"
             r"(?=\W*$|[,.;!])",
             r"I'm allergic to \1",
@@ -124,6 +125,13 @@ _SPELLINGS = tuple(
             r" (?-i:[A-Z]))",
             " named",
         ),
+        # "I'm Portuguese, from Braga"
+        (
+            r"(i'm (?-i:[A-Z])\w+(?:ese|ish|ian|an|ch|ic|ek|i)),? (?:but |and )?(?:originally )?from"
+            r" ((?-i:[A-Z])\w+)",
+            r"\1, I'm from \2",
+        ),
+        (r"(?<=^)((?:my )?(?:all[- ]time )?fav(?:ou?rites?|e|s)? [\w-]+(?: [\w-]+)?):(?= )", r"\1 is"),
         # "Mum of two, Ben and Lou", "married with two kids"
         (
             r"(?<=^)((?:i'm |i am |we're )?(?:an? )?(?:\w+ )?(?:mum|mom|mother|dad|father|parents?) (?:of|to)"

@@ -253,7 +253,10 @@ def _with_subject(text: str, rest: str) -> str:
     """
     for name, subject in _DROPPED:
         found = rule(name, begins=True).match(text)
-        if found and (not name.startswith("dropped I") or _goes_on_as_i(text[found.end() :], rest)):
+        is_sure = (
+            not name.startswith("dropped I") or rule("dropped surely", begins=True).match(text) is not None
+        )
+        if found and (is_sure or _goes_on_as_i(text[found.end() :], rest)):
             # "Learning …" begins with a capital as the first word of the sentence, and is no name.
             return f"{subject} {text[:1].lower()}{text[1:]}"
     return text
