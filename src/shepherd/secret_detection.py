@@ -128,7 +128,8 @@ _UNNAMED_TOKEN = re.compile(
 _DISTANT_KEY = re.compile(
     r"\b(?:(?:api|access|secret|client|app|private|licen[cs]e|activation|product|serial|deploy|auth)[ _-]"
     r"(?:key|token|secret)s?|token)\b[^\n{};<=]{0,80}?[\s:=\"'`(\u201c]"
-    r"(?P<value>(?=[A-Za-z0-9_\-]{9,80}(?:$|[\s.,;:!?)\"'`\u201d]))(?=[A-Za-z_\-]{0,40}\d)(?=[\d_\-]{0,40}[A-Za-z])"
+    r"(?P<value>(?=[A-Za-z0-9_\-]{9,80}(?:$"
+    r"|[\s.,;:!?)\"'`\u201d]))(?=[A-Za-z_\-]{0,40}\d)(?=[\d_\-]{0,40}[A-Za-z])"
     r"[A-Za-z0-9]{1,40}(?:[_\-][A-Za-z0-9]{1,40}){0,8})(?![\w/-]|\.\w)",
     re.IGNORECASE,
 )
@@ -136,7 +137,8 @@ _KEY_GROUPS = re.compile(r"(?=.*\d)(?=.*[A-Z])[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,
 # AWS's secret keys have slashes, too, and a fixed length; seeds of authenticators are in base 32.
 # Letters, a digit, and a mark between them that joins no words: "Quarry#19Bent".
 _UNNAMED_PASSWORD = re.compile(
-    r"(?<![\w#@&/.=%?+~$-])(?=\S{9,64}(?:\s|$|[.,;:)\"']))(?=[^\s\d]{0,40}\d)(?=\S{0,40}[A-Z])(?=\S{0,40}[a-z]{2})"
+    r"(?<![\w#@&/.=%?+~$-])(?=\S{9,64}(?:\s|$"
+    r"|[.,;:)\"']))(?=[^\s\d]{0,40}\d)(?=\S{0,40}[A-Z])(?=\S{0,40}[a-z]{2})"
     r"[A-Za-z0-9_-]{2,40}[#!?&$%^*][A-Za-z0-9#!?&$%^*_-]{2,40}(?![\w=/@:<>(\[{;|])"
 )
 _KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
@@ -229,7 +231,8 @@ _WORD_ROW = re.compile(
     rf"(?<![\w'\u2019-]){_SMALL_WORD}(?:(?:,\s?|\s|\s-\s)\s{{0,2}}{_SMALL_WORD}){{5,60}}(?![\w'\u2019-])"
 )
 _BEFORE_WORDS = re.compile(
-    r"(?:[:=\"'\u201c\u2018\u201e\n(\u2014-]|\b(?:is|are|was|were|ist|sind|lauten|sont|son|sono|são|zijn))\s*$"
+    r"(?:[:=\"'\u201c\u2018\u201e\n(\u2014-]|\b(?:is|are|was|were|starts? with|begins? with|ist|sind|lauten"
+    r"|sont|son|sono|são|zijn))\s*$"
 )
 _PHRASE_HINT = re.compile(
     rf"(?<!\w)(?:(?P<plain>{_words('phrases')})|{_words('wallets')})(?!\w)", re.IGNORECASE
@@ -292,7 +295,8 @@ _OPENS = re.compile(r"(?:unlocks?|opens?|decrypts?) (?:my|our|the) ")
 _OPENED_BY_WORDS = re.compile(
     r"(?:^|[:\n.!?(]\s{1,2})(?P<words>[^\n:.!?]{12,120}?)[.,;!)]?\s(?:[\u2013\u2014-]\s)?"
     r"(?:that|this|which|it)(?:'s what)?\s(?:unlocks|opens|decrypts)\s(?:my|our|the)\s(?:\w{1,20}\s){0,2}?"
-    r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b",
+    r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop"
+    r"|archive)\b",
     re.IGNORECASE,
 )
 # "I unlock my ssh key with the phrase …"
@@ -339,6 +343,15 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
 _LEAST_LETTERS, _SHORT_NOTE = 5, 6
 _QUESTION = re.compile(r"question|asks?|wants to know|frage|pregunta|domanda|pergunta|vraag", re.IGNORECASE)
+
+# "The answer to my security question is Biscuit", "my memorable word for the bank is Tangerine"
+_MEMORABLE = re.compile(
+    rf"\b(?:{_WORDS['memorable']})(?: \([^)\n]{{1,40}}\))?(?: (?:for|with|at|on) [\w' ]{{2,30}}?)?"
+    r"(?: is| was|:| =) [\"'\u201c\u2018]?(?!(?:the|a|an|not|too|that|something|always|wrong|case|required"
+    r"|never|what|your|you)\b)"
+    r"(?P<answer>[^\W_][\w'-]{1,30}(?: (?-i:[A-Z0-9])[\w'-]{0,30}){0,3})",
+    re.IGNORECASE,
+)
 
 
 @cache
@@ -457,11 +470,7 @@ def _candidates(text: str) -> Iterator[Secret]:
         yield Secret("password", *match.span("words"))
     for match in _NAMED_ROW.finditer(text) if "phrase" in folded or "words" in folded else ():
         yield Secret("recovery-phrase", *match.span("words"))
-    if "token" in folded or "key" in folded or "secret" in folded:
-        found = (match for match in _DISTANT_KEY.finditer(text) if _is_key_part(match["value"]))
-        yield from (Secret("api-key", *match.span("value")) for match in found)
-    if "pas" in folded or "phrase" in folded or "frase" in folded or "wachtw" in folded or "kennw" in folded:
-        yield from _spoken_phrases(text)
+    yield from _spoken(text, folded)
     for match in _OPENED_WITH_PHRASE.finditer(text) if "phrase" in folded or "sentence" in folded else ():
         yield Secret("password", *match.span("words"))
     if any(map(str.isdigit, text)):
@@ -501,6 +510,17 @@ def _blank_before(text: str, place: int) -> int:
 
 def _moved(by: int, found: Iterable[Secret]) -> Iterator[Secret]:
     return (Secret(secret.kind, secret.start + by, secret.end + by) for secret in found)
+
+
+def _spoken(text: str, folded: str) -> Iterator[Secret]:
+    """Yield what speech names as a secret, in sentences that go on: keys, passphrases, memorable words."""
+    if any(hint in folded for hint in ("token", "key", "secret")):
+        found = (match for match in _DISTANT_KEY.finditer(text) if _is_key_part(match["value"]))
+        yield from (Secret("api-key", *match.span("value")) for match in found)
+    if any(hint in folded for hint in ("pas", "phrase", "frase", "wachtw", "kennw")):
+        yield from _spoken_phrases(text)
+    if any(hint in folded for hint in ("memorable", "question", "maiden", "secret ", "security")):
+        yield from (Secret("password", *match.span("answer")) for match in _MEMORABLE.finditer(text))
 
 
 def _spoken_phrases(text: str) -> Iterator[Secret]:

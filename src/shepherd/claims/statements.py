@@ -142,7 +142,7 @@ def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     stated = stated or _in_clauses(sentence, typed, asks, greets=greets)
     # "Our girls, Isla and Wren" are no girls called Isla.
     if rule("parted").search(sentence):
-        stated = [one for one in stated if one.ends or one.kind != "relative"]
+        return [one for one in stated if one.ends or one.kind != "relative"]
     known = [f" {assertion.value.replace(',', ' ')} " for assertion in stated]
     passing = _named_in_passing(sentence, typed)
     return [*stated, *(one for one in passing if not any(f" {one.value} " in value for value in known))]
