@@ -221,6 +221,10 @@ _SPOKEN_PHRASE = re.compile(
     rf"(?=\s*(?:[.,;!?)\n]|$)|\s(?:{_WORDS['after a phrase']})\b)",
     re.IGNORECASE,
 )
+_SPOKEN_HINT = re.compile(
+    r"pas{1,2}[ _-]?(?:w|c|phr)|phrase|frase|wacht[wz]|kennw|senha|contrase|de passe|p/?wd?\b"
+    r"|(?:safe|code|magic)[ -]?word"
+)
 _GOES_ON = re.compile(r"\w+(?:ed|ing|ly)", re.IGNORECASE)
 # Each match contains one of these: searching for them costs a twentieth of the rule.
 _PASSWORD_HINT = re.compile(_WORDS["password hints"])
@@ -470,7 +474,7 @@ def _candidates(text: str) -> Iterator[Secret]:
         yield Secret("password", *match.span("words"))
     for match in _NAMED_ROW.finditer(text) if "phrase" in folded or "words" in folded else ():
         yield Secret("recovery-phrase", *match.span("words"))
-    yield from _spoken(text, folded)
+    yield from _spoken(text, _lower(text))
     for match in _OPENED_WITH_PHRASE.finditer(text) if "phrase" in folded or "sentence" in folded else ():
         yield Secret("password", *match.span("words"))
     if any(map(str.isdigit, text)):
@@ -517,8 +521,8 @@ def _spoken(text: str, folded: str) -> Iterator[Secret]:
     if any(hint in folded for hint in ("token", "key", "secret")):
         found = (match for match in _DISTANT_KEY.finditer(text) if _is_key_part(match["value"]))
         yield from (Secret("api-key", *match.span("value")) for match in found)
-    if any(hint in folded for hint in ("pas", "phrase", "frase", "wachtw", "kennw")):
-        yield from _spoken_phrases(text)
+    for begin, piece in _around(text, _SPOKEN_HINT.finditer(folded)):
+        yield from _moved(begin, _spoken_phrases(piece))
     if any(hint in folded for hint in ("memorable", "question", "maiden", "secret ", "security")):
         yield from (Secret("password", *match.span("answer")) for match in _MEMORABLE.finditer(text))
 
