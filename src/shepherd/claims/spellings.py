@@ -178,7 +178,8 @@ _SPELLINGS = tuple(
         ),
         # "Most Sundays I go birdwatching"
         (
-            rf"(?<=^){_OFTEN},? (?:i(?: (?:usually|often|always|tend to|like to|love to|try to|still|also))*"
+            rf"(?:(?<=^)|(?<=, )|(?<=and )){_OFTEN},? "
+            r"(?:i(?: (?:usually|often|always|tend to|like to|love to|try to|still|also))*"
             rf" go"
             rf"|you(?:'ll| will| can)(?: usually| always)? find me(?: out)?) ((?:{_WAY} )?\w{{2,}}ing)"
             r"(?! (?:to|for|after|through|around|into|mad|over|back|home|about|errands|off|in circles|on)\b)",
