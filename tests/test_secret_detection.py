@@ -238,7 +238,9 @@ def test_key_is_found_whole_whatever_words_are_around(seed: int, words: list[str
 @pytest.mark.parametrize(
     "text",
     ["eyJ-" * 50_000, "password for " * 20_000, "4111 " * 40_000, "-----BEGIN PRIVATE KEY-----" * 5_000,
-     "a_" * 100_000, "://" * 60_000, "seed phrase is " + "abc " * 50_000, "key-" * 50_000],
+     "a_" * 100_000, "://" * 60_000,
+     "card 4929 1108 3357 " * 12_000, "api key " * 30_000, "password is ab-" * 16_000,
+     "seed phrase is " + "abc " * 50_000, "key-" * 50_000],
     ids=lambda text: text[:8],
 )  # fmt: skip
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:

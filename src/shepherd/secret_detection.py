@@ -124,10 +124,21 @@ _UNNAMED_TOKEN = re.compile(
     r"(?=(?:[A-Za-z+]{0,40}\d){3})"
     r"[A-Za-z0-9][A-Za-z0-9+/_\-]{18,200}={0,2}(?![A-Za-z0-9_\-/.@])"
 )
+# Further from the name: "the API key for the server, put it in the script: crp-9f2LmQ77xTz0".
+_DISTANT_KEY = re.compile(
+    r"\b(?:(?:api|access|secret|client|app|private|licen[cs]e|activation|product|serial|deploy|auth)[ _-]"
+    r"(?:key|token|secret)s?|token)\b[^\n{};<=]{0,80}?[\s:=\"'`(\u201c]"
+    r"(?P<value>(?=[A-Za-z0-9_\-]{9,80}(?:$"
+    r"|[\s.,;:!?)\"'`\u201d]))(?=[A-Za-z_\-]{0,40}\d)(?=[\d_\-]{0,40}[A-Za-z])"
+    r"[A-Za-z0-9]{1,40}(?:[_\-][A-Za-z0-9]{1,40}){0,8})(?![\w/-]|\.\w)",
+    re.IGNORECASE,
+)
+_KEY_GROUPS = re.compile(r"(?=.*\d)(?=.*[A-Z])[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,8}")
 # AWS's secret keys have slashes, too, and a fixed length; seeds of authenticators are in base 32.
 # Letters, a digit, and a mark between them that joins no words: "Quarry#19Bent".
 _UNNAMED_PASSWORD = re.compile(
-    r"(?<![\w#@&/.=%?+~$-])(?=\S{9,64}(?:\s|$|[.,;:)\"']))(?=[^\s\d]{0,40}\d)(?=\S{0,40}[A-Z])(?=\S{0,40}[a-z]{2})"
+    r"(?<![\w#@&/.=%?+~$-])(?=\S{9,64}(?:\s|$"
+    r"|[.,;:)\"']))(?=[^\s\d]{0,40}\d)(?=\S{0,40}[A-Z])(?=\S{0,40}[a-z]{2})"
     r"[A-Za-z0-9_-]{2,40}[#!?&$%^*][A-Za-z0-9#!?&$%^*_-]{2,40}(?![\w=/@:<>(\[{;|])"
 )
 _KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
@@ -201,6 +212,20 @@ _PASSPHRASE = re.compile(
     r"(?P<quoted>[^\n\"'\u201d\u2019]{8,128})[\"'\u201d\u2019]",
     re.IGNORECASE,
 )
+# Without a mark behind it, the row may go on into speech: "is correct otter lamp 9 and the agent asks".
+# No word of it is a small one.
+_SPOKEN_PHRASE = re.compile(
+    rf"(?:(?P<phrase>{_WORDS['passphrases']})[^\n:=.!?]{{0,40}}?|{_NAME}{_PURPOSE})\s{{0,2}}"
+    r"(?:[:=]|\b(?:is|was|used to be|will be|reads|ist|war|lautet|est|es|è|é)\b)\s{0,2}"
+    r"(?P<words>(?:[^\W_]{1,12}[ \-]){2,8}?[^\W_]{1,12})"
+    rf"(?=\s*(?:[.,;!?)\n]|$)|\s(?:{_WORDS['after a phrase']})\b)",
+    re.IGNORECASE,
+)
+_SPOKEN_HINT = re.compile(
+    r"pas{1,2}[ _-]?(?:w|c|phr)|phrase|frase|wacht[wz]|kennw|senha|contrase|de passe|p/?wd?\b"
+    r"|(?:safe|code|magic)[ -]?word"
+)
+_GOES_ON = re.compile(r"\w+(?:ed|ing|ly)", re.IGNORECASE)
 # Each match contains one of these: searching for them costs a twentieth of the rule.
 _PASSWORD_HINT = re.compile(_WORDS["password hints"])
 # A row of small words is one, too, if none of them is a word of ordinary speech: the lists that recovery
@@ -210,12 +235,13 @@ _WORD_ROW = re.compile(
     rf"(?<![\w'\u2019-]){_SMALL_WORD}(?:(?:,\s?|\s|\s-\s)\s{{0,2}}{_SMALL_WORD}){{5,60}}(?![\w'\u2019-])"
 )
 _BEFORE_WORDS = re.compile(
-    r"(?:[:=\"'\u201c\u2018\u201e\n(\u2014-]|\b(?:is|are|was|were|ist|sind|lauten|sont|son|sono|são|zijn))\s*$"
+    r"(?:[:=\"'\u201c\u2018\u201e\n(\u2014-]|\b(?:is|are|was|were|starts? with|begins? with|ist|sind|lauten"
+    r"|sont|son|sono|são|zijn))\s*$"
 )
 _PHRASE_HINT = re.compile(
     rf"(?<!\w)(?:(?P<plain>{_words('phrases')})|{_words('wallets')})(?!\w)", re.IGNORECASE
 )
-_PHRASE_NEAR, _LEAST_WORDS, _LEAST_PASSPHRASE = 120, 6, 4
+_PHRASE_NEAR, _LEAST_WORDS, _LEAST_PASSPHRASE, _LEAST_SPOKEN = 120, 6, 4, 3
 _PHRASE_LENGTHS = (12, 15, 18, 21, 24)
 # More than a rule reads around a number or a hint, and around where question and answer meet.
 _REACH, _MEETING = 500, 2000
@@ -273,7 +299,8 @@ _OPENS = re.compile(r"(?:unlocks?|opens?|decrypts?) (?:my|our|the) ")
 _OPENED_BY_WORDS = re.compile(
     r"(?:^|[:\n.!?(]\s{1,2})(?P<words>[^\n:.!?]{12,120}?)[.,;!)]?\s(?:[\u2013\u2014-]\s)?"
     r"(?:that|this|which|it)(?:'s what)?\s(?:unlocks|opens|decrypts)\s(?:my|our|the)\s(?:\w{1,20}\s){0,2}?"
-    r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b",
+    r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop"
+    r"|archive)\b",
     re.IGNORECASE,
 )
 # "I unlock my ssh key with the phrase …"
@@ -320,6 +347,15 @@ _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
 _LEAST_LETTERS, _SHORT_NOTE = 5, 6
 _QUESTION = re.compile(r"question|asks?|wants to know|frage|pregunta|domanda|pergunta|vraag", re.IGNORECASE)
+
+# "The answer to my security question is Biscuit", "my memorable word for the bank is Tangerine"
+_MEMORABLE = re.compile(
+    rf"\b(?:{_WORDS['memorable']})(?: \([^)\n]{{1,40}}\))?(?: (?:for|with|at|on) [\w' ]{{2,30}}?)?"
+    r"(?: is| was|:| =) [\"'\u201c\u2018]?(?!(?:the|a|an|not|too|that|something|always|wrong|case|required"
+    r"|never|what|your|you)\b)"
+    r"(?P<answer>[^\W_][\w'-]{1,30}(?: (?-i:[A-Z0-9])[\w'-]{0,30}){0,3})",
+    re.IGNORECASE,
+)
 
 
 @cache
@@ -397,6 +433,16 @@ _NATIONAL_IDS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
 _DIGITS = re.compile(r"\d{4}[ \-]?\d{4,6}[ \-]?\d")
 # Not inside a longer row of digits or a decimal number.
 _CARD = re.compile(r"(?<![\d.\-])(?<!\d )\d(?:[ \-]?\d){13,18}(?!\d|[.\-]\d| \d)")
+# People mistype and make up: beside the name of a card, its groups are enough.
+_CARD_SHAPED = re.compile(
+    r"(?<![\w./-])(?:\d{4}(?P<between>[ .\-\u2013/]|  |, )\d{4}(?P=between)\d{4}(?P=between)\d{2,5}"
+    r"|\d{4}(?P<other>[ .\-])\d{6}(?P=other)\d{4,5}|[3-6]\d{14,15}|2[2-7]\d{14})"
+    r"(?![\w\u2013-]|[.,]\d| \d{4}\b)"
+)
+_card_word = cache(lambda: re.compile(rf"(?<![\w-]){_words('card words')}(?![\w-])", re.IGNORECASE))
+_CARD_NEAR = 70
+_NO_CARD = re.compile(r"\b(?:imei|iccid|isbn|iban|tracking|barcode|timestamp|order number)\b", re.IGNORECASE)
+_YEAR = re.compile(r"(?:19|20)\d\d")
 
 # ISO 13616: country, two check digits, letters and digits.
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
@@ -411,6 +457,7 @@ _PLACEHOLDER = re.compile(_WORDS["placeholders"], re.IGNORECASE)
 
 # Every key has a word at least this long. Most text has none, and costs a quarter then.
 _LEAST_KEY = 15
+_LEAST_KEY_PART, _LEAST_CHANGES = 6, 3
 
 
 def _candidates(text: str) -> Iterator[Secret]:
@@ -427,6 +474,7 @@ def _candidates(text: str) -> Iterator[Secret]:
         yield Secret("password", *match.span("words"))
     for match in _NAMED_ROW.finditer(text) if "phrase" in folded or "words" in folded else ():
         yield Secret("recovery-phrase", *match.span("words"))
+    yield from _spoken(text, _lower(text))
     for match in _OPENED_WITH_PHRASE.finditer(text) if "phrase" in folded or "sentence" in folded else ():
         yield Secret("password", *match.span("words"))
     if any(map(str.isdigit, text)):
@@ -468,6 +516,29 @@ def _moved(by: int, found: Iterable[Secret]) -> Iterator[Secret]:
     return (Secret(secret.kind, secret.start + by, secret.end + by) for secret in found)
 
 
+def _spoken(text: str, folded: str) -> Iterator[Secret]:
+    """Yield what speech names as a secret, in sentences that go on: keys, passphrases, memorable words."""
+    if any(hint in folded for hint in ("token", "key", "secret")):
+        found = (match for match in _DISTANT_KEY.finditer(text) if _is_key_part(match["value"]))
+        yield from (Secret("api-key", *match.span("value")) for match in found)
+    for begin, piece in _around(text, _SPOKEN_HINT.finditer(folded)):
+        yield from _moved(begin, _spoken_phrases(piece))
+    if any(hint in folded for hint in ("memorable", "question", "maiden", "secret ", "security")):
+        yield from (Secret("password", *match.span("answer")) for match in _MEMORABLE.finditer(text))
+
+
+def _spoken_phrases(text: str) -> Iterator[Secret]:
+    """Yield passphrases of which the sentence goes on, and passwords of several words."""
+    for match in _SPOKEN_PHRASE.finditer(text):
+        words = match["words"].casefold().replace("-", " ").split()
+        strange = [word for word in words if _is_phrase([word])]
+        # "The password is cached locally somewhere" tells what happens to it.
+        n_least = _LEAST_SPOKEN + (_GOES_ON.fullmatch(words[0]) is not None)
+        is_speech = any(word in STOP_WORDS for word in words) or 4 * len(strange) < 3 * len(words)
+        if len(strange) >= n_least and not is_speech:
+            yield Secret("password", *match.span("words"))
+
+
 def _unnamed_passwords(text: str) -> Iterator[Secret]:
     for match in _UNNAMED_PASSWORD.finditer(text):
         if sum(map(str.isalpha, match[0])) >= _LEAST_LETTERS and not _CODE.search(text):
@@ -481,6 +552,9 @@ def _numbers(text: str) -> Iterator[Secret]:
         yield from (Secret("card-number", *match.span()) for match in found)
         found = (match for match in _IBAN.finditer(text) if _is_iban(match[0]))
         yield from (Secret("account-number", *match.span()) for match in found)
+    for match in _CARD_SHAPED.finditer(text):
+        if _is_called_card(text, match):
+            yield Secret("card-number", *match.span())
     for pattern, is_valid in _NATIONAL_IDS:
         for match in pattern.finditer(text):
             if is_valid(re.sub(r"[ .\-/]", "", match[0]).upper()):
@@ -759,6 +833,16 @@ def _is_scrambled(value: str) -> bool:
     return len(set(last)) >= 6 and (is_mixed or _changes(last) > len(last) / 4)
 
 
+def _is_key_part(value: str) -> bool:
+    """Return whether a short word is a key: groups of capitals and digits, or a part of no sense."""
+    if _KEY_GROUPS.fullmatch(value):
+        return True
+    return any(
+        len(part) >= _LEAST_KEY_PART and _changes(part) >= _LEAST_CHANGES and _is_random(part, 5)
+        for part in re.split(r"[_\-]", value)
+    )
+
+
 def _changes(value: str) -> int:
     """Return how often the kind of character changes: capital, small letter, digit, other."""
     kinds = [1 if c.isdigit() else 2 if c.isupper() else 3 if c.islower() else 4 for c in value]
@@ -773,6 +857,20 @@ def _is_card_number(text: str) -> bool:
     digits = re.sub(r"[ \-]", "", text)
     is_issued = _CARDS.fullmatch(digits) is not None
     return is_issued and (text == digits or _is_grouped(text)) and _luhn(digits) == 0
+
+
+def _is_called_card(text: str, number: re.Match[str]) -> bool:
+    """Return whether a number in the form of a card's stands beside the name of one."""
+    start, end = number.span()
+    lead, behind = text[max(0, start - _CARD_NEAR) : start], text[end : end + _CARD_NEAR]
+    if (
+        _OTHER.search(lead)
+        or _NO_CARD.search(lead)
+        or _CODE.search(lead + behind)
+        or all(map(_YEAR.fullmatch, re.split(r"\D+", number[0])))
+    ):
+        return False
+    return _card_word().search(lead) is not None or _card_word().search(behind) is not None
 
 
 def _is_grouped(text: str) -> bool:

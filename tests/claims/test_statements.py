@@ -213,6 +213,35 @@ def test_ends_name_what_holds_no_longer(text, ended):
     assert plain_facts(text) == []
 
 
+@pytest.mark.parametrize(
+    ("line", "over", "now"),
+    [
+        ("It isn't nuts at all, I'm allergic to latex.", "nuts", "latex"),
+        ("It turns out it's not nuts, it's sesame I'm allergic to.", "nuts", "sesame"),
+        ("I'm allergic to latex, not nuts.", "nuts", "latex"),
+    ],
+)
+def test_a_correction_of_an_allergy_ends_one_and_states_the_other(line, over, now):
+    verdicts, ended = learned({}, [line])
+
+    assert [(verdict.key, verdict.value) for verdict in verdicts] == [("allergy", now)]
+    assert [(end.kind, end.value) for end in ended] == [("allergy", over)]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("We've parted ways with our drummer Nils.", "Nils"),
+        ("Our cat Momo went to live with my ex.", "Momo"),
+        ("My hamster Otto escaped in May.", "Otto"),
+        ("my old dog Bess was put down this morning", "Bess"),
+    ],
+)
+def test_who_is_gone_is_no_longer_there(line, name):
+    assert plain_facts(line) == []
+    assert [end.value for end in ended_values(line)] == [name]
+
+
 def test_values_of_a_list_are_joined_and_others_replaced():
     lines = ["I prefer tea over coffee. I live in Ulm.", "I prefer dark mode. I moved to Bonn."]
 

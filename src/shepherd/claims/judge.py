@@ -25,6 +25,12 @@ __all__ = [
 
 
 _TOKEN = re.compile(r"\+?[^\W_](?:[\w.+#@&'-]*[\w+#])?|[,;/&]")
+_UNITS = "one|two|three|four|five|six|seven|eight|nine"
+_AGE = re.compile(
+    rf"(?:\d{{1,3}}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:[ -](?:{_UNITS}))?"
+    rf"|{_UNITS}|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen)"
+    r"(?:[ -]?(?:years?|yrs?|yo|y/o|months?|weeks?)(?:[ -](?:olds?|of age|young))?)?"
+)
 # "My suggestion is Rome": what somebody does now, unlike "my location".
 _IS_DOING = re.compile(
     r"(?<!loca)(?<!occupa)(?<!educa)(?<!medica)(?<!posi)(?<!na)(?:tion|sion)$|(?<!instru)(?<!depart)ment$"
@@ -307,7 +313,7 @@ def _topic_words(topic: str) -> list[str]:
     return [
         _SPELLINGS.get(word, word)
         for word in re.findall(r"[\w-]+", topic)
-        if word not in ("new", "dear", "sweet", "cute", "lovely")
+        if word not in ("new", "dear", "sweet", "cute", "lovely", "two", "three", "four")
     ]
 
 
@@ -382,7 +388,7 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "name" | "last_name":
             return _is_name(assertion, value)
         case "age":
-            return re.fullmatch(r"\d{1,3}(?:[ -]?(?:years?|yrs?|yo|y/o)(?:[ -]old)?)?", folded) is not None
+            return _AGE.fullmatch(folded) is not None
         case "email":
             return re.fullmatch(r"\S+@\S+\.\S+", folded) is not None
         case "phone":
@@ -391,7 +397,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
             has_number = any(map(str.isdigit, value)) or definition("feast").search(value) is not None
             return has_number and len(words) < 6
         case "job" if assertion.is_weak:
-            return words[-1] not in word_list("momentary") and not value[0].isupper()
+            is_owner = words[0].endswith("'s")
+            return words[-1] not in word_list("momentary") and not value[0].isupper() and not is_owner
         case "attribute":
             return _is_lasting(assertion.topic, value)
         case "relative":
@@ -429,7 +436,8 @@ def _is_lasting(topic: str, value: str) -> bool:
     nouns = topic.split()
     return (
         not word_list("passing") & set(re.findall(r"\w+", topic))
-        and not any(word.endswith("'s") for word in nouns)
+        and (definition("stranger").fullmatch(nouns[-1]) is None or topic == "best friend")
+        and not any(word.endswith(("'s", "s'")) for word in nouns)
         # "An old Volvo" is a thing, "old" alone a state.
         and not word_list("momentary") & {words[-1], words[0] if value == value.casefold() else ""}
         and not words[-1].endswith("ing")
@@ -451,6 +459,8 @@ def _is_place(assertion: Assertion, value: str) -> bool:
         rule("software").fullmatch(value) or (len(words) == 1 and words[0].endswith("ing"))
     ):
         return False
+    if assertion.kind == "employer" and rule("institutions").fullmatch(value) is not None:
+        return True
     has_article = assertion.value.split()[0].casefold() in word_list("determiners")
     return (
         words[0] not in word_list("no places") | word_list("pronouns")
@@ -475,6 +485,8 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
             return words[0] not in word_list("no names") and not (
                 first == "the" and value == value.casefold()
             )
+        case "allergy":
+            return words[0] not in word_list("no allergens")
         case "avoids":
             return words[0] not in word_list("no foods")
         case "study" | "learns":

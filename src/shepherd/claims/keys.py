@@ -42,7 +42,7 @@ def _table(text: str) -> dict[str, Key]:
 KEYS = _table(
     """
     name | name | full_name preferred_name real_name called legal_name first_name given_name
-    nickname | name | nick short_name
+    nickname | name attribute | nick short_name
     last_name | last_name | surname family_name
     location | location | city home home_city residence address town country lives_in live_in place
       + current_location

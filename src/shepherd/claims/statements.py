@@ -13,6 +13,7 @@ from functools import cache
 
 from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
 from shepherd.claims.material import GAP, own_words
+from shepherd.claims.spellings import spelled_out
 from shepherd.claims.wordings import Frame, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
 
@@ -34,86 +35,6 @@ _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IG
 _FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECASE)
 # Sentences in which somebody still introduces himself.
 _INTRODUCTION = 3
-_RELATION = (
-    "(?:mother|mom|mum|father|dad|sister|brother|wife|husband|partner|fiancée?|girlfriend|boyfriend|daughter|son"
-    "|aunt|uncle|cousin|niece|nephew|grand(?:mother|father|ma|pa|son|daughter)|flatmate|roommate|best friend"
-    "|boss|dog|puppy|cat|kitten|rabbit|hamster|parrot|horse|pony|tortoise|beagle|poodle|labrador|terrier)"
-)
-# What may stand behind its value: "Ulm is my home town".
-_PROPERTY = (
-    r"(?:(?:main|biggest|only|home|own) )?(?:home(?: ?town| city)?|hobby|passion|mother tongue"
-    r"|native (?:language|tongue)|first language|time ?zone|employer|airport|(?:text |code )?editor"
-    r"|operating system|browser|middle name|surname|last name|star sign|blood type|nationality|instrument"
-    r"|sport"
-    r"|(?:all[- ]time )?fav(?:ou?rite)? [\w-]+)"
-)
-_SPELLINGS = tuple(
-    (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
-    for pattern, spelling in (
-        (r"i ?m", "I'm"),
-        (r"(?<=[a-z] )n(?= [a-z])", "and"),
-        (r"ive", "I've"),
-        (r"id(?= (?:love|like|kill|rather|be|have|go|say|prefer|never|want|die)\b)", "I'd"),
-        (r"ill(?= (?:be|have|get|try|go|do|move|never|probably|start|take|buy)\b)", "I'll"),
-        (r"(do|does|did|is|are|was|were|wo|ca|have|has|had|would|should|could|ai)nt", r"\1n't"),
-        (r"(what|where|who|how|that|there)s", r"\1's"),
-        (r"(you|they|we)re(?= \w+(?:ing|ed|ly)\b)", r"\1're"),
-        (r"wanna", "want to"),
-        (r"gonna", "going to"),
-        (r"u", "you"),
-        # "my wife and I are"
-        (r"i are", "we are"),
-        # "a parrot, his name is Admiral"
-        (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
-        # "As a nurse in Leeds I …", "Being a nurse, I …", "At 53 I am …"
-        (
-            r"(?:(?:speaking )?as|being) (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
-            r"|student|teenager|former|favou?r)\b)[\w' -]{3,60}?),?"
-            r"(?= (?:i|i'm|i've|my|we|our)\b(?! (?:\w+ed|want|can)\b))",
-            r"I'm \1,",
-        ),
-        (r"being(?= (?-i:[A-Z])\w+(?:ese|ish|ian|can)\b(?!\W+(?:is|was|must)\b))", "I'm"),
-        (r"at (2[5-9]|[3-9]\d),?(?= i(?:'m| am| still| finally| now)\b)", r"I'm \1,"),
-        (r"à (\d\d ans),?(?= je (?:me|suis|veux|peux|commence|cherche)\b)", r"j'ai \1,"),
-        (r"as (?:someone|somebody) who (lives?|works?)(?= (?:in|at|for)\b)", r"I \1"),
-        # "Als Hebamme brauche ich …", "weil ich bei Bosch arbeite", "omdat ik bij Philips werk"
-        (
-            r"als ((?!student|kind)(?-i:[A-ZÄÖÜ])[\w-]+)(?=(?: \w+){0,4} (?!war|hatt)\w+(?<!te) ich\b)",
-            r"ich bin \1,",
-        ),
-        (r"(?:weil|da) ich (bei|in|für) ((?-i:[A-ZÄÖÜ])[\w-]+) (arbeite|wohne|lebe)", r"ich \3 \1 \2,"),
-        (r"(?:omdat|daar) ik (bij|in|voor) ((?-i:[A-Z])[\w-]+) (werk|woon|leef)", r"ik \3 \1 \2,"),
-        (
-            r"(?:\w+ )*((?-i:[A-ZÄÖÜ])[\w-]+), (?:da)?gegen (?:d\w+ )?bin ich (?:\w+ )?allergisch",
-            r"ich bin allergisch gegen \1",
-        ),
-        (r"(?<=heißt) (?:eigentlich|übrigens)", ""),
-        # "Oona, my daughter, …", "Oona (my daughter)"
-        (
-            r"(?<!in )(?<!at )(?<!from )(?<!hi )(?<!hey )(?<!thanks )((?-i:[A-Z])[\w'-]+)(?:, | \()"
-            rf"((?:my|our) (?:\w+ ){{0,2}}{_RELATION})"
-            r"(?=[,)]|\W*$)",
-            r"\2 \1",
-        ),
-        # "Ulm is my home town"
-        (
-            r"(?!(?:it|this|that|what|where|which|who|here|there|today|tomorrow|\w+thing|she|he|they|mine)\b)"
-            r"((?-i:[A-Z])[\w'/&+-]*(?: (?-i:[A-Z0-9])[\w'/&+-]*)*|\w{3,}ing)"
-            rf"(?:'s| is| has been|,? (?:that|it)(?:'s| is| has been)|, which is|,) (my {_PROPERTY})"
-            r"(?=\W*$|[,.!?;)]| (?:and|but|so|since|ever|for|because|these|right|by|now|btw|lol|too)\b)",
-            r"\1, \2 is \1",
-        ),
-        (r"(in my (?:spare|free) time),(?= i\b)", r"\1"),
-        # Words that say how long something has held already.
-        (r"(?:(?<=living)|(?<=working)) for (?:\w+ ){1,4}?(?:year|month|week|decade)s?", ""),
-        (r" (?:schon )?seit (?:\w+ ){0,3}?(?:jahr|monat|woche)\w*", ""),
-        (r" depuis (?:\w+ ){1,3}?(?:ans?|années?|mois|semaines?)", ""),
-        (r" desde hace (?:\w+ ){1,3}?(?:años?|mes(?:es)?|semanas?)", ""),
-        (r" da (?:\w+ ){1,2}?(?:ann[oi]|mes[ei]|settiman[ae])", ""),
-        (r" há (?:\w+ ){1,3}?(?:anos?|mês|meses|semanas?)", ""),
-        (r" (?:al|sinds) (?:\w+ ){1,3}?(?:jaar|jaren|maand(?:en)?|weken)", ""),
-    )
-)
 # Rules for beginnings without a subject, and the subject that they lack.
 _DROPPED = (
     ("dropped I was", "I was"),
@@ -125,7 +46,10 @@ _DROPPED = (
 _ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
 # "Moved to Ulm, still no friends": goes on without a subject of its own.
 _WITHOUT_SUBJECT = re.compile(
-    r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does)\b", re.IGNORECASE
+    r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does|grew up|raised|live|moved"
+    r"|always|sadly|unfortunately|btw|fyi|badly|mostly|mainly|been|since|which|that's|with|lol|please|though|sorry"
+    r"|just)\b",
+    re.IGNORECASE,
 )
 _LABEL = re.compile(r":(?:\s|$)")
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
@@ -142,6 +66,7 @@ _MANY = (
     "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learns", "likes", "plays", "prefers",
     "relative", "uses", "pets", "collects", "any", "favorite", "study", "children", "wears", "diet",
 )  # fmt: skip
+_COUNTED = ("children", "siblings", "pets")
 _LONGEST_ITEM = 2
 # Kinds that hold tomorrow, whatever happens today.
 _EVEN_TODAY = (
@@ -205,15 +130,22 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
-    sentence = _spelled_out(typed)
+    sentence = spelled_out(typed)
     reminder = rule("reminding", begins=True).match(sentence)
     if reminder:
         # "Can you remember that I'm vegan?" asks for nothing but that.
         sentence, asks = sentence[reminder.end() :].lstrip(), False
+    # "I live in Ulm, she said", "I love Excel, not"
+    if _withdrawn().search(sentence):
+        return []
     stated = _instructed(sentence, typed) if not asks else []
     stated = stated or _in_clauses(sentence, typed, asks, greets=greets)
-    known = {assertion.value for assertion in stated}
-    return [*stated, *(one for one in _named_in_passing(sentence, typed) if one.value not in known)]
+    # "Our girls, Isla and Wren" are no girls called Isla.
+    if rule("parted").search(sentence):
+        return [one for one in stated if one.ends or one.kind != "relative"]
+    known = [f" {assertion.value.replace(',', ' ')} " for assertion in stated]
+    passing = _named_in_passing(sentence, typed)
+    return [*stated, *(one for one in passing if not any(f" {one.value} " in value for value in known))]
 
 
 def _instructed(sentence: str, typed: str) -> list[Assertion]:
@@ -314,13 +246,6 @@ def _unasked(found: list[Assertion], text: str, before: int) -> list[Assertion]:
     return found if asks_apart else []
 
 
-def _spelled_out(text: str) -> str:
-    """Return the text with apostrophes where people who type quickly leave them out: "im", "dont"."""
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
-    return text
-
-
 def _with_subject(text: str, rest: str) -> str:
     """Return the beginning of a sentence with the subject that everyday speech drops: "grew up in Ulm".
 
@@ -328,7 +253,10 @@ def _with_subject(text: str, rest: str) -> str:
     """
     for name, subject in _DROPPED:
         found = rule(name, begins=True).match(text)
-        if found and (not name.startswith("dropped I") or _goes_on_as_i(text[found.end() :], rest)):
+        is_sure = (
+            not name.startswith("dropped I") or rule("dropped surely", begins=True).match(text) is not None
+        )
+        if found and (is_sure or _goes_on_as_i(text[found.end() :], rest)):
             # "Learning …" begins with a capital as the first word of the sentence, and is no name.
             return f"{subject} {text[:1].lower()}{text[1:]}"
     return text
@@ -379,6 +307,11 @@ def _clauses() -> re.Pattern[str]:
 
 
 @cache
+def _withdrawn() -> re.Pattern[str]:
+    return re.compile(alternatives("withdrawn"), re.IGNORECASE)
+
+
+@cache
 def _frames_of_instructions() -> tuple[Frame, ...]:
     return tuple(frame for frame in frames() if frame.kind == INSTRUCTIONS)
 
@@ -425,7 +358,7 @@ def _asserted(
     value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), kind)
     # "Polish and get by in Czech": languages are names, too, where the first of them is written as one.
     if kind in _NAMED or (kind == "language" and value[:1].isupper()):
-        value = _ADDITION.sub("", value)
+        value = _ADDITION.sub("", value).strip(_EDGE)
     # "Claims Adjuster" reports nothing.
     if (
         not value
@@ -487,6 +420,9 @@ def _without_afterthought(value: str, kind: str) -> str:
     for n, item in enumerate(others):
         is_last = rule("joining").search(item) is not None
         is_joined = is_last or any(rule("joining").search(other) for other in others[n:])
+        # "Three daughters, Nell and Cass" counts them, and names them.
+        if kind in _COUNTED and item[:1].isupper():
+            break
         if len(item.split()) > _LONGEST_ITEM + is_last or not (is_joined or item[:1].isupper()):
             break
         items.append(item)

@@ -128,9 +128,15 @@ def _frame(line: str, definitions: dict[str, str], stops: dict[str, list[str]]) 
         parts["kind"],
         # The value begins behind a blank or an apostrophe: "I live in" does not begin "I live inside".
         re.compile(rf"(?:{wording})(?:^|(?<=[\s'(])|(?=\s))", re.IGNORECASE),
-        re.compile(rf"(?<![\w-])(?:{'|'.join(words)})(?!\w|-\w)", re.IGNORECASE),
+        _stopping("|".join(words)),
         **({flag: True} if flag else {}),
     )
+
+
+@cache
+def _stopping(words: str) -> re.Pattern[str]:
+    # Many frames have the same stops, more than the cache of `re` keeps.
+    return re.compile(rf"(?<![\w-])(?:{words})(?!\w|-\w)", re.IGNORECASE)
 
 
 def _spaced(pattern: str) -> str:

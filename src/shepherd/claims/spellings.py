@@ -1,0 +1,252 @@
+"""Other wordings of the same: what people leave out or turn round, as the frames know it.
+
+"im", "can't have nuts, I'm allergic" and "Ulm is my home town" become "I'm", "I'm allergic to nuts" and
+"my home town is Ulm". Each pattern begins and ends with a word.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["spelled_out"]
+
+_RELATION = (
+    "(?:mother|mom|mum|father|dad|sister|brother|wife|husband|partner|fiancée?|girlfriend|boyfriend|daughter|son"
+    "|aunt|uncle|cousin|niece|nephew|grand(?:mother|father|ma|pa|son|daughter)|flatmate|roommate|best friend"
+    "|boss|dog|puppy|cat|kitten|rabbit|hamster|parrot|horse|pony|tortoise|beagle|poodle|labrador|terrier)"
+)
+# What may stand behind its value: "Ulm is my home town".
+_PROPERTY = (
+    r"(?:(?:main|biggest|only|home|own) )?(?:home(?: ?town| city)?|hobby|passion|mother tongue"
+    r"|native (?:language|tongue)|first language|time ?zone|employer|airport|(?:text |code )?editor"
+    r"|operating system|browser|middle name|surname|last name|star sign|blood type|nationality|instrument"
+    r"|sport"
+    r"|(?:all[- ]time )?fav(?:ou?rite)? [\w-]+)"
+)
+# Conditions that people name without a verb: "coeliac since childhood", "lactose intolerant, me".
+_CONDITION = (
+    r"(?:(?:very |mildly |severely |strictly )?(?:coeliac|celiac|diabetic|vegan|vegetarian|pescatarian"
+    r"|asthmatic|epileptic"
+    r"|lactose[ -]intolerant|gluten[ -]intolerant|[\w-]+[ -]intolerant|gluten[ -]free|allergic|pregnant"
+    r"|teetotal|muslim"
+    r"|jewish|hindu|kosher|halal))"
+)
+_AVOIDED = (
+    r"(?:can't|cannot|can not|mustn't|shouldn't|don't|must not|never|have to avoid|need to avoid|must avoid"
+    r"|avoid"
+    r"|am not allowed|'m not allowed|steer clear of|stay away from|have to skip|skip)"
+    r"(?: (?:have|eat|touch|do|drink|wear|use|take|go near|be near|be around))?"
+)
+# "Most Sundays", "On Thursdays", "Every other Friday night"
+_OFTEN = (
+    r"(?:(?:most|on|every|every other|some) )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|weekends?"
+    r"|weeknights"
+    r"|mornings|evenings|afternoons|summers|winters)(?: (?:mornings?|afternoons?|evenings?|nights?))?"
+)
+_WAY = (
+    r"(?:wild|open[- ]water|cold[- ]water|ice|scuba|free|sea|rock|trail|fell|hill|mountain|fly|salsa|line"
+    r"|ballroom|swing"
+    r"|horse|bird|dragon[- ]boat|indoor|roller|figure|cross-country)"
+)
+_SPELLINGS = tuple(
+    (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
+    for pattern, spelling in (
+        (r"i ?m", "I'm"),
+        (r"(?<=[a-z] )n(?= [a-z])", "and"),
+        (r"ive", "I've"),
+        (r"id(?= (?:love|like|kill|rather|be|have|go|say|prefer|never|want|die)\b)", "I'd"),
+        (r"ill(?= (?:be|have|get|try|go|do|move|never|probably|start|take|buy)\b)", "I'll"),
+        (r"(do|does|did|is|are|was|were|wo|ca|have|has|had|would|should|could|ai)nt", r"\1n't"),
+        (r"(what|where|who|how|that|there)s", r"\1's"),
+        (r"(you|they|we)re(?= \w+(?:ing|ed|ly)\b)", r"\1're"),
+        (r"wanna", "want to"),
+        (r"gonna", "going to"),
+        (r"u", "you"),
+        (
+            r"(i|we)(?:'ve|'ve got| have got)(?= (?:an?|two|three|four|five|six|seven|no|several|twins"
+            r"|type)\b)",
+            r"\1 have",
+        ),
+        (
+            r"(?:ever )?since (?:i was|i were|i turned|i left|i started|i finished) [\w' -]{1,30}?"
+            r"(?=\W*$|[,.;!?)]| (?:and|but|so)\b)",
+            "since childhood",
+        ),
+        # "can't have peanuts, I'm allergic"
+        (
+            rf"(?:(?<=^)|(?<=[,;:.] )|(?<=and )|(?<=but ))(?:i |we )?(?:really |just |actually |also"
+            rf" )?{_AVOIDED}"
+            rf" (?:any )?"
+            r"(?!(?:it|that|them|this|you|me|him|her|to|the|my|your)\b)([\w-]+(?: (?:(?:and|or) )?"
+            r"(?!(?:in|on|at|with|from|near|to|for|over|around|because|since|if|when|so|as|the"
+            r"|my)\b)[\w-]+){0,3}?)"
+            r"(?: (?:in|on|at|with|near|around) [\w' ]{2,25}?)?(?: (?:at all|please|sorry|though"
+            r"|anymore))?(?:,| -|;|\.|:)? (?:because |since |as |cos |cuz "
+            r"|coz |'cause )?"
+            r"(?:i'm|i am) (?:so |very |really |badly |deathly |severely |super |quite )?(allergic"
+            r"|intolerant)"
+            r"(?: to (?:them|it|those|that|the stuff))?(?= (?:and|so|but)\b|\W*$|[,.;!])",
+            r"I'm \2 to \1",
+        ),
+        (
+            r"(?:i'm|i am) (?:so |very |really |badly |deathly |severely |super |quite )?allergic,?"
+            r" so (?:please |there's |i can have |absolutely |just )*no ([\w-]+(?: (?:and|or) [\w-]+)?)"
+            r"(?: for me)?(?:,? please|,? thanks)?(?=\W*$|[,.;!])",
+            r"I'm allergic to \1",
+        ),
+        (
+            r"no (?!(?:go|way|idea|problem|wonder|thanks|doubt|one)\b)([\w-]+(?: (?:and|or) [\w-]+)?)(?: for"
+            r" me)?(?: please)?(?:,| -|;) (?:because |since |as |cos"
+            r" )?"
+            r"(?:i'm|i am) (?:so |very |really |badly |deathly |severely )?allergic(?=\W*$|[,.;!])",
+            r"I'm allergic to \1",
+        ),
+        (
+            r"(?<=^)([\w'-]+(?: [\w'-]+){0,4}),? (?:i'm |i am )?allergic to (?:both(?: of them)?|all (?:of"
+            r" them|three|that)|it all)"
+            r"(?=\W*$|[,.;!]| (?:and|so|but)\b)",
+            r"I'm allergic to \1",
+        ),
+        (
+            r"(?<=^)([\w'-]+(?: and [\w'-]+)?)(?: and (?:me|i) (?:don't|do not) (?:mix|agree|get (?:on"
+            r"|along))"
+            r"| (?:is|are) (?:off[ -]limits|out|a no[ -]go)(?: for me)?),? (?:because )?(?:i'm|i am) (?:\w+"
+            r" )?allergic"
+            r"(?=\W*$|[,.;!])",
+            r"I'm allergic to \1",
+        ),
+        (
+            r"(i speak) (?:two|three|four|five|six|seven|several|\d) languages(?:[:,(]| -| \()"
+            r" ?((?-i:[A-Z])\w+)",
+            r"\1 \2",
+        ),
+        (
+            r"(?<=\w),? (?:and |so )?(?:we|i|they)(?:'ve| have)? (?:named|called|call) (?:him|her|them)(?="
+            r" (?-i:[A-Z]))",
+            " named",
+        ),
+        # "I'm Portuguese, from Braga"
+        (
+            r"(i'm (?-i:[A-Z])\w+(?:ese|ish|ian|an|ch|ic|ek|i)),? (?:but |and )?(?:originally )?from"
+            r" ((?-i:[A-Z])\w+)",
+            r"\1, I'm from \2",
+        ),
+        (r"(?<=^)((?:my )?(?:all[- ]time )?fav(?:ou?rites?|e|s)? [\w-]+(?: [\w-]+)?):(?= )", r"\1 is"),
+        # "Mum of two, Ben and Lou", "married with two kids"
+        (
+            r"(?<=^)((?:i'm |i am |we're )?(?:an? )?(?:\w+ )?(?:mum|mom|mother|dad|father|parents?) (?:of|to)"
+            r" (?:two|three|four|five)(?: kids|"
+            r" children)?)(?: here)?(?:,| -|:| \()"
+            r" ((?-i:[A-Z])[\w'-]+(?:, (?-i:[A-Z])[\w'-]+)*,? (?:and|&) (?-i:[A-Z])[\w'-]+)",
+            r"\1, my kids are \2",
+        ),
+        (
+            r"(i'm (?:\w+ )?(?:married|divorced|single|widowed|separated)),? (?:with|and have) "
+            r"((?:an?|two|three|four|five|six|\d) (?:\w+ )?(?:kids?|child(?:ren)?|sons?|daughters?|boys"
+            r"|girls))",
+            r"\1, I have \2",
+        ),
+        # "I can't have gluten, coeliac since childhood"
+        (
+            rf"(?<=^)((?:sorry, |no, )?(?:i |we )?{_AVOIDED} [^,.!?;]{{2,40}}), ({_CONDITION})(?=\W*$|"
+            rf" (?:since|for|here)\b|[,.])",
+            r"\1, I'm \2",
+        ),
+        # "Lactose intolerant, me."
+        (
+            rf"(?<=^)({_CONDITION}|left[- ]handed|right[- ]handed|dyslexic|autistic|colou?r[ -]?blind),"
+            rf" me(?=\W*$|[,.!;])",
+            r"I'm \1,",
+        ),
+        # "It isn't nuts at all, I'm allergic to latex", "I'm allergic to latex, not nuts"
+        (
+            r"(?:it|that)(?:'s not| isn't| is not| wasn't| was never)(?: the)? ([\w-]+(?: [\w-]+){0,2}?)"
+            r"(?: (?:at all|after all|anymore|any more|then|actually))*,? (?:but )?(?:i'm|i am) allergic to",
+            r", I'm no longer allergic to \1, I'm allergic to",
+        ),
+        (
+            r"(?:it|that)(?:'s not| isn't| is not| wasn't| was never)(?: the)? ([\w-]+(?: [\w-]+){0,2}?)"
+            r"(?: (?:at all|after all|anymore|any more|then|actually))*,? (?:but )?(?:it's|it is) ([\w-]+(?:"
+            r" [\w-]+){0,2}?)"
+            r" (?:that )?(?:i'm|i am) allergic to",
+            r", I'm no longer allergic to \1, I'm allergic to \2",
+        ),
+        (
+            r"(?:i'm|i am) (?:actually )?allergic to ([\w-]+(?: [\w-]+){0,2}),? (?:and )?not (?:to"
+            r" )?([\w-]+(?: [\w-]+){0,2})(?=\W*$|[,.;!])",
+            r"I'm no longer allergic to \2, I'm allergic to \1",
+        ),
+        # "Most Sundays I go birdwatching"
+        (
+            rf"(?:(?<=^)|(?<=, )|(?<=and )){_OFTEN},? "
+            r"(?:i(?: (?:usually|often|always|tend to|like to|love to|try to|still|also))*"
+            rf" go"
+            rf"|you(?:'ll| will| can)(?: usually| always)? find me(?: out)?) ((?:{_WAY} )?\w{{2,}}ing)"
+            r"(?! (?:to|for|after|through|around|into|mad|over|back|home|about|errands|off|in circles|on)\b)",
+            r"I go \1 regularly",
+        ),
+        (
+            rf"(?<=^)i (?:(?:usually|often|always|still) )*go ((?:{_WAY} )?\w{{2,}}ing)(?= (?:on )?(?:most "
+            rf"|some )?{_OFTEN}\b)(?! \w+day\b(?!s))",
+            r"I go \1 regularly",
+        ),
+        # "my wife and I are"
+        (r"i are", "we are"),
+        # "a parrot, his name is Admiral"
+        (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
+        # "As a nurse in Leeds I …", "Being a nurse, I …", "At 53 I am …"
+        (
+            r"(?:(?:speaking )?as|being) (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
+            r"|student|teenager|former|favou?r)\b)[\w' -]{3,60}?),?"
+            r"(?= (?:i|i'm|i've|my|we|our)\b(?! (?:\w+ed|want|can)\b))",
+            r"I'm \1,",
+        ),
+        (r"being(?= (?-i:[A-Z])\w+(?:ese|ish|ian|can)\b(?!\W+(?:is|was|must)\b))", "I'm"),
+        (r"at (2[5-9]|[3-9]\d),?(?= i(?:'m| am| still| finally| now)\b)", r"I'm \1,"),
+        (r"à (\d\d ans),?(?= je (?:me|suis|veux|peux|commence|cherche)\b)", r"j'ai \1,"),
+        (r"as (?:someone|somebody) who (lives?|works?)(?= (?:in|at|for)\b)", r"I \1"),
+        # "Als Hebamme brauche ich …", "weil ich bei Bosch arbeite", "omdat ik bij Philips werk"
+        (
+            r"als ((?!student|kind)(?-i:[A-ZÄÖÜ])[\w-]+)(?=(?: \w+){0,4} (?!war|hatt)\w+(?<!te) ich\b)",
+            r"ich bin \1,",
+        ),
+        (r"(?:weil|da) ich (bei|in|für) ((?-i:[A-ZÄÖÜ])[\w-]+) (arbeite|wohne|lebe)", r"ich \3 \1 \2,"),
+        (r"(?:omdat|daar) ik (bij|in|voor) ((?-i:[A-Z])[\w-]+) (werk|woon|leef)", r"ik \3 \1 \2,"),
+        (
+            r"(?:\w+ )*((?-i:[A-ZÄÖÜ])[\w-]+), (?:da)?gegen (?:d\w+ )?bin ich (?:\w+ )?allergisch",
+            r"ich bin allergisch gegen \1",
+        ),
+        (r"(?<=heißt) (?:eigentlich|übrigens)", ""),
+        # "Oona, my daughter, …", "Oona (my daughter)"
+        (
+            r"(?<!in )(?<!at )(?<!from )(?<!hi )(?<!hey )(?<!thanks )((?-i:[A-Z])[\w'-]+)(?:, | \()"
+            rf"((?:my|our) (?:\w+ ){{0,2}}{_RELATION})"
+            r"(?=[,)]|\W*$)",
+            r"\2 \1",
+        ),
+        # "Ulm is my home town"
+        (
+            r"(?!(?:it|this|that|what|where|which|who|here|there|today|tomorrow|\w+thing|she|he|they|mine)\b)"
+            r"((?-i:[A-Z])[\w'/&+-]*(?: (?-i:[A-Z0-9])[\w'/&+-]*)*|\w{3,}ing)"
+            rf"(?:'s| is| has been|,? (?:that|it)(?:'s| is| has been)|, which is|,) (my {_PROPERTY})"
+            r"(?=\W*$|[,.!?;)]| (?:and|but|so|since|ever|for|because|these|right|by|now|btw|lol|too)\b)",
+            r"\1, \2 is \1",
+        ),
+        (r"(in my (?:spare|free) time),(?= i\b)", r"\1"),
+        # Words that say how long something has held already.
+        (r"(?:(?<=living)|(?<=working)) for (?:\w+ ){1,4}?(?:year|month|week|decade)s?", ""),
+        (r" (?:schon )?seit (?:\w+ ){0,3}?(?:jahr|monat|woche)\w*", ""),
+        (r" depuis (?:\w+ ){1,3}?(?:ans?|années?|mois|semaines?)", ""),
+        (r" desde hace (?:\w+ ){1,3}?(?:años?|mes(?:es)?|semanas?)", ""),
+        (r" da (?:\w+ ){1,2}?(?:ann[oi]|mes[ei]|settiman[ae])", ""),
+        (r" há (?:\w+ ){1,3}?(?:anos?|mês|meses|semanas?)", ""),
+        (r" (?:al|sinds) (?:\w+ ){1,3}?(?:jaar|jaren|maand(?:en)?|weken)", ""),
+    )
+)
+
+
+def spelled_out(text: str) -> str:
+    """Return the text with apostrophes where people who type quickly leave them out: "im", "dont"."""
+    for pattern, spelling in _SPELLINGS:
+        text = pattern.sub(spelling, text)
+    return text
