@@ -285,6 +285,14 @@ _LOCK_IS = re.compile(
     r"(?![\d.,]*\d|\s?[%€$£°]|\s(?:euros?|dollars?|pounds?|kg|kilos?|cm|mm|m|years?|people)\b)",
     re.IGNORECASE,
 )
+# "Door entry at school is C2580Y", "the alarm's 4471", "the gate needs 2-4-6-8-#"
+_ENTRY_IS = re.compile(
+    rf"\b{_words('entries')}(?: (?:at|in|on|of|for|to|by|under|behind) [^\n.!?:=]{{1,30}}?)?"
+    r"(?:['\u2019]s| is| needs| wants| takes|:) ?"
+    r"(?P<code>[*#]?(?:[A-Z]{1,3}\d{3,8}[A-Z]{0,2}|\d{3,8}[A-Z]{1,2}|\d{4,8}|\d(?:-\d){3,7}(?:-?[#*])?)[#*]?)"
+    r"(?![\w:.,]*\d|\w|\s?[%€$£°]|\s(?:euros?|dollars?|pounds?|kg|kilos?|cm|mm|m|years?|people|a\.?m|p\.?m)\b)",
+    re.IGNORECASE,
+)
 # "I use Snowball1987 for everything"
 _USED_FOR_ALL = re.compile(
     r"\b(?:i|we) (?:always |still |just |basically )?(?:use|reuse|have) "
@@ -661,6 +669,8 @@ def _named(text: str) -> Iterator[Secret]:
     for match in _DIAL.finditer(text):
         yield Secret("password", match.start(), match.end())
     for match in _LOCK_IS.finditer(text):
+        yield Secret("password", *match.span("code"))
+    for match in _ENTRY_IS.finditer(text):
         yield Secret("password", *match.span("code"))
     for match in _USED_FOR_ALL.finditer(text):
         yield Secret("password", *match.span("word"))
