@@ -293,6 +293,12 @@ _ENTRY_IS = re.compile(
     r"(?![\w:.,]*\d|\w|\s?[%€$£°]|\s(?:euros?|dollars?|pounds?|kg|kilos?|cm|mm|m|years?|people|a\.?m|p\.?m)\b)",
     re.IGNORECASE,
 )
+# "The till opens with 9051"
+_OPENS_WITH = re.compile(
+    r"\b(?:opens?|unlocks?|disarms?) (?:with|on|by) (?:the |code |number |digits )*"
+    r"(?P<code>[*#]?\d{4,10}[#*]?)(?![\w:.,]*\d|\w|\s?[%€$£°]|\s\w+)",
+    re.IGNORECASE,
+)
 # "I use Snowball1987 for everything"
 _USED_FOR_ALL = re.compile(
     r"\b(?:i|we) (?:always |still |just |basically )?(?:use|reuse|have) "
@@ -669,6 +675,8 @@ def _named(text: str) -> Iterator[Secret]:
     for match in _DIAL.finditer(text):
         yield Secret("password", match.start(), match.end())
     for match in _LOCK_IS.finditer(text):
+        yield Secret("password", *match.span("code"))
+    for match in _OPENS_WITH.finditer(text):
         yield Secret("password", *match.span("code"))
     for match in _ENTRY_IS.finditer(text):
         yield Secret("password", *match.span("code"))

@@ -162,6 +162,8 @@ FACTS = {
     "My cats Salt and Pepper are asleep": {"cats_name": "Salt and Pepper"},
     "Are my kids Leo and Nina happy?": {},
     "Is my dog Rex?": {},
+    "Coeliac here, so nothing with gluten": {"condition": "Coeliac", "diet": "Coeliac"},
+    "im a stay at home dad": {"job": "stay-at-home dad"},
     "I use Neovim.": {"uses": "Neovim"},
     "I live in Graz, is there a good bakery?": {"location": "Graz"},
     "what can I cook tonight, I'm vegan": {"diet": "vegan"},

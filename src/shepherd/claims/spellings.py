@@ -52,6 +52,7 @@ _SPELLINGS = tuple(
     (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
     for pattern, spelling in (
         (r"i ?m", "I'm"),
+        (r"stay at home(?= (?:mum|mom|mother|dad|father|parent|wife|husband)\b)", "stay-at-home"),
         (r"(?<=[a-z] )n(?= [a-z])", "and"),
         (r"ive", "I've"),
         (r"id(?= (?:love|like|kill|rather|be|have|go|say|prefer|never|want|die)\b)", "I'd"),
