@@ -18,6 +18,6 @@ def test_the_browser_gets_the_address_of_the_page(host, serve, tmp_path):
     server = serve("--open", "--host", host, BROWSER=str(browser))
 
     with told.open() as opened:  # waits for the browser
-        assert opened.readline().strip() == server.url
+        assert opened.readline().strip() == f"{server.url}/"
     with server.http() as client:
         assert client.get("/").text.startswith("<!doctype html>")
