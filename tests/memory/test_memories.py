@@ -202,7 +202,7 @@ def test_text_that_utf8_cannot_hold_is_stored_with_replacement_characters(memory
 
 
 def test_ten_megabytes_are_stored_and_found(memory: Memory) -> None:
-    text = "LOREM IPSUM DOLOR " * 600_000
+    text = "lorem ipsum dolor " * 600_000
 
     memory_id = memory.store_memory("big?", text)
 

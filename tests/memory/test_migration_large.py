@@ -42,7 +42,7 @@ import hashlib, json, shutil, sqlite3, sys
 
 def fill(connection, table, words, n_bytes):
     for number, word in enumerate(words):
-        text = f"{word} " + "LOREM IPSUM DOLOR SIT AMET " * (n_bytes // 27)
+        text = f"{word} " + "lorem ipsum dolor sit amet " * (n_bytes // 27)
         digest = hashlib.sha256(text.encode()).hexdigest()
         connection.execute(
             f"INSERT INTO {table}(user_message, assistant_response, timestamp, content_hash)"
