@@ -288,7 +288,7 @@ _LOCK_IS = re.compile(
 # Four digits or more, single digits in a row, or letters with digits, that stand alone.
 _CODE_ALONE = re.compile(
     r"(?<![\w.,/@:$\u20ac\u00a3+=-])(?<!\w ['\u2019])(?P<code>[*#]?(?:\d{4,8}|\d(?:[ -]\d){3,7}(?:-?[#*])?"
-    r"|(?=[A-Za-z]{0,12}\d[A-Za-z]*\d)(?=\d*[A-Za-z])(?!\d+[A-Za-z]{1,3}(?![A-Za-z\d]))[A-Za-z0-9]{5,16}"
+    r"|(?=(?:[A-Za-z]{0,12}\d){3})(?=\d*[A-Za-z])(?!\d+[A-Za-z]{1,3}(?![A-Za-z\d]))[A-Za-z0-9]{5,16}"
     r"|\d{3,8}[A-Z])[*#]?)(?![\w:/%=(\u20ac]|[.,-]\d|-\w)"
 )
 # A year is a code, too, if somebody chose it: "Hotel safe: I picked 1966".
