@@ -50,8 +50,12 @@ class CountingModel:
 
 
 def sentences(chance: random.Random) -> Any:
-    """Words as frequent as in language."""
-    words = [f"{chance.choice('bcdfghklmnprst')}{chance.choice('aeiou')}{n:x}" for n in range(20_000)]
+    """Words as frequent as in language; of letters only, since words with digits look like codes of doors."""
+    letters = str.maketrans("0123456789", "ghijklmnop")
+    words = [
+        f"{chance.choice('bcdfghklmnprst')}{chance.choice('aeiou')}{n:x}".translate(letters)
+        for n in range(20_000)
+    ]
     cumulative = list(accumulate(1 / (n + 1) for n in range(len(words))))
     return lambda k: " ".join(chance.choices(words, cum_weights=cumulative, k=k))
 
