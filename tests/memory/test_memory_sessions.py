@@ -44,13 +44,15 @@ def test_undecodable_text_of_a_message_is_replaced(memory: Memory) -> None:
     assert (message.raw, message.sent) == ("caf\ufffd", "caf\ufffd")
 
 
-def test_of_one_second_the_session_started_last_is_the_latest(memory: Memory) -> None:
+def test_of_one_second_the_session_with_the_latest_message_is_the_latest(memory: Memory) -> None:
     sessions = [memory.start_session() for _ in range(3)]
     for session in (sessions[1], sessions[2], sessions[0]):
-        memory.append_message(session, Message("user", session))
+        memory.append_message(session, Message("user", f"hello from {session}"))
+    latest = [sessions[0], sessions[2], sessions[1]]
 
-    assert [found.id for found in memory.list_sessions()] == sessions[::-1]
-    assert [message.raw for message in memory.load_session()] == [sessions[2]]
+    assert [found.id for found in memory.list_sessions()] == latest
+    assert [found.id for found in memory.list_sessions(words="hello")] == latest
+    assert [message.raw for message in memory.load_session()] == [f"hello from {sessions[0]}"]
 
 
 def test_questions_asked_alone_can_be_left_out_of_the_list(memory: Memory) -> None:

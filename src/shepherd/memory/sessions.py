@@ -95,7 +95,8 @@ def _digest(*texts: str) -> str:
 
 _SAID = "s.user_id = ?1 AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
 _CONVERSED = f"{_SAID} AND (length(s.id) <> {2 * _ONE_OFF_BYTES} OR s.title <> '')"
-_LATEST = "ORDER BY s.updated_at DESC, s.rowid DESC"
+# Times are whole seconds: of two conversations in the same one, the later message tells.
+_LATEST = "ORDER BY s.updated_at DESC, (SELECT max(id) FROM messages WHERE session_id = s.id) DESC"
 _TITLE_CHARS = 200
 # Conversations that are searched at once; a statement takes 64 parameters.
 _SEARCHED_AT_ONCE = 60
