@@ -22,6 +22,7 @@ const VIEWS = [
 const main = document.getElementById("view");
 let leaveView = () => {};
 let shown = 0;
+let keyWasRefused = false;
 // Without a chat API, or the right to it, the memories come first.
 let views = VIEWS;
 
@@ -44,6 +45,7 @@ function decoded(part) {
 async function start() {
   try {
     const who = await known();
+    keyWasRefused = false;
     views = who.can_chat ? VIEWS : VIEWS.filter(([name]) => name !== "chat");
     drawFrame(who);
     if (!who.user) askUser(main, who, start);
@@ -72,11 +74,12 @@ function isUnknownKey(error) {
 }
 
 function signIn() {
-  const wasIn = Boolean(session.key);
+  // Two requests may be refused, and the second finds the key gone.
+  keyWasRefused ||= Boolean(session.key);
   // Whoever was named before is no user of this key's owner.
   session.key = session.user = "";
   drawFrame(null);
-  askKey(main, start, wasIn);
+  askKey(main, start, keyWasRefused);
 }
 
 async function showView() {
