@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from shepherd.memory import Memory
 from shepherd.memory import ledger as rows
+from shepherd.types import Message
 
 
 def test_notes_come_back_under_their_hashes(memory: Memory) -> None:
@@ -26,6 +29,26 @@ def test_many_hashes_are_found_at_once(memory: Memory) -> None:
     memory.ledger.put(notes)
 
     assert memory.ledger.find([*notes, "unknown"]) == notes
+
+
+def test_notes_about_a_conversation_go_with_it_or_with_a_message(memory: Memory) -> None:
+    ours, others = memory.start_session(), memory.start_session()
+    for session in (ours, others):
+        memory.append_message(session, Message("user", "Hello"))
+        memory.append_message(session, Message("user", 'I "like"\nörange\n'))
+    notes = {
+        "first": json.dumps({"in": ours, "text": "Hello"}, separators=(",", ":")),
+        "second": json.dumps({"in": ours, "texts": ['I "like"', "\u00f6range"]}, separators=(",", ":")),
+        "other": json.dumps({"in": others, "text": 'I "like"\nörange\n'}, separators=(",", ":")),
+    }
+    memory.ledger.put(notes)
+    memory.ledger.put({"second": notes["second"]}, "anna")
+
+    memory.delete_last_turn(ours)
+    assert set(memory.ledger.find([*notes])) == {"first", "other"}
+    memory.clear_session(ours)
+    assert set(memory.ledger.find([*notes])) == {"other"}
+    assert set(memory.ledger.find([*notes], "anna")) == {"second"}
 
 
 def test_each_user_has_notes_of_their_own(memory: Memory) -> None:

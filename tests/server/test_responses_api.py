@@ -209,6 +209,26 @@ def test_a_stored_response_is_read_listed_and_deleted(client):
         ask(client, "And?", "keeper", previous_response_id=made.id)
 
 
+def test_a_stored_response_is_deleted_with_its_conversation_or_message(mini, client):
+    first = ask(client, "Hello there", "cleaner")
+    second = ask(client, "What can you do?", "cleaner", previous_response_id=first.id)
+    other = ask(client, "Do you like tea?", "cleaner")
+    user = {"user": "cleaner"}
+
+    def kept() -> list[bool]:
+        with mini.http() as http:
+            made = [http.get(f"/v1/responses/{one.id}", params=user) for one in (first, second, other)]
+        return [answer.status_code == 200 for answer in made]
+
+    with mini.http() as http:
+        listed = http.get("/v1/conversations", params=user).json()["data"]
+        [talk] = [one["id"] for one in listed if one["title"] == "Hello there"]
+        assert http.delete(f"/v1/conversations/{talk}/messages/3", params=user).json()["deleted"] == 2
+        assert kept() == [True, False, True]
+        assert http.delete(f"/v1/conversations/{talk}", params=user).status_code == 200
+    assert kept() == [False, False, True]
+
+
 def test_what_is_not_to_be_stored_is_not(client):
     made = ask(client, HELLO, "keeper", store=False)
 

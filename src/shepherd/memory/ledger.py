@@ -5,12 +5,13 @@ prompt/ledger.py writes and reads the notes. Losing them costs time, never data.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from shepherd.memory.store import UserRows
 from shepherd.transactions import Connection
 
-__all__ = ["LedgerNotes", "clear", "find", "put"]
+__all__ = ["LedgerNotes", "clear", "find", "forget_session", "put"]
 
 # Limit per user: a year of 10 messages a day, about 3 MB.
 MOST_NOTES = 4096
@@ -95,6 +96,28 @@ def put(
         " (SELECT hash FROM ledger WHERE user_id = ?1 ORDER BY used_at DESC, hash LIMIT ?2 OFFSET ?3)",
         (user_id, 1 << 30, most),
     )
+
+
+def forget_session(
+    connection: Connection, user_id: str, session_id: str, texts: Collection[str] | None = None
+) -> None:
+    """Delete the notes about a conversation; of `texts`, only those that contain one of these messages.
+
+    Notes say where their conversation is with `"in":"ID"`, and are ASCII JSON without spaces.
+    """
+    rows = connection.execute(
+        "SELECT hash, note FROM ledger WHERE user_id = ? AND note LIKE ?",
+        (user_id, f"%{json.dumps({'in': session_id}, separators=(',', ':'))[1:-1]}%"),
+    )
+    if texts is not None:
+        wanted = [[json.dumps(line)[1:-1] for line in text.split("\n") if line] for text in texts]
+        rows = [
+            row for row in rows if any(lines and all(line in row[1] for line in lines) for lines in wanted)
+        ]
+    for some in _chunks([key for key, _ in rows]):
+        connection.execute(
+            f"DELETE FROM ledger WHERE user_id = ? AND hash IN {_IN[len(some)]}", (user_id, *some)
+        )
 
 
 def clear(connection: Connection, user_id: str) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 from shepherd._native.text import folded
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
-from shepherd.memory import extraction_jobs, learned, tenants
+from shepherd.memory import extraction_jobs, learned, ledger, tenants
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import OpenJob, SessionSummary
 from shepherd.transactions import Connection
@@ -268,19 +268,23 @@ def _take_back(
     connection: Connection, user_id: str, session_id: str, first: str, terms: TermIndex
 ) -> list[int]:
     _require(connection, user_id, session_id)
-    removed = _delete(connection, user_id, f"session_id = ?1 AND id >= (SELECT {first})", session_id)
+    condition = f"session_id = ?1 AND id >= (SELECT {first})"
+    texts = connection.execute(f"SELECT raw FROM messages WHERE {condition} AND role = 'user'", (session_id,))
+    removed = _delete(connection, user_id, condition, session_id)
+    ledger.forget_session(connection, user_id, session_id, [text for (text,) in texts])
     extraction_jobs.withdraw(connection, user_id, removed)
     extraction_jobs.take_back(connection, user_id, removed, terms)
     return removed
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
-    """Delete messages, title, entities, summary and traces of a conversation; return how many messages."""
+    """Delete all that is stored of a conversation but its row; return how many messages it had."""
     _require(connection, user_id, session_id)
     connection.execute("UPDATE sessions SET title = '' WHERE id = ?", (session_id,))
     for table in ("session_entities", "session_summaries"):
         connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
     _delete_traces(connection, user_id, session_id)
+    ledger.forget_session(connection, user_id, session_id)
     learned.forget_session(connection, user_id, session_id)
     return len(_delete(connection, user_id, "session_id = ?1", session_id))
 
@@ -294,6 +298,7 @@ def drop_oldest(connection: Connection, user_id: str) -> bool:
         return False
     _delete(connection, user_id, "session_id = ?1", ids[0][0])
     _delete_traces(connection, user_id, ids[0][0])
+    ledger.forget_session(connection, user_id, ids[0][0])
     connection.execute("DELETE FROM sessions WHERE id = ?", ids[0])
     return True
 

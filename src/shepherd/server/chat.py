@@ -326,6 +326,11 @@ class Chat:
         return self._stats
 
     @property
+    def stored_in(self) -> str:
+        """Id of the conversation that the turn was stored in, once the answer has ended; "" for none."""
+        return self._turn.stored_in
+
+    @property
     def stops(self) -> tuple[str, ...]:
         """Stop strings that the client asked for."""
         return self._turn.request.stop

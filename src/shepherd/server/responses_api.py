@@ -275,7 +275,11 @@ async def _responses(request: Request, body: ResponseBody) -> Response:
     async def keep() -> None:
         response, items = made.finished(), [item.as_given() for item in body.items]
         try:
-            await blocking(lambda: stored_responses.keep(response, items, in_memory=body.memory is not False))
+            await blocking(
+                lambda: stored_responses.keep(
+                    response, items, chat.stored_in, in_memory=body.memory is not False
+                )
+            )
         except ShepherdError as error:
             _log.warning("storing the response failed: %s", error)
 

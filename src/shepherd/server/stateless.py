@@ -412,8 +412,8 @@ class RequestStore:
             named = ""
         return replace(restored, session=named)
 
-    def write(self, turn: FinishedTurn) -> None:
-        """Store a turn. Only a whole answer becomes a memory."""
+    def write(self, turn: FinishedTurn) -> str:
+        """Store a turn and return the id of its conversation. Only a whole answer becomes a memory."""
         history = turn.history
         key = turn.user_id, conversation_hashes(history.messages)[-1]
         stored_at, session = self._stored.get(key) or (0.0, "")
@@ -449,6 +449,7 @@ class RequestStore:
             self._trace(turn, session)
         except ShepherdError as error:
             _log.warning("storing the turn failed: %s", error)
+        return session
 
     def _note(self, turn: FinishedTurn, session: str) -> None:
         history, draft = turn.history, turn.draft

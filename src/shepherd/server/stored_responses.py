@@ -1,8 +1,8 @@
 """Responses of the Responses API that the server keeps.
 
 A stored response has its own input and output, and the ids of the responses before it. It is kept with the
-notes of the user's memory, so the least recently used go in the end; what is about nobody's memory is kept
-in this process alone.
+notes of the user's memory: it goes with its conversation, and the least recently used go in the end. What
+is about nobody's memory is kept in this process alone.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ class StoredResponses:
             raise invalid("previous_response_id", f"the conversation has more than {_MOST_LINKS} responses")
         return [item for one in ids for item in (*records[one]["input"], *records[one]["response"]["output"])]
 
-    def keep(self, response: dict[str, Any], items: list[dict[str, Any]], *, in_memory: bool) -> None:
-        """Store a response; StoreError if the database fails."""
+    def keep(
+        self, response: dict[str, Any], items: list[dict[str, Any]], session: str, *, in_memory: bool
+    ) -> None:
+        """Store a response that belongs to a conversation; StoreError if the database fails."""
         previous = response["previous_response_id"]
         earlier = self.find(previous) if previous else None
         before = [*earlier["before"], previous] if earlier is not None else []
-        text = json.dumps({"response": response, "input": items, "before": before})
+        record = {"in": session, "response": response, "input": items, "before": before}
+        text = json.dumps(record, separators=(",", ":"))
         if in_memory and self._memory is not None:
             self._memory.ledger.put({response["id"]: text}, self.user_id, used=before)
         else:

@@ -55,6 +55,8 @@ class ServedTurn:
     planner: RequestPlanner | None = None
     injection_time: InjectionTime | None = None
     own_names: frozenset[str] = frozenset()
+    # Id of the conversation that the turn was stored in, once it has ended.
+    stored_in: str = ""
     # Texts of the replies before this one.
     _said: list[str] = field(default_factory=list)
     _needs_break: bool = False
@@ -376,7 +378,7 @@ class Conversations:
         if turn.planner is not None:
             self._plans.ended(turn.planner, request.user_id, answer, key)
         if self._store is not None and self.keeps(request):
-            self._store.write(
+            turn.stored_in = self._store.write(
                 FinishedTurn(
                     request.user_id,
                     turn.draft,
