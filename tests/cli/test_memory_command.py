@@ -12,6 +12,7 @@ import zipfile
 import pytest
 
 from shepherd.cli.memory import build_parser
+from shepherd.memory import Memory, Turn
 from shepherd.memory.importers import FORMATS
 from tests.cli.conftest import in_latin_1
 from tests.memory import originals
@@ -82,6 +83,17 @@ def test_search_says_which_memories_a_message_would_recall(shepherd, three):
     assert "at most 3 memories with a relevance of 0.30 or more" in done.stderr
     whole = shepherd("memory", "search", "which", "dog")
     assert (whole.stdout.split("\t")[1], whole.stderr) == ("yes", "")
+
+
+def test_search_leaves_out_what_was_only_said_near_a_match(shepherd, home):
+    with Memory(home.database, user_id="steve") as memory:
+        session = memory.start_session()
+        for question, answer in (("Good morning", "Hello."), ("My boiler leaks.", "Call a plumber.")):
+            memory.archive_turn(Turn(question, answer, 1_795_000_000, session))
+    words = ("search", "boiler", "plumber", "--user", "steve")
+
+    assert len(shepherd("memory", *words).stdout.splitlines()) == 1
+    assert len(shepherd("memory", *words, "--threshold", "0").stdout.splitlines()) == 2
 
 
 def test_search_without_a_match_says_so_beside_the_empty_result(shepherd, three):

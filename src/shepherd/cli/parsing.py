@@ -126,6 +126,10 @@ def add_limit(parser: Parser, default: int, *, with_offset: bool = False) -> Non
         )
 
 
+# What is only near a memory with the words has a relevance of 0, and no word of the search.
+_LEAST_LISTED = 0.01
+
+
 def add_search(actions: Any, help: str) -> None:
     """Add the action `search`, with words, --limit and --threshold."""
     search = add_action(actions, "search", help)
@@ -134,9 +138,9 @@ def add_search(actions: Any, help: str) -> None:
     search.add_argument(
         "--threshold",
         type=float,
-        default=0.0,
+        default=_LEAST_LISTED,
         metavar="N",
-        help="minimum relevance, from 0 to 1 (default: 0)",
+        help=f"minimum relevance, from 0 to 1 (default: {_LEAST_LISTED})",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import Locator, expect
 
 from shepherd.config import Config
-from shepherd.memory import Memory
+from shepherd.memory import Memory, Turn
 from shepherd.server.app import create_app
 from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import AppState
@@ -54,6 +54,16 @@ def test_a_screen_has_many_lines(mini, memory, visit):
 
     whole = "all => all.filter(one => one.getBoundingClientRect().bottom <= innerHeight).length"
     assert rows(page).evaluate_all(whole) >= 22
+
+
+def test_a_search_leaves_out_what_was_only_said_near_a_match(steve, memory):
+    session = memory.start_session(steve.user)
+    for question in ("Good morning", "My boiler leaks."):
+        memory.archive_turn(Turn(question, "I see.", 1_795_000_000, session), steve.user)
+    steve.open("memories")
+    steve.page.get_by_role("searchbox", name="Search your memories").fill("boiler leaks")
+
+    expect(status(steve)).to_have_text("1 memory fits, the best first")
 
 
 def test_a_search_finds_as_one_types_and_says_how_well_it_fits(steve):
