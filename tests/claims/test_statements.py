@@ -157,6 +157,16 @@ FACTS = {
     "My phone is a Pixel and broke yesterday": {"phone_model": "Pixel"},
     "I drive a Golf and need new tires": {"car": "Golf"},
     "Our kids are called Tom and Anna": {"kids_name": "Tom and Anna"},
+    # Names that are other languages' words for "am", or begin a question.
+    "My sons are called Tom, Ben and Sam.": {"sons_name": "Tom, Ben and Sam"},
+    "We have three kids, Eva, Will and Ida.": {"children": "three kids", "kids_name": "Eva, Will and Ida"},
+    "My children's names are Mia and Ben.": {"children_name": "Mia and Ben"},
+    "I have a son, Ben, and a daughter, Ida.": {
+        "children": "son and a daughter",
+        "son_name": "Ben",
+        "daughter_name": "Ida",
+    },
+    "We have two boys and a girl, and live in Ulm": {"children": "two boys and a girl", "location": "Ulm"},
     "My kids Leo and Nina love pizza.": {"kids_name": "Leo and Nina"},
     "I took my boys Max, Ole and Finn to the zoo.": {"boys_name": "Max, Ole and Finn"},
     "My cats Salt and Pepper are asleep": {"cats_name": "Salt and Pepper"},

@@ -141,6 +141,13 @@ _SPELLINGS = tuple(
             r" ((?-i:[A-Z])[\w'-]+(?:, (?-i:[A-Z])[\w'-]+)*,? (?:and|&) (?-i:[A-Z])[\w'-]+)",
             r"\1, my kids are \2",
         ),
+        # "I have a son, Ben, and a daughter, Ida"
+        (
+            r"(?<=^)((?:i|we)(?:'ve| have)(?: got)?) (an? (?:\w+ )?)(\w+)(,| called| named)"
+            r" ((?-i:[A-Z])[\w'-]+),? and (an? (?:\w+ )?)(\w+)(?:,| called| named) ((?-i:[A-Z])[\w'-]+)"
+            r"(?=\W*$|[,.;!])",
+            r"\1 \2\3 and \6\7, my \3 is called \5, my \7 is called \8",
+        ),
         (
             r"(i'm (?:\w+ )?(?:married|divorced|single|widowed|separated)),? (?:with|and have) "
             r"((?:an?|two|three|four|five|six|\d) (?:\w+ )?(?:kids?|child(?:ren)?|sons?|daughters?|boys"

@@ -296,10 +296,15 @@ def _clauses() -> re.Pattern[str]:
     conjunction = alternatives("conjunctions")
     question = alternatives("questions")
     adverb = r"(?:(?:now|tomorrow|tonight|then|currently|today|these days|actually|also|yes|oh|anyway)\s+)?"
+    # "Mia, Ben and Will": names of a list, though the one is Dutch for "am".
+    name = (
+        r"(?-i:[A-Z\u00c0-\u00de][\w'-]+)"
+        r"(?=,?\s+(?:and|&|und|et|y|e|en)\s+(?-i:[A-Z\u00c0-\u00de])|\s*(?:[.,!)(]|$))"
+    )
     split = (
-        rf"(?:(?:\s*[;:\u2013\u2014()]\s*|\s+-\s+|\s*,\s*(?:{conjunction}\s+)?|\s+{conjunction}\s+)"
-        rf"(?={adverb}{alternatives('subjects')}(?!\w))|\s*[,:]\s+(?={alternatives('asking')}(?!\w))"
-        rf"|\s*[,;:\u2013\u2014(]\s*(?={question}(?!\w))|\s*(?=\u00bf)"
+        rf"(?:(?:\s*[;:\u2013\u2014()]\s*|\s+-\s+|\s*,\s*(?:{conjunction}\s+)?|\s+{conjunction}\s+)(?!{name})"
+        rf"(?={adverb}{alternatives('subjects')}(?!\w))|\s*[,:]\s+(?!{name})(?={alternatives('asking')}(?!\w))"
+        rf"|\s*[,;:\u2013\u2014(]\s*(?!{name})(?={question}(?!\w))|\s*(?=\u00bf)"
         # People who type quickly leave out the mark between two statements.
         rf"|(?<!\blike)\s+(?={alternatives('run-on')}(?!\w)))"
     )
