@@ -22,7 +22,7 @@ from shepherd.turn.small_model import Promise, Review, is_small_model, known_fac
 from shepherd.types import Fact, Message, SearchResult
 from tests.examples import examples
 
-NAME = "I know this about you: name = Marta Silva."
+NAME = "Your name is Marta Silva."
 FACTS = {
     "bike": "Brompton",
     "cat_name": "Mingau",
@@ -103,7 +103,7 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         # A word of a document.
         ("What do I wear at work?", "Press.", UNKNOWN),
         # Words that nobody said.
-        ("Which town is mine?", "You live in Bragadoccia.", "I know this about you: location = Braga."),
+        ("Which town is mine?", "You live in Bragadoccia.", "You live in Braga."),
         ("What is my motive?", "Your motiv live is FOCUSE = HS NED NED NED NED", UNKNOWN),
         ("What is my dog called?", "Your brother is called KNOWLEDGE == NOWLEDGE.", UNKNOWN),
         ("What is my name?", "Your name is Marta Silva \ufffd.", NAME),
@@ -210,10 +210,44 @@ def test_memory_that_no_assistant_wrote_is_quoted_and_none_is_denied():
     assert quoted("Which harbour do herons like in May?", []) == NOTHING
 
 
-def test_fact_that_is_plainly_asked_for_replaces_another_answer():
-    known = "I know this about you: "
+@pytest.mark.parametrize(
+    ("key", "value", "question", "answer"),
+    [
+        ("kids_name", "Mia, Ben and Ida", "What are the names of my children?",
+         "Your kids are called Mia, Ben and Ida."),
+        ("sister_location", "Ulm", "Where does my sister live?", "Your sister lives in Ulm."),
+        ("children", "three kids", "How many children do I have?", "You have three kids."),
+        ("children", "son and a daughter", "How many children do I have?", "You have a son and a daughter."),
+        ("allergy", "latex and nuts", "What am I allergic to?", "You are allergic to latex and nuts."),
+        ("motto", "Never again!", "What is my motto?", "Your motto is Never again!"),
+    ],
+)  # fmt: skip
+def test_facts_are_told_in_sentences(key, value, question, answer):
+    assert known_facts(question, [Fact(key, value, 0, 0)]) == answer
 
-    assert shown("What is my job?", "You live in Braga.") == f"{known}job = luthier."
+
+def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
+    asked, told = (
+        "What are my gardens called?",
+        "I call our gardens Avalon, Eden and Oz. The shed is called Rex.",
+    )
+    messages = [Message("user", told), Message("user", asked)]
+
+    def answer(written: str) -> str:
+        review = Review(messages, [], Promise(stores=True))
+        return review.feed(written) + review.end("stop")
+
+    for part in ("Avalon", "Eden", "Oz", "Avalon and Eden"):
+        assert part not in answer(f"Your gardens are called {part}.").partition('"')[0]
+    assert (
+        answer("Your gardens are called Avalon, Eden and Oz.")
+        == "Your gardens are called Avalon, Eden and Oz."
+    )
+    assert answer("Your shed is called Rex.") == "Your shed is called Rex."
+
+
+def test_fact_that_is_plainly_asked_for_replaces_another_answer():
+    assert shown("What is my job?", "You live in Braga.") == "Your job is luthier."
     assert shown("What is my job?", "You work as a luthier.") == "You work as a luthier."
 
 
@@ -239,12 +273,12 @@ LAMPS = 'Your document "Workshop" says: It has 2 lamps.'
         ("Where do I live and what's my name?", "Your name is Marta Silva. You live in Braga.",
          "You live in Braga. Your name is Marta Silva."),
         (SEVERAL, f"Your cat is called Mingau. {NOTHING} You live in Rome.",
-         f"I know this about you: location = Braga. Your cat is called Mingau. {LAMPS}"),
-        (SEVERAL, "", f"I know this about you: location = Braga, cat_name = Mingau. {LAMPS}"),
+         f"You live in Braga. Your cat is called Mingau. {LAMPS}"),
+        (SEVERAL, "", f"You live in Braga. Your cat is called Mingau. {LAMPS}"),
         ("What is my job and where do I live?", "Your work is ===.",
-         "I know this about you: job = luthier, location = Braga."),
+         "Your job is luthier. You live in Braga."),
         ("What's my name and where do I live?", "Nice to meet you, Marta Silva. You live in Braga.",
-         "I know this about you: name = Marta Silva. You live in Braga."),
+         "Your name is Marta Silva. You live in Braga."),
         # Not known: named, and said once if nothing is known.
         ("What's my name? What's my shoe size?", "Your name is Marta Silva. Your shoe size is 2.",
          "Your name is Marta Silva. I don't know your shoe size."),
@@ -256,12 +290,12 @@ LAMPS = 'Your document "Workshop" says: It has 2 lamps.'
         ("Which colour is best and where do I live?", "Your favorite color is ochre. You live in Braga.",
          "Your favorite color is ochre. You live in Braga."),
         ("Which colour is best and where do I live?", "Your favorite color is ochre.",
-         "I know this about you: location = Braga. "
+         "You live in Braga. "
          'I don\'t know the answer to "Which colour is best?"'),
         # Values with a full stop; two questions that one sentence answers.
         ("What am I working on and what is my job?",
          "You are working on Dr. No. A film. You work as a luthier.",
-         "I know this about you: project = Dr. No. A film. You work as a luthier."),
+         "Your project is Dr. No. A film. You work as a luthier."),
         ("What's my name? Remind me of my name.", "Your name is Marta Silva.", "Your name is Marta Silva."),
         ("At what pressure does the glue press run? And how many lamps has the workshop?", "",
          "I don't know, but your document \"Workshop\" says: The glue press runs at 6 bar. It has 2 lamps."),
@@ -276,12 +310,10 @@ def test_each_of_several_questions_is_answered(question, written, answer):
 def test_answers_to_several_questions_survive_a_cut_but_no_cancelling():
     asked, written = "Where do I live and what's my name?", "You live in Braga. Your name is Mar"
 
-    assert shown(asked, written, reason="length") == (
-        "You live in Braga. I know this about you: name = Marta Silva."
-    )
+    assert shown(asked, written, reason="length") == ("You live in Braga. Your name is Marta Silva.")
     assert shown(asked, written, reason="cancelled") == ""
     review = review_of(asked)
-    assert review.feed("Your name is Marta Silva. " * 60).startswith("I know this about you: location")
+    assert review.feed("Your name is Marta Silva. " * 60).startswith("You live in Braga. Your name")
     assert review.is_over
     assert review.end("stop") == ""
 
@@ -478,10 +510,10 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("Where do I work?", "employer = Bosch, job = tester"),
-        ("Which bike do I ride?", "bike = Brompton"),
-        ("What colour do I like best?", "favorite_color = teal"),
-        ("Where do I live?", "location = Ulm"),
+        ("Where do I work?", "You work at Bosch. Your job is tester."),
+        ("Which bike do I ride?", "Your bike is Brompton."),
+        ("What colour do I like best?", "Your favorite color is teal."),
+        ("Where do I live?", "You live in Ulm."),
         # Of somebody else, of something else, of another time, or no question at all.
         ("Where does my sister work?", ""),
         ("What is the name of my school?", ""),
@@ -489,11 +521,11 @@ KNOWN = {
         ("Where did I live before?", ""),
         ("Where does Tom live?", ""),
         ("My bike is broken.", ""),
-        ("Who am I?", "name = Kim"),
+        ("Who am I?", "Your name is Kim."),
         ("Who are you?", ""),
     ],
 )
 def test_facts_answer_what_the_model_leaves_open(question: str, answer: str) -> None:
     facts = [Fact(key, value, 0, 0) for key, value in KNOWN.items()]
 
-    assert known_facts(question, facts) == (f"I know this about you: {answer}." if answer else "")
+    assert known_facts(question, facts) == answer

@@ -44,7 +44,7 @@ _VAGUE = frozenset(("address", "full"))
 _LIKING = frozenset(("like", "love", "best", "most", "prefer", "favorite", "kind"))
 # What people say about others by the end of a key, and words of questions by the word of a key.
 _ATTRIBUTES = {
-    "name": frozenset(("called", "name", "named", "who")),
+    "name": frozenset(("called", "name", "names", "named", "who")),
     "age": frozenset(("old", "age")),
     "allergy": frozenset(("allergic", "allergy", "allergies")),
     "birthday": frozenset(("birthday", "born")),
@@ -52,6 +52,7 @@ _ATTRIBUTES = {
     "job": frozenset(("job", "work", "works", "profession", "occupation")),
     "diet": frozenset(("diet", "eat", "eats")),
 }
+_COUNTED = {"children": "kid", "siblings": "sibling", "pets": "pet"}
 _MEANT_BY = {"allergic": "allergy", "born": "birthday"}
 _LIVING = re.compile(
     r"\b(?:do for|make) a living\b|(?<=\bdoes )(?P<who>(?:my )?\w+) do(?=\W*$)", re.IGNORECASE
@@ -96,6 +97,8 @@ def _facts_of(question: str, facts: Sequence[Fact]) -> list[Fact]:
     content = {_singular(word) for word in words if word not in STOP_WORDS} - STOP_WORDS - _OWN - _ASKING
     if others := _of_others(asked, content, facts):
         return others
+    if _OWN & asked and (counted := [fact for fact in facts if _counts(fact.key, asked, content)]):
+        return counted
     if any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in words):
         return []
     if not _OWN & asked or not content:
@@ -109,9 +112,10 @@ def _of_others(asked: set[str], content: set[str], facts: Sequence[Fact]) -> lis
     """Return the fact about a person or an animal, by "my dog" or by name, if exactly one is asked for."""
     names = {_relation(fact.key): set(words_in(fact.value)) for fact in facts if fact.key.endswith("_name")}
     found = []
+    asked, content = _kids(asked), _kids(content)
     for fact in facts:
         who, what = _relation(fact.key), fact.key.rpartition("_")[2]
-        relation, named = set(who.split("_")), names.get(who, set())
+        relation, named = _kids(who.split("_")), names.get(who, set())
         is_by_name = what != "name" and bool(named) and named <= asked
         is_by_relation = bool(_OWN & asked) and relation <= asked
         if not who or not (is_by_name or is_by_relation) or not _ATTRIBUTES[what] & asked:
@@ -122,10 +126,21 @@ def _of_others(asked: set[str], content: set[str], facts: Sequence[Fact]) -> lis
     return found if len(found) == 1 else []
 
 
+def _counts(key: str, asked: set[str], content: set[str]) -> bool:
+    """Return whether a question asks for this number and nothing else: "How many kids do I have?"."""
+    is_number = "many" in asked or (asked & {"do", "have"} and not asked & {"who", "where", "called"})
+    return bool(is_number) and key in _COUNTED and _kids(content) - {"many", "number"} == {_COUNTED[key]}
+
+
+def _kids(words: Iterable[str]) -> set[str]:
+    return {"kid" if word in ("kids", "child", "children") else word for word in words}
+
+
 def _relation(key: str) -> str:
     """Return whom a key is about: "dog" of dog_age, "" if it is about the user."""
     who, _, what = key.rpartition("_")
-    is_other = any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in who.split("_"))
+    words = {word for part in who.split("_") for word in (part, _singular(part))} | _kids(who.split("_"))
+    is_other = any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in words)
     return who if what in _ATTRIBUTES and is_other else ""
 
 

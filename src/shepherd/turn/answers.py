@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from shepherd.prompt.questions import Question
@@ -16,6 +16,31 @@ __all__ = ["Found", "joined"]
 Found = str | tuple[Fact, ...] | Quote | Question
 
 _UNKNOWN = "I don't know that."
+# How facts are told; others as "Your KEY is VALUE".
+_OWN = {
+    "location": "You live in",
+    "origin": "You are from",
+    "employer": "You work at",
+    "allergy": "You are allergic to",
+    "language": "You speak",
+    "learning": "You are learning",
+    "likes": "You like",
+    "dislikes": "You dislike",
+    "prefers": "You prefer",
+    "avoids": "You avoid",
+    "uses": "You use",
+    "plays": "You play",
+}
+_COUNTED = ("children", "siblings", "pets")
+# What is known of others: of one, and of several.
+_OF_OTHERS = {
+    "name": ("is called", "are called"),
+    "location": ("lives in", "live in"),
+    "allergy": ("is allergic to", "are allergic to"),
+}
+_PLURALS = ("s", "children")
+_NUMBER = re.compile(r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|no|\d+)\b", re.IGNORECASE)
+_MOST_SENTENCES = 3
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|me|my|we|our)\b", re.IGNORECASE)
 
@@ -34,8 +59,7 @@ def joined(found: Sequence[Found]) -> str:
             has_quoted = True
         elif kind == "facts":
             facts = {fact.key: fact.value for one in same if isinstance(one, tuple) for fact in one}
-            shown = ", ".join(f"{key} = {value}" for key, value in facts.items())
-            sentences.append(f"I know this about you: {shown}.")
+            sentences.append(_told(facts))
         else:
             sentences += [one for one in same if isinstance(one, str)]
     if not sentences:
@@ -48,6 +72,34 @@ def _kind(one: Found) -> str:
     if isinstance(one, Quote):
         return f"{one.kind}:{one.title}"
     return "facts" if isinstance(one, tuple) else "sentence"
+
+
+def _told(facts: Mapping[str, str]) -> str:
+    """Return facts in sentences; many of them as a list."""
+    if len(facts) > _MOST_SENTENCES:
+        return f"I know this about you: {', '.join(f'{key} = {value}' for key, value in facts.items())}."
+    return " ".join(f"{_sentence(key, value.strip())}" for key, value in facts.items())
+
+
+def _sentence(key: str, value: str) -> str:
+    """Return what a fact says: "You live in Ulm.", "Your cats are called Tom and Jerry."."""
+    who, _, what = key.rpartition("_")
+    if key in _OWN:
+        said = f"{_OWN[key]} {value}"
+    elif key in _COUNTED:
+        is_counted = _NUMBER.match(value) is not None
+        said = f"You have {value if is_counted else f'{_article(value)} {value}'}"
+    elif who and what in _OF_OTHERS:
+        one, many = _OF_OTHERS[what]
+        who = who.replace("_", " ")
+        said = f"Your {who} {many if who.endswith(_PLURALS) else one} {value}"
+    else:
+        said = f"Your {key.replace('_', ' ')} is {value}"
+    return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[:1].casefold() in "aeiou" else "a"
 
 
 def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:

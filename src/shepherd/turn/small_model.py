@@ -152,6 +152,8 @@ _MARKERS = re.compile(
     re.MULTILINE,
 )
 _PAIR = re.compile(r"([^=]+)=(.+)")
+# Another name of the same list.
+_NAME_BEFORE, _NAME_BEHIND = r"[A-ZÀ-Þ][\w'-]*(?:,|,? and| &) ", r"(?:,|,? and| &) (?=[A-ZÀ-Þ])"
 _ANDS = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 
 
@@ -405,6 +407,12 @@ class _Sources:
                 return True
         return not words
 
+    def is_part_of_list(self, value: Sequence[str]) -> bool:
+        """Return whether these words are said only beside other names: "Mia" of "Mia, Ben and Ida"."""
+        text = r"\W+".join(map(re.escape, value))
+        said = re.findall(rf"({_NAME_BEFORE})?\b(?i:{text})\b({_NAME_BEHIND})?", self._text)
+        return bool(said) and all(before or behind for before, behind in said)
+
     def has_gap(self, gap: str) -> bool:
         """Return whether this punctuation occurs."""
         return gap in self._text
@@ -504,7 +512,7 @@ class _Judge:
             return any(self._says_of(said, thing, key) for key in keys)
         if any(self._says_of(said, thing, key) for key in known):
             return True
-        if STOP_WORDS.issuperset(value):
+        if STOP_WORDS.issuperset(value) or self.sources.is_part_of_list(value):
             return False
         if not "".join(value).isdigit():
             return True
