@@ -98,6 +98,8 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ("What colour is my laptop?", "Your laptop is ThinkPad X13.", UNKNOWN),
         ("What is my laptop's price?", "Your laptop is ThinkPad X13.", UNKNOWN),
         ("How many cats do I have?", "Your workshop is Mingau.", UNKNOWN),
+        # Half of the question in place of a thing.
+        ("Where in the workshop do I run the press?", "Your workshop do I run is at 6 bar.", UNKNOWN),
         # A value that is said of something else.
         ("What is my shoe size?", "Your shoe size is 2.", UNKNOWN),
         # A word of a document.

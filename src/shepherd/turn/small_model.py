@@ -129,6 +129,12 @@ _NOUNS = frozenset(
     )
 )
 _LONGEST_THING = 6  # words
+_NO_THING = frozenset(
+    (
+        *("am", "are", "be", "can", "did", "do", "does", "has", "have", "i", "is"),
+        *("it", "me", "was", "we", "were", "what", "when", "where", "which", "who", "will", "you"),
+    )
+)
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far))\b", re.IGNORECASE
 )
@@ -502,6 +508,9 @@ class _Judge:
         groups = found.groupdict()
         thing, value = (groups.get("k") or "").split(), groups["v"].split()
         if not all(word in _NOUNS or self.sources.has_word(word) for word in thing):
+            return False
+        # "Your hotel do we stay is …": words of the question that name no thing.
+        if not _NO_THING.isdisjoint(thing):
             return False
         keys = self.sources.keys_of(value)
         said = " ".join((*words_in(self.asked), *thing, *words[: len(words) - len(value)], about))
