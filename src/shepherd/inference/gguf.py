@@ -179,7 +179,9 @@ def read_header(path: str | os.PathLike[str]) -> GGUFHeader:
         with open(name, "rb") as file:
             return _read(_Reader(file, name, os.fstat(file.fileno()).st_size))
     except FileNotFoundError:
-        raise ModelLoadError(f"model '{name}' does not exist", hint="check the path given with -m") from None
+        raise ModelLoadError(
+            f"model '{name}' does not exist", hint="-m or the setting 'model' names a GGUF file"
+        ) from None
     except PermissionError:
         raise ModelLoadError(f"model '{name}' may not be read", hint=f"chmod +r '{name}'") from None
     except (OSError, ValueError) as error:
