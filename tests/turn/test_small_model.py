@@ -134,6 +134,9 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         # A statement is acknowledged, whatever the model makes of it.
         ("Always use metric units.", "Your units units.", ACKNOWLEDGED),
         ("Always use metric units.", NOTHING, ACKNOWLEDGED),
+        ("Please always answer in one sentence.", "I see.", ACKNOWLEDGED),
+        ("I hate my boss.", NOTHING, ACKNOWLEDGED),
+        ("I hate my boss.", "I see.", "I see."),
         ("My sister has a boat called Iris.", "Your sister sister sister sister boat.", ACKNOWLEDGED),
     ],
 )
@@ -221,6 +224,8 @@ def test_memory_that_no_assistant_wrote_is_quoted_and_none_is_denied():
         ("children", "three kids", "How many children do I have?", "You have three kids."),
         ("children", "son and a daughter", "How many children do I have?", "You have a son and a daughter."),
         ("allergy", "latex and nuts", "What am I allergic to?", "You are allergic to latex and nuts."),
+        ("instructions", "Never use emojis", "What do you know about me?",
+         "You want me to never use emojis."),
         ("motto", "Never again!", "What is my motto?", "Your motto is Never again!"),
     ],
 )  # fmt: skip

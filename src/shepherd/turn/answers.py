@@ -30,6 +30,7 @@ _OWN = {
     "avoids": "You avoid",
     "uses": "You use",
     "plays": "You play",
+    "instructions": "You want me to",
 }
 _COUNTED = ("children", "siblings", "pets")
 # What is known of others: of one, and of several.
@@ -40,7 +41,7 @@ _OF_OTHERS = {
 }
 _PLURALS = ("s", "children")
 _NUMBER = re.compile(r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|no|\d+)\b", re.IGNORECASE)
-_MOST_SENTENCES = 3
+_MOST_SENTENCES = 8
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|me|my|we|our)\b", re.IGNORECASE)
 
@@ -85,6 +86,8 @@ def _sentence(key: str, value: str) -> str:
     """Return what a fact says: "You live in Ulm.", "Your cats are called Tom and Jerry."."""
     who, _, what = key.rpartition("_")
     if key in _OWN:
+        # An instruction begins as a sentence does: "Always use metric units".
+        value = value[:1].lower() + value[1:] if key == "instructions" else value
         said = f"{_OWN[key]} {value}"
     elif key in _COUNTED:
         is_counted = _NUMBER.match(value) is not None

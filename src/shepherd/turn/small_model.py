@@ -267,7 +267,8 @@ class Review:
     def _sentence(self, sentence: str) -> str:
         if asks_for_all(self._asked) and not self._said:
             return self._passed_on(sentence)
-        if words_in(sentence) == words_in(_ACKNOWLEDGED):
+        is_learned = words_in(sentence) == words_in(_SEEN) and plain_facts(self._asked)
+        if is_learned or words_in(sentence) == words_in(_ACKNOWLEDGED):
             reply = self._promise.acknowledgement(self._asked)
             if self._said and reply != _ACKNOWLEDGED:
                 return self._stop()
@@ -333,7 +334,7 @@ class Review:
         if not quoted and asks(self._asked):
             best = quotation(self._questions[0], sources_of(*self._quotable), self._judge.sources.known)
             quoted = joined([best]) if best else ""
-        elif not quoted and plain_facts(self._asked):  # what is learned is no request that can be declined
+        elif not quoted and self._is_told(sentence):
             quoted = self._promise.acknowledgement(self._asked)
         self._is_over = self._is_over or bool(quoted)
         # What was recalled may be about that, though this model cannot tell.
@@ -344,6 +345,10 @@ class Review:
         if is_not_told:
             sentence = _UNKNOWN
         return self._shown(quoted or (_ADVICE if sentence == _DECLINED else sentence))
+
+    def _is_told(self, sentence: str) -> bool:
+        """Return whether the user told something; what is learned is no request that can be declined."""
+        return bool(plain_facts(self._asked)) or (sentence != _DECLINED and _tells_something(self._asked))
 
     def _stop(self) -> str:
         self._is_over = True
