@@ -73,6 +73,20 @@ def test_questions_asked_alone_can_be_left_out_of_the_list(memory: Memory) -> No
     assert [found.id for found in memory.list_sessions("anna", one_offs=False)] == [alone, named, talk]
 
 
+def test_titles_show_no_secrets_and_are_found_by_them(memory: Memory) -> None:
+    token = "ghp_" + "x9Qm2LkT7vRb4WnZ8sYc1HdJ6pFg3EaUoI5t"
+    for text in ("My door code is 4711.", f"{'word ' * 35}so use this: {token} and no other"):
+        memory.append_message(memory.start_session(), Message("user", text))
+    long, short = memory.list_sessions()
+
+    assert short.title == memory.title_of_session(short.id) == "My door code is \u2022\u2022\u2022\u2022."
+    assert "ghp" not in long.title
+    assert len(long.title) == 200
+    assert [found.id for found in memory.list_sessions(words="4711")] == [short.id]
+    memory.rename_session(short.id, "Code 4711 of the door")
+    assert "4711" not in memory.list_sessions(words="4711")[0].title
+
+
 def test_latest_session_is_the_one_last_written_to(database: str) -> None:
     now = [100.0]
     with Memory(database, clock=lambda: now[0]) as memory:

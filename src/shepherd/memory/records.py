@@ -185,7 +185,7 @@ def _is_from(source: str, wanted: str) -> bool:
 class SessionSummary:
     """A stored conversation; times in unix seconds.
 
-    `title` is the name that the user gave it, or the beginning of the first message.
+    `title` is the name that the user gave it, or the beginning of the first message, with secrets covered.
     """
 
     id: str

@@ -13,6 +13,7 @@ import secrets
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 from shepherd._native.text import folded
@@ -114,7 +115,7 @@ def summaries(
 
     A conversation has the words if its title or a message that was typed or answered contains them, whatever
     their case and accents. That reads all messages of the user. Without `one_offs` those of a question asked
-    alone are left out, unless they were given a title.
+    alone are left out, unless they were given a title. Secrets in titles are covered.
     """
     said = _SAID if one_offs else _CONVERSED
     if words:
@@ -142,7 +143,7 @@ def rename(connection: Connection, user_id: str, session_id: str, title: str) ->
 
 
 def title_of(connection: Connection, user_id: str, session_id: str) -> str:
-    """Return the title of a conversation, or the beginning of its first message."""
+    """Return the title of a conversation, or the beginning of its first message, with secrets covered."""
     found = _summarized(connection, user_id, [session_id])
     return found[0].title if found else ""
 
@@ -152,12 +153,21 @@ def _summarized(connection: Connection, user_id: str, ids: Sequence[str]) -> lis
         "SELECT s.id, s.model, s.created_at, s.updated_at,"
         " (SELECT count(*) FROM messages m WHERE m.session_id = s.id),"
         " coalesce(nullif(s.title, ''),"
-        f" (SELECT substr(m.raw, 1, {_TITLE_CHARS}) FROM messages m"
+        f" (SELECT substr(m.raw, 1, {2 * _TITLE_CHARS}) FROM messages m"
         " WHERE m.session_id = s.id AND m.role = 'user' ORDER BY m.id LIMIT 1), '')"
         f" FROM sessions s WHERE s.user_id = ? AND s.id IN ({', '.join('?' * len(ids))}) {_LATEST}",
         (user_id, *ids),
     )
-    return [SessionSummary(*row) for row in rows]
+    return [SessionSummary(*row[:-1], _without_secrets(row[-1])) for row in rows]
+
+
+@lru_cache(1024)
+def _without_secrets(title: str) -> str:
+    # Not at the top: it takes a tenth of a second to load.
+    from shepherd.secret_detection import masked
+
+    # A secret that the end of the title would cut is covered first.
+    return masked(title)[0][:_TITLE_CHARS]
 
 
 def _mentioning(connection: Connection, user_id: str, words: str, condition: str = _SAID) -> list[str]:
@@ -230,8 +240,10 @@ def append(
 def load(connection: Connection, user_id: str, session_id: str | None) -> list[Message]:
     """Return the messages of a conversation of this user, oldest first; None is the latest with messages."""
     if not session_id:
-        latest = summaries(connection, user_id, 1)
-        session_id = latest[0].id if latest else ""
+        latest = connection.execute(
+            f"SELECT s.id FROM sessions s WHERE {_SAID} {_LATEST} LIMIT 1", (user_id,)
+        )
+        session_id = latest[0][0] if latest else ""
     rows = connection.execute(
         "SELECT m.id, m.role, m.raw, m.sent, m.injected, m.token_ids, m.tokens, m.created_at,"
         " m.tool_calls, m.tool_call_id, m.thought"
