@@ -37,6 +37,14 @@ class Terminal:
         self.child.expect(pattern)
         return _ESCAPES.sub("", self.child.before + self.child.after)
 
+    def go_back_to(self, pattern: str) -> None:
+        """Press the up-arrow until a line is shown: each prompt loads its history beside the first keys."""
+        for _ in range(20):
+            self.type(UP, enter=False)
+            if self.child.expect([pattern, pexpect.TIMEOUT], timeout=3) == 0:
+                return
+        raise AssertionError(f"{pattern} is not in the history")
+
     def prompt(self) -> str:
         return self.expect(r"(private)?>( |\x08|\x1b\[[0-9;?]*[a-zA-Z])+")
 
@@ -218,10 +226,8 @@ def test_lines_come_back_in_the_next_process(terminal, model, home):
     first.end()
 
     second = terminal("-m", model)
-    second.type(UP, enter=False)
-    second.expect("/quit")
-    second.type(UP, enter=False)
-    second.expect("memory something rare")  # the slash is on the screen already
+    second.go_back_to("/quit")
+    second.go_back_to("memory something rare")  # the slash is on the screen already
 
     assert stat.S_IMODE(home.history.stat().st_mode) == 0o600
 
@@ -526,11 +532,9 @@ def test_what_is_undone_or_forgotten_is_not_in_the_history(terminal, model, home
     chat.prompt()
     chat.type("My dog is called Rex", enter=False)
     chat.type(CTRL_C, enter=False)
-    for _ in range(2):
-        chat.type(UP, enter=False)
-    chat.expect("undo")
-    chat.type(UP, enter=False)
-    chat.expect("what is open")
+    chat.go_back_to("/forget")
+    chat.go_back_to("undo")
+    chat.go_back_to("what is open")
 
     saved = home.history.read_text()
     assert "Rex" not in saved
