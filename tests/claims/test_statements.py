@@ -219,12 +219,12 @@ def test_what_is_no_statement_about_the_user_states_nothing(text):
     assert judge(claims, [text]) == []
 
 
-@pytest.mark.parametrize(("text", "facts"), FACTS.items())
+@pytest.mark.parametrize(("text", "facts"), FACTS.items(), ids=FACTS)
 def test_plain_statements_give_key_and_value(text, facts):
     assert {verdict.key: verdict.value for verdict in plain_facts(text)} == facts
 
 
-@pytest.mark.parametrize(("text", "ended"), ENDED.items())
+@pytest.mark.parametrize(("text", "ended"), ENDED.items(), ids=ENDED)
 def test_ends_name_what_holds_no_longer(text, ended):
     assert [(a.kind, a.value) for a in ended_values(text)] == [ended]
     assert plain_facts(text) == []

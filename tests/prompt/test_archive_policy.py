@@ -36,6 +36,18 @@ def asked(text: str, tail: str = "") -> Message:
         ("Thanks, good night!", False),
         ("Translate to French: My name is Peter.", False),
         ("I'm Batman, just kidding", False),
+        # Questions whose mark was left out, and requests about what is stored.
+        ("what car do i drive", False),
+        ("who's my dentist", False),
+        ("where did i put my keys", False),
+        ("Remind me what we said about the brakes", False),
+        ("Please forget that I have a car.", False),
+        ("Forget that. I sold the car.", True),
+        ("What I like most is tea.", True),
+        ("When I was in Rome I lost my keys", True),
+        ("When my sister was a child she had a pony", True),
+        ("don't forget that I'm vegan", True),
+        ("I forgot my umbrella in the train", True),
     ],
 )
 def test_statement_tells_something_and_is_no_question(text, tells):

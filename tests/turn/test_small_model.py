@@ -47,6 +47,10 @@ DECLINED = (
 )
 NOTHING = "I have nothing stored about that."
 ACKNOWLEDGED = "Nice, I'll remember that."
+FORGETS = (
+    "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
+    "`shepherd memory forget ID`."
+)
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +141,17 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ("Please always answer in one sentence.", "I see.", ACKNOWLEDGED),
         ("I hate my boss.", NOTHING, ACKNOWLEDGED),
         ("I hate my boss.", "I see.", "I see."),
+        ("I don't work there any more.", "You work as a luthier.", ACKNOWLEDGED),
+        # Courtesies are no answers, nor is what the question names.
+        ("What should I feed my heron?", "You're welcome!", UNKNOWN),
+        ("what should i feed my heron", ACKNOWLEDGED, UNKNOWN),
+        ("Remind me what I feed my heron", ACKNOWLEDGED, UNKNOWN),
+        ("Where did I live before Braga?", "You live in Braga.", UNKNOWN),
+        # Of the user, what is said elsewhere of something else.
+        ("What do I want to give away?", "You want to give Hall 7.", UNKNOWN),
+        # It cannot do that itself.
+        ("Please forget my address.", ACKNOWLEDGED, FORGETS),
+        ("Forget that I have a boat.", "You have a boat.", FORGETS),
         ("My sister has a boat called Iris.", "Your sister sister sister sister boat.", ACKNOWLEDGED),
     ],
 )
@@ -231,6 +246,23 @@ def test_memory_that_no_assistant_wrote_is_quoted_and_none_is_denied():
 )  # fmt: skip
 def test_facts_are_told_in_sentences(key, value, question, answer):
     assert known_facts(question, [Fact(key, value, 0, 0)]) == answer
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "question", "answer"),
+    [
+        ("allergy", "penicillin, latex", "Can I take penicillin?", "You are allergic to penicillin."),
+        ("avoids", "pork", "Is there pork in it?", "You avoid pork."),
+        ("allergy", "penicillin, latex", "Can I take aspirin?", None),
+        ("location", "Braga", "Is Braga nice?", None),
+    ],
+)
+def test_question_about_what_harms_the_user_is_answered_by_that(key, value, question, answer):
+    messages = [Message("user", question, sent=f"{question}\n\n[facts: {key}={value}]")]
+    review = Review(messages, [Fact(key, value, 0, 0)], Promise(stores=True))
+    said = review.feed(DECLINED) + review.end("stop")
+
+    assert said == answer if answer else "shepherd model pull" in said
 
 
 def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
@@ -517,7 +549,7 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        ("Where do I work?", "You work at Bosch. Your job is tester."),
+        ("Where do I work?", "You work at Bosch."),
         ("Which bike do I ride?", "Your bike is Brompton."),
         ("What colour do I like best?", "Your favorite color is teal."),
         ("Where do I live?", "You live in Ulm."),

@@ -18,7 +18,7 @@ from shepherd.memory.stop_words import is_filler
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Message
 
-__all__ = ["archived_answer", "is_refusal", "is_statement", "is_worth_a_memory"]
+__all__ = ["archived_answer", "asks_to_forget", "is_refusal", "is_statement", "is_worth_a_memory"]
 
 
 # English only: in other languages such exchanges become memories.
@@ -37,6 +37,21 @@ _CLAUSE_END = re.compile(
     r"[,;:!?\u2026\u2013\u2014()\[\]\"\u201c\u201d]+|\.+(?=\s|$)|\s[-/]+\s|(?<=\s)(?:but|aber|mais|pero|ma|mas|maar)\s"
 )
 _EDGE = " -.'\n\t"
+# "what car do i drive": a question whose mark was left out. "Remind me what we said".
+_BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
+_SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|your|his|her|their|the|this|that|a|an)\b"
+_ASKED = re.compile(
+    rf"(?:(?:what|which|whose|who|how)(?:\s+(?!{_SUBJECT}|\w+ed\b)\w+){{0,3}}?|when|where|why)"
+    rf"(?:'s|\s+{_BE})\s+(?!an?\b|it\b){_SUBJECT}"
+    r"|(?:please\s+)?(?:remind|tell|show)\s+me\s+(?:again\s+)?(?:what|who|when|where|how|which|why|of|about)\b",
+    re.IGNORECASE,
+)
+# "Forget that I have a car" says nothing that is to be kept.
+_FORGETS = re.compile(
+    r"\W*(?:(?:please|now|then|and|can you|could you|would you|just)\s+)*"
+    r"(?:forget|delete|erase|remove)\s+(?:about|that|what|everything|all|my|our)\s+\w",
+    re.IGNORECASE,
+)
 _NO_WORD = re.compile(r"[^\w\s'\u2019.,;:!?-]|(?<!\w)[:;=]-?[)(DPpoO/|]+")
 
 
@@ -62,7 +77,11 @@ def is_statement(text: str) -> bool:
     if rule("taken back").search(text):
         return False
     # One "for example" in a long message unsays that sentence, and no other.
-    meant = [one for one in split_sentences(text, clauses=True) if not rule("not meant").search(one)]
+    meant = [
+        one
+        for one in split_sentences(text, clauses=True)
+        if not rule("not meant").search(one) and not asks_to_forget(one)
+    ]
     text = "\n\n".join(meant)
     # "You're right, I live in Ulm" gives the assistant no role.
     if not (own_words(text) or own_words(_without_small_talk(text))):
@@ -71,6 +90,11 @@ def is_statement(text: str) -> bool:
     if any(_says_something(_told_before(one) if is_question(one) else one) for one in sentences):
         return True
     return rule("first person").search(text) is not None and bool(assertions(text))
+
+
+def asks_to_forget(sentence: str) -> bool:
+    """Return whether a sentence asks the assistant to forget something: "Forget my address"."""
+    return _FORGETS.match(sentence) is not None
 
 
 def _told_before(question: str) -> str:
@@ -92,6 +116,9 @@ def _says_something(sentence: str, *others: re.Pattern[str]) -> bool:
         said = _without_small_talk(whole)
         nothing = (rule("asides"), *others)
         if not said or is_filler(said, keywords(said)) or _is_any(nothing, whole) or _is_any(nothing, said):
+            continue
+        if len(clauses) == 1 and _ASKED.match(said):
+            is_asked = True
             continue
         asked = _request().match(said)
         tells = rule("first person").search(said, asked.end() if asked else 0) is not None

@@ -105,7 +105,9 @@ def _facts_of(question: str, facts: Sequence[Fact]) -> list[Fact]:
         return []
     content = {_MEANT_BY.get(word, word) for word in content} | ({"number"} if "many" in asked else set())
     own = [fact for fact in facts if not _relation(fact.key)]
-    return [fact for fact in own if _is_meant(content, fact.key)]
+    # "Where do I work?" asks for the employer, not for the job.
+    is_for_job = "where" not in asked
+    return [fact for fact in own if _is_meant(content, fact.key) and (is_for_job or fact.key != "job")]
 
 
 def _of_others(asked: set[str], content: set[str], facts: Sequence[Fact]) -> list[Fact]:

@@ -57,6 +57,7 @@ _PRONOUN = re.compile(
 _THERE = re.compile(r"(?<!is )(?<!are )\bthere\b", re.IGNORECASE)
 _ATTACHED = re.compile(r"(?<!\S)@(?:\"[^\"\n]+\"|\S*[./]\w+)(?=[\s,;:?!.]|$)[,;:]?")
 _MY = re.compile(r"\b(?:my|our)\s+(\w+)", re.IGNORECASE)
+_COUNTED = re.compile(r"\bhow many (\w+) (?:do|have) (?:i|we)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=\s)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)*")
 
 
@@ -154,7 +155,9 @@ def _resolved(part: str, previous: Question | None) -> Question:
 
 
 def _antecedent(question: str) -> str:
-    """Return the one person, animal or name that a question is about: "my dog", "Astrid"; "" if not sure."""
+    """Return the people, animals or name that a question is about: "my dog", "Astrid"; "" if not sure."""
+    if counted := _COUNTED.search(question):
+        return f"my {counted[1]}"
     if relations := relations_in(question):
         return f"my {relations[0]}" if len(relations) == 1 else ""
     names = [name for name in _NAME.findall(question) if name != "I"]

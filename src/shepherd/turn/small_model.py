@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims import plain_facts
-from shepherd.claims.keys import canonical_key, is_about, words_of
+from shepherd.claims.keys import canonical_key, is_about, items_of, words_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
-from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.archive_policy import asks_to_forget, is_statement
 from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, words_in
 from shepherd.prompt.plan import Part
-from shepherd.prompt.questions import Question, questions_in
+from shepherd.prompt.questions import Question, begins_question, questions_in
 from shepherd.sentences import is_question, sentence_spans, split_sentences
 from shepherd.turn.answers import Found, joined
 from shepherd.turn.quotation import quotation, repeats, sources_of
@@ -38,6 +38,10 @@ _NOTHING_STORED = "I have nothing stored about that."
 _SEEN = "I see."
 _KEPT_FOR_NOW = "Nice, I'll keep that in mind for this conversation."
 _SECRET = "That looks like a secret, so I won't learn it; only this conversation has it."
+_FORGETS = (
+    "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
+    "`shepherd memory forget ID`."
+)
 _LIST = "This is what I know:"
 
 _DECLINED = (
@@ -135,6 +139,8 @@ _NO_THING = frozenset(
         *("it", "me", "was", "we", "were", "what", "when", "where", "which", "who", "will", "you"),
     )
 )
+_OF_HEALTH = ("allergy", "avoids", "condition")
+_OTHER_TIME = frozenset(("before", "was", "were", "did", "used", "previously", "ago", "formerly"))
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far))\b", re.IGNORECASE
 )
@@ -189,7 +195,7 @@ class Promise:
     def acknowledgement(self, text: str) -> str:
         """Return what can truly be said to a message that the model wants to remember."""
         if not _tells_something(text):
-            return _UNKNOWN if asks(text) else _SEEN
+            return _UNKNOWN if _is_question(text) else _SEEN
         if self.stores and not self.keeps_secrets and _holds_secret(text):
             return _SECRET
         return _ACKNOWLEDGED if self.stores else _KEPT_FOR_NOW
@@ -265,6 +271,18 @@ class Review:
         return shown
 
     def _sentence(self, sentence: str) -> str:
+        if asks_to_forget(self._asked):
+            return self._instead(_FORGETS)
+        # "You work as a nurse." is no reply to "I don't work there any more."
+        is_told = not _is_question(self._asked) and not self._said and _tells_something(self._asked)
+        if (
+            is_told
+            and words_in(sentence) not in _FIXED_WORDS
+            and not _MEETING.fullmatch(" ".join(words_in(sentence)))
+        ):
+            return self._instead(self._promise.acknowledgement(self._asked))
+        if words_in(sentence) in _COURTESIES and _is_question(self._asked):
+            return self._passed_on(_UNKNOWN)
         if asks_for_all(self._asked) and not self._said:
             return self._passed_on(sentence)
         is_learned = words_in(sentence) == words_in(_SEEN) and plain_facts(self._asked)
@@ -330,8 +348,8 @@ class Review:
 
     def _passed_on(self, sentence: str) -> str:
         """Return what a fact or a document says, in place of a sentence that answers nothing."""
-        quoted = known_facts(self._asked, self._judge.sources.known)
-        if not quoted and asks(self._asked):
+        quoted = known_facts(self._asked, self._judge.sources.known) or self._warning()
+        if not quoted and _is_question(self._asked):
             best = quotation(self._questions[0], sources_of(*self._quotable), self._judge.sources.known)
             quoted = joined([best]) if best else ""
         elif not quoted and self._is_told(sentence):
@@ -345,6 +363,22 @@ class Review:
         if is_not_told:
             sentence = _UNKNOWN
         return self._shown(quoted or (_ADVICE if sentence == _DECLINED else sentence))
+
+    def _warning(self) -> str:
+        """Return a fact about the user's health that a question touches: "Can I take penicillin?"."""
+        words = f" {' '.join(words_in(self._asked))} "
+        facts = [
+            Fact(fact.key, item, fact.created_at, fact.updated_at)
+            for fact in self._judge.sources.known
+            if fact.key in _OF_HEALTH and _is_question(self._asked)
+            for item in items_of(fact.key, fact.value)
+            if f" {' '.join(words_in(item))} " in words
+        ]
+        return joined([tuple(facts)]) if facts else ""
+
+    def _instead(self, text: str) -> str:
+        self._is_over = True
+        return "" if self._has_text else self._shown(text)
 
     def _is_told(self, sentence: str) -> bool:
         """Return whether the user told something; what is learned is no request that can be declined."""
@@ -517,6 +551,10 @@ class _Judge:
         # "Your hotel do we stay is …": words of the question that name no thing.
         if not _NO_THING.isdisjoint(thing):
             return False
+        # "Where did I live before Berlin?" is not answered by what the question names.
+        asked = set(words_in(self.asked))
+        if asked.issuperset(value) and not asked.isdisjoint(_OTHER_TIME):
+            return False
         keys = self.sources.keys_of(value)
         said = " ".join((*words_in(self.asked), *thing, *words[: len(words) - len(value)], about))
         if not self.sources.quotes(value):
@@ -529,10 +567,18 @@ class _Judge:
         if STOP_WORDS.issuperset(value) or self.sources.is_part_of_list(value):
             return False
         if not "".join(value).isdigit():
-            return True
+            return self._is_backed(words[: len(words) - len(value)], value)
         # A number alone may be said of anything.
         about_it = {*keywords(self.asked), *keywords(" ".join(thing))} - STOP_WORDS
         return not known and self.sources.is_said_of(value, about_it)
+
+    def _is_backed(self, said: Sequence[str], value: Sequence[str]) -> bool:
+        """Return whether what is said of the user, by no fact, stands beside the value."""
+        if said[:1] not in (["you"], ["your"]) or said[1:2] in (["said"], ["notes"]):
+            return True
+        if any(words_in(fact.value)[: len(value)] == value for fact in self.sources.known):
+            return True  # its other words come in the next sentence
+        return self.sources.is_said_of(value, set(keywords(" ".join(said))) - STOP_WORDS)
 
     def _says_of(self, said: str, thing: Sequence[str], key: str) -> bool:
         """Return whether a sentence about a thing, with the words of the question, says a fact."""
@@ -561,6 +607,8 @@ _COMPILED = tuple(_compiled(*form) for form in _FORMS)
 
 
 _FIXED_WORDS = [words_in(text) for text in _FIXED]
+# No answers to a question.
+_COURTESIES = [words_in(text) for text in (_SEEN, "You're welcome!", "Goodbye!")]
 _REPLY_TEXTS = (*_FIXED, *(form for form, _ in _FORMS), " ".join(_NOUNS), _LIST)
 _REPLY_WORDS = frozenset(word for text in _REPLY_TEXTS for word in words_in(text))
 
@@ -578,6 +626,11 @@ def _is_about(said: str, key: str) -> bool:
         return True
     words = set(said.split())
     return not words.isdisjoint(words_in(" ".join(words_of(key))))
+
+
+def _is_question(text: str) -> bool:
+    """Return whether a message asks something, also where the mark is left out."""
+    return asks(text) or (begins_question(text) and not is_statement(text))
 
 
 def _tells_something(text: str) -> bool:
