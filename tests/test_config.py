@@ -277,7 +277,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_leftovers(path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", disk_is_full)
-    with pytest.raises(ConfigError, match="No space left on device; it is as it was before"):
+    with pytest.raises(ConfigError, match="No space left on device; nothing was changed"):
         ConfigFile(path).set("top_k", "8")
 
     assert path.read_bytes() == before

@@ -11,14 +11,15 @@ from shepherd.config import SETTINGS
 INTRODUCTION = """\
 # Settings
 
-They live in `~/.config/shepherd/config.json` (below `$XDG_CONFIG_HOME`, or the file that `SHEPHERD_CONFIG`
-names), which is written atomically with mode 0600. Keys that Shepherd does not know are kept. A later source
-wins: default, file, environment, option of the command line.
+Settings are stored in `~/.config/shepherd/config.json`. The folder follows `$XDG_CONFIG_HOME`, and
+`SHEPHERD_CONFIG` names another file. Shepherd writes the file atomically with mode 0600, and keeps keys
+that it doesn't know. A setting can come from several sources. The last of these wins: default, file,
+environment, command-line option.
 
-    shepherd config show               all of them, with where each value comes from
+    shepherd config show               show all settings, and where each value comes from
     shepherd config set temperature 0.2
     shepherd config unset temperature
-    SHEPHERD_TEMPERATURE=0.2 shepherd  for this run
+    SHEPHERD_TEMPERATURE=0.2 shepherd  set it for this run only
 
 """
 

@@ -71,7 +71,7 @@ def is_header_value(key: str) -> bool:
 def bearer_headers(setting: str, key: str) -> dict[str, str]:
     """Return the headers that send a key, none for "". Raises UsageError, with the setting's name."""
     if not is_header_value(key):
-        raise UsageError(f"{setting} holds characters that no key has", hint="copy it again")
+        raise UsageError(f"{setting} contains characters that no key has", hint="copy it again")
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 

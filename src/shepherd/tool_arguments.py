@@ -40,7 +40,9 @@ def checked_argument(where: str, schema: Mapping[str, Any], value: object) -> An
         value = json.dumps(value)
     if kind == "string" and isinstance(value, str):
         if "enum" in schema and value not in schema["enum"]:
-            raise UsageError(f"{where} is none of its values", hint="values: " + ", ".join(schema["enum"]))
+            raise UsageError(
+                f"{where} is not one of the allowed values", hint="values: " + ", ".join(schema["enum"])
+            )
         return storable(value)
     raise UsageError(f"{where} is not of type {kind}")
 

@@ -91,7 +91,7 @@ def test_json_lines_tell_usage_and_thoughts(shepherd, work):
     [
         (refuses(401), 1, "the API key is not accepted", "shepherd provider set work api_key"),
         (refuses(404), 1, "no such model or address", "the model is m"),
-        (refuses(500), 1, "it has trouble", "try again"),
+        (refuses(500), 1, "the server failed", "try again"),
         (breaks_off("Fr"), 1, "broke off", "send the message again"),
         (
             refuses(400, {"message": "x", "code": "context_length_exceeded"}),

@@ -94,7 +94,7 @@ def test_dimensions_are_made_renamed_and_removed(tools):
         ("create_node", {"title": [7]}, "title is not of type string"),
         ("get_nodes_by_id", {"ids": ["one"]}, "ids is not of type integer"),
         ("get_nodes_by_id", {"ids": [True]}, "ids is not of type integer"),
-        ("query_edges", {"type": "likes"}, "none of its values"),
+        ("query_edges", {"type": "likes"}, "not one of the allowed values"),
         ("update_node", {"id": 1}, "nothing to change"),
         ("update_node", {"id": 1, "title": "x"}, "no node 1"),
         ("update_edge", {"id": 1, "confidence": 1}, "no edge 1"),

@@ -119,7 +119,7 @@ def test_text_that_is_no_expression_is_refused(metta):
 
 @NEEDS_METTA
 def test_evaluation_without_end_is_ended():
-    with Metta({}, limit_s=1.0) as metta, pytest.raises(MettaError, match="did not come to an end"):
+    with Metta({}, limit_s=1.0) as metta, pytest.raises(MettaError, match="did not finish"):
         metta.run("(= (again $x) (again $x)) !(again 1)")
 
 

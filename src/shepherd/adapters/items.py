@@ -63,7 +63,7 @@ def checked_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
         if not isinstance(label, str) or not label or "." in label:
             raise UsageError(
                 f"label {place} of a namespace is {_shown(label)}",
-                hint="labels are texts, not empty, and without a full stop",
+                hint="a label is a text that is not empty and has no full stop",
             )
     return tuple(map(storable, labels))
 
@@ -103,7 +103,7 @@ def storable_value(value: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError) as error:
         raise UsageError(
             "the value holds what JSON cannot",
-            hint="dicts with texts as keys, lists, texts, finite numbers, truth and None can be kept",
+            hint="use dicts with str keys, lists, str, finite numbers, bool and None",
         ) from error
     except RecursionError as error:
         raise UsageError("the value is nested too deeply") from error

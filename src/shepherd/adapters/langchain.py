@@ -170,7 +170,7 @@ def _from_langchain(message: BaseMessage) -> Message:
     if role is None:
         raise UsageError(
             f"a {type(message).__name__} cannot be kept in a session",
-            hint="messages of people, models, systems and tools can",
+            hint="use messages of the user, the assistant, the system or a tool",
         )
     return Message(role, text)
 
@@ -196,7 +196,8 @@ def _content(message: BaseMessage) -> tuple[str, str]:
         # Blocks for the provider alone are dropped: redacted thoughts, searches of its server.
         elif not isinstance(message, AIMessage) or _MEDIA.match(str(kind)):
             raise UsageError(
-                f"content of type {kind!a:.40} cannot be kept in a session", hint="texts and tool calls can"
+                f"content of type {kind!a:.40} cannot be kept in a session",
+                hint="only texts and tool calls can be kept",
             )
     return "".join(texts), "".join(thoughts)
 

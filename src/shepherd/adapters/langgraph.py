@@ -267,7 +267,7 @@ class ShepherdStore(BaseStore):
         if len(namespace) <= self._user_label or namespace[self._user_label] == "*":
             raise UsageError(
                 f"a namespace of {len(namespace)} labels names no user",
-                hint=f"label {self._user_label} is the user; users share nothing, so nothing is asked of all",
+                hint=f"label {self._user_label} must name the user: users share nothing",
             )
         return namespace[self._user_label]
 
@@ -320,7 +320,7 @@ def _put(
 
 def _check_condition(condition: MatchCondition) -> None:
     if condition.match_type not in ("prefix", "suffix"):
-        raise UsageError("a match condition is neither of a prefix nor of a suffix")
+        raise UsageError("a match condition must be for a prefix or a suffix")
     items.checked_namespace(condition.path)
 
 

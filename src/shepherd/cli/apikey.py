@@ -27,7 +27,7 @@ __all__ = ["build_parser", "execute"]
 _EPILOG = """\
 A key is shown once and never stored: the database has its hash. The `user` of a request becomes OWNER/user,
 which no key of another owner can reach. Once there are keys, requests without one are refused, even after
-all keys were revoked; `shepherd apikey clear` deletes all of them, and the server needs none again.
+all keys were revoked; after `shepherd apikey clear`, the server works without keys again.
 
 scopes:
 """ + "\n".join(f"  {name:8} {text}" for name, text in SCOPES.items())

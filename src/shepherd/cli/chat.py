@@ -50,17 +50,17 @@ __all__ = [
 _DESCRIPTION = """\
 Chat with a model that remembers, on this machine or elsewhere (shepherd provider).
 
-Text on stdin is the message. Beside -e it is attached to the question, and nothing is learned from it.
+Text on stdin is the message. With -e, it is attached to the question, and nothing is learned from it.
 Answers stream to stdout, everything else goes to stderr. At the prompt, /help lists the commands, @path
 attaches a file, Alt-Enter or a \\ at the end of a line starts a new line, Ctrl-C stops the answer, Ctrl-D
-quits. --continue without a name passes over questions that were asked with -e, except with another -e."""
+quits. --continue without a name skips questions that were asked with -e, unless you use -e again."""
 
 _EPILOG = """\
 With --json each line of stdin is {"prompt": "…"} (with "memory": false for one private turn), and each
 line of stdout is an object whose "event" is ready, recalled, delta, thought, tool_call, tool_result,
 warning, error or finished.
 
-exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted"""
+exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted"""
 
 
 class _Parser(Parser):

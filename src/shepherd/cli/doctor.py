@@ -57,7 +57,7 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="shepherd doctor",
         description="Check the installation, the settings, the database, the model and the GPU.\n"
-        "Nothing is changed. Exit code 1 when a problem prevents conversations.",
+        "It changes nothing. The exit code is 1 if a problem prevents conversations.",
     )
     add_setting_option(parser, "--model", "model", "NAME", short="-m")
     add_memory_options(parser)

@@ -35,7 +35,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ('shepherd conversations delete "Trip to Lisbon"', "by its title"),
     ),
     "shepherd memory": (
-        ("shepherd memory search vim", "what a message with this word would recall, and more"),
+        ("shepherd memory search vim", "search, and see what a message would recall"),
         ("shepherd memory export mine.jsonl", "export memories, facts and their history"),
     ),
     "shepherd memory list": (
@@ -154,7 +154,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd trace import": ("shepherd trace import turns.metta --user anna",),
     "shepherd trace forget": (
         ("shepherd trace forget last/last", "the latest turn"),
-        ("shepherd trace forget --all --user anna", "every turn of hers"),
+        ("shepherd trace forget --all --user anna", "all of her turns"),
     ),
     "shepherd trace metta": (
         ("shepherd trace metta '!(compression-level 0.3)'", "call a predicate"),

@@ -150,7 +150,7 @@ def parse_line(line: bytes | str) -> tuple[str, bool]:
     if isinstance(request, str):
         request = {"prompt": request}
     if isinstance(request, dict) and not request.keys() <= _KEYS:  # such as "memroy": false
-        raise UsageError("the line has keys that mean nothing", hint='known are "prompt" and "memory"')
+        raise UsageError("the line has unknown keys", hint='known are "prompt" and "memory"')
     prompt = request.get("prompt") if isinstance(request, dict) else None
     memory = request.get("memory", True) if isinstance(request, dict) else None
     if not isinstance(prompt, str) or not prompt.strip() or not isinstance(memory, bool):

@@ -56,7 +56,7 @@ def _add_reading(actions: Any) -> None:
     add_limit(listing, 50, with_offset=True)
 
     show = add_action(actions, "show", "show a node with its edges")
-    show.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    show.add_argument("id", type=ID, metavar="ID", help="number of the node, as list shows it")
     show.add_argument("--text", action="store_true", help="show the whole text of a document, too")
 
     add_search(actions, "show passages that match the words, with scores")

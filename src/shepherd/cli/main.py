@@ -1,6 +1,6 @@
 """Entry point: finds the command, and turns errors into messages and exit codes.
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted.
+Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = {
         "manage notes, documents and connections: add, import, search …",
     ),
     "context": ("shepherd.cli.context", "print the prompt for a question, with everything known about you"),
-    "template": ("shepherd.cli.template", "list, show and edit templates: prompts to use again"),
+    "template": ("shepherd.cli.template", "list, show and edit templates for prompts"),
     "trace": (
         "shepherd.cli.trace",
         "show what the model saw in each turn: tree, get, diff, export, import, metta",
@@ -47,7 +47,7 @@ COMMANDS = {
     ),
     "serve": ("shepherd.cli.serve", "serve the APIs of OpenAI and Anthropic over HTTP"),
     "apikey": ("shepherd.cli.apikey", "manage API keys for your server: create, list, revoke"),
-    "tools": ("shepherd.cli.tools", "list the tools that a model can have"),
+    "tools": ("shepherd.cli.tools", "list the tools that a model can use"),
     "mcp": ("shepherd.cli.mcp", "give another assistant tools for the memory (MCP)"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
     "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),

@@ -64,7 +64,7 @@ def build_parser() -> Parser:
 
 def _add_reading(actions: Any) -> None:
     add_limit(add_action(actions, "list", "list memories, newest first"), 50, with_offset=True)
-    add_search(actions, "search memories; says which a message of these words would recall")
+    add_search(actions, "search memories, and see which of them a message would recall")
     show = add_action(actions, "show", "show a memory in full")
     show.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
     learned = add_action(

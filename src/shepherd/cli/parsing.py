@@ -230,7 +230,7 @@ def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(question, hint="--yes says yes; without a terminal nobody can be asked")
+        raise UsageError(question, hint="without a terminal, confirm with --yes")
     return screen.agrees(question)
 
 

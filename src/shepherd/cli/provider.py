@@ -36,7 +36,7 @@ examples:
   shepherd provider add claude anthropic --model claude-sonnet-4-5
   shepherd provider add vllm openai --model qwen3 --base-url http://10.0.0.5:8000/v1
   shepherd provider use claude
-  shepherd -p vllm -e "a question"        for this once"""
+  shepherd -p vllm -e "a question"        use it once"""
 
 
 def build_parser() -> Parser:
@@ -67,7 +67,7 @@ def build_parser() -> Parser:
         "value",
         metavar="VALUE",
         nargs="?",
-        help="its value; '' resets it; leave out an api_key to be asked for it",
+        help="its value; '' resets it; without a value, you are asked for api_key",
     )
     put.add_argument("--keyring", action="store_true", help="store the api_key in the system's keyring")
     finish_actions(actions)

@@ -48,7 +48,7 @@ examples:
   shepherd serve --open                       chat and browse your memory in the browser
   shepherd serve -m hf:user/repo:Q4_K_M --port 8080
   shepherd serve --host 0.0.0.0               for others, with keys
-  shepherd serve --session                    one conversation; shepherd --backend cli takes part in it"""
+  shepherd serve --session                    one conversation, which shepherd --backend cli joins"""
 
 
 def build_parser() -> Parser:

@@ -293,7 +293,7 @@ class SessionClient:
             yield
         except httpx.ConnectError:
             raise ShepherdError(
-                f"{self.base}: nobody answers there", hint="shepherd serve --session starts a conversation"
+                f"{self.base}: no server is there", hint="shepherd serve --session starts a conversation"
             ) from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise ShepherdError(
@@ -313,7 +313,9 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise ShepherdError("what answers there is no session server", hint="check --api-base")
+        raise ShepherdError(
+            "the server at this address is not a shepherd serve --session", hint="check --api-base"
+        )
     return value
 
 

@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 _DESCRIPTION = """\
-Templates are prompts that you use again: shepherd -t NAME -e "…" puts your message into one. A template is a
-Markdown file; edit makes it."""
+A template is a prompt that you can reuse: shepherd -t NAME -e "…" puts your message into it. It is a Markdown
+file, which edit creates."""
 
 _EPILOG = """\
 A template's text is the prompt. $input stands for your message, which otherwise follows the text, and other

@@ -80,7 +80,9 @@ def build_parser() -> Parser:
     forget.add_argument("path", nargs="?", default="", metavar="PATH", help="SESSION or SESSION/TURN")
     forget.add_argument("--all", action="store_true", help="delete all traces; conversations stay")
     metta = add_action(actions, "metta", "evaluate MeTTa with the atoms of a path and 28 predicates")
-    metta.add_argument("program", metavar="PROGRAM", help="expressions; ! before those to be evaluated")
+    metta.add_argument(
+        "program", metavar="PROGRAM", help="expressions; those that begin with ! are evaluated"
+    )
     metta.add_argument(
         "--path", default="", metavar="PATH", help="load the atoms below this path into the space"
     )

@@ -44,7 +44,7 @@ examples:
   shepherd tui -p claude               a remote model (shepherd provider)
   shepherd tui --json > chat.json      save the conversation
 
-exit codes: 0 done, 1 failed, 2 wrong use"""
+exit codes: 0 done, 1 failed, 2 usage error"""
 
 
 def build_parser() -> Parser:

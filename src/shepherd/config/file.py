@@ -125,7 +125,7 @@ class ConfigFile:
                     write_atomically(target, _serialised(document))
         except OSError as error:
             raise ConfigError(
-                f"{self.path}: cannot be written: {error.strerror}; it is as it was before", hint=_ELSEWHERE
+                f"{self.path}: cannot be written: {error.strerror}; nothing was changed", hint=_ELSEWHERE
             ) from error
 
 

@@ -150,7 +150,7 @@ class Config:
         "whole number",
         0,
         1 << 20,
-        "number of tokens that the penalty looks back; auto: the model's own, else 64",
+        "number of latest tokens that the penalties apply to; auto: the model's own, else 64",
     )
     frequency_penalty: float | str = _sampled(
         "number", -2, 2, "penalty that grows with each repetition of a token; 0: off; auto: 0"
@@ -182,10 +182,10 @@ class Config:
         "whole number",
         0,
         2,
-        "keep the surprise of the text level, version 1 or 2; 0: off; auto: the model's own, else 0",
+        "keep the text equally surprising throughout: version 1 or 2; 0: off; auto: the model's own, else 0",
     )
     mirostat_tau: float | str = _sampled(
-        "number", 0.01, 100, "surprise that mirostat keeps; auto: the model's own, else 5"
+        "number", 0.01, 100, "how surprising mirostat keeps the text; auto: the model's own, else 5"
     )
     mirostat_eta: float | str = _sampled(
         "number", 0.001, 1, "speed at which mirostat corrects; auto: the model's own, else 0.1"
@@ -217,7 +217,7 @@ class Config:
         "also find memories by meaning: off, a GGUF made for embeddings, or an OpenAI-compatible server",
     )
     memory_vectors_model: str = _text("", "embedding model of the server in memory_vectors")
-    memory_vectors_api_key: str = _text("", "key for that server", secret=True)
+    memory_vectors_api_key: str = _text("", "API key for the server in memory_vectors", secret=True)
     memory_vectors_weight: float = _share(0.2, "share of vectors in the ranking; words have the rest")
     knowledge_reranker: str = _text(
         "off", "GGUF made for reranking, which orders passages, or off; slow on a CPU"
@@ -233,20 +233,20 @@ class Config:
         *("dynamic", "fixed", "prioritized"),
     )
     context_tail: Literal["auto", "whole", "short"] = _choice(
-        "how much of that to append: whole, or short (the facts, memories and the passage that fit best), "
-        "for very small models; auto: short for the bundled one",
+        "what to append to a message: whole (all that fits), or short (the facts, memories and the passage "
+        "that fit best), for very small models; auto: short for the bundled one",
         *("auto", "whole", "short"),
     )
     context_shares: str = _text(
         "history=40,entities=15,knowledge=30,memory=10,focus=5",
-        "for fixed: percentages of the window beside system prompt and message; they add up to 100",
+        "for fixed: percentages of the window without system prompt and message; they add up to 100",
         form=f"a share of each of {', '.join(_PARTS)}, such as memory=100; together 100",
         reads=partial(percentages, names=_PARTS),
     )
     context_order: str = _list_of(
         _PARTS,
         "memory,history,focus,knowledge,entities",
-        "for prioritized: order in which the parts get room",
+        "for prioritized: order in which the parts get space",
     )
     history_verbatim_turns: int = _integer(4, 1, 1000, "number of newest turns that are never summarized")
     history_summary: bool | str = _auto_switch(
@@ -275,12 +275,13 @@ class Config:
         0.5, "preference for passages that name people and things in the conversation"
     )
     knowledge_tools: bool | str = _auto_switch(
-        "let the model search and change the knowledge with tools; auto: as auto_context_enabled"
+        "let the model search and change the knowledge with tools; auto: the same as auto_context_enabled"
     )
     auto_context_enabled: bool = _switch(False, "list the most-connected nodes at the start of a session")
     auto_context_limit: int = _integer(10, 1, 1000, "number of nodes in that list")
     role: Literal["orchestrator", "executor", "planner"] = _choice(
-        "task of the model: its instructions and tools; an orchestrator has background and workflows",
+        "task of the model: its instructions and tools; only an orchestrator sees the most-connected nodes "
+        "and the workflows",
         *("orchestrator", "executor", "planner"),
     )
     knowledge_max_mb: int = _integer(32, 1, 1024, "maximum size of an imported or attached document in MiB")
@@ -295,8 +296,10 @@ class Config:
     memory_extraction_model: str = _text(
         "", "model that learns: one on this machine, or the endpoint's; empty: the chat's model"
     )
-    memory_extraction_endpoint: str = _text("", "OpenAI-compatible server that learns; empty: this machine")
-    memory_extraction_api_key: str = _text("", "key for that server", secret=True)
+    memory_extraction_endpoint: str = _text(
+        "", "OpenAI-compatible server whose model learns; empty: this machine"
+    )
+    memory_extraction_api_key: str = _text("", "API key for memory_extraction_endpoint", secret=True)
     memory_extraction_max_tokens: int = _integer(
         512, 16, 1 << 20, "maximum length of an extraction's answer in tokens"
     )
@@ -329,14 +332,14 @@ class Config:
     )
     server_slots: int = _integer(4, 1, 64, "number of answers generated at once; further requests wait")
     server_windows: int = _integer(
-        0, 0, 64, "number of windows that these conversations share; 0: one each, if memory allows"
+        0, 0, 64, "number of context windows that these answers share; 0: one each, if memory allows"
     )
     server_embeddings: str = _text("", "GGUF for /v1/embeddings; empty: the one of memory_vectors; off: none")
     server_shutdown: float = _number(
         5,
         0,
         3600,
-        "seconds from the signal to the end of the server; the last two are for closing",
+        "seconds from the signal until the server has exited; the last two are for closing",
     )
 
     # Who can use a server, and how much.
@@ -359,7 +362,7 @@ class Config:
     api_base: str = _text(
         "http://127.0.0.1:8000", "address of the shepherd serve --session to join with --backend cli"
     )
-    api_key: str = _text("", "key for that server", secret=True)
+    api_key: str = _text("", "API key for the server at api_base", secret=True)
 
     @property
     def sampling(self) -> dict[str, Any]:

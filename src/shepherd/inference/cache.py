@@ -110,7 +110,7 @@ class Repository:
             raise ModelError(
                 f"{HUB_PREFIX}{self.repo}: {needed / 1e9:,.1f} GB are to come, "
                 f"{folder} has room for {free / 1e9:,.1f} GB",
-                hint="shepherd model list shows what could go; HF_HUB_CACHE=<folder> names another disk",
+                hint="shepherd model list shows what to delete; HF_HUB_CACHE=<folder> names another disk",
             )
 
     @contextmanager

@@ -184,7 +184,7 @@ class _PooledModel:
         found = self._c.llama_get_embeddings_seq(self._handles.context, sequence)
         if not found:
             raise ModelError(
-                f"model '{self.path}' gives nothing for a whole text",
+                f"model '{self.path}' gives no vector for a whole text",
                 hint="use a model that was made for embeddings or for reranking",
             )
         # A copy: the next batch overwrites it.

@@ -313,12 +313,10 @@ class Engine:
         started = time.perf_counter()
         self._check_open()
         if not token_ids:
-            raise UsageError("there are no token ids to go on from", hint="pass at least one, such as BOS")
+            raise UsageError("there are no token ids to continue from", hint="pass at least one, such as BOS")
         n_vocab = self.info.n_vocab
         if not all(0 <= token < n_vocab for token in token_ids):
-            raise UsageError(
-                "a token id lies outside the vocabulary", hint=f"use ids from 0 to {n_vocab - 1}"
-            )
+            raise UsageError("a token id is outside the vocabulary", hint=f"use ids from 0 to {n_vocab - 1}")
         prompt = Prompt(array("i", token_ids), (len(token_ids),), "")
         return self._begin(
             Generation,

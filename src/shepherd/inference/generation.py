@@ -453,7 +453,7 @@ def _failure(code: int) -> ShepherdError:
     if code == native.AMBIGUOUS:
         return ModelError(
             "the grammar is too ambiguous to be followed: the answer so far can be read in too many ways",
-            hint="write it so that rules which begin alike share what they begin with",
+            hint="write rules that begin alike so that they share their beginning",
         )
     if code in (native.NO_LOGITS, -1):
         return InternalError(f"llama.cpp took a batch for invalid (code {code}); please report it")

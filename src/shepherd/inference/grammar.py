@@ -67,7 +67,7 @@ def schema_to_grammar(schema: Mapping[str, Any]) -> str:
     except UsageError as error:
         raise UsageError(
             f"the JSON schema cannot be made a grammar: {str(error).rpartition(': ')[2]}",
-            hint="a smaller one, with fewer members and smaller bounds",
+            hint="use a smaller schema, with fewer members and smaller bounds",
         ) from None
     return grammar
 
@@ -257,7 +257,8 @@ def call_grammar(tools: Sequence[Tool], family: Family, controls: dict[str, int]
         raise UsageError("there is no tool of the name that must be called", hint="name one of the tools")
     if family not in _FORMS:
         raise UsageError(
-            f"this model writes calls in a form that cannot be forced ({family})", hint="leave it the choice"
+            f"this model writes calls in a form that cannot be forced ({family})",
+            hint="let the model choose (tool_choice auto)",
         )
     before, after = _FORMS[family]
     rules = []

@@ -186,7 +186,7 @@ class Hub:
             if not file.sha256:
                 raise ModelError(
                     f"{HUB_PREFIX}{listing.repo}/{file.path}: {self.endpoint} gives no checksum for it",
-                    hint="another HF_ENDPOINT may; -m PATH names a file that came by other means",
+                    hint="try another HF_ENDPOINT, or get the file by other means and use -m PATH",
                 )
 
     def download(self, listing: Listing, file: HubFile, partial: Path, report: Report) -> None:

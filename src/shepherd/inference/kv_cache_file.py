@@ -119,7 +119,7 @@ def _check_ours(path: Path) -> None:
 
 def _foreign(path: Path) -> SessionCacheError:
     return SessionCacheError(
-        f"'{path}' is not a session cache, and is left alone", hint="name another file with --session-cache"
+        f"'{path}' is not a session cache, and stays unchanged", hint="name another file with --session-cache"
     )
 
 

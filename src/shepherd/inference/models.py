@@ -208,7 +208,7 @@ class ModelRegistry:
     def require_removable(self, model: StoredModel) -> None:
         """UsageError when `remove` would refuse."""
         if model.built_in:
-            raise UsageError(f"{model.name} is built in", hint="it goes when Shepherd is uninstalled")
+            raise UsageError(f"{model.name} is built in", hint="uninstalling Shepherd removes it")
         if not model.repo:
             raise UsageError(f"{model.name} is a file of yours, not a download", hint="shepherd model list")
 

@@ -126,7 +126,7 @@ def _check_answer(path: Path, expected: Sequence[int]) -> None:
                 pass
         stop = next((i for i, token in enumerate(expected) if engine.model.vocabulary.is_end(token)), None)
         if tuple(answer.token_ids) != tuple(expected[:stop]):
-            raise ModelLoadError("the engine's greedy answer is not the one that the logits say")
+            raise ModelLoadError("the engine's greedy answer differs from the likeliest tokens of the logits")
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class ApiKeys:
         """
         require_owner(owner)
         if not scopes:
-            raise UsageError("a key that may do nothing is of no use", hint="give it a scope")
+            raise UsageError("a key needs at least one scope", hint="name a scope")
         if len(label) > _LONGEST_LABEL or not label.isprintable():
             raise UsageError(f"label: at most {_LONGEST_LABEL} printable characters")
         key = PREFIX + secrets.token_hex(32)

@@ -44,7 +44,7 @@ def from_sqlite_error(path: str, error: SQLiteError) -> ShepherdError:
 def from_os_error(path: str, error: OSError) -> ShepherdError:
     """Return the error to raise when the operating system refuses `path`."""
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
-        return StoreError(f"{path}: what should be its folder is not a folder", hint="name another path")
+        return StoreError(f"{path}: a file is in the place of its folder", hint="name another path")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return read_only(path)
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -772,7 +772,9 @@ class Memory:
         if user is None:
             return ClaimCounts()
         if storable(from_user) == user:
-            raise UsageError("a user cannot claim from himself", hint="name another user to take over from")
+            raise UsageError(
+                "a user cannot claim their own memories", hint="name another user to take over from"
+            )
         return self._store.claim(storable(from_user), user)
 
     def check(self, repair: bool = False) -> CheckReport:

@@ -167,7 +167,7 @@ class Metta:
                 if not selector.select(max(deadline - time.monotonic(), 0.0)):
                     self.close()
                     raise MettaError(
-                        f"MeTTa did not come to an end in {self._limit_s:g} s", hint="a rule may call itself"
+                        f"MeTTa did not finish in {self._limit_s:g} s", hint="a rule may call itself"
                     )
                 piece = os.read(self._process.stdout.fileno(), 1 << 16)
                 if not piece:

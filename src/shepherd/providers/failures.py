@@ -206,7 +206,7 @@ def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> Sheph
         )
     if status in (408, 409) or status >= 500:
         return ProviderUnavailableError(
-            f"{what}: it has trouble", hint="try again in a while", retry_after_s=_retry_after(error)
+            f"{what}: the server failed", hint="try again in a while", retry_after_s=_retry_after(error)
         )
     if status in (401, 403):
         where = f" (it comes from {key.source})" if key else ""
@@ -276,7 +276,7 @@ def _overflow(provider: ProviderSettings, said: Overflow) -> ContextOverflowErro
         f"the conversation is too long for provider {provider.name}{told}",
         prompt_tokens=said.prompt,
         window_tokens=said.window,
-        hint=f"send it again: the window is known better now; or {NEW_CONVERSATION}; "
+        hint=f"send it again, since Shepherd now knows the window better; or {NEW_CONVERSATION}; "
         f"to set the window for good: shepherd provider set {provider.name} window TOKENS",
     )
 

@@ -61,7 +61,7 @@ def require_key(provider: ProviderSettings) -> ApiKey:
         )
     if not is_header_value(key.value):
         raise ProviderKeyError(
-            f"the API key of provider {provider.name} holds characters that no key has",
+            f"the API key of provider {provider.name} contains characters that no key has",
             hint=f"copy it again; it comes from {key.source}",
         )
     return key
@@ -80,7 +80,7 @@ def store_in_keyring(name: str, value: str) -> None:
         keyring.set_password(_SERVICE, name, value)
     except Exception as error:  # every backend has errors of its own
         raise UsageError(
-            f"the keyring does not take it: {type(error).__name__}", hint="leave out --keyring"
+            f"the keyring refused it: {type(error).__name__}", hint="leave out --keyring"
         ) from None
 
 

@@ -93,7 +93,7 @@ KINDS = {
         ),
         Kind(
             "shepherd",
-            "another Shepherd, which looks after the memory itself",
+            "another Shepherd, which uses its own memory",
             base_url="http://127.0.0.1:8000/v1",
             key_variables=("SHEPHERD_API_KEY",),
             client="openai",
@@ -112,20 +112,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", re.ASCII)
 FIELDS = {
     setting.key: setting
     for setting in (
-        Setting("kind", "text", "", "what speaks there", choices=tuple(KINDS)),
-        Setting("model", "text", "", "the model's name there; a path or name here for llamacpp"),
-        Setting("base_url", "text", "", "address of the server; empty is the kind's own"),
+        Setting("kind", "text", "", "kind of the provider", choices=tuple(KINDS)),
+        Setting("model", "text", "", "the provider's name of the model; llamacpp: a path or local name"),
+        Setting("base_url", "text", "", "address of the server; empty: the default of the kind"),
         Setting(
-            "memory", "switch", "auto", "recall and learn; auto is on in this process only", choices=("auto",)
+            "memory", "switch", "auto", "recall and learn; auto: on in this process only", choices=("auto",)
         ),
         Setting(
-            "window", "whole number", 0, "window in tokens; 0 is what is usual there", least=0, most=1 << 24
+            "window", "whole number", 0, "window in tokens; 0: the default of the kind", least=0, most=1 << 24
         ),
         Setting(
             "max_tokens",
             "whole number",
             0,
-            "longest answer in tokens; 0 takes the setting max_tokens",
+            "longest answer in tokens; 0: the setting max_tokens",
             least=0,
             most=1 << 24,
         ),
@@ -133,14 +133,14 @@ FIELDS = {
             "thinking",
             "whole number",
             0,
-            "anthropic: tokens it may think before it answers; 0 is off",
+            "anthropic: limit on thinking tokens; 0: off",
             least=0,
             most=1 << 20,
         ),
         Setting(
-            "timeout", "number", 120.0, "seconds without a piece of the answer", least=0.1, most=3600
+            "timeout", "number", 120.0, "seconds without any output", least=0.1, most=3600
         ),
-        Setting("retries", "whole number", 3, "how often a request is sent again", least=0, most=20),
+        Setting("retries", "whole number", 3, "how often to retry a request", least=0, most=20),
         Setting("key_env", "text", "", "environment variable that holds the API key"),
         Setting("api_key", "text", "", "the API key itself, if not in the environment", secret=True),
     )

@@ -38,9 +38,9 @@ METRICS = "metrics"
 
 # In the order in which they are shown.
 SCOPES = {
-    CHAT: "talk with the model; recall and learning happen on the way",
+    CHAT: "use the model, with recall and learning",
     MEMORY: "read, change and export the owner's memory, facts and traces",
-    METRICS: "read the server's figures, which are about all users together",
+    METRICS: "read the server's metrics, which cover all users",
 }
 DEFAULT_SCOPES = (CHAT, MEMORY)
 

@@ -169,7 +169,7 @@ def _connected(portal: BlockingPortal, spec: ServerSpec, stack: ExitStack) -> Cl
     except Exception as error:  # a foreign program may cause anything: an ExceptionGroup, OSError, MCPError
         raise ShepherdError(
             f"the MCP server {spec.name} cannot be reached: {_reason(error)}",
-            hint=f"see its own words in {_log_path(spec)}"
+            hint=f"its own messages are in {_log_path(spec)}"
             if spec.command
             else f"is it running at {spec.url}?",
         ) from None
@@ -258,7 +258,7 @@ def _allowed(
     name: str, call: Callable[[Arguments], object], confirm: Confirm | None, arguments: Arguments
 ) -> object:
     if confirm is None:
-        raise UsageError("this tool may change something, and nobody is here who could allow that")
+        raise UsageError("this tool may change something, and nobody is here to allow it")
     if not confirm(name, arguments):
         raise UsageError("the user did not allow this call")
     return call(arguments)

@@ -49,7 +49,7 @@ def test_keep_and_change_by_the_keyboard(steve, memory):
     expect(steve.page.locator("#notices")).to_contain_text("Changed.")
     assert memory.get_fact("location", steve.user) == "Paris, 11th"
     moved.get_by_role("button", name="Undo").press("Enter")
-    expect(steve.page.locator("#notices")).to_contain_text("cannot be done any more")
+    expect(steve.page.locator("#notices")).to_contain_text("no longer possible")
     assert memory.get_fact("location", steve.user) == "Paris, 11th"
 
 

@@ -76,7 +76,7 @@ def test_a_forgotten_fact_comes_back_by_undo_and_later_from_the_list_of_those_th
     expect(row(steve, "name")).to_have_count(1)
     expect(row(steve, "name").locator(".row-main")).to_be_focused()
     steve.page.get_by_text("1 forgotten fact").press("Enter")
-    steve.page.get_by_role("button", name="Know it again").press("Enter")
+    steve.page.get_by_role("button", name="Restore it").press("Enter")
     expect(row(steve, "city")).to_have_count(1)
 
     assert gone is None
@@ -489,7 +489,7 @@ def test_figures_and_plots_have_their_numbers_as_tables(steve):
 def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
     steve.open("statistics")
     page = steve.page
-    most = page.get_by_label("Memories beside a message, at most")
+    most = page.get_by_label("Memories added to a message, at most")
     before = most.input_value()
 
     def stored() -> dict[str, object]:

@@ -91,7 +91,9 @@ def read(
                 f"{name}: the page cannot be read ({type(error).__name__})", hint="is it damaged?"
             ) from error
         if not page.text:
-            raise DocumentError(f"{name}: the page has no text", hint="is it made by a script?")
+            raise DocumentError(
+                f"{name}: the page has no text", hint="pages that a script writes cannot be imported"
+            )
         return Document(page.title or stem, page.text, form, page.description, page.date, {})
     if not text.strip():
         raise DocumentError(f"{name}: there is no text in it")

@@ -60,7 +60,7 @@ def read(
         except DocumentError as error:
             raise DocumentError(f"{name}: {error}", hint=error.hint) from error
     if not any(found.pages):
-        raise DocumentError(f"{name}: the PDF has no text", hint="a scan has to be recognised (OCR) first")
+        raise DocumentError(f"{name}: the PDF has no text", hint="if it is a scan, run OCR on it first")
     return Pages(found.title, *_joined(found.pages))
 
 

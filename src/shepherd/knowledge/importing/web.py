@@ -114,7 +114,7 @@ def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
     except (OSError, http.client.HTTPException) as error:
         raise DocumentError(
             f"{host}: cannot be fetched ({type(error).__name__})",
-            hint="is the network there, and the address right?",
+            hint="check the network and the address",
         ) from error
     finally:
         connection.close()
@@ -227,7 +227,7 @@ def _joined(url: str, location: str) -> str:
 
 
 def _no_address() -> UsageError:
-    return UsageError("this is no address: its host or port makes no sense", hint="https://host/path")
+    return UsageError("this is not a valid address: check its host and port", hint="https://host/path")
 
 
 def _query(query: str) -> str:

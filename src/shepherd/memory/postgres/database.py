@@ -266,7 +266,7 @@ class Database:
         if not self._places.acquire(timeout=max(deadline - time.monotonic(), 0.001)):
             raise StoreLockedError(
                 f"{self.shown}: all {_MOST_CONNECTIONS} connections have been in use for too long",
-                hint="use fewer threads at a time, or wait",
+                hint="use fewer threads at once, or wait",
             )
         try:
             with self._lock:

@@ -70,7 +70,7 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
         )
     return StoreError(
         f"{where}: the server cannot be reached ({words[:300]})",
-        hint="is it running, and are host and port right? pg_isready tells; --nomemory does without it",
+        hint="is it running, and are host and port right? pg_isready checks; --nomemory runs without it",
     )
 
 
@@ -82,7 +82,9 @@ def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
         kind, what, hint = _KNOWN[state]
         return kind(f"{where}: {what}", hint=hint)
     if is_lost(error):
-        return StoreError(f"{where}: the connection was lost", hint="is the server running? pg_isready tells")
+        return StoreError(
+            f"{where}: the connection was lost", hint="is the server running? pg_isready checks"
+        )
     if state in ("XX001", "XX002", "58030"):
         return StoreCorruptError(
             f"{where}: the server reports damage ({state})",
@@ -96,8 +98,8 @@ def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
 def lost_commit(address: Address) -> StoreError:
     """Return the error for a connection that was lost during a commit."""
     return StoreError(
-        f"{address.shown}: the connection was lost while a change was stored; it may or may not be there",
-        hint="look whether it is there, and do it again if not",
+        f"{address.shown}: the connection was lost during a commit; the change may or may not be stored",
+        hint="check whether it was stored, and repeat it if not",
     )
 
 
@@ -113,7 +115,7 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
               "make room on the server"),
     "53300": (StoreLockedError, "the server takes no more connections", "raise max_connections"),
     "42501": (StoreReadOnlyError, "the role may not do that", _RIGHTS),
-    "25006": (StoreReadOnlyError, "the server only lets read (a standby?)", "name the primary server"),
+    "25006": (StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),
     "55P03": (StoreLockedError, "another process has held this user's memory locked for too long",
               "wait for it to finish, or find it in pg_stat_activity"),
     "57014": (StoreLockedError, "the server stopped a statement that took too long",

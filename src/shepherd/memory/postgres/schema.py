@@ -227,7 +227,7 @@ def _refuse_without_rights(database: Database, connection: Connection) -> None:
     )
     if is_standby:
         raise StoreReadOnlyError(
-            f"{database.shown}: the server only lets read (a standby?)", hint="name the primary server"
+            f"{database.shown}: the server is read-only (a standby?)", hint="name the primary server"
         )
     if not may_write:
         raise failures.read_only(database.address)

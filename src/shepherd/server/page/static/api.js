@@ -163,13 +163,13 @@ async function reached(method, path, { query = {}, body, file, names = true }) {
 const ADVICE = {
   insufficient_scope:
     "This key may not do that. “shepherd apikey create --owner NAME” makes one that may look into the memory.",
-  not_found: "It is not there any more: something else has removed it. Reload the page to see what is there.",
+  not_found: "It no longer exists: it was deleted elsewhere. Reload the page to see what is left.",
   no_memory: "This server runs without memory. Start it without --nomemory to see one.",
   memory_read_only: "This server may only read its memory, so nothing can be changed here.",
-  no_user: "Nothing is kept for nobody. Say whose memory this is, at the top of the page.",
+  no_user: "Nothing is stored without a user. Choose whose memory this is at the top of the page.",
   memory_busy: "The memory is busy. Wait a moment and try again.",
-  too_many_requests: "This key asks too much at once. Wait a moment and try again.",
-  overloaded: "The server has too much to do. Wait a moment and try again.",
+  too_many_requests: "This key has too many requests at once. Wait a moment and try again.",
+  overloaded: "The server is too busy. Wait a moment and try again.",
   request_too_large: "This text is too long for the server; the setting server_max_body_mb says how much it takes.",
 };
 

@@ -207,7 +207,7 @@ async function decided(turn, item, decision, button) {
   } catch (error) {
     if (!(error instanceof Refused) || ![404, 409].includes(error.status)) throw error;
     now = { ...item, state: "expired" };
-    say("That cannot be done any more: it was decided, or changed since.");
+    say("This is no longer possible: it was decided, or has changed since.");
   }
   turn.learned[place] = now;
   const made = learnedLine(turn, now);

@@ -11,12 +11,12 @@ const EVERYWHERE = [
 const IN_LISTS = [
   ["j or ↓, k or ↑", "Go to the next or the previous entry"],
   ["Enter", "Open or close the entry"],
-  ["x", "Select the entry, or no longer"],
+  ["x", "Select the entry, or deselect it"],
   ["Shift with ↓, ↑ or a click", "Select several in a row"],
   ["Escape", "Close the entry, or clear the selection"],
 ];
 const IN_GRAPH = [
-  ["Arrow keys", "Walk from node to node"],
+  ["Arrow keys", "Move from node to node"],
   ["Enter", "Open the node"],
   ["Shift with an arrow key", "Move the node"],
   ["+, −, Home", "Zoom in, zoom out, show all"],

@@ -19,7 +19,7 @@ export function askKey(main, done, wasIn) {
     "form",
     { class: "card sign-in" },
     h("h1", {}, wasIn ? "Sign in again" : "Sign in"),
-    wasIn ? h("p", {}, "The server does not take the key any more: it was revoked, or is another server's.") : null,
+    wasIn ? h("p", {}, "The server no longer accepts the key: it was revoked, or belongs to another server.") : null,
     field("Your API key", input, "It stays in this tab and is gone when you close it."),
     problem,
     h("div", { class: "actions" }, button),
@@ -27,7 +27,7 @@ export function askKey(main, done, wasIn) {
       "details",
       {},
       h("summary", {}, "I have no key"),
-      h("p", {}, "Whoever runs this server makes one:"),
+      h("p", {}, "The person who runs this server can create one:"),
       h("pre", { tabindex: "0" }, "shepherd apikey create --owner YOUR-NAME"),
     ),
   );

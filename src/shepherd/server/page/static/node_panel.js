@@ -70,7 +70,7 @@ function actions(panel, node, around) {
       const others = around.focused.filter((id) => id !== node.id);
       await put("/v1/knowledge/focus", { node_ids: around.isFocused ? others : [...others, node.id] });
       await around.changed();
-      say(around.isFocused ? "No longer in focus." : "In focus: every message has it beside it.");
+      say(around.isFocused ? "No longer in focus." : "In focus: it is added to every message.");
     }),
   );
   const drop = h("button", { type: "button", class: "quiet" }, icon("forget"), "Remove");

@@ -7,7 +7,7 @@ import { attempt, say } from "./notice.js";
 const LABELS = {
   temperature: "Randomness of answers",
   max_tokens: "Longest answer, in tokens",
-  rag_max_results: "Memories beside a message, at most",
+  rag_max_results: "Memories added to a message, at most",
   rag_relevance_threshold: "Least relevance of a memory",
   rag_recency_floor: "Weight of old memories",
 };

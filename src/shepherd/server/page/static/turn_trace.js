@@ -12,7 +12,7 @@ const GROUPS = {
   history: "The conversation so far",
   entities: "People and things",
   rag: "Knowledge",
-  tail: "Put beside the message",
+  tail: "Added to the message",
   left_out: "Left out, and why",
   warnings: "Warnings",
   assembled: "The whole prompt",
@@ -31,7 +31,7 @@ export function turnTraces(session, turns) {
     "section",
     { class: "card" },
     h("h2", {}, "What each turn was made of"),
-    h("p", { class: "hint" }, "Every part of the prompt with its size, the newest turn first. What is zero or empty is left out."),
+    h("p", { class: "hint" }, "Every part of the prompt with its size, the newest turn first. Empty parts are omitted."),
     turns.toReversed().map((turn) => turnDetails(path, turn)),
   );
 }

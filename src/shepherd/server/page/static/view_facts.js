@@ -65,13 +65,13 @@ function draw(view) {
   if (view.order.value === "newest") shown.sort((a, b) => b.updated_at - a.updated_at);
   view.rows.set(shown, view.facts.length ? empty("No fact fits.", "Try other words, or choose “All sources” and any time.") : nothing());
   const n = count(view.facts.length, ...NAMES);
-  view.rows.say(shown.length === view.facts.length ? `${n}, which every message may have beside it` : `${shown.length} of ${n}`);
+  view.rows.say(shown.length === view.facts.length ? `${n}; Shepherd can add them to every message` : `${shown.length} of ${n}`);
 }
 
 function nothing() {
   return empty(
     "No facts yet.",
-    "A fact is a name and a value, such as location and Texas. Shepherd learns them from what you say; “Add a fact” tells it one.",
+    "A fact is a name and a value, such as location and Texas. Shepherd learns them from what you say; “Add a fact” lets you enter one.",
   );
 }
 
@@ -216,13 +216,13 @@ function forgotten(view, gone) {
   if (!gone.length) return null;
   const entries = gone.map(([key, changes]) => {
     const last = changes[0];
-    const again = h("button", { type: "button", class: "quiet" }, "Know it again");
+    const again = h("button", { type: "button", class: "quiet" }, "Restore it");
     again.addEventListener("click", () =>
       attempt(again, async () => {
         await put(addressOf(key), { value: last.value });
         await load(view);
         view.rows.focus(key);
-        say("It is a fact again.");
+        say("The fact is restored.");
       }),
     );
     return h("li", {}, h("div", { class: "row" }, words(key, { class: "key" }), again), timeline(changes, "What it was"));
@@ -242,7 +242,7 @@ function addButton(view) {
     await put(addressOf(key), { value });
     close();
     await load(view);
-    say("It is kept.");
+    say("It is stored.");
   };
   return newEntry("Add a fact", { id: "new-fact", name: "A new fact", keep: "Keep it", fields, send, below: () => view.rows.element });
 }

@@ -163,7 +163,7 @@ async function focusAll(view, nodes, isFocused) {
   view.rows.select([]);
   await load(view);
   view.rows.focus();
-  say(isFocused ? `In focus: every message has ${nodes.length === 1 ? "it" : "them"} beside it.` : "No longer in focus.");
+  say(isFocused ? `In focus: ${nodes.length === 1 ? "it is" : "they are"} added to every message.` : "No longer in focus.");
 }
 
 async function removeAll(view, nodes) {
@@ -276,7 +276,7 @@ function addButton(view) {
     close();
     await load(view);
     await open(view, node.id);
-    say("It is kept.");
+    say("It is stored.");
   };
   return newEntry("Add a node", { id: "new-node", name: "A new node", keep: "Keep it", fields, send, below: () => view.split });
 }

@@ -187,7 +187,7 @@ function decisionButton(view, item, decision, label, id, look = "") {
       } catch (error) {
         if (!(error instanceof Refused) || ![404, 409].includes(error.status)) throw error;
         await load(view);
-        say("That cannot be done any more: it was decided, or changed since.");
+        say("This is no longer possible: it was decided, or has changed since.");
       }
       focusNear(view, item, place);
     }),
@@ -281,7 +281,7 @@ function jobCard(view, job) {
     attempt(retry, async () => {
       await post(`/v1/extraction/jobs/${encodeURIComponent(job.id)}/retry`);
       await load(view);
-      say("It waits for its turn again.");
+      say("It is in the queue again.");
     }),
   );
   return h(

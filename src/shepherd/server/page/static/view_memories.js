@@ -252,7 +252,7 @@ function addButton(view) {
   const fields = () => {
     const question = area("", { name: "question" });
     const answer = area("", { name: "answer" });
-    const hint = "What one would ask to be told this: its words find the memory.";
+    const hint = "The question that this answers. Its words are used to find the memory.";
     const values = () => ({ question: question.value, answer: answer.value });
     return { parts: [field("Question", question, hint), field("Answer", answer)], first: question, values };
   };

@@ -77,7 +77,7 @@ function mostRecalled(recalled) {
     value: record.recalls,
     says: `${count(record.recalls, "time")}, last ${ago(record.recalled_at)}`,
   }));
-  const nothing = h("p", { class: "hint" }, "None was put into a message yet, as far as that is written down.");
+  const nothing = h("p", { class: "hint" }, "No memory has been added to a message yet, as far as the records go.");
   return h("section", { class: "card" }, h("h2", {}, "Recalled most"), recalled.length ? ranking(entries) : nothing);
 }
 
@@ -123,7 +123,7 @@ function serverPlots(metrics) {
   const started = metrics.value("shepherd_start_time_seconds");
   return [
     h("h2", { class: "part" }, "This server"),
-    h("p", { class: "summary" }, `Everybody's requests together, since it was started ${ago(started)}.`),
-    made.length ? made : h("p", { class: "hint" }, "It has answered nobody yet."),
+    h("p", { class: "summary" }, `Requests of all users since the server was started ${ago(started)}.`),
+    made.length ? made : h("p", { class: "hint" }, "It has answered no requests yet."),
   ];
 }

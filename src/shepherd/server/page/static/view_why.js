@@ -25,7 +25,7 @@ async function showConversations(root) {
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Why did it say that?")),
-    h("p", { class: "lead" }, "Choose a conversation to see what was put beside each of your messages before the model read it."),
+    h("p", { class: "lead" }, "Choose a conversation to see what was added to each of your messages before the model read it."),
     data.length
       ? [h("p", { class: "summary", role: "status" }, `${count(total, "conversation")}, the latest first`), list, more]
       : empty("No conversations yet.", "Once you have talked with Shepherd, this shows what it recalled for every answer."),
@@ -63,7 +63,7 @@ async function showConversation(root, session) {
     root,
     h("div", { class: "heading" }, h("h1", {}, "Why did it say that?"), h("a", { href: "#/why" }, "All conversations")),
     usage.data.length ? pictures(usage.data, data) : null,
-    data.length || turns.length ? data.map(turn) : empty("Nobody said anything here.", "Only messages of users have something put beside them."),
+    data.length || turns.length ? data.map(turn) : empty("This conversation has no messages.", "Memory adds something only to messages of users."),
     turns.length ? turnTraces(session, turns) : null,
   );
 }
@@ -112,7 +112,7 @@ function turn(message) {
     h("h2", { class: "question", id }, words(beginning(message.text, 120))),
     message.text.trim() === beginning(message.text, 120) ? null : longWords(message.text, { class: "said" }),
     h("p", { class: "meta" }, h("time", { datetime: iso(message.created_at), title: moment(message.created_at) }, moment(message.created_at)), message.keywords.length ? h("span", {}, "looked for ", message.keywords.map((word, i) => [i ? ", " : "", words(word)])) : null, message.recall_us ? h("span", {}, `in ${duration(message.recall_us)}`) : null),
-    message.tail ? added(message) : h("p", { class: "hint" }, "Nothing was put beside it: no fact is known, and no memory fitted well enough (the setting rag_relevance_threshold)."),
+    message.tail ? added(message) : h("p", { class: "hint" }, "Nothing was added: no fact is known, and no memory was relevant enough (the setting rag_relevance_threshold)."),
   );
 }
 
