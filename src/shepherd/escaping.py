@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 __all__ = [
+    "ATTACHED",
     "escape_fact_key",
     "escape_fact_value",
     "escape_lines",
@@ -37,6 +38,9 @@ __all__ = [
     "without_blocks",
     "without_openings",
 ]
+
+# Begins the block of a document that the user attached to a message.
+ATTACHED = "[attached: "
 
 ELLIPSIS = "…"
 

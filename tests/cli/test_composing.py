@@ -35,6 +35,14 @@ def block(name, text: str) -> str:
     return f"[attached: {name}]\n```\n{text}\n```"
 
 
+def test_piped_text_without_a_question_is_the_message_also_beside_a_document(shepherd, model, letter):
+    done = shepherd("-m", model, "-a", letter, "--show-context", input="who wrote this?\n")
+
+    assert sent(done).startswith("who wrote this?\n\n[attached: ")
+    listed = json.loads(shepherd("conversations", "list", "--json").stdout)
+    assert [one["title"] for one in listed] == ["who wrote this?"]
+
+
 def test_a_file_is_attached_behind_the_question(shepherd, model, letter):
     done = shepherd("-m", model, "-a", letter, "who wrote this?", "--show-context")
 

@@ -40,6 +40,8 @@ def test_empty_list_names_the_command_that_takes_over_older_memories(shepherd):
     shepherd("memory", "add", "Which cat?", "Tom", "--user", "anna")
 
     assert "local has 1 memory: shepherd memory claim takes them over" in shepherd("memory", "list").stderr
+    named = shepherd("memory", "list", "--user", "carl").stderr
+    assert named == "nothing is remembered yet\n"  # of nobody else
     shepherd("memory", "claim", "--from", "local", "--user", "bob")
     assert "anna has 1 memory: shepherd memory claim --from anna" in shepherd("memory", "list").stderr
 

@@ -73,6 +73,15 @@ def test_nothing_is_learned_from_a_template_nor_from_what_is_piped_into_it(sheph
     assert not any(name in known for name in ("Mallory", "Rome", "Trudy", "Lyon"))
 
 
+def test_nothing_is_learned_from_a_message_that_a_template_makes_material_of(shepherd, save):
+    save("translate", "Translate this into German:\n\n$input")
+
+    shepherd("-t", "translate", "-e", "My name is Peter and I live in Kiel.")
+    shepherd("-t", "translate", "-e", "The heating is broken.")
+
+    assert shepherd("facts", "list").stdout + shepherd("memory", "list").stdout == ""
+
+
 def test_without_a_place_for_it_the_message_follows(shepherd, model, save):
     save("short", "Answer in one word.")
 

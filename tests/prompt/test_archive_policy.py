@@ -42,6 +42,7 @@ def asked(text: str, tail: str = "") -> Message:
         ("where did i put my keys", False),
         ("Remind me what we said about the brakes", False),
         ("Please forget that I have a car.", False),
+        ("I forgot what my son's name is.", False),
         ("Forget that. I sold the car.", True),
         ("What I like most is tea.", True),
         ("When I was in Rome I lost my keys", True),
@@ -197,6 +198,13 @@ def test_refusals_of_the_assistant_are_recognised(answer):
 @pytest.mark.parametrize("answer", marked("+", ANSWERS))
 def test_answers_that_say_something_are_no_refusals(answer):
     assert not is_refusal(answer)
+
+
+def test_the_bundled_models_advice_is_a_refusal():
+    assert is_refusal(
+        "I'm only the small built-in model and can't help with that;"
+        " `shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M` gets a full one."
+    )
 
 
 def test_blocks_of_memory_in_a_message_state_nothing():

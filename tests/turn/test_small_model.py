@@ -248,6 +248,34 @@ def test_facts_are_told_in_sentences(key, value, question, answer):
     assert known_facts(question, [Fact(key, value, 0, 0)]) == answer
 
 
+def test_change_that_was_told_before_the_question_counts_though_it_is_not_learned_yet():
+    def answer(*told: str, updated_at: int = 100) -> str:
+        messages = [Message("user", one, created_at=200) for one in (*told, "Where do I live?")]
+        facts = [Fact("location", "Ghent", 100, updated_at), Fact("name", "Kim", 100, 100)]
+        review = Review(messages, facts, Promise(stores=True))
+        return review.feed("You live in Ghent.") + review.end("stop")
+
+    assert answer("I moved to Antwerp last week.") == "You live in Antwerp."
+    assert answer("Hello.") == "You live in Ghent."
+    assert (
+        answer("I moved to Antwerp last week.", updated_at=300) == "You live in Ghent."
+    )  # set by hand since
+    assert "You live in" not in answer("I no longer live in Ghent.")
+
+
+def test_what_is_no_longer_so_is_no_answer():
+    messages = [
+        Message(
+            "user",
+            "Where do I live?",
+            sent="Where do I live?\n\n[context: User: I no longer live in Ghent.\nAssistant: ]",
+        )
+    ]
+    review = Review(messages, [], Promise(stores=True))
+
+    assert review.feed("You live in Ghent.") + review.end("stop") == UNKNOWN
+
+
 @pytest.mark.parametrize(
     ("key", "value", "question", "answer"),
     [

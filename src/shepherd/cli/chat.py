@@ -182,7 +182,9 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
     is_read = "-" in [*arguments.attach, *arguments.fragment]  # stdin is attached
     parts: tuple[str, str] | None = None
     if arguments.prompt is not None or not arguments.json:
-        parts = _message(arguments.prompt, is_read=is_read, is_composed=is_composed, is_needed=needs_message)
+        parts = _message(
+            arguments.prompt, is_read=is_read, in_template=bool(templates), is_needed=needs_message
+        )
 
     if arguments.backend:
         from shepherd.cli.shared_session import join_session
@@ -396,12 +398,12 @@ def _use_templates(arguments: Namespace) -> tuple[list[string.Template], bool]:
 
 
 def _message(
-    prompt: str | None, *, is_read: bool, is_composed: bool, is_needed: bool
+    prompt: str | None, *, is_read: bool, in_template: bool, is_needed: bool
 ) -> tuple[str, str] | None:
     """Return the one message of this run, from -e and stdin; None for a conversation at a terminal.
 
-    The second part of it is stdin where that is no message but what one is about: beside -e, with a template,
-    or with something attached. With `is_read` stdin was attached; without `is_needed` a template asks by
+    The second part of it is stdin where that is no message but what one is about: beside -e, or with a
+    template. With `is_read` stdin was attached; without `is_needed` a template asks by
     itself.
     """
     piped = None if is_read else _piped_text()
@@ -409,7 +411,7 @@ def _message(
         if is_read or sys.stdin is None or not sys.stdin.isatty():
             raise _nothing_asked()
         return None
-    is_message = not (prompt or is_composed)  # nobody typed anything else
+    is_message = not (prompt or in_template)  # nobody typed anything else
     typed, material = (piped or "", "") if is_message else (prompt or "", piped or "")
     if is_needed and not f"{typed}{material}".strip():
         raise _nothing_asked()

@@ -17,6 +17,7 @@ from shepherd.cli.parsing import (
     add_limit,
     add_search,
     finish_actions,
+    given_settings,
     loaded_settings,
     stdin_bytes,
 )
@@ -178,6 +179,8 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
     from shepherd.config import default_user_id
     from shepherd.memory.ownership import users_with_memories
 
+    if "user_id" in given_settings(arguments):  # whoever names a user looks for no other
+        return ""
     others = memory.transactions.read(users_with_memories)
     others.pop(memory.user_id, None)
     if "://" in loaded_settings(arguments).config.memory_database:

@@ -228,6 +228,8 @@ def _forget(chat: Chat, argument: str) -> None:
         chat.memory.clear_fact(argument, chat.user)
         chat.forget_lines([f"/facts {argument} {value}", *said])
         chat.screen.note(f"the fact {argument} is forgotten; it was {shortened(value)}")
+        if any(value in message.sent for message in chat.assistant.history):
+            chat.screen.note("this conversation still contains it; /clear begins a new one")
     elif removed := chat.memory.clear_memory(argument, chat.user):
         chat.forget_lines([argument])
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")

@@ -105,9 +105,12 @@ class Setting:
 
     def problem(self, value: object, where: str) -> ConfigError:
         """Return the error for an invalid `value` that was found in `where`."""
+        is_variable = where == self.environment
         return ConfigError(
             f"{where}{': ' if where else ''}{self.key} is {shortened(value)}; expected {self.expected}",
-            hint=f"shepherd config set {self.key} {_written(self.default)}   (the default)",
+            hint=f"unset {where}, or give it another value"
+            if is_variable
+            else f"shepherd config set {self.key} {_written(self.default)}   (the default)",
         )
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shepherd.escaping import escape_fact_key, escape_text, without_openings
+from shepherd.escaping import ATTACHED, escape_fact_key, escape_text, without_openings
 from shepherd.knowledge.records import ChunkResult, Hub, Node
 
 __all__ = [
@@ -117,7 +117,7 @@ def attached_block(name: str, text: str) -> str:
     The user has chosen the document, and may ask for each character of it: only what would open a block of
     memory is changed.
     """
-    return f"[attached: {escape_text(name, MAX_TITLE)}]\n{_fenced(without_openings(text).strip(chr(10)))}"
+    return f"{ATTACHED}{escape_text(name, MAX_TITLE)}]\n{_fenced(without_openings(text).strip(chr(10)))}"
 
 
 def _fenced(content: str) -> str:

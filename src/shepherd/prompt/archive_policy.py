@@ -28,6 +28,8 @@ _KNOWS_NOTHING = re.compile(
     re.I,
 )
 _ABOUT_ONESELF = re.compile(r"\b(I|me|my|mine|we|us|our|ours)\b", re.I)
+# As the bundled model declines, with the command that gets another one.
+_BUNDLED = re.compile(r"\s*i'm only the small built-in model and can't help with that;[^\n]*$", re.IGNORECASE)
 _LONGEST_SHORT = 200  # characters; a longer answer adds something
 _MOST_WORDS = 4096
 # A longer message says something, whatever it begins with.
@@ -43,7 +45,8 @@ _SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|your|his|her|their|the|this|that|
 _ASKED = re.compile(
     rf"(?:(?:what|which|whose|who|how)(?:\s+(?!{_SUBJECT}|\w+ed\b)\w+){{0,3}}?|when|where|why)"
     rf"(?:'s|\s+{_BE})\s+(?!an?\b|it\b){_SUBJECT}"
-    r"|(?:please\s+)?(?:remind|tell|show)\s+me\s+(?:again\s+)?(?:what|who|when|where|how|which|why|of|about)\b",
+    r"|(?:please\s+)?(?:remind|tell|show)\s+me\s+(?:again\s+)?(?:what|who|when|where|how|which|why|of|about)\b"
+    r"|i\s+(?:forgot|forget|can't\s+(?:recall|remember))\s+(?:what|who|when|where|how|which|why)\b",
     re.IGNORECASE,
 )
 # "Forget that I have a car" says nothing that is to be kept.
@@ -57,6 +60,8 @@ _NO_WORD = re.compile(r"[^\w\s'\u2019.,;:!?-]|(?<!\w)[:;=]-?[)(DPpoO/|]+")
 
 def is_refusal(answer: str) -> bool:
     """Return whether an answer says only that the assistant cannot or will not help."""
+    if _BUNDLED.match(_straight(answer)):
+        return True
     return len(answer) <= _LONGEST_SHORT and not any(
         _says_something(sentence, _refusal()) for sentence in split_sentences(_straight(answer))
     )
@@ -117,7 +122,7 @@ def _says_something(sentence: str, *others: re.Pattern[str]) -> bool:
         nothing = (rule("asides"), *others)
         if not said or is_filler(said, keywords(said)) or _is_any(nothing, whole) or _is_any(nothing, said):
             continue
-        if len(clauses) == 1 and _ASKED.match(said):
+        if sum(map(bool, clauses)) == 1 and _ASKED.match(said):
             is_asked = True
             continue
         asked = _request().match(said)

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from shepherd.claims import own_words
 from shepherd.errors import ShepherdError
+from shepherd.escaping import ATTACHED
 from shepherd.memory import Memory, Turn
 from shepherd.prompt import Draft, Exchange, Summary
 from shepherd.prompt.archive_policy import archived_answer, is_statement, is_worth_a_memory
@@ -59,6 +61,17 @@ def append_turn(
         other.id = memory.append_message(session_id, other, user_id)
 
 
+def _is_own(message: Message) -> bool:
+    """Return whether a message is the user's own words, with documents or without.
+
+    A template may make material of it: "Translate this: My name is Peter" says nothing about the user.
+    """
+    more = message.composed.removeprefix(message.raw).lstrip()
+    if not more or (message.composed.startswith(message.raw) and more.startswith(ATTACHED)):
+        return True
+    return message.raw.strip() in own_words(message.composed)
+
+
 class ConversationStore:
     """Stored form of one user's conversation; without `writes` nothing is stored.
 
@@ -89,12 +102,12 @@ class ConversationStore:
             self._user_id,
             exchange.user,
             (*exchange.steps, exchange.answer),
-            learner=self.learner,
+            learner=self.learner if _is_own(exchange.user) else None,
         )
         exchange.in_session = True
         if self.learner is not None:
             self.learner.told(self.session_id)
-        if archive and self.archives and is_statement(exchange.user.raw):
+        if archive and self.archives and _is_own(exchange.user) and is_statement(exchange.user.raw):
             exchange.memory_id = self._archive(exchange, now)
 
     def write_summary(self, exchanges: Sequence[Exchange], summary: Summary) -> None:
@@ -120,7 +133,7 @@ class ConversationStore:
     def archive_all(self, exchanges: Sequence[Exchange], now: int) -> None:
         """Store exchanges as memories, questions too, unless memory answered them. Raises StoreError."""
         for exchange in exchanges:
-            if is_worth_a_memory(exchange.user, exchange.answer.raw):
+            if _is_own(exchange.user) and is_worth_a_memory(exchange.user, exchange.answer.raw):
                 self._archive(exchange, exchange.user.created_at or now)
 
     def undo(self, exchange: Exchange) -> None:

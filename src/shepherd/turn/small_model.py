@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shepherd._native.text import STOP_WORDS, keywords
-from shepherd.claims import plain_facts
-from shepherd.claims.keys import canonical_key, is_about, items_of, words_of
+from shepherd.claims import ended_values, plain_facts
+from shepherd.claims.keys import LISTS, canonical_key, is_about, items_of, words_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
@@ -133,11 +133,17 @@ _NOUNS = frozenset(
     )
 )
 _LONGEST_THING = 6  # words
+_LAST_TOLD = 3  # messages
 _NO_THING = frozenset(
     (
         *("am", "are", "be", "can", "did", "do", "does", "has", "have", "i", "is"),
         *("it", "me", "was", "we", "were", "what", "when", "where", "which", "who", "will", "you"),
     )
+)
+_DENIES = re.compile(
+    r"\b(?:no longer|not|never|any ?more|used to|formerly|former|ex|left|quit|stopped|without)\b"
+    r"|n['\u2019]t\b",
+    re.IGNORECASE,
 )
 _OF_HEALTH = ("allergy", "avoids", "condition")
 _OTHER_TIME = frozenset(("before", "was", "were", "did", "used", "previously", "ago", "formerly"))
@@ -217,6 +223,7 @@ class Review:
         memories: Sequence[SearchResult] = (),
     ) -> None:
         self._is_over = False
+        facts = _as_told(facts, messages)
         self._quotable = (messages, passages, memories)
         self._asked = next((message.raw for message in reversed(messages) if message.role == "user"), "")
         self._promise = promise
@@ -398,6 +405,26 @@ class Review:
         return before + sentence
 
 
+def _as_told(facts: Sequence[Fact], messages: Sequence[Message]) -> list[Fact]:
+    """Return facts with the values that the last messages before the question gave them since.
+
+    They are learned beside the conversation, perhaps after the question.
+    """
+    told = [one for one in messages if one.role == "user"][-1 - _LAST_TOLD : -1]
+    current = {fact.key: fact for fact in facts}
+    for message in told if facts else ():
+        ended = {ended.value.casefold() for ended in ended_values(message.raw)}
+        said = {verdict.key: verdict.value for verdict in plain_facts(message.raw)}
+        for key, fact in [*current.items()]:
+            if fact.updated_at >= message.created_at or key in LISTS:
+                continue
+            if key in said:
+                current[key] = replace(fact, value=said[key])
+            elif fact.value.casefold() in ended:
+                del current[key]
+    return list(current.values())
+
+
 class _Sources:
     """Words of a conversation that an answer can quote, and the facts of its tail."""
 
@@ -448,6 +475,8 @@ class _Sources:
             self._lines = split_sentences("\n".join(self._others))
         for n in range(len(self._lines)):
             near = " ".join(self._lines[max(0, n - 1) : n + 2])
+            if _DENIES.search(self._lines[n]) and quote in f" {' '.join(words_in(self._lines[n]))} ":
+                continue  # "I no longer live in Ulm" does not say that you live there
             if quote in f" {' '.join(words_in(near))} " and not set(words).isdisjoint(keywords(near)):
                 return True
         return not words
