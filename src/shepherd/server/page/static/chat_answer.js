@@ -153,7 +153,7 @@ function memoryLine(memory) {
   const pin = act("Pin", id, async (button) => {
     ({ pinned: isPinned } = await patch(path, { pinned: !isPinned }));
     button.textContent = isPinned ? "Unpin" : "Pin";
-    say(isPinned ? "Pinned: it stays when older memories make room." : "No longer pinned.");
+    say(isPinned ? "Pinned: it is never deleted to make room." : "No longer pinned.");
   });
   const forget = act("Forget", id, async (button) => {
     await remove(path);

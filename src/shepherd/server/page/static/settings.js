@@ -48,7 +48,7 @@ function card({ data, is_changeable: isChangeable }) {
     "section",
     { class: "card", "aria-labelledby": id },
     h("h2", { id }, "Settings"),
-    h("p", { class: "hint" }, isChangeable ? ["They hold for everybody who uses this server, until it stops. “", h("code", {}, "shepherd config set"), "” changes them for good."] : "A server with keys keeps the settings that it was started with."),
+    h("p", { class: "hint" }, isChangeable ? ["They apply to everyone who uses this server, until it stops. “", h("code", {}, "shepherd config set"), "” changes them for good."] : "A server with keys keeps the settings that it was started with."),
     form,
   );
 }
