@@ -158,7 +158,10 @@ def _summarized(connection: Connection, user_id: str, ids: Sequence[str]) -> lis
         f" FROM sessions s WHERE s.user_id = ? AND s.id IN ({', '.join('?' * len(ids))}) {_LATEST}",
         (user_id, *ids),
     )
-    return [SessionSummary(*row[:-1], _without_secrets(row[-1])) for row in rows]
+    return [
+        SessionSummary(one, model, created_at, updated_at, n_messages, _without_secrets(title))
+        for one, model, created_at, updated_at, n_messages, title in rows
+    ]
 
 
 @lru_cache(1024)
