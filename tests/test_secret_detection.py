@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 import subprocess
@@ -277,6 +278,8 @@ def test_a_pin_is_found_behind_the_thing_that_it_opens():
 
 
 FOLDER = Path(__file__).with_name("secrets")
+# Lines of two writers who knew no rule of the detector, never used to write one: they measure it.
+CHATS = [json.loads(line) for line in FOLDER.joinpath("chats.jsonl").read_text("utf-8").splitlines()]
 EVERYDAY = FOLDER.joinpath("everyday.txt").read_text("utf-8").splitlines()
 WORDS = "ridge lunar pencil canyon velvet orbit hazard timber muscle gadget frozen walnut"
 MADE = {
@@ -344,6 +347,16 @@ def test_covered_text_has_its_length_and_no_secret(kind: str, sentence: str) -> 
     assert n_secrets > 0
     assert len(covered) == len(sentence)
     assert all(secret not in covered for _, secret in values(sentence))
+
+
+@pytest.mark.parametrize(("writer", "least", "most_false"), [("a", 82, 4), ("b", 61, 0)])
+def test_share_of_secrets_found_in_chats_does_not_fall(writer: str, least: int, most_false: int) -> None:
+    lines = [line for line in CHATS if line["set"] == writer]
+    found = [line["secret"] for line in lines if holds_secret(line["say"], "")]
+
+    assert sum(line["secret"] for line in lines) == 100
+    assert sum(found) >= least
+    assert found.count(False) <= most_false
 
 
 def test_sentences_are_many() -> None:
