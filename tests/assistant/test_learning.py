@@ -242,7 +242,10 @@ def test_what_others_say_is_never_learned_as_a_fact(speaking, tmp_path_factory, 
         assert memory.fact_periods("location")[-1].until is None
 
 
-LETTER = "Summarise this.\n\n[attached: letter.txt]\nMy name is Mallory and I live in Rome. I love opera."
+LETTER = (
+    "My dog is called Rex. Summarise this.\n\n"
+    "[attached: letter.txt]\nMy name is Mallory and I live in Rome. I love opera."
+)
 
 
 def test_only_the_users_own_words_are_learned_archived_and_looked_up(new_assistant, new_worker, memory):

@@ -145,6 +145,14 @@ _DENIES = re.compile(
     r"|n['\u2019]t\b",
     re.IGNORECASE,
 )
+_ASKS_INDIRECTLY = re.compile(
+    r"\b(?:know|remember|recall|remind|tell me|wonder|forgot|forget"
+    r"|what|which|who|whose|where|when|how|why)\b",
+    re.IGNORECASE,
+)
+_WISHES = frozenset(
+    ("want", "wish", "hope", "plan", "dream", "travel", "visit", "buy", "give", "gift", "present")
+)
 _OF_HEALTH = ("allergy", "avoids", "condition")
 _OTHER_TIME = frozenset(("before", "was", "were", "did", "used", "previously", "ago", "formerly"))
 _WANTS_TO_KNOW = re.compile(
@@ -171,7 +179,7 @@ _MARKERS = re.compile(
 )
 _PAIR = re.compile(r"([^=]+)=(.+)")
 # Another name of the same list.
-_NAME_BEFORE, _NAME_BEHIND = r"[A-ZÀ-Þ][\w'-]*(?:,|,? and| &) ", r"(?:,|,? and| &) (?=[A-ZÀ-Þ])"
+_NAME_BEFORE, _NAME_BEHIND = r"[A-ZÀ-Þ][\w'-]*(?:,|,? and| &) ", r"(?:,|,? and| &) (?=[A-ZÀ-Þ][\w'-])"
 _ANDS = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 
 
@@ -281,12 +289,8 @@ class Review:
         if asks_to_forget(self._asked):
             return self._instead(_FORGETS)
         # "You work as a nurse." is no reply to "I don't work there any more."
-        is_told = not _is_question(self._asked) and not self._said and _tells_something(self._asked)
-        if (
-            is_told
-            and words_in(sentence) not in _FIXED_WORDS
-            and not _MEETING.fullmatch(" ".join(words_in(sentence)))
-        ):
+        is_told = _DENIES.search(self._asked) and not self._said and _tells_plainly(self._asked)
+        if is_told and words_in(sentence) not in _FIXED_WORDS:
             return self._instead(self._promise.acknowledgement(self._asked))
         if words_in(sentence) in _COURTESIES and _is_question(self._asked):
             return self._passed_on(_UNKNOWN)
@@ -389,7 +393,7 @@ class Review:
 
     def _is_told(self, sentence: str) -> bool:
         """Return whether the user told something; what is learned is no request that can be declined."""
-        return bool(plain_facts(self._asked)) or (sentence != _DECLINED and _tells_something(self._asked))
+        return bool(plain_facts(self._asked)) or (sentence != _DECLINED and _tells_plainly(self._asked))
 
     def _stop(self) -> str:
         self._is_over = True
@@ -471,21 +475,30 @@ class _Sources:
         Neither the facts nor the question are meant.
         """
         quote = f" {' '.join(value)} "
-        if self._lines is None:
-            self._lines = split_sentences("\n".join(self._others))
-        for n in range(len(self._lines)):
-            near = " ".join(self._lines[max(0, n - 1) : n + 2])
-            if _DENIES.search(self._lines[n]) and quote in f" {' '.join(words_in(self._lines[n]))} ":
-                continue  # "I no longer live in Ulm" does not say that you live there
+        lines = self.lines()
+        for n in range(len(lines)):
+            near = " ".join(lines[max(0, n - 1) : n + 2])
             if quote in f" {' '.join(words_in(near))} " and not set(words).isdisjoint(keywords(near)):
                 return True
         return not words
 
+    def is_denied(self, value: Sequence[str]) -> bool:
+        """Return whether these words are only said to hold no longer: "I no longer live in Ulm"."""
+        quote = f" {' '.join(value)} "
+        said = [line for line in self.lines() if quote in f" {' '.join(words_in(line))} "]
+        return bool(said) and all(map(_DENIES.search, said))
+
+    def lines(self) -> list[str]:
+        """Return the sentences of all messages but the question, without facts."""
+        if self._lines is None:
+            self._lines = split_sentences("\n".join(self._others))
+        return self._lines
+
     def is_part_of_list(self, value: Sequence[str]) -> bool:
         """Return whether these words are said only beside other names: "Mia" of "Mia, Ben and Ida"."""
         text = r"\W+".join(map(re.escape, value))
-        said = re.findall(rf"({_NAME_BEFORE})?\b(?i:{text})\b({_NAME_BEHIND})?", self._text)
-        return bool(said) and all(before or behind for before, behind in said)
+        said = re.findall(rf"({_NAME_BEFORE})?\b((?i:{text}))\b({_NAME_BEHIND})?", self._text)
+        return bool(said) and all(name[:1].isupper() and (before or behind) for before, name, behind in said)
 
     def has_gap(self, gap: str) -> bool:
         """Return whether this punctuation occurs."""
@@ -602,12 +615,10 @@ class _Judge:
         return not known and self.sources.is_said_of(value, about_it)
 
     def _is_backed(self, said: Sequence[str], value: Sequence[str]) -> bool:
-        """Return whether what is said of the user, by no fact, stands beside the value."""
-        if said[:1] not in (["you"], ["your"]) or said[1:2] in (["said"], ["notes"]):
-            return True
-        if any(words_in(fact.value)[: len(value)] == value for fact in self.sources.known):
-            return True  # its other words come in the next sentence
-        return self.sources.is_said_of(value, set(keywords(" ".join(said))) - STOP_WORDS)
+        """Return whether what no fact says is not denied where it is told, nor said of something else."""
+        if list(said[:2]) == ["you", "want"]:
+            return self.sources.is_said_of(value, _WISHES)
+        return not self.sources.is_denied(value)
 
     def _says_of(self, said: str, thing: Sequence[str], key: str) -> bool:
         """Return whether a sentence about a thing, with the words of the question, says a fact."""
@@ -660,6 +671,11 @@ def _is_about(said: str, key: str) -> bool:
 def _is_question(text: str) -> bool:
     """Return whether a message asks something, also where the mark is left out."""
     return asks(text) or (begins_question(text) and not is_statement(text))
+
+
+def _tells_plainly(text: str) -> bool:
+    """Return whether a message tells something and asks for nothing: "I need to know my name" asks."""
+    return not _ASKS_INDIRECTLY.search(text) and _tells_something(text)
 
 
 def _tells_something(text: str) -> bool:
