@@ -194,7 +194,7 @@ def test_nothing_is_asked_of_all_users(by_user, ask):
     with pytest.raises(UsageError, match="names no user") as caught:
         ask(by_user)
 
-    assert "label 1 is the user" in caught.value.hint
+    assert "label 1 must name the user" in caught.value.hint
 
 
 def test_nobody_has_no_items(by_user):

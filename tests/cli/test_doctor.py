@@ -121,6 +121,10 @@ def test_a_model_left_in_the_settings_is_no_problem_where_a_provider_answers(she
     assert done.returncode == 0
     assert states(done)["model"]["state"] == "note"
     assert "m of work" in states(done)["model"]["detail"]
+    assert states(done)["provider"]["detail"].endswith("memory off")
+    shepherd("provider", "work", "set", "memory", "true")
+    assert states(shepherd("doctor", "--json"))["provider"]["detail"].endswith("memory on")
+    assert states(done)["SQLite"]["state"] == "ok"
     assert states(done)["model"]["hint"] == "shepherd provider test work"
 
 

@@ -109,7 +109,7 @@ def test_a_misspelt_key_is_refused_and_nothing_is_remembered(shepherd, model):
 
     (error,) = named(events_of(done), "error")
     assert done.returncode == 2
-    assert "mean nothing" in error["message"]
+    assert "unknown keys" in error["message"]
     assert shepherd("memory", "list").stdout == ""
 
 

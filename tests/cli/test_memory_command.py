@@ -381,7 +381,7 @@ def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
     assert shepherd("memory", "check").stderr == "no damage found\n"
     assert shepherd("memory", "audit").stderr == "nothing to clean up\n"
 
-    assert shepherd("memory", "backup", tmp_path / "copy.db").returncode == 0
+    assert shepherd("memory", "backup", tmp_path / "copy.db").stderr == f"copied to {tmp_path / 'copy.db'}\n"
     copied = shepherd("memory", "list", "--memory-db", tmp_path / "copy.db")
     assert copied.stdout == shepherd("memory", "list").stdout
 

@@ -99,6 +99,8 @@ def test_mistakes_are_said_in_one_line(shepherd, traced):
     broken = shepherd("trace", "import", "-", input="/context/s1/3\n")
 
     assert (pattern.returncode, pattern.stderr.count("\n")) == (2, 2)
+    for action in (("diff", "s1/3", "*/4"), ("export", "--path", "*/3"), ("forget", "*/3")):
+        assert f"{action[0]} takes one path, without `*`" in shepherd("trace", *action).stderr
     assert (broken.returncode, "line 1: there is no tab in it" in broken.stderr) == (2, True)
 
 

@@ -36,7 +36,18 @@ def test_a_name_has_a_repository_and_perhaps_a_quantisation_or_a_file(text, name
 @pytest.mark.parametrize(
     "text",
     [
-        *("hf:", "hf:u", "hf:u/", "hf:/r", "hf:../r", "hf:u/..", "hf:u/a--b", "hf:u/r?x", "hf:u/r\n"),
+        *(
+            "hf:",
+            "hf:u",
+            "hf:u/",
+            "hf:/r",
+            "hf:../r",
+            "hf:u/..",
+            "hf:u/a--b",
+            "hf:u/r?x",
+            "hf:u x/r",
+            "hf:u/r\n",
+        ),
         *("hf:u/r:", "hf:u/r:q/4", "hf:u/r/", "hf:u/r/x.bin", "hf:u/r/../x.gguf", "hf:u/r/a\\b.gguf"),
         "hf:u/" + "r" * 99,
     ],

@@ -281,7 +281,7 @@ def test_what_is_not_there_or_too_large_is_refused(knowledge, folder):
         states(knowledge, folder / "nothing.md")
     with pytest.raises(UsageError, match="no such file"):
         states(knowledge, "~nobody-of-that-name/notes.md")
-    with pytest.raises(UsageError, match="this is no address"):
+    with pytest.raises(UsageError, match="not a valid address"):
         states(knowledge, "http://127.0.0.1/\udce9")
     with pytest.raises(DocumentError, match="larger than"):
         states(knowledge, folder / "b.TXT", limits=WebLimits(most_bytes=100))

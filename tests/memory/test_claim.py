@@ -98,7 +98,7 @@ def test_nobody_claims_nothing_and_nobody_claims_from_himself(memory: Memory) ->
 
     assert memory.claim(user_id="unknown").memories == 0
     assert memory.count_memories("local") == 1
-    with pytest.raises(UsageError, match="himself"):
+    with pytest.raises(UsageError, match="their own memories"):
         memory.claim("steve")
 
 

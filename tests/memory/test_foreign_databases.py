@@ -134,7 +134,7 @@ def test_folder_is_refused(tmp_path: Path) -> None:
 def test_path_through_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(StoreError, match="not a folder"):
+    with pytest.raises(StoreError, match="in the place of its folder"):
         Memory(tmp_path / "file" / "memory.db")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -209,6 +210,7 @@ def test_models_are_listed_shown_and_running(client):
 
     assert names == ["shepherd-mini:latest", "tiny-bert:latest"]
     assert (shown.details.family, shown.details.quantization_level) == ("llama", "Q8_0")
+    assert re.fullmatch(r"\d+\.\d[KMB]", shown.details.parameter_size)
     assert shown.modelinfo["llama.context_length"] >= 1024
     assert {"completion", "tools"} <= set(shown.capabilities)
     assert running.model == "shepherd-mini:latest"
