@@ -236,7 +236,7 @@ def test_only_answers_that_ended_early_say_why(reason, words):
 
 
 def read_all(master: int) -> str:
-    """What a terminal shows whose other end is closed. One read may give a part of it only."""
+    """Return all that a terminal showed before its other end was closed. One read may return only a part."""
     shown = b""
     with open(master, "rb", buffering=0) as terminal, contextlib.suppress(OSError):
         while piece := terminal.read(4096):

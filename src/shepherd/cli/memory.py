@@ -179,7 +179,7 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
     from shepherd.config import default_user_id
     from shepherd.memory.ownership import users_with_memories
 
-    if "user_id" in given_settings(arguments):  # whoever names a user looks for no other
+    if "user_id" in given_settings(arguments):  # a user who was named is the one that was meant
         return ""
     others = memory.transactions.read(users_with_memories)
     others.pop(memory.user_id, None)

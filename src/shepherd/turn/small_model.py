@@ -669,7 +669,7 @@ def _is_about(said: str, key: str) -> bool:
 
 
 def _is_question(text: str) -> bool:
-    """Return whether a message asks something, also where the mark is left out."""
+    """Return whether a message asks something, even without a question mark."""
     return asks(text) or (begins_question(text) and not is_statement(text))
 
 

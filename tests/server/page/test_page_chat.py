@@ -198,7 +198,7 @@ def test_asking_again_stores_one_answer(chat, memory):
     say(page, "Hello")
 
     page.locator(".turn-pair").evaluate("one => one.classList.add('former')")
-    # The first press is for nothing while the stream of the answer still ends.
+    # A press was lost once, perhaps while the stream of the answer was still ending.
     for _ in range(20):
         page.get_by_role("button", name="Ask again").press("Enter")
         with contextlib.suppress(AssertionError):
