@@ -7,6 +7,7 @@ import random
 import string
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.secret_detection import find_secrets, holds_secret, is_secret, masked
+from shepherd.secret_detection.unexplained import covered, find_unexplained
 
 # Put together here, so that no scanner takes this file for a leak.
 HEX32 = "0123456789abcdef" * 2
@@ -278,7 +280,8 @@ def test_a_pin_is_found_behind_the_thing_that_it_opens():
 
 
 FOLDER = Path(__file__).with_name("secrets")
-# Lines of two writers who knew no rule of the detector, never used to write one: they measure it.
+# Lines of five writers who knew no rule of the detector. What it found of the latest before anybody looked at
+# them is its measure (docs/explanation/learning.md); the tests keep the share from falling.
 CHATS = [json.loads(line) for line in FOLDER.joinpath("chats.jsonl").read_text("utf-8").splitlines()]
 EVERYDAY = FOLDER.joinpath("everyday.txt").read_text("utf-8").splitlines()
 WORDS = "ridge lunar pencil canyon velvet orbit hazard timber muscle gadget frozen walnut"
@@ -349,7 +352,9 @@ def test_covered_text_has_its_length_and_no_secret(kind: str, sentence: str) -> 
     assert all(secret not in covered for _, secret in values(sentence))
 
 
-@pytest.mark.parametrize(("writer", "least", "most_false"), [("a", 82, 4), ("b", 61, 0)])
+@pytest.mark.parametrize(
+    ("writer", "least", "most_false"), [("a", 82, 4), ("b", 61, 0), ("c", 45, 1), ("d", 48, 1), ("e", 47, 0)]
+)
 def test_share_of_secrets_found_in_chats_does_not_fall(writer: str, least: int, most_false: int) -> None:
     lines = [line for line in CHATS if line["set"] == writer]
     found = [line["secret"] for line in lines if holds_secret(line["say"], "")]
@@ -357,6 +362,74 @@ def test_share_of_secrets_found_in_chats_does_not_fall(writer: str, least: int, 
     assert sum(line["secret"] for line in lines) == 100
     assert sum(found) >= least
     assert found.count(False) <= most_false
+
+
+@pytest.mark.parametrize(
+    ("writer", "least", "most_false"), [("a", 99, 12), ("b", 96, 2), ("c", 94, 9), ("d", 94, 9), ("e", 84, 7)]
+)
+def test_share_of_secrets_kept_from_memory_does_not_fall(writer: str, least: int, most_false: int) -> None:
+    lines = [line for line in CHATS if line["set"] == writer]
+    kept = [
+        line["secret"] for line in lines if holds_secret(line["say"], "") or find_unexplained(line["say"])
+    ]
+
+    assert sum(kept) >= least
+    assert kept.count(False) <= most_false
+
+
+@pytest.mark.parametrize(
+    ("message", "values"),
+    [
+        ("If it beeps, tell the sitter 6604 and then unset", ["6604"]),
+        ("the shed is 17 right 3 left 29 right", ["17 right 3 left 29 right"]),
+        ("you press 4 then 9 then 9 then 2 and turn the handle", ["4 then 9 then 9 then 2"]),
+        ("they changed it to seven seven one three", ["seven seven one three"]),
+        ("my two factor seed: N4QT W6ZR 2MHD K7VC", ["N4QT W6ZR 2MHD K7VC"]),
+        ("to get into the computer: letmein_harold", ["letmein_harold"]),
+        ("the insurer wants a word, the word is 'periwinkle'", ["'periwinkle'"]),
+        ("my mother's maiden name is Ollerenshaw", ["Ollerenshaw"]),
+        ("first 4471, no sorry, 9026 and press star", ["4471", "9026"]),
+    ],
+)
+def test_what_nothing_explains_is_found(message: str, values: list[str]) -> None:
+    assert [message[found.start : found.end] for found in find_unexplained(message)] == values
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I live at 12 Rowan Close, BS6 7QD, since March 5, 2019, 7:30 in the evening",
+        "Ich wohne in der Rosenstraße 14, 50667 Köln, Telefonnummer 0221 4711 881",
+        "My rent is $1,100/month, 640 for the flat and 45 kg of coal",
+        "flight BA2490 lands 14:25, gate B4, seat 21C, booking 7K2MPQ",
+        "I run 10 km in 52 minutes, my best is 1850 points, 138/84 on the cuff",
+        "Order number 7720415 is late, parcel RN482915730GB too",
+        "I have a ThinkPad T480s with 16GB, an iPhone 15 and a Samsung WW90T534",
+        "He was born in 1951, the war was 1939-1945, page 1204 has it",
+        "My number is +44 7700 900123 and the shop's is 0113 496 0182",
+        "one two three, testing",
+        "lottery: 4 11 19 27 33 40, and the score was 62-58",
+        "for i in range(1204): print(4711)",
+        "x" * 700 + " 6604",
+    ],
+)
+def test_what_something_explains_is_left_alone(message: str) -> None:
+    assert find_unexplained(message) == []
+
+
+@given(st.text("019 aAb.,:-/'\"_!@#leftrigh\n", max_size=620))
+def test_unexplained_values_are_apart_and_in_order(text: str) -> None:
+    found = find_unexplained(text)
+
+    assert all(0 <= one.start < one.end <= len(text) for one in found)
+    assert all(one.end <= two.start for one, two in pairwise(found))
+
+
+def test_unexplained_values_are_covered_in_the_answer_too() -> None:
+    question, answer = covered("tell the sitter 6604, or 66041 at night", "I'll tell her 6604, not 16604.")
+
+    assert question == "tell the sitter ••••, or ••••• at night"
+    assert answer == "I'll tell her ••••, not 16604."
 
 
 def test_sentences_are_many() -> None:

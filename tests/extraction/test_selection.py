@@ -103,6 +103,17 @@ def test_secret_is_not_stored_without_the_words_around_it_either(memory, copies,
     assert select(found, [line], memory, "steve", copies=copies, secrets=False).context == []
 
 
+def test_nothing_is_learned_from_what_may_be_a_code(memory):
+    line = "I work at Shell and the cleaner gets 8890 from me."
+    found = Extracted({"work": "Shell", "code": "8890"}, [("What does the cleaner get?", "8890")])
+
+    chosen = select(found, [line], memory, "steve", copies=False, secrets=False)
+
+    assert chosen.facts == {"employer": "Shell"}
+    assert chosen.context == []
+    assert "8890" not in str(chosen.claims)
+
+
 @pytest.mark.parametrize(
     ("line", "answer", "is_kept"),
     [

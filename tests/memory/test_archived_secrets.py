@@ -39,6 +39,17 @@ def test_turn_with_a_secret_is_no_memory(tmp_path, question, answer):
         assert memory.count_memories() == 0
 
 
+def test_turn_is_remembered_without_what_may_be_a_code(tmp_path):
+    turn = Turn("I told the cleaner 8890, she comes on Fridays", "All right, 8890.", 1_800_000_000, "")
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        record = memory.get_memory(memory.archive_turn(turn))
+        assert record.question == "I told the cleaner ••••, she comes on Fridays"
+        assert record.answer == "All right, ••••."
+        assert memory.recall("when does the cleaner come?").results
+    with Memory(tmp_path / "all.db", user_id="steve", keeps_secrets=True) as memory:
+        assert memory.get_memory(memory.archive_turn(turn)).question == turn.question
+
+
 def test_turn_about_passwords_is_a_memory(tmp_path):
     with Memory(tmp_path / "memory.db", user_id="steve") as memory:
         assert memory.archive_turn(Turn("I changed my password today", "Good idea.", 1_800_000_000, ""))

@@ -543,6 +543,16 @@ def test_answers_in_a_real_memory_are_reviewed_and_the_next_prompt_reuses_them(b
         assert finished.stats.reused_tokens > 0.6 * finished.stats.prompt_tokens
 
 
+def test_what_may_be_a_code_is_named_and_not_remembered(bundled, tmp_path):
+    with Memory(tmp_path / "own.db", user_id="steve") as memory:
+        assistant = Assistant(bundled, memory, user_id="steve", config=Config(trace_turns=False))
+        *_, finished = assistant.ask("Our gate wants 5512 now.")
+        (stored,) = memory.list_memories()
+
+    assert finished.answer.startswith("I'll remember that, but not 5512: it may be a code, so ")
+    assert (stored.question, stored.answer) == ("Our gate wants •••• now.", "")
+
+
 def test_each_question_finds_its_own_memory_document_and_attachment(bundled, tmp_path):
     with Memory(tmp_path / "own.db", user_id="steve") as memory:
         memory.set_fact("location", "Braga")

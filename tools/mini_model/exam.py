@@ -38,6 +38,7 @@ LONGEST = 60  # words of an answer
 SPARE = (
     "Your notes say: You said: I don't know that, but your document says: but you told me earlier said "
     "I'll keep that in mind for this conversation That looks like a secret, so learn it; only has it "
+    "I'll remember that, but not: it may be a code, so "
     "This is what I know shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M gets a full one"
 )
 # (group, question, what the answer has to hold); an empty list asks for "not known", see is_right.

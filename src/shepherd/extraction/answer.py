@@ -321,10 +321,25 @@ def _is_new(assertion: Assertion) -> bool:
 
 
 def _secrets_of(lines: Iterable[str]) -> list[str]:
-    """Return the secrets in lines: without the words around it, a model's memory does not look like one."""
-    from shepherd.secret_detection import find_secrets
+    """Return the secrets in lines: without the words around it, a model's memory does not look like one.
 
-    return [line[found.start : found.end].casefold() for line in lines for found in find_secrets(line)]
+    What may be a code is one of them, since nobody has asked to keep it.
+    """
+    from shepherd.secret_detection import find_secrets
+    from shepherd.secret_detection.unexplained import find_unexplained
+
+    return [
+        line[found.start : found.end].casefold()
+        for line in lines
+        for found in (*find_secrets(line), *find_unexplained(line))
+    ]
+
+
+def _shows_secret(sentence: str) -> bool:
+    """Return whether a sentence has a secret, or a value that may be a code."""
+    from shepherd.secret_detection.unexplained import find_unexplained
+
+    return is_secret("", sentence) or bool(find_unexplained(sentence))
 
 
 def _tells(text: str, hidden: Iterable[str]) -> bool:
@@ -337,7 +352,7 @@ def _evidence(assertion: Assertion, line: str, secrets: bool) -> str:
     """Return the sentence of an assertion as the line has it; "" if another part of it is a secret."""
     sentence = assertion.sentence if assertion.sentence in line else assertion.sentence.replace("'", "\u2019")
     sentence = sentence if sentence in line else assertion.sentence
-    return sentence if secrets or not is_secret("", sentence) else ""
+    return sentence if secrets or not _shows_secret(sentence) else ""
 
 
 def _source(answer: str, lines: Sequence[str], secrets: bool) -> tuple[str, int]:
@@ -345,7 +360,7 @@ def _source(answer: str, lines: Sequence[str], secrets: bool) -> tuple[str, int]
     for number, line in reversed(list(enumerate(lines))):
         for sentence in stating_sentences(line):
             if is_borne_out(answer, [sentence]):
-                return ("" if not secrets and is_secret("", sentence) else sentence), number
+                return ("" if not secrets and _shows_secret(sentence) else sentence), number
     return "", 0 if len(lines) == 1 else -1
 
 

@@ -288,11 +288,19 @@ class Memory:
         """Store one exchange of a conversation as a memory and return its id.
 
         None if it has a secret, or only repeats facts. Blocks of memory that the exchange carries, such as
-        `[facts: …]`, are left out.
+        `[facts: …]`, are left out, and values that may be codes are covered.
         """
         question, answer = without_blocks(turn.question), without_blocks(turn.answer)
         if not question.strip() or repeats(question, fact_words(self.get_all_facts(user_id))):
             return None
+        if not self._store.keeps_secrets:
+            # Not at the top: their patterns take a while to compile, and a conversation begins without them.
+            from shepherd.secret_detection import holds_secret
+            from shepherd.secret_detection.unexplained import covered
+
+            if holds_secret(question, answer):
+                return None
+            question, answer = covered(question, answer)
         try:
             return self.store_memory(
                 question,

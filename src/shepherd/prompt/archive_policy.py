@@ -30,6 +30,8 @@ _KNOWS_NOTHING = re.compile(
 _ABOUT_ONESELF = re.compile(r"\b(I|me|my|mine|we|us|our|ours)\b", re.I)
 # As the bundled model declines, with the command that gets another one.
 _BUNDLED = re.compile(r"\s*i'm only the small built-in model and can't help with that;[^\n]*$", re.IGNORECASE)
+# As it takes note of a statement, except for a code.
+_NOTED = re.compile(r"\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$", re.IGNORECASE)
 _LONGEST_SHORT = 200  # characters; a longer answer adds something
 _MOST_WORDS = 4096
 # A longer message says something, whatever it begins with.
@@ -68,8 +70,8 @@ def is_refusal(answer: str) -> bool:
 
 
 def archived_answer(answer: str) -> str:
-    """Return the part of an answer that is archived beside a statement: nothing of a refusal."""
-    return "" if is_refusal(answer) else answer.strip()
+    """Return the part of an answer that is archived with a statement: nothing of a refusal or of "noted"."""
+    return "" if is_refusal(answer) or _NOTED.match(_straight(answer)) else answer.strip()
 
 
 def is_statement(text: str) -> bool:

@@ -38,6 +38,7 @@ _NOTHING_STORED = "I have nothing stored about that."
 _SEEN = "I see."
 _KEPT_FOR_NOW = "Nice, I'll keep that in mind for this conversation."
 _SECRET = "That looks like a secret, so I won't learn it; only this conversation has it."
+_WITHOUT_CODE = "I'll remember that, but not {}: it may be a code, so only this conversation has it."
 _FORGETS = (
     "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
     "`shepherd memory forget ID`."
@@ -210,8 +211,11 @@ class Promise:
         """Return what can truly be said to a message that the model wants to remember."""
         if not _tells_something(text):
             return _UNKNOWN if _is_question(text) else _SEEN
-        if self.stores and not self.keeps_secrets and _holds_secret(text):
-            return _SECRET
+        if self.stores and not self.keeps_secrets:
+            if _holds_secret(text):
+                return _SECRET
+            if left_out := _left_out(text):
+                return _WITHOUT_CODE.format(left_out)
         return _ACKNOWLEDGED if self.stores else _KEPT_FOR_NOW
 
 
@@ -688,6 +692,13 @@ def _holds_secret(text: str) -> bool:
     from shepherd.secret_detection import holds_secret
 
     return holds_secret(text, "")
+
+
+def _left_out(text: str) -> str:
+    """Return the first value of a message that may be a code, which is not remembered with the rest."""
+    from shepherd.secret_detection.unexplained import find_unexplained
+
+    return next((text[found.start : found.end] for found in find_unexplained(text)), "")
 
 
 def _entries(text: str) -> Iterator[str]:

@@ -2,7 +2,8 @@
 
 Pure functions over text, meant to be right when they speak: shapes that their makers have published, numbers
 whose check digit fits, words that follow "password is" and look like one, and codes near a secret's name. A
-secret without a shape and without such a name near it is not found.
+secret without a shape and without such a name near it is not found; `unexplained` looks for those in what is
+typed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from typing import Literal
 
 from shepherd._native.text import STOP_WORDS
 
-__all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", "masked"]
+__all__ = [
+    "COVER",
+    "WORDS",
+    "Secret",
+    "SecretKind",
+    "find_secrets",
+    "holds_secret",
+    "is_secret",
+    "masked",
+    "words_of",
+]
 
 SecretKind = Literal[
     "private-key", "api-key", "token", "password", "recovery-phrase", "card-number", "account-number"
@@ -68,7 +79,7 @@ def masked(text: str) -> tuple[str, int]:
     found = find_secrets(text)
     pieces, end = [], 0
     for secret in found:
-        pieces += [text[end : secret.start], re.sub(r"\S", _COVER, text[secret.start : secret.end])]
+        pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
         end = secret.end
     return "".join([*pieces, text[end:]]), len(found)
 
@@ -87,19 +98,21 @@ def _word_lists() -> dict[str, str]:
     return {name: "|".join(lines) for name, lines in rows.items()}
 
 
-def _words(name: str) -> str:
+def words_of(name: str) -> str:
     """Return the alternatives of a list as a group, with blanks that may be hyphens."""
-    return "(?:" + _WORDS[name].replace(" ", r"[ \-_\u2011]") + ")"
+    return "(?:" + WORDS[name].replace(" ", r"[ \-_\u2011]") + ")"
 
 
-_WORDS = _word_lists()
+WORDS = _word_lists()
 
-_COVER = "\u2022"
+COVER = "\u2022"
 # "password manager", "secret ingredient", "pin board" name no secret.
-_NOT_ITSELF = _WORDS["not itself"]
+_NOT_ITSELF = WORDS["not itself"]
 _VAGUE_NAMES = re.compile(r"\b(?:secret|token)\b" + _NOT_ITSELF)
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
-_TELLING_NAMES = re.compile(rf"\b(?:{_words('names')}|{_words('key names')})\b{_NOT_ITSELF}", re.IGNORECASE)
+_TELLING_NAMES = re.compile(
+    rf"\b(?:{words_of('names')}|{words_of('key names')})\b{_NOT_ITSELF}", re.IGNORECASE
+)
 
 # ---- shapes that speak for themselves
 
@@ -112,7 +125,7 @@ _PRIVATE_KEY = re.compile(
 
 # Boundaries of a key: neither a letter, a digit nor the middle of another word.
 _EDGE, _END = r"(?<![A-Za-z0-9_\-])", r"(?![A-Za-z0-9_])"
-_API_KEYS = re.compile(rf"{_EDGE}(?:{_WORDS['keys']}){_END}")
+_API_KEYS = re.compile(rf"{_EDGE}(?:{WORDS['keys']}){_END}")
 _TOKENS = re.compile(
     r"\beyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{10,2000}"  # JWT
     r"|\bhttps://hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}"
@@ -163,9 +176,9 @@ _NAMED_KEY = re.compile(
     r"(?:\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}|\s(?=\S{24}))[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
     re.IGNORECASE,
 )
-_NAME = f"(?:{_WORDS['password names']})"
+_NAME = f"(?:{WORDS['password names']})"
 # A purpose may stand between: "password for the router is …", "password (work): …".
-_PURPOSE = f"(?:{_WORDS['purposes']})?"
+_PURPOSE = f"(?:{WORDS['purposes']})?"
 _VALUE = (
     r"(?:[\"'`\u201c\u2018«](?P<quoted>[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
     r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))"
@@ -190,7 +203,7 @@ _SET_PASSWORD = re.compile(
     re.IGNORECASE,
 )
 # "hunter2 is my password", '"open sesame" as the password'. What follows the name makes it something else.
-_AFTER = f"(?:{_WORDS['behind a password']})"
+_AFTER = f"(?:{WORDS['behind a password']})"
 _ONLY = r"\b(?!['\-]?\w)(?=\s*(?:[.,;!)\n]|$|for\b|on\b|to\b))"
 _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
@@ -205,20 +218,20 @@ _BEHIND_NAME = re.compile(
 )
 # Several words are a passphrase if none of them is one of ordinary speech.
 _PASSPHRASE = re.compile(
-    rf"(?:{_WORDS['passphrases']})[^\n:=.!?]{{0,40}}?\s{{0,2}}"
+    rf"(?:{WORDS['passphrases']})[^\n:=.!?]{{0,40}}?\s{{0,2}}"
     r"(?P<link>[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
     r"(?P<words>(?:[\w']{1,12}[ \-]){2,11}[\w']{2,12})(?=\s*(?:[.,;!?)\n]|$))"
-    rf"|(?:{_WORDS['passphrases']})[^\n:=.!?\"'\u201c\u2018]{{0,40}}[\"'\u201c\u2018]"
+    rf"|(?:{WORDS['passphrases']})[^\n:=.!?\"'\u201c\u2018]{{0,40}}[\"'\u201c\u2018]"
     r"(?P<quoted>[^\n\"'\u201d\u2019]{8,128})[\"'\u201d\u2019]",
     re.IGNORECASE,
 )
 # Without a mark behind it, the row may go on into speech: "is correct otter lamp 9 and the agent asks".
 # No word of it is a small one.
 _SPOKEN_PHRASE = re.compile(
-    rf"(?:(?P<phrase>{_WORDS['passphrases']})[^\n:=.!?]{{0,40}}?|{_NAME}{_PURPOSE})\s{{0,2}}"
+    rf"(?:(?P<phrase>{WORDS['passphrases']})[^\n:=.!?]{{0,40}}?|{_NAME}{_PURPOSE})\s{{0,2}}"
     r"(?:[:=]|\b(?:is|was|used to be|will be|reads|ist|war|lautet|est|es|è|é)\b)\s{0,2}"
     r"(?P<words>(?:[^\W_]{1,12}[ \-]){2,8}?[^\W_]{1,12})"
-    rf"(?=\s*(?:[.,;!?)\n]|$)|\s(?:{_WORDS['after a phrase']})\b)",
+    rf"(?=\s*(?:[.,;!?)\n]|$)|\s(?:{WORDS['after a phrase']})\b)",
     re.IGNORECASE,
 )
 _SPOKEN_HINT = re.compile(
@@ -227,21 +240,21 @@ _SPOKEN_HINT = re.compile(
 )
 _GOES_ON = re.compile(r"\w+(?:ed|ing|ly)", re.IGNORECASE)
 # Each match contains one of these: searching for them costs a twentieth of the rule.
-_PASSWORD_HINT = re.compile(_WORDS["password hints"])
+_PASSWORD_HINT = re.compile(WORDS["password hints"])
 # A row of small words is one, too, if none of them is a word of ordinary speech: the lists that recovery
 # phrases are made of (BIP 39) leave those out.
 _SMALL_WORD = r"(?:\d{1,2}[.):]?\s{0,2})?[a-zäöüßà-ÿ]{3,8}"
 _WORD_ROW = re.compile(
     rf"(?<![\w'\u2019-]){_SMALL_WORD}(?:(?:,\s?|\s|\s-\s)\s{{0,2}}{_SMALL_WORD}){{5,60}}(?![\w'\u2019-])"
 )
-_BEFORE_WORDS = re.compile(
+_BEFOREWORDS = re.compile(
     r"(?:[:=\"'\u201c\u2018\u201e\n(\u2014-]|\b(?:is|are|was|were|starts? with|begins? with|ist|sind|lauten"
     r"|sont|son|sono|são|zijn))\s*$"
 )
 _PHRASE_HINT = re.compile(
-    rf"(?<!\w)(?:(?P<plain>{_words('phrases')})|{_words('wallets')})(?!\w)", re.IGNORECASE
+    rf"(?<!\w)(?:(?P<plain>{words_of('phrases')})|{words_of('wallets')})(?!\w)", re.IGNORECASE
 )
-_PHRASE_NEAR, _LEAST_WORDS, _LEAST_PASSPHRASE, _LEAST_SPOKEN = 120, 6, 4, 3
+_PHRASE_NEAR, _LEASTWORDS, _LEAST_PASSPHRASE, _LEAST_SPOKEN = 120, 6, 4, 3
 _PHRASE_LENGTHS = (12, 15, 18, 21, 24)
 # More than a rule reads around a number or a hint, and around where question and answer meet.
 _REACH, _MEETING = 500, 2000
@@ -255,16 +268,16 @@ def _names_of(name: str) -> Callable[[], re.Pattern[str]]:
     # small letters: with IGNORECASE every alternative would be tried at every word.
     tail = rf"(?![\w(-]){_NOT_ITSELF if name == 'names' else ''}"
     flags = 0 if name in _LOWER else re.IGNORECASE
-    return cache(lambda: re.compile(rf"(?<![\w.-]){_words(name)}{tail}", flags))
+    return cache(lambda: re.compile(rf"(?<![\w.-]){words_of(name)}{tail}", flags))
 
 
 _LISTS = ("names", "accounts", "ids", "things", "opening")
-_LOWER = frozenset(name for name in _LISTS if _WORDS[name].islower())
+_LOWER = frozenset(name for name in _LISTS if WORDS[name].islower())
 _NAMES = {name: _names_of(name) for name in _LISTS}
 # Programs and markup: what stands there is seldom anybody's code.
 _CODE = re.compile(r"[{};<]|\w\(|[=!]=")
 # Numbers in groups, turns of a dial, and words with a digit in them.
-_TURNS = _words("turns")
+_TURNS = words_of("turns")
 _VALUE_LIKE = re.compile(
     rf"(?<![\w.,/@-])(?<!localhost:)(?:\d{{1,2}} {_TURNS}(?:(?:,| then|,? and)? \d{{1,2}} {_TURNS}){{1,5}}"
     r"|\d{1,12}(?:[ .\-/\u2013]\d{1,8}){1,7}[ \-]?[A-Z]?\b"
@@ -280,7 +293,7 @@ _DIAL = re.compile(
 )
 # "The bike lock is 7725", "lockbox at the flat: 0852": what opens with nothing but a number.
 _LOCK_IS = re.compile(
-    rf"\b{_words('locks')}(?: (?:at|in|on|of|for|to|by|under|behind) [^\n.!?:=]{{1,30}}?)?"
+    rf"\b{words_of('locks')}(?: (?:at|in|on|of|for|to|by|under|behind) [^\n.!?:=]{{1,30}}?)?"
     r"(?: is| are| ist| est| es| è| é|:|=) ?(?P<code>\d{3,8})"
     r"(?![\d.,]*\d|\s?[%€$£°]|\s(?:euros?|dollars?|pounds?|kg|kilos?|cm|mm|m|years?|people)\b)",
     re.IGNORECASE,
@@ -306,7 +319,7 @@ _PLACE = re.compile(
     r"\b(?:post\w*|zip|plz|cap|cep|imei|serial|model|isbn|lines?|street|room|flat|unit|port|errors?|status|closed)\b",
     re.IGNORECASE,
 )
-_ACCESS = re.compile(rf"(?<![\w-]){_words('access')}(?![\w-])", re.IGNORECASE)
+_ACCESS = re.compile(rf"(?<![\w-]){words_of('access')}(?![\w-])", re.IGNORECASE)
 _BEFORE_ACCESS, _BEHIND_ACCESS = 50, 30
 # "I use Snowball1987 for everything"
 _USED_FOR_ALL = re.compile(
@@ -319,7 +332,7 @@ _USED_FOR_ALL = re.compile(
 _IS_DIAL = re.compile(r" is \d\d?-\d\d?-\d\d?")
 _OPENS = re.compile(r"(?:unlocks?|opens?|decrypts?) (?:my|our|the) ")
 # "…. That unlocks my GPG key": words of a passphrase that make a sentence.
-_OPENED_BY_WORDS = re.compile(
+_OPENED_BYWORDS = re.compile(
     r"(?:^|[:\n.!?(]\s{1,2})(?P<words>[^\n:.!?]{12,120}?)[.,;!)]?\s(?:[\u2013\u2014-]\s)?"
     r"(?:that|this|which|it)(?:'s what)?\s(?:unlocks|opens|decrypts)\s(?:my|our|the)\s(?:\w{1,20}\s){0,2}?"
     r"(?:gpg|pgp|ssh|key|keys|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop"
@@ -343,17 +356,17 @@ _NAMED_ROW = re.compile(
 )
 _LINK = re.compile(
     r"(?:(?<=\w)['\u2019]s |"
-    rf"(?<!\w){_words('links')}(?: (?:the|a|my|now|der|die|das|le|la|el|il|o|de|het|the numbers?))?[:,]? ?"
+    rf"(?<!\w){words_of('links')}(?: (?:the|a|my|now|der|die|das|le|la|el|il|o|de|het|the numbers?))?[:,]? ?"
     r"|[:=,\uff1a(\u2014>-])\s?[\"'`\u201c\u2018]?$",
     re.IGNORECASE,
 )
 _BEHIND = (
     r"[\"'`\u201d]?\s?(?:[,:=(\u2014-]|<-+|->)?\s?"
-    rf"(?:{_words('links behind')}\s)?(?:{_words('articles')}\s(?:[^\W\d]{{1,12}}\s){{0,2}}?)?"
+    rf"(?:{words_of('links behind')}\s)?(?:{words_of('articles')}\s(?:[^\W\d]{{1,12}}\s){{0,2}}?)?"
 )
-_name_behind = cache(lambda: re.compile(_BEHIND + rf"{_words('names')}(?![\w-])", re.IGNORECASE))
+_name_behind = cache(lambda: re.compile(_BEHIND + rf"{words_of('names')}(?![\w-])", re.IGNORECASE))
 _thing_behind = cache(
-    lambda: re.compile(_BEHIND + rf"(?:{_words('things')}|{_words('opening')})(?![\w-])", re.IGNORECASE)
+    lambda: re.compile(_BEHIND + rf"(?:{words_of('things')}|{words_of('opening')})(?![\w-])", re.IGNORECASE)
 )
 _PASSWORD_LIKE = re.compile(
     r"(?=\S*[^\W\d_])(?=\S*\d)(?=\S*(?:[!#$%^&*_?\-]|[a-z]\d+[a-z]|[a-z]{3}\d{2}))(?!(?i:wpa|802|ipv|v\d))"
@@ -361,11 +374,11 @@ _PASSWORD_LIKE = re.compile(
     r"[^\s@/\\]{8,64}"
 )
 _OTHER = re.compile(
-    rf"(?<!\w){_words('other numbers')}(?:(?: is|,? c'est| ist| es| è| é)?:? ?#?)$", re.IGNORECASE
+    rf"(?<!\w){words_of('other numbers')}(?:(?: is|,? c'est| ist| es| è| é)?:? ?#?)$", re.IGNORECASE
 )
-_UNIT = re.compile(rf"[ \-]?(?:{_words('units')}\b|[%€°:$£])", re.IGNORECASE)
+_UNIT = re.compile(rf"[ \-]?(?:{words_of('units')}\b|[%€°:$£])", re.IGNORECASE)
 _DATE = re.compile(r"(?:19|20)\d\d[-./ ]\d\d?[-./ ]\d\d?|\d\d?[-./]\d\d?[-./](?:19|20)\d\d")
-_NO_CODE = re.compile(f"{_DATE.pattern}|{_WORDS['no codes']}", re.IGNORECASE)
+_NO_CODE = re.compile(f"{_DATE.pattern}|{WORDS['no codes']}", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
 _LEAST_LETTERS, _SHORT_NOTE = 5, 6
@@ -373,7 +386,7 @@ _QUESTION = re.compile(r"question|asks?|wants to know|frage|pregunta|domanda|per
 
 # "The answer to my security question is Biscuit", "my memorable word for the bank is Tangerine"
 _MEMORABLE = re.compile(
-    rf"\b(?:{_WORDS['memorable']})(?: \([^)\n]{{1,40}}\))?(?: (?:for|with|at|on) [\w' ]{{2,30}}?)?"
+    rf"\b(?:{WORDS['memorable']})(?: \([^)\n]{{1,40}}\))?(?: (?:for|with|at|on) [\w' ]{{2,30}}?)?"
     r"(?: is| was|:| =) [\"'\u201c\u2018]?(?!(?:the|a|an|not|too|that|something|always|wrong|case|required"
     r"|never|what|your|you)\b)"
     r"(?P<answer>[^\W_][\w'-]{1,30}(?: (?-i:[A-Z0-9])[\w'-]{0,30}){0,3})",
@@ -384,8 +397,8 @@ _MEMORABLE = re.compile(
 @cache
 def _security_answers() -> re.Pattern[str]:
     return re.compile(
-        rf"(?<!\w){_words('questions')}(?!\w)[^\n]{{0,90}}?"
-        rf"(?:(?<!\w){_words('answers')}|[:,(\u2014]\s(?=(?-i:[A-ZÀ-Þ])))\s?(?!to\b|for\b|zu\b)"
+        rf"(?<!\w){words_of('questions')}(?!\w)[^\n]{{0,90}}?"
+        rf"(?:(?<!\w){words_of('answers')}|[:,(\u2014]\s(?=(?-i:[A-ZÀ-Þ])))\s?(?!to\b|for\b|zu\b)"
         rf"(?:(?:them|there|is|was|it)\s){{0,2}}(?P<answer>(?!\d{{1,3}}\b)[^\s.,;!?][^\n.,;!?]{{1,60}})",
         re.IGNORECASE,
     )
@@ -462,7 +475,7 @@ _CARD_SHAPED = re.compile(
     r"|\d{4}(?P<other>[ .\-])\d{6}(?P=other)\d{4,5}|[3-6]\d{14,15}|2[2-7]\d{14})"
     r"(?![\w\u2013-]|[.,]\d| \d{4}\b)"
 )
-_card_word = cache(lambda: re.compile(rf"(?<![\w-]){_words('card words')}(?![\w-])", re.IGNORECASE))
+_card_word = cache(lambda: re.compile(rf"(?<![\w-]){words_of('card words')}(?![\w-])", re.IGNORECASE))
 _CARD_NEAR = 70
 _NO_CARD = re.compile(r"\b(?:imei|iccid|isbn|iban|tracking|barcode|timestamp|order number)\b", re.IGNORECASE)
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -470,12 +483,12 @@ _YEAR = re.compile(r"(?:19|20)\d\d")
 # ISO 13616: country, two check digits, letters and digits.
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b")
 # Follows "the password is" in ordinary speech, and is not one.
-_NOT_A_PASSWORD = frozenset(_WORDS["ordinary"].replace("|", " ").split())
+_NOT_A_PASSWORD = frozenset(WORDS["ordinary"].replace("|", " ").split())
 _ORDINARY = _NOT_A_PASSWORD | STOP_WORDS
 # Adjectives and participles of languages whose word for "is" was read: "La password è scaduta".
-_PARTICIPLE = re.compile(_WORDS["participles"])
+_PARTICIPLE = re.compile(WORDS["participles"])
 # Stands where a password would: shapes of documentation, templates, code and paths.
-_PLACEHOLDER = re.compile(_WORDS["placeholders"], re.IGNORECASE)
+_PLACEHOLDER = re.compile(WORDS["placeholders"], re.IGNORECASE)
 
 
 # Every key has a word at least this long. Most text has none, and costs a quarter then.
@@ -493,7 +506,7 @@ def _candidates(text: str) -> Iterator[Secret]:
     for begin, piece in _around(text, _PASSWORD_HINT.finditer(_lower(text))):
         yield from _moved(begin, _passwords(piece))
     yield from _phrases(text)
-    for match in _OPENED_BY_WORDS.finditer(text) if _OPENS.search(folded) else ():
+    for match in _OPENED_BYWORDS.finditer(text) if _OPENS.search(folded) else ():
         yield Secret("password", *match.span("words"))
     for match in _NAMED_ROW.finditer(text) if "phrase" in folded or "words" in folded else ():
         yield Secret("recovery-phrase", *match.span("words"))
@@ -645,7 +658,7 @@ def _phrases(text: str) -> Iterator[Secret]:
             hints = list(_PHRASE_HINT.finditer(around))
             is_long = n_words >= min(_PHRASE_LENGTHS)
             lead = text[max(0, start - 12) : start]
-            is_listed = any(hint["plain"] for hint in hints) and _BEFORE_WORDS.search(lead)
+            is_listed = any(hint["plain"] for hint in hints) and _BEFOREWORDS.search(lead)
             is_alone = n_words in _PHRASE_LENGTHS and "," not in text[start:end] and start <= first
             if (hints and is_long) or is_listed or is_alone:
                 yield Secret("recovery-phrase", start, end)
@@ -660,7 +673,7 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
     words = list(re.finditer(r"[^\W\d_]+", row[0]))
     strange = sum(word[0].casefold() not in _ORDINARY for word in words)
     n_different = len({word[0] for word in words})
-    is_row = len(words) >= _LEAST_WORDS and n_different > len(words) / 2 and 4 * strange >= 3 * len(words)
+    is_row = len(words) >= _LEASTWORDS and n_different > len(words) / 2 and 4 * strange >= 3 * len(words)
     if is_row and not any(word[0] in STOP_WORDS for word in words):
         yield row.start() + words[0].start(), row.start() + words[-1].end(), len(words)
     part: list[re.Match[str]] = []
@@ -675,7 +688,7 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
             continue
         # A word that comes again and again with a number is a counter.
         is_counter = any(map(str.isdigit, row[0])) and len({one[0] for one in part}) <= len(part) / 2
-        if len(part) >= _LEAST_WORDS and not is_counter:
+        if len(part) >= _LEASTWORDS and not is_counter:
             yield row.start() + part[0].start(), row.start() + part[-1].end(), len(part)
         part, n_ordinary = [], 0
 
@@ -896,7 +909,7 @@ def _changes(value: str) -> int:
 
 
 # First digits and lengths of the networks that issue cards (their published ranges).
-_CARDS = re.compile(_WORDS["cards"])
+_CARDS = re.compile(WORDS["cards"])
 
 
 def _is_card_number(text: str) -> bool:
