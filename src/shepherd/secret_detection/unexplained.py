@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 
-from shepherd.secret_detection import COVER, WORDS, Secret, words_of
+from shepherd.secret_detection.vocabulary import COVER, SENTENCE_END, WORDS, Secret, words_of
 
 __all__ = ["covered", "find_unexplained"]
 
@@ -148,7 +148,7 @@ class _Rules:
     def _explains(self, text: str, start: int, end: int) -> bool:
         value = text[start:end]
         before, behind = text[:start][-_BEFORE:], text[end : end + _BEHIND]
-        before = before[max((match.end() for match in _SENTENCE_END.finditer(before)), default=0) :]
+        before = before[max((match.end() for match in SENTENCE_END.finditer(before)), default=0) :]
         is_near_lock = bool(self._place.search(before[-45:]) or self._place.search(behind[:25]))
         if any(map(str.isalpha, value)):
             is_plain = self._is_name(value, before, is_near_lock)
@@ -208,7 +208,6 @@ class _Rules:
 
 
 _BEFORE, _BEHIND, _LEAST_PHONE, _LEAST_KEY = 60, 40, 6, 9
-_SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _CHOSEN = re.compile(r"\b(?:changed?|set|reset)\b.{0,40}\bto $", re.IGNORECASE)
 _DIMENSION = re.compile(r" ?(?:by|x|\u00d7) ?\d+")

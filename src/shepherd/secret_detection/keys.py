@@ -1,0 +1,127 @@
+"""Keys and tokens: shapes that their makers have published, and long words in no order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from shepherd.secret_detection.vocabulary import PLACEHOLDER, WORDS, Secret, changes, is_ordinary, is_random
+
+__all__ = ["find"]
+
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?!-----END ).){0,20000}(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?"
+    r"|\bAGE-SECRET-KEY-1[0-9A-Z]{58}\b",
+    re.DOTALL,
+)
+# Boundaries of a key: neither a letter, a digit nor the middle of another word.
+_EDGE, _END = r"(?<![A-Za-z0-9_\-])", r"(?![A-Za-z0-9_])"
+_API_KEYS = re.compile(rf"{_EDGE}(?:{WORDS['keys']}){_END}")
+_TOKENS = re.compile(
+    r"\beyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{10,2000}"  # JWT
+    r"|\bhttps://hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}"
+    r"|\bhttps://(?:canary\.|ptb\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/[A-Za-z0-9_\-]{50,}"
+)
+# Without a prefix: a long word of capitals, small letters and digits in no order. In an address it is an id.
+_UNNAMED_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_\-/=&?%.#@+])(?=[A-Za-z0-9+]{0,80}[A-Z])(?=[A-Za-z0-9+]{0,80}[a-z])"
+    r"(?=(?:[A-Za-z+]{0,40}\d){3})"
+    r"[A-Za-z0-9][A-Za-z0-9+/_\-]{18,200}={0,2}(?![A-Za-z0-9_\-/.@])"
+)
+# Further from the name: "the API key for the server, put it in the script: crp-9f2LmQ77xTz0".
+_DISTANT_KEY = re.compile(
+    r"\b(?:(?:api|access|secret|client|app|private|licen[cs]e|activation|product|serial|deploy|auth)[ _-]"
+    r"(?:key|token|secret)s?|token)\b[^\n{};<=]{0,80}?[\s:=\"'`(\u201c]"
+    r"(?P<value>(?=[A-Za-z0-9_\-]{9,80}(?:$"
+    r"|[\s.,;:!?)\"'`\u201d]))(?=[A-Za-z_\-]{0,40}\d)(?=[\d_\-]{0,40}[A-Za-z])"
+    r"[A-Za-z0-9]{1,40}(?:[_\-][A-Za-z0-9]{1,40}){0,8})(?![\w/-]|\.\w)",
+    re.IGNORECASE,
+)
+_KEY_GROUPS = re.compile(r"(?=.*\d)(?=.*[A-Z])[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,8}")
+_KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
+# 32 bytes in hexadecimal are a key beside that word; elsewhere they are mostly hashes.
+_HEX_KEY = re.compile(
+    r"\b(?:keys?|schlüssel|clés?|claves?|chiavi?|chaves?|sleutels?|wallet|metamask)\b[^\n]{0,40}?"
+    r"(?<![A-Za-z0-9])((?:0x)?[0-9a-fA-F]{64})(?![A-Za-z0-9])",
+    re.IGNORECASE,
+)
+_BASE_32 = re.compile(r"(?<![A-Za-z0-9_\-])(?=(?:[A-Z]{0,30}[2-7]){3})[A-Z2-7]{26,64}(?![A-Za-z0-9_\-])")
+# A word after "bearer" that is no token ("bearer of bad news") is too short or has no digit.
+_BEARER = re.compile(r"\b(?:bearer|authorization:\s*basic)\s+([A-Za-z0-9_\-.~+/]{16,4000}=*)", re.IGNORECASE)
+_URL_PASSWORD = re.compile(
+    r"\b[a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,200}:([^\s/@]{1,200})@[^\s/@]", re.IGNORECASE
+)
+_NAMED_KEY = re.compile(
+    r"(?<![a-z0-9])(?:(?:api|access|secret|client|account|auth|encryption|signing|private|refresh|session"
+    r"|bearer|webhook|deploy)[_\- ]?(?:key|secret|token)|secret|token)[\"'`]?"
+    r"(?:\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}|\s(?=\S{24}))[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
+    re.IGNORECASE,
+)
+# Every key has a word at least this long. Most text has none, and costs a quarter then.
+_LEAST_KEY = 15
+_LEAST_KEY_PART, _LEAST_CHANGES = 6, 3
+
+
+def _keys(text: str) -> Iterator[Secret]:
+    for match in _API_KEYS.finditer(text):
+        if _is_scrambled(match[0]):
+            yield Secret("api-key", match.start(), match.end())
+    for match in _NAMED_KEY.finditer(text):
+        if is_random(match[1], 10) and not PLACEHOLDER.fullmatch(match[1]):
+            yield Secret("api-key", *match.span(1))
+    for match in _TOKENS.finditer(text):
+        yield Secret("token", match.start(), match.end())
+    yield from _unnamed_keys(text)
+    for match in _BEARER.finditer(text):
+        if is_random(match[1], 8):
+            yield Secret("token", *match.span(1))
+    for match in _URL_PASSWORD.finditer(text):
+        if not is_ordinary(match[1]):
+            yield Secret("password", *match.span(1))
+
+
+def _unnamed_keys(text: str) -> Iterator[Secret]:
+    """Yield long words in no order, which have neither a prefix nor a name."""
+    for match in _UNNAMED_TOKEN.finditer(text):
+        if is_random(match[0], 12) and changes(match[0]) > len(match[0]) / 3:
+            yield Secret("token", match.start(), match.end())
+    for match in _KEY_OF_FORTY.finditer(text):
+        if is_random(match[0], 20) and changes(match[0]) > 40 / 3:
+            yield Secret("api-key", match.start(), match.end())
+    for match in _HEX_KEY.finditer(text):
+        yield Secret("private-key", *match.span(1))
+    for match in _BASE_32.finditer(text):
+        if is_random(match[0], 10):
+            yield Secret("token", match.start(), match.end())
+
+
+def _is_scrambled(value: str) -> bool:
+    """Return whether the end of a key is no word: letters with digits, or of changing case."""
+    last = "".join(re.split(r"[_\-.:]", value)[1:]) or value
+    is_mixed = any(map(str.isdigit, last)) and any(map(str.isalpha, last))
+    return len(set(last)) >= 6 and (is_mixed or changes(last) > len(last) / 4)
+
+
+def _is_key_part(value: str) -> bool:
+    """Return whether a short word is a key: groups of capitals and digits, or a part of no sense."""
+    if _KEY_GROUPS.fullmatch(value):
+        return True
+    return any(
+        len(part) >= _LEAST_KEY_PART and changes(part) >= _LEAST_CHANGES and is_random(part, 5)
+        for part in re.split(r"[_\-]", value)
+    )
+
+
+def find(text: str) -> Iterator[Secret]:
+    """Yield the keys and tokens in a text."""
+    folded = text.lower()
+    if "private key" in folded or "age-secret-key" in folded:
+        for match in _PRIVATE_KEY.finditer(text):
+            yield Secret("private-key", match.start(), match.end())
+    if any(len(word) >= _LEAST_KEY for word in text.split()):
+        yield from _keys(text)
+    if any(hint in folded for hint in ("token", "key", "secret")):
+        for match in _DISTANT_KEY.finditer(text):
+            if _is_key_part(match["value"]):
+                yield Secret("api-key", *match.span("value"))
