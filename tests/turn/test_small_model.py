@@ -263,6 +263,22 @@ def test_change_that_was_told_before_the_question_counts_though_it_is_not_learne
     assert "You live in" not in answer("I no longer live in Ghent.")
 
 
+@pytest.mark.parametrize("is_learned", [True, False])
+@pytest.mark.parametrize(
+    ("question", "written", "answer"),
+    [
+        ("Where does my brother live?", "Your brother lives in Tom.", UNKNOWN),
+        ("What is my brother called?", "Your brother is called Tom.", "Your brother is called Tom."),
+    ],
+)
+def test_name_of_somebody_is_not_where_he_lives(question, written, answer, is_learned):
+    said = Message("user", "My brother is called Tom.", created_at=100)
+    facts = [Fact("brother", "Tom", 0, 0)] if is_learned else []
+    review = Review([said, Message("user", question, created_at=101)], facts, Promise(stores=True))
+
+    assert review.feed(written) + review.end("stop") == answer
+
+
 def test_what_is_no_longer_so_is_no_answer():
     messages = [
         Message(

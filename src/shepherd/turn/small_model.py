@@ -420,7 +420,7 @@ def _as_told(facts: Sequence[Fact], messages: Sequence[Message]) -> list[Fact]:
     """
     told = [one for one in messages if one.role == "user"][-1 - _LAST_TOLD : -1]
     current = {fact.key: fact for fact in facts}
-    for message in told if facts else ():
+    for message in told:
         ended = {ended.value.casefold() for ended in ended_values(message.raw)}
         said = {verdict.key: verdict.value for verdict in plain_facts(message.raw)}
         for key, fact in [*current.items()]:
@@ -430,6 +430,9 @@ def _as_told(facts: Sequence[Fact], messages: Sequence[Message]) -> list[Fact]:
                 current[key] = replace(fact, value=said[key])
             elif fact.value.casefold() in ended:
                 del current[key]
+        when = message.created_at
+        new = (key for key in said if key not in current and key not in LISTS)
+        current |= {key: Fact(key, said[key], when, when) for key in new}
     return list(current.values())
 
 
@@ -606,6 +609,9 @@ class _Judge:
         if not self.sources.quotes(value):
             return False
         known = [fact.key for fact in self.sources.known if words_in(fact.value) == value]
+        # "Your brother lives in Tom": `brother` says who that is, and not where.
+        if about not in ("", "name") and any({*thing, "name"}.issuperset(words_in(key)) for key in known):
+            return False
         if keys:
             return any(self._says_of(said, thing, key) for key in keys)
         if any(self._says_of(said, thing, key) for key in known):
