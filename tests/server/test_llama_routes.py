@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import gguf
@@ -153,3 +154,156 @@ def test_texts_are_ranked_by_a_reranker(serve, tmp_path):
     assert scores == sorted(scores, reverse=True)
     assert [one["index"] for one in short["results"]] == [one["index"] for one in whole["results"][:2]]
     assert all(one["document"]["text"] == texts[one["index"]] for one in short["results"])
+
+
+PARTS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
+
+
+@pytest.fixture(scope="module")
+def coder(serve, tmp_path_factory) -> Iterator[httpx.Client]:
+    """A model that was made to fill gaps."""
+    path = tmp_path_factory.mktemp("coder") / "coder.gguf"
+    models.llama(path, controls=PARTS, ascii_only=True)
+    with serve("-m", path, "--ctx", "512").http() as http:
+        yield http
+
+
+def streamed(http: httpx.Client, path: str, body: dict) -> list[dict]:
+    text = http.post(path, json={**body, "stream": True}).text
+    return [json.loads(one.removeprefix("data: ")) for one in text.split("\n\n") if one]
+
+
+def test_completion_continues_a_text_as_the_openai_route_does(http):
+    body = {"prompt": "My name is", "temperature": 0}
+    ours = http.post("/v1/completions", json={"model": "x", "max_tokens": 6, **body}).json()
+    reply = http.post("/completion", json={"n_predict": 6, "return_tokens": True, **body}).json()
+
+    assert reply["content"] == ours["choices"][0]["text"] != ""
+    assert http.post("/detokenize", json={"tokens": reply["tokens"]}).json()["content"] == reply["content"]
+    assert (reply["stop"], reply["stop_type"], reply["tokens_predicted"]) == (True, "limit", 6)
+    assert reply["tokens_evaluated"] == ours["usage"]["prompt_tokens"]
+    assert reply["timings"]["predicted_n"] == 6
+    assert reply["generation_settings"]["temperature"] == 0
+
+    *parts, last = streamed(http, "/completion", {"n_predict": 6, **body})
+    assert "".join(part["content"] for part in parts) == reply["content"]
+    assert [part["stop"] for part in parts] == [False] * len(parts)
+    assert (last["stop"], last["content"], last["tokens_predicted"]) == (True, "", 6)
+
+
+def test_completion_takes_a_rendered_conversation_with_its_control_tokens(http):
+    prompt = http.post("/apply-template", json={"messages": HELLO}).json()["prompt"]
+    reply = http.post("/completion", json={"prompt": prompt, "temperature": 0, "n_predict": 5}).json()
+    ids, spelled = (
+        http.post("/tokenize", json={"content": prompt, "parse_special": special}).json()["tokens"]
+        for special in (True, False)
+    )
+
+    assert reply["tokens_evaluated"] == len(ids) < len(spelled)
+
+
+def test_completion_ends_at_a_word_and_says_which(http):
+    body = {"prompt": "My name is", "temperature": 0, "n_predict": 24}
+    whole = http.post("/completion", json=body).json()["content"]
+    word = whole.strip()[3:6]
+    reply = http.post("/completion", json={**body, "stop": ["never said", word]}).json()
+
+    assert (reply["stop_type"], reply["stopping_word"]) == ("word", word)
+    assert reply["content"] == whole[: whole.index(word)]
+
+
+def test_completion_of_several_prompts_is_a_list(http):
+    one, two = ({"prompt": text, "temperature": 0, "n_predict": 4} for text in ("I like", "You are"))
+    both = http.post("/completion", json={**one, "prompt": ["I like", "You are"]}).json()
+
+    assert [reply["content"] for reply in both] == [
+        http.post("/completion", json=body).json()["content"] for body in (one, two)
+    ]
+    assert [reply["index"] for reply in both] == [0, 1]
+    ids = http.post("/tokenize", json={"content": "I like", "add_special": True}).json()["tokens"]
+    assert http.post("/completion", json={**one, "prompt": ids}).json()["content"] == both[0]["content"]
+
+
+def test_completion_obeys_grammar_schema_and_forbidden_tokens(http):
+    body = {"prompt": "My name is", "temperature": 0, "n_predict": 16}
+    assert http.post("/completion", json={**body, "grammar": 'root ::= "yes"'}).json()["content"] == "yes"
+    schema = {"type": "object", "properties": {"a": {"enum": [7]}}, "required": ["a"]}
+    assert json.loads(http.post("/completion", json={**body, "json_schema": schema}).json()["content"]) == {
+        "a": 7
+    }
+    likely = http.post("/completion", json={**body, "n_predict": 1, "n_probs": 3}).json()
+    (entry,) = likely["completion_probabilities"]
+    assert len(entry["top_logprobs"]) == 3
+    without = http.post(
+        "/completion", json={**body, "n_predict": 1, "n_probs": 1, "logit_bias": [[entry["id"], False]]}
+    ).json()
+    assert without["completion_probabilities"][0]["id"] != entry["id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/completion", {"prompt": []}, "prompt"),
+        ("/completion", {"prompt": "a", "dry_multiplier": 0.8}, "dry_multiplier"),
+        ("/completion", {"prompt": "a", "logit_bias": [[999_999_999, 1]]}, "logit_bias"),
+        ("/completion", {"prompt": "a", "grammar": "root ::= [a", "json_schema": {}}, "json_schema"),
+        ("/infill", {"input_prefix": "a", "input_suffix": "b"}, "input_prefix"),
+        ("/v1/completions", {"model": "x", "prompt": "a", "suffix": "b"}, "suffix"),
+    ],
+)
+def test_what_completions_cannot_do_is_refused(http, path, body, param):
+    answer = http.post(path, json=body)
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+def test_gap_is_filled_between_its_two_ends_on_every_route(coder):
+    before, behind = "def add(a, b):\n    ", "\n    return c\n"
+    marks = [coder.post("/tokenize", json={"content": one}).json()["tokens"] for one in PARTS]
+    texts = [
+        coder.post("/tokenize", json={"content": one, "parse_special": False}).json()["tokens"]
+        for one in (before, behind)
+    ]
+    ids = [*marks[0], *texts[0], *marks[1], *texts[1], *marks[2]]
+    common = {"temperature": 0, "n_predict": 8}
+    wanted = coder.post("/completion", json={"prompt": ids, **common}).json()
+    filled = coder.post("/infill", json={"input_prefix": before, "input_suffix": behind, **common}).json()
+    typed = coder.post(
+        "/infill",
+        json={"input_prefix": before[:5], "prompt": before[5:], "input_suffix": behind, **common},
+    ).json()
+    ours = coder.post(
+        "/v1/completions",
+        json={"model": "x", "prompt": before, "suffix": behind, "temperature": 0, "max_tokens": 8},
+    ).json()
+    options = {"temperature": 0, "num_predict": 8}
+    body = {"model": "x", "prompt": before, "suffix": behind, "options": options, "stream": False}
+    ollama = coder.post("/api/generate", json=body).json()
+
+    assert filled["content"] == typed["content"] == wanted["content"] != ""
+    assert filled["tokens_evaluated"] == len(ids)
+    assert ours["choices"][0]["text"] == ollama["response"] == wanted["content"]
+
+
+def test_gap_in_a_text_that_is_too_long_keeps_what_is_nearest(coder):
+    before, behind = "x = 1\n" * 2000, "y = 2\n" * 2000
+    reply = coder.post(
+        "/infill", json={"input_prefix": before, "input_suffix": behind, "n_predict": 4}
+    ).json()
+
+    assert reply["stop_type"] == "limit"
+    assert 300 < reply["tokens_evaluated"] <= 512 * 3 // 4
+
+
+def test_ollama_continues_a_raw_text(http):
+    body = {"model": "x", "prompt": "My name is", "raw": True}
+    options = {"temperature": 0, "num_predict": 6}
+    whole = http.post("/api/generate", json={**body, "options": options, "stream": False}).json()
+    lines = http.post("/api/generate", json={**body, "options": options}).text.splitlines()
+    parts = [json.loads(line) for line in lines]
+    ours = http.post("/completion", json={"prompt": "My name is", "temperature": 0, "n_predict": 6}).json()
+
+    assert whole["response"] == ours["content"] == "".join(part["response"] for part in parts)
+    assert (whole["done_reason"], whole["eval_count"]) == ("length", 6)
+    assert [part["done"] for part in parts] == [False] * (len(parts) - 1) + [True]

@@ -241,7 +241,6 @@ def test_texts_are_embedded(client):
         ("chat", {"messages": HELLO, "options": {"stop": ["x"] * 17}}, 400, "options.stop"),
         ("chat", {"messages": HELLO, "options": {"temperature": "hot"}}, 400, "temperature"),
         ("generate", {"prompt": "a", "suffix": "b"}, 400, "suffix"),
-        ("generate", {"prompt": "a", "raw": True}, 400, "/v1/completions"),
         ("generate", {"prompt": "a", "learned": True}, 400, "learned"),
         ("embed", {"model": "shepherd-mini", "input": "a"}, 404, "no such model for embeddings"),
         ("pull", {}, 404, "Not Found"),

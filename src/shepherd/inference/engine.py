@@ -200,11 +200,42 @@ class Engine:
         self._check_open()
         return list(self.model.vocabulary.tokenize(text, special=special))
 
-    def tokenize_prompt(self, text: str) -> list[int]:
-        """Return the ids to `complete` after: those of `text`, after BOS if the model wants one."""
+    def tokenize_prompt(self, text: str, special: bool = False) -> list[int]:
+        """Return the ids to `complete` after: those of `text`, after BOS if the model wants one.
+
+        With `special`, control tokens written in it become those tokens; a BOS written there is not doubled.
+        """
+        ids = self.tokenize(text, special)
+        vocabulary = self.model.vocabulary
+        has_bos = special and ids[:1] == [vocabulary.bos]
+        return [*([vocabulary.bos] if vocabulary.adds_bos and not has_bos else []), *ids]
+
+    @property
+    def fills_gaps(self) -> bool:
+        """True if the model was trained to fill a gap in a text, as models for code are."""
+        return self.model.vocabulary.gap_marks is not None
+
+    def tokenize_gap(self, before: str, behind: str) -> list[int]:
+        """Return the ids to `complete` after for the text between two others, neither with control tokens.
+
+        If they don't fit into the window together with an answer of a quarter of it, the beginning of
+        `before` and the end of `behind` are left out.
+        """
         self._check_open()
         vocabulary = self.model.vocabulary
-        return [*([vocabulary.bos] if vocabulary.adds_bos else []), *vocabulary.tokenize(text)]
+        if vocabulary.gap_marks is None:
+            raise UsageError(
+                "the model was not trained to fill a gap in a text",
+                hint="models for code are, such as Qwen-Coder",
+            )
+        first, second, middle = vocabulary.gap_marks
+        room = max(self.window_tokens * 3 // 4 - 4, 2)
+        head, tail = list(vocabulary.tokenize(before)), list(vocabulary.tokenize(behind))
+        # What stands behind takes a quarter if both are too long.
+        n_tail = min(len(tail), max(room - len(head), room // 4))
+        head = head[max(0, len(head) - (room - n_tail)) :]
+        bos = [vocabulary.bos] if vocabulary.adds_bos else []
+        return [*bos, first, *head, second, *tail[:n_tail], middle]
 
     def detokenize(self, tokens: Sequence[int]) -> bytes:
         """Return the bytes of tokens, those of control tokens left out; UsageError for ids that are none."""

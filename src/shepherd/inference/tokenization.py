@@ -44,6 +44,10 @@ class Vocabulary:
         self.adds_bos = bool(self._c.llama_vocab_get_add_bos(handle)) and self.bos >= 0
         # Bytes of the longest token, so n bytes are at least n / longest tokens.
         self.longest_bytes = native.longest_token(self.address)
+        marks = (self._c.llama_vocab_fim_pre, self._c.llama_vocab_fim_suf, self._c.llama_vocab_fim_mid)
+        before, behind, between = (int(mark(handle)) for mark in marks)
+        # What a model for code finds before a gap's beginning, before its end, and before what fills it.
+        self.gap_marks = (before, behind, between) if min(before, behind, between) >= 0 else None
         self.controls: dict[str, int] = {}
         self._strips: dict[int, tuple[bool, bool]] = {}
         for token, attributes, raw in native.special_tokens(self.address, _CONTROL | _UNKNOWN):

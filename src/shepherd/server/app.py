@@ -18,6 +18,7 @@ from shepherd.server import (
     completion_api,
     knowledge_resources,
     llama_api,
+    llama_completions,
     middleware,
     models,
     ollama_api,
@@ -51,6 +52,7 @@ def create_app(state: ServerState) -> FastAPI:
     app.router.routes[:0] = [
         *(anthropic_api.route, completion_api.route, openai_api.route, responses_api.route),
         *ollama_api.routes,
+        *llama_completions.routes,
     ]
     return app
 

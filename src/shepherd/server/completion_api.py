@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
-from shepherd.inference import Engine, Generation
+from shepherd.inference import Engine
 from shepherd.server.chat import require_model
+from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
 from shepherd.server.errors import invalid, openai_error, problem_of
-from shepherd.server.http import LARGE_BYTES, EventStream, FinalEvents, JsonRoute, event
-from shepherd.server.limits import check_text
+from shepherd.server.http import EventStream, FinalEvents, JsonRoute, event
 from shepherd.server.openai_api import (
     REASONS,
     CompletionBody,
@@ -27,8 +27,8 @@ from shepherd.server.openai_api import (
     sampling_in,
     usage_of,
 )
-from shepherd.server.state import Served, ServerState
-from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
+from shepherd.server.state import ServerState
+from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
 from shepherd.turn import sampling_of
 from shepherd.types import TokenLogprob, TurnStats
 
@@ -36,7 +36,6 @@ __all__ = ["CompletionLogprobs", "route"]
 
 _ROUTE = "/v1/completions"
 _DEFAULT_TOKENS = 16  # OpenAI's
-_MOST_PROMPTS = 64
 
 
 async def completions(request: Request, body: CompletionBody) -> Response:
@@ -47,9 +46,8 @@ async def completions(request: Request, body: CompletionBody) -> Response:
     engine = state.conversations.models.engine
     require_supported(engine is not None, "model", "a remote model has chat completions only")
     assert engine is not None
-    prompts = _prompts(body)
-    completion = _CompletionRequest(state, engine, body, prompts)
-    first = await completion.begin(prompts[0])
+    completion = _Completion(state, engine, body)
+    first = await completion.begin()
     if body.stream:
         return EventStream(_streamed(completion, first), completion.cancel)
     async with cancelled_on_disconnect(request.receive, completion.cancel):
@@ -60,52 +58,51 @@ async def completions(request: Request, body: CompletionBody) -> Response:
 route = JsonRoute(_ROUTE, CompletionBody, completions)
 
 
-class _CompletionRequest:
+class _Completion:
     """A request, which may have several prompts."""
 
-    def __init__(
-        self, state: ServerState, engine: Engine, body: CompletionBody, prompts: list[str | list[int]]
-    ) -> None:
+    def __init__(self, state: ServerState, engine: Engine, body: CompletionBody) -> None:
         self.include_usage = body.stream_options is not None and body.stream_options.include_usage
-        self.total = TurnStats()
         self.head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
             "created": int(time.time()),
             "model": state.conversations.models.name,
         }
-        self._state, self._engine, self._body, self._prompts = state, engine, body, prompts
-        self._answer: ReplyReader | None = None
-        self._generating: Generation | None = None
+        sampling = sampling_of(state.config, engine.info.sampling, sampling_in(body))
+        wanted = Wanted(
+            replace(sampling, logit_bias=body.biases),
+            body.max_tokens or _DEFAULT_TOKENS,
+            body.stops,
+            logprobs=body.logprobs,
+        )
+        self._continuation = Continuation(state, engine, _ROUTE, wanted)
+        self._prompts: list[Prompt] = [*prompts_in(body.prompt)]
+        self._echoed = [one if body.echo and isinstance(one, str) else "" for one in self._prompts]
+        if body.suffix:
+            if not isinstance(body.prompt, str):
+                raise invalid("suffix", "send one text as the prompt with it")
+            self._prompts = [gap_of(engine, body.prompt, body.suffix, "suffix")]
         self._logprobs = CompletionLogprobs()
-        self._is_cancelled = False
 
-    async def begin(self, prompt: str | list[int]) -> ReplyReader:
+    @property
+    def total(self) -> TurnStats:
+        """Cost of all prompts so far."""
+        return self._continuation.total
+
+    async def begin(self, index: int = 0) -> ReplyReader:
         """Start the continuation of one prompt."""
-        try:
-            generation = await blocking(lambda: self._generation(prompt), is_large=len(prompt) > LARGE_BYTES)
-        except Exception as error:
-            self._state.served(Served(_ROUTE, None, error=problem_of(error).code))
-            raise
-
-        def finish(_: bool) -> TurnStats:
-            generation.close()
-            return generation.stats
-
-        self._answer = ReplyReader(generation, finish)
-        self._generating, self._logprobs = generation, CompletionLogprobs()
-        self._state.in_progress.add(self.cancel)
-        if self._is_cancelled:
-            self._answer.cancel()
-        return self._answer
+        reader = await self._continuation.begin(self._prompts[index])
+        self._logprobs = CompletionLogprobs()
+        return reader
 
     async def choices(
         self, answer: ReplyReader, *, in_parts: bool = False
     ) -> AsyncGenerator[dict[str, Any], None]:
         """Yield a choice for each prompt, or many parts of it; `answer` continues the first prompt."""
-        for index, prompt in enumerate(self._prompts):
-            answer = answer if index == 0 else await self.begin(prompt)
-            texts = [prompt if self._body.echo and isinstance(prompt, str) else ""]
+        for index, echoed in enumerate(self._echoed):
+            answer = answer if index == 0 else await self.begin(index)
+            texts = [echoed]
             try:
                 if in_parts and texts[0]:
                     yield _choice(index, texts.pop())
@@ -114,61 +111,17 @@ class _CompletionRequest:
                     if in_parts:
                         yield _choice(index, texts.pop(), self._new_logprobs())
             finally:
-                stats = await self._end(answer)
+                stats = await self._continuation.end()
             yield _choice(index, "".join(texts), self._new_logprobs(), REASONS[stats.finish_reason])
 
     def cancel(self) -> None:
         """Cancel the continuations."""
-        self._is_cancelled = True
-        if self._answer is not None:
-            self._answer.cancel()
-
-    async def _end(self, answer: ReplyReader) -> TurnStats:
-        """End a continuation; return its cost, and add it to the total."""
-        try:
-            stats = await answer.end()
-        finally:
-            self._state.in_progress.discard(self.cancel)
-        self._state.served(Served(_ROUTE, stats))
-        self.total = TurnStats(
-            prompt_tokens=self.total.prompt_tokens + stats.prompt_tokens,
-            reused_tokens=self.total.reused_tokens + stats.reused_tokens,
-            generated_tokens=self.total.generated_tokens + stats.generated_tokens,
-        )
-        return stats
+        self._continuation.cancel()
 
     def _new_logprobs(self) -> dict[str, Any] | None:
         """Return the log-probabilities of the tokens read since the last call; None without any."""
-        tokens = [] if self._generating is None else self._generating.take_logprobs()
+        tokens = self._continuation.take_logprobs()
         return self._logprobs.of(tokens) if tokens else None
-
-    def _generation(self, prompt: str | list[int]) -> Generation:
-        config = self._state.config
-        ids: Sequence[int] = prompt if isinstance(prompt, list) else self._engine.tokenize_prompt(prompt)
-        return self._engine.complete(
-            ids,
-            sampling=replace(
-                sampling_of(config, self._engine.info.sampling, sampling_in(self._body)),
-                logit_bias=self._body.biases,
-            ),
-            max_tokens=self._body.max_tokens or _DEFAULT_TOKENS,
-            stop=self._body.stops,
-            logprobs=self._body.logprobs,
-        )
-
-
-def _prompts(body: CompletionBody) -> list[str | list[int]]:
-    """Return the prompts, texts or token ids."""
-    prompt = body.prompt
-    prompts: list[Any] = [prompt] if isinstance(prompt, str) else prompt
-    if prompts and all(isinstance(entry, int) for entry in prompts):
-        prompts = [prompts]
-    if not 1 <= len(prompts) <= _MOST_PROMPTS:
-        raise invalid("prompt", f"send 1 to {_MOST_PROMPTS} of them")
-    for text in prompts:
-        if isinstance(text, str):
-            check_text(text, "prompt")
-    return prompts
 
 
 def _choice(
@@ -177,7 +130,7 @@ def _choice(
     return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
 
-async def _streamed(completion: _CompletionRequest, answer: ReplyReader) -> AsyncGenerator[bytes, None]:
+async def _streamed(completion: _Completion, answer: ReplyReader) -> AsyncGenerator[bytes, None]:
     usage: dict[str, Any] = {"usage": None} if completion.include_usage else {}
     try:
         async with aclosing(completion.choices(answer, in_parts=True)) as choices:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any, Literal
 
 from fastapi import APIRouter
@@ -14,15 +14,26 @@ from pydantic import ConfigDict, Field, field_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shepherd.errors import ShepherdError
 from shepherd.replies import thinking_marks
-from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, arguments_object, require_model
-from shepherd.server.errors import Problem, invalid, ollama_error, unsupported
-from shepherd.server.http import JsonRoute, LenientBody, LineStream, line
+from shepherd.server.chat import (
+    MOST_TOKENS,
+    Chat,
+    ChatFields,
+    ChatRequest,
+    arguments_object,
+    grammar_of,
+    require_model,
+)
+from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
+from shepherd.server.errors import Problem, invalid, ollama_error, problem_of, unsupported
+from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
 from shepherd.server.retrieval_api import embedded
 from shepherd.server.state import ServerState
-from shepherd.server.streaming import cancelled_on_disconnect
+from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
+from shepherd.turn import sampling_of
 from shepherd.types import Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
 
 __all__ = ["ChatBody", "GenerateBody", "router", "routes"]
@@ -176,8 +187,6 @@ class GenerateBody(_Fields):
         """Return the request in no API's shape. Denied for what is not supported."""
         _refuse_pictures(self.images, "images")
         hints = {
-            "raw": "/v1/completions continues a text without a template",
-            "suffix": "leave it out",
             "template": "the model's own is used",
             "context": "/api/chat takes the messages so far",
         }
@@ -231,7 +240,9 @@ async def _chat(request: Request, body: ChatBody) -> Response:
 
 
 async def _generate(request: Request, body: GenerateBody) -> Response:
-    """Answer one message."""
+    """Answer one message; continue a text as it is (`raw`), or fill a gap in it (`suffix`)."""
+    if (body.raw or body.suffix) and not body.is_to_load:
+        return await _continued(request, body)
     return await _answer(request, body, _GenerateLines)
 
 
@@ -253,6 +264,49 @@ async def _answer(request: Request, body: _Fields, kind: type[_Lines]) -> Respon
         async for piece in chat:
             pieces.append(piece)
     return JSONResponse(lines.whole(pieces, chat.stats))
+
+
+async def _continued(request: Request, body: GenerateBody) -> Response:
+    """Continue a text below the chat, without memory, as editors ask for."""
+    state: ServerState = request.app.state.shepherd
+    require_model(state, body.model)
+    asked = body.request("")
+    engine = state.conversations.models.engine
+    if engine is None:
+        raise unsupported("raw" if body.raw else "suffix", "a remote model has chats only")
+    prompt: Prompt
+    if body.suffix:
+        prompt = gap_of(engine, body.prompt, body.suffix, "suffix")
+    else:
+        (prompt,) = prompts_in(body.prompt)
+    sampling = sampling_of(state.config, engine.info.sampling, asked.sampling)
+    wanted = Wanted(sampling, asked.max_tokens or None, asked.stop, grammar_of(asked))
+    continuation = Continuation(state, engine, "/api/generate", wanted)
+    lines = _GenerateLines(body.model, shows_thoughts=False)
+    reader = await continuation.begin(prompt)
+    if body.stream is not False:
+        return LineStream(_lines_of(lines, continuation, reader), continuation.cancel)
+    async with cancelled_on_disconnect(request.receive, continuation.cancel):
+        try:
+            pieces = [piece async for piece in reader]
+        finally:
+            stats = await continuation.end()
+    return JSONResponse(lines.whole(pieces, stats))
+
+
+async def _lines_of(
+    lines: _GenerateLines, continuation: Continuation, reader: ReplyReader
+) -> AsyncGenerator[bytes, None]:
+    try:
+        try:
+            async for piece in reader:
+                yield lines.of(piece)
+        finally:
+            stats = await continuation.end()
+    except ShepherdError as error:
+        yield _error(problem_of(error))
+        return
+    yield FinalEvents(line(lines.last(stats)))
 
 
 def _error(problem: Problem) -> bytes:

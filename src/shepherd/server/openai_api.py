@@ -322,7 +322,6 @@ class CompletionBody(_Sampled):
         """Raise Denied for fields that would change the answer and are not supported."""
         super().refuse_unsupported()
         require_supported(self.logprobs is None or not self.echo, "echo", "the prompt has no logprobs")
-        require_supported(not self.suffix, "suffix", "leave it out")
         require_supported(self.best_of in (None, 1), "best_of", "there is one answer to a request")
 
 
