@@ -227,7 +227,9 @@ class Sampling:
     """Sampling parameters, named as in llama.cpp. Temperature 0 is greedy; `seed` None draws one each time.
 
     `logit_bias` has pairs of a token's id and what is added to its logit; minus infinity forbids it. With
-    `mirostat` 1 or 2, top_k, top_p, min_p, typical_p, top_n_sigma and xtc are off.
+    `mirostat` 1 or 2, top_k, top_p, min_p, typical_p, top_n_sigma and xtc are off. `dry_multiplier` above 0
+    penalises tokens that would go on with a sequence that is there already, of more than `dry_allowed_length`
+    tokens and in none of which is one of `dry_sequence_breakers`.
     """
 
     temperature: float = 0.7
@@ -242,6 +244,11 @@ class Sampling:
     top_n_sigma: float = 0.0
     xtc_probability: float = 0.0
     xtc_threshold: float = 0.1
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_penalty_last_n: int = 4096
+    dry_sequence_breakers: tuple[str, ...] = ("\n", ":", '"', "*")
     mirostat: int = 0
     mirostat_tau: float = 5.0
     mirostat_eta: float = 0.1
@@ -252,7 +259,7 @@ class Sampling:
     def penalty_last_n(self) -> int:
         """Number of tokens that penalties look back; 0 without any."""
         is_on = self.repeat_penalty != 1.0 or self.frequency_penalty or self.presence_penalty
-        return self.repeat_last_n if is_on else 0
+        return max(self.repeat_last_n if is_on else 0, self.dry_penalty_last_n if self.dry_multiplier else 0)
 
 
 FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "filtered"]

@@ -60,6 +60,10 @@ def test_a_recommendation_out_of_range_is_passed_over(value):
         ("top_n_sigma", [0, 3], [-0.1]),
         ("xtc_probability", [0, 1], [-0.1, 1.1]),
         ("xtc_threshold", [0, 1], [-0.1, 1.1]),
+        ("dry_multiplier", [0, 100], [-0.1, 101]),
+        ("dry_base", [1, 100], [0.9, 101]),
+        ("dry_allowed_length", [0, 1 << 20], [-1]),
+        ("dry_penalty_last_n", [0, 1 << 20], [-1]),
         ("mirostat", [0, 2], [-1, 3, 1.5]),
         ("mirostat_tau", [0.1, 100], [0, 101]),
         ("mirostat_eta", [0.1, 1], [0, 1.1]),
@@ -105,6 +109,33 @@ def test_penalties_for_tokens_that_occurred_make_the_text_vary(endless_model: Pa
     assert len(set(frequent)) > len(set(plain))
     # Those of the prompt count, too.
     assert not set(present[:20]) & set(range(40, 80))
+
+
+def repeated(ids: tuple[int, ...], n: int) -> int:
+    """How many sequences of n tokens come again."""
+    found = [ids[i : i + n] for i in range(len(ids) - n + 1)]
+    return len(found) - len(set(found))
+
+
+def test_dry_keeps_sequences_from_coming_again(endless_model: Path) -> None:
+    dry = replace(GREEDY, dry_multiplier=100.0, dry_sequence_breakers=())
+    with Engine(endless_model, settings=exact_settings()) as engine:
+        plain, dried = (ids_of(engine, sampling, 200) for sampling in (GREEDY, dry))
+        longer = ids_of(engine, replace(dry, dry_allowed_length=4), 200)
+        # What the prompt has counts, as far as it is looked back.
+        favourite = ids_of(engine, GREEDY, 1)[0]
+        prompt = [40, 41, 42, favourite, 43, 44, 40, 41, 42]
+        blind = replace(dry, dry_penalty_last_n=2, logit_bias=((favourite, 50.0),))
+        followed = [
+            engine.complete(prompt, sampling=one, max_tokens=1)
+            for one in (blind, replace(blind, dry_penalty_last_n=64))
+        ]
+        for one in followed:
+            run_to_end(one)
+
+    assert repeated(plain, 3) > 0 == repeated(dried, 3)
+    assert repeated(longer, 3) > 0 == repeated(longer, 5)
+    assert followed[0].token_ids == (favourite,) != followed[1].token_ids
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def test_completion_obeys_grammar_schema_and_forbidden_tokens(http):
     ("path", "body", "param"),
     [
         ("/completion", {"prompt": []}, "prompt"),
-        ("/completion", {"prompt": "a", "dry_multiplier": 0.8}, "dry_multiplier"),
+        ("/completion", {"prompt": "a", "dry_base": 0.5}, "dry_base"),
         ("/completion", {"prompt": "a", "logit_bias": [[999_999_999, 1]]}, "logit_bias"),
         ("/completion", {"prompt": "a", "grammar": "root ::= [a", "json_schema": {}}, "json_schema"),
         ("/infill", {"input_prefix": "a", "input_suffix": "b"}, "input_prefix"),

@@ -25,6 +25,7 @@ _SAMPLING = (
         "xtc_probability",
         "xtc_threshold",
     ),
+    *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
     *("mirostat", "mirostat_tau", "mirostat_eta"),
     *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty"),
 )
@@ -177,6 +178,18 @@ class Config:
     )
     xtc_threshold: float | str = _sampled(
         "number", 0, 1, "see xtc_probability; auto: the model's own, else 0.1"
+    )
+    dry_multiplier: float | str = _sampled(
+        "number", 0, 100, "penalty for going on with a sequence that was said before (DRY); 0: off; auto: 0"
+    )
+    dry_base: float | str = _sampled(
+        "number", 1, 100, "growth of that penalty with each token of the sequence; auto: 1.75"
+    )
+    dry_allowed_length: int | str = _sampled(
+        "whole number", 0, 1 << 20, "longest sequence that may be repeated without it, in tokens; auto: 2"
+    )
+    dry_penalty_last_n: int | str = _sampled(
+        "whole number", 0, 1 << 20, "number of latest tokens that are searched for sequences; auto: 4096"
     )
     mirostat: int | str = _sampled(
         "whole number",

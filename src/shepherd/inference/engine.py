@@ -81,7 +81,7 @@ class Engine:
                 has_chatml_tokens={"<|im_start|>", "<|im_end|>"} <= vocabulary.controls.keys(),
             )
             self._transcript = Transcript(vocabulary, self.template)
-            self._samplers = SamplerCache(vocabulary.n_tokens)
+            self._samplers = SamplerCache(vocabulary.n_tokens, vocabulary.address)
             self._grammars = GrammarCache(vocabulary.address)
             self.decoder = native.Decoder(
                 self.model.context_address,

@@ -44,6 +44,20 @@ def check_sampling(sampling: Sampling) -> None:
             "from 0 (off) to 1",
         ),
         ("xtc_threshold", sampling.xtc_threshold, 0 <= sampling.xtc_threshold <= 1, "from 0 to 1"),
+        ("dry_multiplier", sampling.dry_multiplier, 0 <= sampling.dry_multiplier <= 100, "0 (off) or more"),
+        ("dry_base", sampling.dry_base, 1 <= sampling.dry_base <= 100, "1 or more"),
+        (
+            "dry_allowed_length",
+            sampling.dry_allowed_length,
+            0 <= sampling.dry_allowed_length <= 1 << 20,
+            "0 or more",
+        ),
+        (
+            "dry_penalty_last_n",
+            sampling.dry_penalty_last_n,
+            0 <= sampling.dry_penalty_last_n <= 1 << 20,
+            "0 or more",
+        ),
         ("mirostat", sampling.mirostat, sampling.mirostat in (0, 1, 2), "0 (off), 1 or 2"),
         ("mirostat_tau", sampling.mirostat_tau, 0 < sampling.mirostat_tau <= 100, "above 0"),
         ("mirostat_eta", sampling.mirostat_eta, 0 < sampling.mirostat_eta <= 1, "above 0, up to 1"),
@@ -167,9 +181,10 @@ class Lending(ABC, Generic[_Key]):
 class SamplerCache(Lending[Sampling]):
     """Chains in llama.cpp's own order: biases, penalties, what drops tokens, temperature, the draw."""
 
-    def __init__(self, n_vocab: int) -> None:
+    def __init__(self, n_vocab: int, vocabulary: int) -> None:
+        """`vocabulary` is the address of the llama_vocab."""
         super().__init__()
-        self._n_vocab = n_vocab
+        self._n_vocab, self._vocabulary = n_vocab, vocabulary
 
     def _build(self, key: Sampling) -> Any:
         check_sampling(key)
@@ -194,13 +209,25 @@ class SamplerCache(Lending[Sampling]):
             biases = [c.llama_logit_bias(token, bias) for token, bias in sampling.logit_bias]
             array = (c.llama_logit_bias * len(biases))(*biases)
             yield c.llama_sampler_init_logit_bias(self._n_vocab, len(biases), array)
-        if sampling.penalty_last_n > 0:
+        is_repeated = (sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty)
+        if is_repeated != (1, 0, 0) and sampling.repeat_last_n > 0:
             yield c.llama_sampler_init_penalties(
                 self._n_vocab,
                 sampling.repeat_last_n,
                 sampling.repeat_penalty,
                 sampling.frequency_penalty,
                 sampling.presence_penalty,
+            )
+        if sampling.dry_multiplier > 0 and sampling.dry_penalty_last_n > 0:
+            breakers = [one.encode("utf-8", "replace") for one in sampling.dry_sequence_breakers]
+            yield c.llama_sampler_init_dry(
+                self._vocabulary,
+                sampling.dry_multiplier,
+                sampling.dry_base,
+                sampling.dry_allowed_length,
+                sampling.dry_penalty_last_n,
+                (ctypes.c_char_p * len(breakers))(*breakers),
+                len(breakers),
             )
 
     def _drawing(self, sampling: Sampling) -> Iterator[Any]:

@@ -16,7 +16,7 @@ from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Engine, schema_to_grammar
 from shepherd.server.chat import MOST_TOKENS
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
-from shepherd.server.errors import Denied, invalid, openai_error, problem_of, unsupported
+from shepherd.server.errors import Denied, invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, LenientBody, event
 from shepherd.server.limits import MOST_STOP_CHARS
 from shepherd.server.openai_api import finite, sampling_in
@@ -53,7 +53,11 @@ class _Fields(LenientBody):
     repeat_last_n: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
     presence_penalty: float | None = Field(default=None, ge=-100, le=100)
-    dry_multiplier: float | None = None
+    dry_multiplier: float | None = Field(default=None, ge=0, le=100)
+    dry_base: float | None = Field(default=None, ge=1, le=100)
+    dry_allowed_length: int | None = Field(default=None, ge=0, le=1 << 20)
+    dry_penalty_last_n: int | None = Field(default=None, ge=-1, le=1 << 20)
+    dry_sequence_breakers: list[str] | None = Field(default=None, max_length=_MOST_STOPS)
     seed: int | None = None
     logit_bias: list[tuple[int | str, float | bool]] | dict[str, float | bool] | None = None
     grammar: str | None = None
@@ -63,21 +67,25 @@ class _Fields(LenientBody):
 
     def wanted(self, state: ServerState, engine: Engine) -> Wanted:
         """Return how the texts are continued. Denied for what is not supported."""
-        if self.dry_multiplier:
-            raise unsupported("dry_multiplier", "repeat_penalty and frequency_penalty keep from repeating")
         if self.grammar and self.json_schema is not None:
             raise invalid("json_schema", "send a grammar or a schema, not both")
+        if any(len(text) > MOST_STOP_CHARS for text in self.dry_sequence_breakers or ()):
+            raise invalid("dry_sequence_breakers", f"a text has more than {MOST_STOP_CHARS:,} characters")
         if any(len(text) > MOST_STOP_CHARS for text in self.stop or ()):
             raise invalid("stop", f"a text has more than {MOST_STOP_CHARS:,} characters")
         given = sampling_in(self)
-        if given.get("repeat_last_n") == -1:
-            given["repeat_last_n"] = _WHOLE_WINDOW
+        for name in ("repeat_last_n", "dry_penalty_last_n"):
+            if given.get(name) == -1:
+                given[name] = _WHOLE_WINDOW
         if self.seed == -1:
             del given["seed"]  # drawn anew each time
         if given.get("top_n_sigma") == -1:
             given["top_n_sigma"] = 0  # off
         most = self.max_tokens if self.n_predict is None else self.n_predict
         sampling = sampling_of(state.config, engine.info.sampling, given)
+        if self.dry_sequence_breakers is not None:
+            breakers = tuple(text for text in self.dry_sequence_breakers if text)
+            sampling = replace(sampling, dry_sequence_breakers=breakers)
         return Wanted(
             replace(sampling, logit_bias=_biases(engine, self.logit_bias)),
             None if most in (None, -1) else most,

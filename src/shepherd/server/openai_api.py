@@ -58,6 +58,7 @@ _SAMPLING = (
     *("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "top_n_sigma"),
     *("xtc_probability", "xtc_threshold", "mirostat", "mirostat_tau", "mirostat_eta"),
     *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty"),
+    *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
 )
 _LARGEST_SEED = 0xFFFFFFFF
 _LARGEST_PENALTY = 1000
@@ -179,6 +180,10 @@ class _Sampled(StrictBody):
     top_n_sigma: float | None = Field(default=None, ge=0, le=100)
     xtc_probability: float | None = Field(default=None, ge=0, le=1)
     xtc_threshold: float | None = Field(default=None, ge=0, le=1)
+    dry_multiplier: float | None = Field(default=None, ge=0, le=100)
+    dry_base: float | None = Field(default=None, ge=1, le=100)
+    dry_allowed_length: int | None = Field(default=None, ge=0, le=1 << 20)
+    dry_penalty_last_n: int | None = Field(default=None, ge=0, le=1 << 20)
     mirostat: int | None = Field(default=None, ge=0, le=2)
     mirostat_tau: float | None = Field(default=None, gt=0, le=100)
     mirostat_eta: float | None = Field(default=None, gt=0, le=1)
