@@ -52,10 +52,12 @@ def test_a_conversation_longer_than_the_window_goes_on(small):
         assert finished.answer == ANSWER
         assert finished.stats.prompt_tokens <= WINDOW - 64 + 16  # but for what the template adds
         told = [event.message for event in events if isinstance(event, Warned)]
-        assert bool(told) == (finished.stats.evicted_turns > 0)
+        # Nothing is lost, so that the first time is enough.
+        assert bool(told) == (finished.stats.evicted_turns > 0 and not evictions)
         if told:
             assert "the window was full: the oldest" in told[0]
             assert "kept in memory" in told[0]
+        if finished.stats.evicted_turns:
             evictions.append(number)
 
     assert len(evictions) >= 2

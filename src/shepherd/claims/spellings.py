@@ -133,6 +133,8 @@ _SPELLINGS = tuple(
             r"\1, I'm from \2",
         ),
         (r"(?<=^)((?:my )?(?:all[- ]time )?fav(?:ou?rites?|e|s)? [\w-]+(?: [\w-]+)?):(?= )", r"\1 is"),
+        # "our two kids, Mia (9) and Ben (6)"
+        (r"((?-i:[A-Z])[\w'-]+) \((?:aged? )?\d{1,2}\)(?=,| and| &|\W*$|[.!;])", r"\1"),
         # "Mum of two, Ben and Lou", "married with two kids"
         (
             r"(?<=^)((?:i'm |i am |we're )?(?:an? )?(?:\w+ )?(?:mum|mom|mother|dad|father|parents?) (?:of|to)"

@@ -150,7 +150,9 @@ _MARKERS = re.compile(
 )
 _PAIR = re.compile(r"([^=]+)=(.+)")
 # Another name of the same list.
-_NAME_BEFORE, _NAME_BEHIND = r"[A-ZÀ-Þ][\w'-]*(?:,|,? and| &) ", r"(?:,|,? and| &) (?=[A-ZÀ-Þ][\w'-])"
+_AGE = r"(?: \(\d{1,3}\))?"
+_NAME_BEFORE = rf"[A-ZÀ-Þ][\w'-]*{_AGE}(?:,|,? and| &) "
+_NAME_BEHIND = rf"{_AGE}(?:,|,? and| &) (?=[A-ZÀ-Þ][\w'-])"
 _ANDS = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 
 
@@ -171,6 +173,7 @@ class Sources:
         asked = next((one for one in reversed(messages) if one.role == "user"), None)
         texts = (one.sent.removeprefix(one.raw if one is asked else "") for one in messages)
         self._others = [_MARKERS.sub("\n", _FACTS.sub("", text)) for text in texts]
+        self._before = [one.raw for one in messages if one.role == "user" and one is not asked]
         self._lines: list[str] | None = None
         self._keys_of: dict[str, list[str]] = {}
         for fact in facts:
@@ -208,10 +211,20 @@ class Sources:
         return not words
 
     def is_denied(self, value: Sequence[str]) -> bool:
-        """Return whether these words are only said to hold no longer: "I no longer live in Ulm"."""
+        """Return whether these words were last said to hold no longer: "I no longer live in Ulm".
+
+        What the user said in the conversation is in order, unlike what was recalled.
+        """
         quote = f" {' '.join(value)} "
+        typed = [line for line in self._typed() if quote in f" {' '.join(words_in(line))} "]
+        if typed:
+            return DENIES.search(typed[-1]) is not None
         said = [line for line in self.lines() if quote in f" {' '.join(words_in(line))} "]
         return bool(said) and all(map(DENIES.search, said))
+
+    def _typed(self) -> list[str]:
+        """Return the sentences that the user typed before the question, the oldest first."""
+        return [line for text in self._before for line in split_sentences(text)]
 
     def lines(self) -> list[str]:
         """Return the sentences of all messages but the question, without facts."""

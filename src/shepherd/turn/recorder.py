@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from shepherd.claims import own_words
-from shepherd.errors import ShepherdError
+from shepherd.errors import ShepherdError, StoreError
 from shepherd.escaping import ATTACHED
 from shepherd.memory import Memory, Turn
 from shepherd.prompt import Draft, Exchange, Summary
@@ -136,6 +136,14 @@ class ConversationStore:
             if _is_own(exchange.user) and is_worth_a_memory(exchange.user, exchange.answer.raw):
                 self._archive(exchange, exchange.user.created_at or now)
 
+    def is_whole(self, exchanges: Sequence[Exchange]) -> bool:
+        """Return whether the conversation begins with these exchanges: none left it before. Raises StoreError."""
+        if self._memory is None or not self.session_id:
+            return True
+        stored = self._memory.load_session(self.session_id, self._user_id)
+        kept = next((one.user for one in exchanges if one.in_session), None)
+        return not stored or kept is None or stored[0].id == kept.id
+
     def undo(self, exchange: Exchange) -> None:
         """Delete what was written of the last exchange. Raises StoreError."""
         if self._memory is None:
@@ -170,6 +178,7 @@ class Recorder:
     def __init__(self, parts: TurnComponents) -> None:
         self._store, self._dialogue, self._traces = parts.store, parts.dialogue, parts.traces
         self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
+        self._has_told_of_leaving = False
 
     def register_answer(self, draft: Draft, exchange: Exchange) -> None:
         """Add the answer to the dialogue, which ends its turn."""
@@ -225,10 +234,20 @@ class Recorder:
             return
         archived = [exchange for exchange in leaving if self._store.can_archive(exchange)]
         _attempt(draft, "keeping what left the window", lambda: self._store.archive_all(archived, now))
+        # With a small window, turns leave all the time; where nothing is lost, once in a conversation is enough.
+        is_told, self._has_told_of_leaving = self._has_told_of_leaving, True
+        if len(archived) == len(leaving) and (is_told or not self._begins_with(before)):
+            return
         what = "exchange" if len(leaving) == 1 else f"{len(leaving)} exchanges"
         where = "kept in memory" if len(archived) == len(leaving) else "no longer part of this conversation"
         how = "left it with a summary" if draft.is_summarized else "left it"
         draft.notes.append((f"the window was full: the oldest {what} {how}, {where}", ""))
+
+    def _begins_with(self, before: Sequence[Exchange]) -> bool:
+        try:
+            return self._store.is_whole(before)
+        except StoreError:  # it is told of when the turn is stored
+            return True
 
     def undo(self, exchange: Exchange) -> None:
         """Delete what was recorded of the last exchange; may be tried again after a StoreError."""
