@@ -33,6 +33,15 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** The same, but children that are there already are not moved: they keep the focus, and a press on them counts. */
+export function keepOnly(element, ...children) {
+  const wanted = present(children);
+  for (const child of [...element.childNodes]) if (!wanted.includes(child)) child.remove();
+  wanted.forEach((child, i) => {
+    if (element.childNodes[i] !== child) element.insertBefore(child, element.childNodes[i] ?? null);
+  });
+}
+
 function present(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 }

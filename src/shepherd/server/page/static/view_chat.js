@@ -1,7 +1,7 @@
 // Chat: the conversation, the field for the next message, and the list of conversations beside them.
 
 import { get, post, streamed } from "./api.js";
-import { answerOf, drawAnswer, drawBeneath } from "./chat_answer.js";
+import { answerOf, drawAnswer, drawBeneath, isPressed } from "./chat_answer.js";
 import { conversationList, listed } from "./chat_list.js";
 import { area, fill, h, newId, words } from "./dom.js";
 import { beginning, count, iso, moment } from "./format.js";
@@ -319,7 +319,6 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
     if (turn.state === "asking") ended(chat, turn, "failed");
   }
   if (turn.state === "asking") ended(chat, turn, "done");
-  turn.isOver = true;
   draw(chat, turn, true);
   if (!current(chat)) running.delete(begunAs);
 }
@@ -365,27 +364,30 @@ function ended(chat, turn, state) {
 }
 
 let isDue = false;
-const due = new Set();
+const due = new Map();
 
 /** Draw an answer with the next picture; many pieces may come before it. */
 function draw(chat, turn, isWhole) {
-  turn.isChanged = true;
-  turn.isWholeChanged ||= isWhole;
-  due.add([chat, turn]);
+  const wasWhole = due.get(turn)?.isWhole;
+  due.set(turn, { chat, isWhole: isWhole || wasWhole });
   if (isDue) return;
   isDue = true;
-  requestAnimationFrame(() => {
-    isDue = false;
-    const wasAtEnd = isAtEnd();
-    for (const [of, changed] of due) {
-      if (!changed.isChanged || !of.view || !changed.element) continue;
-      drawAnswer(changed);
-      if (changed.isWholeChanged) drawBeneath(changed);
-      changed.isChanged = changed.isWholeChanged = false;
-    }
-    due.clear();
-    if (wasAtEnd) toEnd();
-  });
+  requestAnimationFrame(drawDue);
+}
+
+function drawDue() {
+  isDue = false;
+  const wasAtEnd = isAtEnd();
+  const later = [];
+  for (const [turn, { chat, isWhole }] of due) {
+    if (!chat.view || !turn.element) continue;
+    drawAnswer(turn);
+    if (isWhole && isPressed(turn)) later.push([chat, turn]);
+    else if (isWhole) drawBeneath(turn);
+  }
+  due.clear();
+  for (const [chat, turn] of later) draw(chat, turn, true);
+  if (wasAtEnd) toEnd();
 }
 
 /** After an answer: the list has a new first entry. */
