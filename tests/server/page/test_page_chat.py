@@ -431,6 +431,35 @@ def test_a_refused_message_says_why_and_can_be_sent_again(endless, visit):
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_on_a_phone_all_conversations_are_one_touch_away_and_nothing_is_covered(mini, memory, visit):
+    phone = visit(mini.url, "somebody on a phone", viewport={"width": 390, "height": 844}, has_touch=True)
+    session = conversation(memory, phone.user, "How do I prune tomatoes?", "In the morning.\n\n" * 60)
+    conversation(memory, phone.user, "What about bread?", "Rye.")
+    phone.open(f"chat/{session}")
+    page = phone.page
+    again = page.get_by_role("button", name="Ask again")
+
+    model = page.locator(".composer .model").evaluate("one => one.scrollWidth <= one.clientWidth")
+    names = page.locator("#nav span").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect()).map((box) => [box.left, box.right])"
+    )
+    bottom = again.evaluate("one => one.getBoundingClientRect().bottom")
+    top = page.locator(".composer-box").evaluate("one => one.getBoundingClientRect().top")
+    page.get_by_role("button", name="Conversations").tap()
+    expect(page.get_by_role("link", name="New conversation")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Conversations")).to_be_focused()
+    expect(page.get_by_role("link", name="What about bread?")).to_be_hidden()
+    page.get_by_role("button", name="Conversations").tap()
+    page.get_by_role("link", name="What about bread?").tap()
+    expect(page.locator(".prose")).to_have_text("Rye.")
+
+    expect(page.get_by_role("link", name="New conversation")).to_be_hidden()
+    assert model
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(names))
+    assert bottom < top
+
+
 def test_a_conversation_that_is_gone_is_no_dead_end(chat):
     chat.page.goto(f"{chat.url}/#/chat/0123456789abcdef")
 

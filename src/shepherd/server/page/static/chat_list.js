@@ -39,7 +39,7 @@ function build() {
   const element = h(
     "aside",
     { class: "chat-list", "aria-label": "Conversations" },
-    h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New conversation"),
+    h("div", { class: "list-top" }, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New conversation"), h("button", { type: "button", class: "quiet list-close" }, "Close")),
     input,
     note,
     list,

@@ -31,13 +31,8 @@ export async function show(root, [name = ""]) {
   view.title = h("h1", {});
   view.thread = h("div", { class: "thread" });
   view.composer = composer(view);
-  const toggle = h("button", { type: "button", class: "quiet list-toggle", "aria-expanded": "false" }, icon("list"), "Conversations");
-  toggle.addEventListener("click", () => {
-    const isOpen = root.classList.toggle("listing");
-    toggle.setAttribute("aria-expanded", String(isOpen));
-    if (isOpen) side.querySelector("a, input").focus();
-  });
-  const head = h("div", { class: "chat-head" }, view.title, toggle, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New"));
+  const toggle = listToggle(root, side);
+  const head = h("div", { class: "chat-head" }, toggle, view.title, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New"));
   fill(root, side, h("div", { class: "chat-main" }, head, view.thread, view.composer.form));
   drawTitle(view);
   drawThread(view);
@@ -51,6 +46,24 @@ export async function show(root, [name = ""]) {
     attached.set(chat.name, view.composer.documents);
     if (chat.view === view) chat.view = null;
   };
+}
+
+/** A button for narrow screens, where the list of conversations covers the one that is shown. */
+function listToggle(root, side) {
+  const toggle = h("button", { type: "button", class: "quiet list-toggle", "aria-expanded": "false", "aria-label": "Conversations", title: "Conversations" }, icon("list"));
+  const turn = (isOpen) => {
+    root.classList.toggle("listing", isOpen);
+    toggle.setAttribute("aria-expanded", String(isOpen));
+    (isOpen ? side.querySelector("a") : toggle).focus();
+  };
+  toggle.addEventListener("click", () => turn(!root.classList.contains("listing")));
+  // The list outlives the view: these replace what the view before had set.
+  const leave = (isAsked) => {
+    if (isAsked && root.classList.contains("listing")) turn(false);
+  };
+  side.onclick = (event) => leave(event.target.closest(".list-close, a[aria-current]") || event.target.closest("a")?.hash === location.hash);
+  side.onkeydown = (event) => leave(event.key === "Escape" && !event.target.closest("form"));
+  return toggle;
 }
 
 async function knowModel() {
@@ -172,10 +185,10 @@ function toEnd() {
 function composer(view) {
   const input = area(drafts.get(view.chat.name) ?? "", { rows: 1, placeholder: "Write a message", "aria-label": "Message", name: "message", "data-first": !matchMedia("(pointer: coarse)").matches });
   const memory = h("button", { type: "button", class: "quiet small memory-switch", "aria-pressed": "false" });
-  const send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
+  const send = h("button", { type: "submit", class: "primary" }, icon("send"), h("span", {}, "Send"));
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
   const chips = h("ul", { class: "plain attachments", "aria-label": "Attached documents" });
-  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
+  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small attach", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
   const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(), send, stop)));
   const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
