@@ -431,6 +431,53 @@ def test_a_refused_message_says_why_and_can_be_sent_again(endless, visit):
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+HALF = 'data: {"choices": [{"index": 0, "delta": {"content": "Half of"}}]}\n\n'
+
+
+def broken(page: Page, text: str) -> None:
+    """Send a message whose answer breaks off, as when the server is killed: it has stored nothing."""
+    page.route(
+        "**/v1/chat/completions", lambda route: route.fulfill(content_type="text/event-stream", body=HALF)
+    )
+    field(page).fill(text)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert").last).to_contain_text("The answer was interrupted")
+    page.unroute("**/v1/chat/completions")
+
+
+def test_a_message_whose_answer_broke_off_is_still_there_and_can_be_asked_again(chat, memory):
+    page = chat.page
+    broken(page, "I live in Paris.")
+    expect(page.locator("#notices")).to_be_empty()
+    page.get_by_role("link", name="Facts").click()
+    expect(page.locator("main h1")).to_have_text("Facts")
+    page.go_back()
+
+    expect(page.locator(".prose")).to_have_text("Half of")
+    page.get_by_role("button", name="Ask again").press("Enter")
+    expect(page.get_by_role("list", name="What was learned")).to_be_visible()
+
+    expect(page.get_by_role("alert")).to_have_count(0)
+    [[(_, asked), (_, answer)]] = stored(memory, chat.user)
+    assert asked == "I live in Paris."
+    assert not answer.startswith("Half of")
+
+
+def test_after_an_answer_that_broke_off_the_right_message_is_replaced(chat, memory):
+    page = chat.page
+    say(page, "Hello")
+    broken(page, "I live in Paris.")
+    say(page, "What can you do?")
+
+    page.locator(".turn-pair").last.evaluate("one => one.classList.add('former')")
+    page.get_by_role("button", name="Ask again").last.press("Enter")
+    expect(page.locator(".turn-pair.former")).to_have_count(0)
+    over(page)
+
+    [messages] = stored(memory, chat.user)
+    assert [text for role, text in messages if role == "user"] == ["Hello", "What can you do?"]
+
+
 def test_on_a_phone_all_conversations_are_one_touch_away_and_nothing_is_covered(mini, memory, visit):
     phone = visit(mini.url, "somebody on a phone", viewport={"width": 390, "height": 844}, has_touch=True)
     session = conversation(memory, phone.user, "How do I prune tomatoes?", "In the morning.\n\n" * 60)
@@ -463,6 +510,6 @@ def test_on_a_phone_all_conversations_are_one_touch_away_and_nothing_is_covered(
 def test_a_conversation_that_is_gone_is_no_dead_end(chat):
     chat.page.goto(f"{chat.url}/#/chat/0123456789abcdef")
 
-    expect(chat.page.get_by_role("alert")).to_be_visible()
+    expect(chat.page.get_by_role("alert")).to_contain_text("There is no such conversation")
     chat.page.get_by_role("link", name="Chat").click()
     expect(field(chat.page)).to_be_visible()

@@ -1,6 +1,6 @@
 // Chat: the conversation, the field for the next message, and the list of conversations beside them.
 
-import { get, post, streamed } from "./api.js";
+import { Refused, get, post, streamed } from "./api.js";
 import { answerOf, drawAnswer, drawBeneath, isPressed } from "./chat_answer.js";
 import { conversationList, listed } from "./chat_list.js";
 import { area, fill, h, newId, words } from "./dom.js";
@@ -11,7 +11,8 @@ import { entryForm } from "./forms.js";
 import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 
-// Conversations with an answer in progress, by all names that they have: it goes on while another view is shown.
+// Conversations with an answer in progress, which goes on while another view is shown, and those whose last answer
+// failed: the server may have nothing of it.
 const running = new Map();
 // What was typed and not sent, by conversation; gone with the page.
 const drafts = new Map();
@@ -82,7 +83,7 @@ function modelChoice() {
 /** A conversation as the server has it; an empty one without a name. */
 async function loaded(name) {
   if (!name) return { name: "", title: "", turns: [] };
-  const [{ id, title, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
+  const [{ id, title, data }, learned] = await Promise.all([stored(name), get("/v1/learned", { limit: 500 })]);
   const turns = [];
   for (const message of data) {
     if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, documents: documentsIn(message.text, message.composed), recalled: message.recalled, isStored: true }));
@@ -91,6 +92,15 @@ async function loaded(name) {
   }
   for (const item of learned.data.filter((one) => one.session === id).reverse()) teacher(turns, item)?.learned.push(item);
   return { name: id, title, turns };
+}
+
+async function stored(name) {
+  try {
+    return await get(`/v1/conversations/${encodeURIComponent(name)}`);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    throw new Refused("There is no such conversation: it was deleted, or the server stopped before its first answer was complete.", 404, error.code);
+  }
 }
 
 function newTurn(text, properties = {}) {
@@ -324,7 +334,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   } catch (error) {
     if (!isAccepted && replaced.length) {
       restore(chat, turn, replaced);
-      running.delete(begunAs);
+      rest(chat, begunAs);
       refused(error);
       return;
     }
@@ -333,7 +343,12 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   }
   if (turn.state === "asking") ended(chat, turn, "done");
   draw(chat, turn, true);
-  if (!current(chat)) running.delete(begunAs);
+  rest(chat, begunAs);
+}
+
+/** When nothing is in progress, the server has all of a conversation, unless an answer failed. */
+function rest(chat, name) {
+  if (!chat.turns.some((one) => ["asking", "failed"].includes(one.state))) running.delete(name);
 }
 
 /** Put the turns back that a refused request would have replaced. */
@@ -369,6 +384,8 @@ function heard(chat, turn, event) {
 function ended(chat, turn, state) {
   turn.state = turn.isStopped && state === "done" ? "stopped" : state;
   turn.isStored = turn.memory && Boolean(turn.answer);
+  // The server may have stored what it had, or have been stopped before.
+  turn.isUncertain = turn.isStored && state === "failed";
   draw(chat, turn, true);
   chat.view?.composer.draw();
   if (turn.isStored) settled(chat);
@@ -408,7 +425,8 @@ async function settled(chat) {
   try {
     await listed(chat.name, { isNew: chat.turns.filter((one) => one.isStored).length === 1 });
   } catch (error) {
-    complain(error);
+    // Below the answer it says already that the server is gone.
+    if (chat.turns.at(-1)?.state !== "failed") complain(error);
   }
 }
 
@@ -429,17 +447,24 @@ async function repeat(chat, turn) {
 async function askAgain(chat, turn, text, refused) {
   if (isBusy(chat)) return;
   const place = chat.turns.indexOf(turn);
-  const nth = chat.turns.slice(0, place).filter((one) => one.isStored).length;
-  const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, nth) : 0;
+  const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, place) : 0;
   const replaced = chat.turns.splice(place);
   for (const gone of replaced) if (gone.element) gone.element.hidden = true;
   ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents }), { replaced, replaces, refused });
 }
 
-/** The position of the nth message of the user in the stored conversation; 0 if there is none. */
-async function positionOf(chat, nth) {
-  const { data } = await get(`/v1/conversations/${encodeURIComponent(chat.name)}`);
-  return data.filter((one) => one.role === "user")[nth]?.message ?? 0;
+/** The position, in what is stored of the conversation, of the first message from this turn on; 0 if there is none. */
+async function positionOf(chat, place) {
+  const found = await stored(chat.name).catch((error) => {
+    if (error.status === 404) return { data: [] };
+    throw error;
+  });
+  const messages = found.data.filter((one) => one.role === "user");
+  let n = 0;
+  for (const turn of chat.turns.slice(0, place)) {
+    if (turn.isStored && (!turn.isUncertain || messages[n]?.text === turn.text)) n += 1;
+  }
+  return messages[n]?.message ?? 0;
 }
 
 function editMessage(view, turn, id, text = turn.text) {
