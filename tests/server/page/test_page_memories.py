@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Locator, expect
+import pytest
+from playwright.sync_api import Locator, Route, expect
 
 from shepherd.config import Config
 from shepherd.memory import Memory, Turn
@@ -293,15 +294,38 @@ def test_who_has_nothing_is_told_what_to_do(mini, visit):
     newcomer = visit(mini.url, "a newcomer")
 
     for view, advice in (
-        ("memories", "Nothing is remembered yet."),
+        ("memories", "No memories yet."),
         ("facts", "No facts yet."),
         ("knowledge", "No knowledge yet."),
         ("why", "No conversations yet."),
-        ("learning", "Nothing waits to be learned."),
+        ("learned", "Nothing has been learned yet."),
         ("statistics", "No memories yet."),
     ):
         newcomer.open(view)
         expect(newcomer.page.get_by_text(advice)).to_be_visible()
+        step = newcomer.page.locator(".empty").get_by_role("link", name="Start a conversation")
+        expect(step).to_have_count(0 if view == "knowledge" else 1)
+    step.click()
+    expect(newcomer.page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_long_question_leaves_room_for_its_answer(width, mini, memory, visit):
+    page = visit(mini.url, f"a reader at {width}", viewport={"width": width, "height": 844})
+    question = f"How do I {'really ' * 30}descale a kettle?"
+    memory.import_memories([{"type": "memory", "question": question, "answer": "With vinegar."}], page.user)
+    memory.store_memory("", "An answer without a question", page.user)
+    page.open("memories")
+
+    answer = page.page.get_by_text("With vinegar.")
+    room = answer.evaluate("one => [one.scrollWidth <= one.clientWidth, one.clientWidth]")
+    row = page.page.locator(".item", has_text="With vinegar.").bounding_box()
+    box = answer.bounding_box()
+
+    assert room[0]
+    assert room[1] > 60
+    assert box["x"] + box["width"] <= row["x"] + row["width"]
+    expect(page.page.get_by_text("An answer without a question")).to_be_visible()
 
 
 def test_a_memory_whose_number_javascript_cannot_hold_is_still_the_one_that_is_changed(mini, memory, visit):

@@ -8,6 +8,7 @@ import { showMarkdown } from "./markdown.js";
 import { relevance } from "./memory_card.js";
 import { attempt, offerUndo, say } from "./notice.js";
 import { SAID, proposed, result } from "./view_learning.js";
+import { named } from "./wording.js";
 
 /** The parts of a turn's answer, to be drawn by `drawAnswer` and `drawBeneath`. `again` asks once more. */
 export function answerOf(turn, { again }) {
@@ -163,9 +164,9 @@ function factLine(fact) {
       await put(path, { value: fact.value });
       item.classList.remove("over");
     };
-    offerUndo(`Forgotten: ${fact.key} = ${beginning(fact.value, 40)}`, undo, { after: () => button.focus() });
+    offerUndo(`Forgotten: “${named(fact.key)}: ${beginning(fact.value, 40)}”`, undo, { after: () => button.focus() });
   });
-  return line(h("p", { id }, words(fact.key, { class: "key" }), " = ", words(fact.value, { class: "value" })), h("a", { class: "act", href: "#/facts" }, "Edit"), forget);
+  return line(h("p", { id }, words(named(fact.key), { class: "key" }), ": ", words(fact.value, { class: "value" })), h("a", { class: "act", href: "#/facts" }, "Edit"), forget);
 }
 
 function memoryLine(memory) {
@@ -197,17 +198,18 @@ function memoryLine(memory) {
 
 // ---- what was learned
 
+const LABELS = { ended: "Noted", remembered: "Remembered" };
 const DECIDED = { undone: "undone", rejected: "rejected", expired: "too old", accepted: "accepted", kept: "" };
 
 function learnedLine(turn, item) {
   const id = newId("learned");
   const isProposal = item.kind === "proposed" && item.state === "new";
   const isOver = ["undone", "rejected", "expired"].includes(item.state);
-  const label = isProposal ? "proposed" : item.kind === "ended" ? "noted" : "learned";
+  const label = isProposal ? null : h("span", { class: "label" }, LABELS[item.kind] ?? "Learned");
   const decide = (decision, text) => act(text, id, (button) => decided(turn, item, decision, button));
   const actions = isOver ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
   const made = line(
-    [h("p", { id }, h("span", { class: "label" }, label), " ", isProposal ? proposed(item) : result(item)), DECIDED[item.state] ? h("span", { class: "mark" }, DECIDED[item.state]) : null],
+    [h("p", { id }, label, label ? " " : null, isProposal ? proposed(item) : result(item)), DECIDED[item.state] ? h("span", { class: "mark" }, DECIDED[item.state]) : null],
     actions,
   );
   made.classList.toggle("over", isOver);

@@ -103,9 +103,11 @@ function connections({ nodes, edges }) {
 function nothing() {
   return empty(
     "No knowledge yet.",
-    "Drop PDF, Markdown, HTML or text files here, import a folder with ",
-    h("code", {}, "shepherd knowledge import FOLDER"),
-    " in a terminal, or write a node with “Add a node”.",
+    [
+      "Give Shepherd documents to answer from: press “Import”, or drop PDF, Markdown, HTML or text files here. ",
+      h("code", {}, "shepherd knowledge import FOLDER"),
+      " in a terminal imports a folder. “Add a node” lets you write a note of your own.",
+    ],
   );
 }
 
@@ -276,7 +278,7 @@ function addButton(view) {
     close();
     await load(view);
     await open(view, node.id);
-    say("It is stored.");
+    say("Saved.");
   };
-  return newEntry("Add a node", { id: "new-node", name: "A new node", keep: "Keep it", fields, send, below: () => view.split });
+  return newEntry("Add a node", { id: "new-node", name: "A new node", keep: "Save", fields, send, below: () => view.split });
 }

@@ -1,7 +1,7 @@
 // Memories: a list that is searched, narrowed and sorted; each can be opened, edited, pinned and forgotten.
 
 import { get, post } from "./api.js";
-import { area, empty, field, fill, h, words } from "./dom.js";
+import { area, chatLink, empty, field, fill, h, words } from "./dom.js";
 import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
 import { ago, count, moment, origin, writer } from "./format.js";
@@ -188,8 +188,9 @@ function nothing(view, query) {
   if (query) return empty("No memory has these words.", "Try fewer or other ones: a search finds the words that were said.");
   if (Object.keys(wanted(view)).length) return empty("No memory fits these choices.", "Choose “All sources” or another time to see more.");
   return empty(
-    "Nothing is remembered yet.",
-    "Talk with Shepherd, or with any program that uses this server, and what you say is kept here. “Add a memory” writes one yourself.",
+    "No memories yet.",
+    "Talk with Shepherd, and it remembers what you say. You can also import what another assistant knows about you, or add a memory yourself.",
+    chatLink(),
   );
 }
 
