@@ -346,6 +346,26 @@ def test_a_memory_whose_number_javascript_cannot_hold_is_still_the_one_that_is_c
     assert [record.answer for record in memory.list_memories(far)] == ["It is 3.", "It is 1.", "It is 0."]
 
 
+def test_a_server_that_takes_long_is_waited_for_in_words(steve):
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    steve.open("memories")
+    steve.page.route("**/v1/facts?*", hold)
+    steve.page.get_by_role("link", name="Facts").click()
+
+    steve.page.wait_for_function(
+        """() => {
+            const style = getComputedStyle(document.querySelector(".view-facts"), "::after");
+            return /Loading/.test(style.content) && style.opacity === "1";
+        }"""
+    )
+    held[0].continue_()
+    expect(steve.page.locator(".item")).to_have_count(3)
+
+
 def test_a_server_that_is_gone_is_said_in_words(memory, visit):
     with Running(create_app(AppState(Config(), memory, True))) as server:
         page = visit(server.url, "steve")
