@@ -135,7 +135,7 @@ function nodeRows(view) {
     },
     actions: [
       ["Put in focus", (nodes) => focusAll(view, nodes, true)],
-      ["Not in focus", (nodes) => focusAll(view, nodes, false)],
+      ["Take out of focus", (nodes) => focusAll(view, nodes, false)],
       ["Remove", (nodes) => removeAll(view, nodes)],
     ],
   });
