@@ -64,7 +64,7 @@ def test_a_search_leaves_out_what_was_only_said_near_a_match(steve, memory):
     steve.open("memories")
     steve.page.get_by_role("searchbox", name="Search your memories").fill("boiler leaks")
 
-    expect(status(steve)).to_have_text("1 memory fits, the best first")
+    expect(status(steve)).to_have_text("1 memory matches, the best first")
 
 
 def test_a_search_finds_as_one_types_and_says_how_well_it_fits(steve):
@@ -74,7 +74,7 @@ def test_a_search_finds_as_one_types_and_says_how_well_it_fits(steve):
 
     first = rows(steve).first
     expect(first).to_contain_text("Helix, since the spring")
-    expect(first.locator(".relevance")).to_contain_text("fits")
+    expect(first.locator(".relevance")).to_contain_text("match")
     assert "editor" not in steve.page.url
 
 
@@ -412,7 +412,7 @@ def test_a_search_that_finds_more_than_it_shows_says_so(steve, memory):
 
     steve.page.get_by_role("searchbox").fill("soup lunch")
 
-    expect(status(steve)).to_contain_text("The best 100 that fit")
+    expect(status(steve)).to_contain_text("The best 100 matches")
 
 
 def test_a_search_leaves_alone_what_is_being_written(steve):
@@ -421,7 +421,7 @@ def test_a_search_leaves_alone_what_is_being_written(steve):
     steve.page.get_by_label("Answer").fill("He is called Rex now.")
 
     steve.page.get_by_role("searchbox").fill("allergic")
-    expect(status(steve)).to_contain_text("1 memory fits")
+    expect(status(steve)).to_contain_text("1 memory matches")
 
     expect(steve.page.get_by_label("Answer")).to_have_value("He is called Rex now.")
     expect(rows(steve)).to_have_count(2)

@@ -121,7 +121,7 @@ def test_facts_are_searched_narrowed_and_sorted(steve, memory):
     page.locator("main").focus()
     page.keyboard.press("/")
     page.keyboard.type("CAFE grossenwahn")
-    expect(page.get_by_text("No fact fits.")).to_be_visible()  # ß is no ss
+    expect(page.get_by_text("No fact matches.")).to_be_visible()  # ß is no ss
     page.get_by_role("searchbox").fill("CAFE größenwahn")
     expect(page.locator(".item")).to_have_count(1)
     page.get_by_role("searchbox").fill("")
@@ -129,7 +129,7 @@ def test_facts_are_searched_narrowed_and_sorted(steve, memory):
     expect(page.locator(".item")).to_have_count(1)
     learned = page.locator(".item").evaluate_all(keys)
     page.get_by_label("Source", exact=True).select_option("All sources")
-    page.get_by_label("Order", exact=True).select_option("Changed last first")
+    page.get_by_label("Order", exact=True).select_option("Last changed first")
     expect(page.locator(".item")).to_have_count(4)
 
     assert learned == ["allergies"]

@@ -127,7 +127,7 @@ function recalled(found) {
   if (!found?.tail) return null;
   const { facts, memories } = found;
   const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : ""].filter(Boolean);
-  const summary = `Recalled ${parts.join(", ") || "what fits"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
+  const summary = `Recalled ${parts.join(", ") || "what matches"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
   return h(
     "details",
     { class: "folded recalled" },

@@ -128,7 +128,7 @@ function rename(view, one, item, isCurrent) {
     if (isCurrent) view.renamed?.(title);
     await load(view);
     view.list.querySelector(`[data-id="${one.id}"] .name`)?.focus();
-    say(input.value.trim() ? "Renamed." : "Named by its first message again.");
+    say(input.value.trim() ? "Renamed." : "Its first message is its title again.");
   };
   fill(item, entryForm([input], { keep: "Save", send, leave, class: "rename", "aria-label": "Rename the conversation" }));
   input.focus();

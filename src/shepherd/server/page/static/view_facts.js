@@ -19,7 +19,7 @@ export async function show(root) {
   view.input = h("input", { type: "search", "aria-label": "Search your facts", placeholder: "Search your facts", autocomplete: "off", on: { input: changed } });
   view.source = choice("Source", [["", "All sources"]], changed);
   view.time = choice("Changed", TIMES, changed);
-  view.order = choice("Order", [["name", "By name"], ["newest", "Changed last first"]], changed);
+  view.order = choice("Order", [["name", "By name"], ["newest", "Last changed first"]], changed);
   view.rows = new Rows({
     label: "Facts",
     names: NAMES,
@@ -64,7 +64,7 @@ function draw(view) {
       fact.updated_at < until,
   );
   if (view.order.value === "newest") shown.sort((a, b) => b.updated_at - a.updated_at);
-  view.rows.set(shown, view.facts.length ? empty("No fact fits.", "Try other words, or choose “All sources” and any time.") : nothing());
+  view.rows.set(shown, view.facts.length ? empty("No fact matches.", "Try other words, or choose “All sources” and any time.") : nothing());
   const n = count(view.facts.length, ...NAMES);
   view.rows.say(shown.length === view.facts.length ? `${n}; Shepherd can add them to every message` : `${shown.length} of ${n}`);
 }

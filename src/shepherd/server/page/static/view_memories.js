@@ -181,12 +181,12 @@ function tell(view) {
 function summarized({ query, total, isCut, order }) {
   const by = { newest: "the newest first", oldest: "the oldest first", recalled: "the most recalled first" };
   if (!query) return `${count(total, ...NAMES)}, ${by[order.value]}`;
-  return isCut ? `The best ${total} that fit; more words find fewer` : `${count(total, "memory fits", "memories fit")}, the best first`;
+  return isCut ? `The best ${total} matches; more words find fewer` : `${count(total, "memory matches", "memories match")}, the best first`;
 }
 
 function nothing(view, query) {
   if (query) return empty("No memory has these words.", "Try fewer or other ones: a search finds the words that were said.");
-  if (Object.keys(wanted(view)).length) return empty("No memory fits these choices.", "Choose “All sources” or another time to see more.");
+  if (Object.keys(wanted(view)).length) return empty("No memory matches these filters.", "Choose “All sources” or another time to see more.");
   return empty(
     "No memories yet.",
     "Talk with Shepherd, and it remembers what you say. You can also import what another assistant knows about you, or add a memory yourself.",
@@ -262,7 +262,7 @@ function addButton(view) {
     close();
     view.input.value = "";
     await load(view);
-    say("It is remembered.");
+    say("Remembered.");
   };
   return newEntry("Add a memory", { id: "new-memory", name: "A new memory", keep: "Remember it", fields, send, below: () => view.rows.element });
 }

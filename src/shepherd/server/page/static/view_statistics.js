@@ -77,7 +77,7 @@ function mostRecalled(recalled) {
     value: record.recalls,
     says: `${count(record.recalls, "time")}, last ${ago(record.recalled_at)}`,
   }));
-  const nothing = h("p", { class: "hint" }, "No memory has been added to a message yet, as far as the records go.");
+  const nothing = h("p", { class: "hint" }, "No memory has been recalled yet.");
   return h("section", { class: "card" }, h("h2", {}, "Recalled most"), recalled.length ? ranking(entries) : nothing);
 }
 
