@@ -309,7 +309,7 @@ def test_who_has_nothing_is_told_what_to_do(mini, visit):
     expect(newcomer.page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
 
 
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [390, 1024, 1280])
 def test_a_long_question_leaves_room_for_its_answer(width, mini, memory, visit):
     page = visit(mini.url, f"a reader at {width}", viewport={"width": width, "height": 844})
     question = f"How do I {'really ' * 30}descale a kettle?"
@@ -320,11 +320,13 @@ def test_a_long_question_leaves_room_for_its_answer(width, mini, memory, visit):
     answer = page.page.get_by_text("With vinegar.")
     room = answer.evaluate("one => [one.scrollWidth <= one.clientWidth, one.clientWidth]")
     row = page.page.locator(".item", has_text="With vinegar.").bounding_box()
+    text = page.page.locator(".item .row-text").first.bounding_box()
     box = answer.bounding_box()
 
     assert room[0]
     assert room[1] > 60
     assert box["x"] + box["width"] <= row["x"] + row["width"]
+    assert text["width"] > row["width"] / 2
     expect(page.page.get_by_text("An answer without a question")).to_be_visible()
 
 
