@@ -362,7 +362,7 @@ def test_a_node_is_added_and_put_into_focus(steve, memory):
     expect(steve.page.locator("#node-title")).to_have_text("Bee hotel")
     steve.page.get_by_role("button", name="Put in focus").press("Enter")
     expect(steve.page.get_by_role("button", name="Take out of focus")).to_be_visible()
-    expect(steve.page.locator(".panel")).to_contain_text("In focus: it is added to every message.")
+    expect(steve.page.locator(".panel")).to_contain_text("in focus, added to every message")
 
     focused = Knowledge(memory.transactions, steve.user).focused()
     assert [one.node.title for one in focused] == ["Greenhouse", "Bee hotel"]
