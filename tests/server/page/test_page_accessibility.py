@@ -24,7 +24,7 @@ def shown(page, view: str) -> None:
         page.wait_for_selector(".turn-pair")
         page.get_by_role("button", name="Edit").last.click()
     if view == "why":
-        page.get_by_role("link", name="Conversation of").first.click()
+        page.locator(".view-why a.stretch").first.click()
         page.wait_for_selector(".turn")
     if view == "memories":
         page.get_by_role("button", name="Add a memory").click()
@@ -48,7 +48,7 @@ def shown(page, view: str) -> None:
 def test_axe_finds_nothing_in_any_view(size, scheme, mini, steve, visit):
     page = visit(mini.url, steve.user, viewport=size, color_scheme=scheme)
     found = {}
-    for view in ("chat", "memories", "facts", "knowledge", "why", "learning", "statistics"):
+    for view in ("chat", "memories", "facts", "knowledge", "why", "learned", "statistics"):
         page.open(view)
         shown(page.page, view)
         found[view] = findings(page.page)
@@ -92,7 +92,7 @@ def test_axe_finds_nothing_at_all_in_a_conversation(scheme, mini, memory, steve,
     assert [(one["id"], [node["html"][:150] for node in one["nodes"][:3]]) for one in conversed + empty] == []
 
 
-@pytest.mark.parametrize("view", ["chat", "memories", "facts", "knowledge", "why", "learning", "statistics"])
+@pytest.mark.parametrize("view", ["chat", "memories", "facts", "knowledge", "why", "learned", "statistics"])
 def test_nothing_sticks_out_of_a_narrow_screen_and_all_can_be_touched(view, mini, steve, visit):
     page = visit(mini.url, steve.user, viewport={"width": 320, "height": 640})
     page.open(view)

@@ -26,10 +26,11 @@ RENDERED = {
     "***both***": "<strong><em>both</em></strong>",
     "snake_case_name and __init__": "snake_case_name and <strong>init</strong>",
     "_word_ ~~gone~~": "<em>word</em> <del>gone</del>",
-    "`a * b` and ``a ` b``": "<code>a * b</code> and <code>a ` b</code>",
+    "`a * b` and ``a ` b``": '<code dir="ltr">a * b</code> and <code dir="ltr">a ` b</code>',
     r"\*stars\* and a \\": r"*stars* and a \\"[:-1],
     "one\ntwo": "one<br>two",
     "**open": "**open",
+    "`let` كلمة": '<code dir="ltr">let</code> كلمة',
     "a [link](https://example.org/a) b": 'a <a href="https://example.org/a" target="_blank"'
     ' rel="noopener noreferrer">link</a> b',
     "see https://example.org/a.": 'see <a href="https://example.org/a" target="_blank"'
@@ -184,3 +185,31 @@ def test_huge_text_is_shown_and_nests_no_deeper_than_a_page_can(page):
     depths = {n: page.evaluate(deepest, text) for n, text in enumerate(HUGE)}
 
     assert {n: depth for n, depth in depths.items() if depth > 40} == {}
+
+
+def test_words_in_a_table_stay_whole_and_long_numbers_of_a_list_have_room(mini, memory, visit):
+    shown = visit(mini.url, "a reader on a phone", viewport={"width": 390, "height": 844})
+    table = (
+        f"| Month | Sow | {'A long heading ' * 4}|\n|---|---|---|\n| September | chillies | {'words ' * 30}|"
+    )
+    lines = "\n".join(f"{n}. line" for n in range(1, 101))
+    session = memory.start_session(shown.user)
+    for message in (Message("user", "`let` هو"), Message("assistant", f"{table}\n\n{lines}\n\n`let` هو")):
+        memory.append_message(session, message, shown.user)
+    shown.open(f"chat/{session}")
+    page = shown.page
+
+    heights = page.locator("td:nth-child(1), td:nth-child(2)").evaluate_all(
+        """cells => cells.map((cell) => {
+            const range = document.createRange();
+            range.selectNodeContents(cell);
+            return range.getClientRects().length;
+        })"""
+    )
+    # The numbers hang in the margin of the list: three digits, a dot and a gap need 36 pixels here.
+    room = page.locator(".prose ol").evaluate("one => parseFloat(getComputedStyle(one).paddingInlineStart)")
+
+    assert heights == [1, 1]
+    assert room > 36
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(page.locator(".prose > p")).to_have_css("direction", "rtl")

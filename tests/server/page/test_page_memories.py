@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Locator, expect
+import pytest
+from playwright.sync_api import Locator, Route, expect
 
 from shepherd.config import Config
 from shepherd.memory import Memory, Turn
@@ -63,7 +64,7 @@ def test_a_search_leaves_out_what_was_only_said_near_a_match(steve, memory):
     steve.open("memories")
     steve.page.get_by_role("searchbox", name="Search your memories").fill("boiler leaks")
 
-    expect(status(steve)).to_have_text("1 memory fits, the best first")
+    expect(status(steve)).to_have_text("1 memory matches, the best first")
 
 
 def test_a_search_finds_as_one_types_and_says_how_well_it_fits(steve):
@@ -73,7 +74,7 @@ def test_a_search_finds_as_one_types_and_says_how_well_it_fits(steve):
 
     first = rows(steve).first
     expect(first).to_contain_text("Helix, since the spring")
-    expect(first.locator(".relevance")).to_contain_text("fits")
+    expect(first.locator(".relevance")).to_contain_text("match")
     assert "editor" not in steve.page.url
 
 
@@ -293,15 +294,40 @@ def test_who_has_nothing_is_told_what_to_do(mini, visit):
     newcomer = visit(mini.url, "a newcomer")
 
     for view, advice in (
-        ("memories", "Nothing is remembered yet."),
+        ("memories", "No memories yet."),
         ("facts", "No facts yet."),
         ("knowledge", "No knowledge yet."),
         ("why", "No conversations yet."),
-        ("learning", "Nothing waits to be learned."),
+        ("learned", "Nothing has been learned yet."),
         ("statistics", "No memories yet."),
     ):
         newcomer.open(view)
         expect(newcomer.page.get_by_text(advice)).to_be_visible()
+        step = newcomer.page.locator(".empty").get_by_role("link", name="Start a conversation")
+        expect(step).to_have_count(0 if view == "knowledge" else 1)
+    step.click()
+    expect(newcomer.page.get_by_role("textbox", name="Message", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1280])
+def test_a_long_question_leaves_room_for_its_answer(width, mini, memory, visit):
+    page = visit(mini.url, f"a reader at {width}", viewport={"width": width, "height": 844})
+    question = f"How do I {'really ' * 30}descale a kettle?"
+    memory.import_memories([{"type": "memory", "question": question, "answer": "With vinegar."}], page.user)
+    memory.store_memory("", "An answer without a question", page.user)
+    page.open("memories")
+
+    answer = page.page.get_by_text("With vinegar.")
+    room = answer.evaluate("one => [one.scrollWidth <= one.clientWidth, one.clientWidth]")
+    row = page.page.locator(".item", has_text="With vinegar.").bounding_box()
+    text = page.page.locator(".item .row-text").first.bounding_box()
+    box = answer.bounding_box()
+
+    assert room[0]
+    assert room[1] > 60
+    assert box["x"] + box["width"] <= row["x"] + row["width"]
+    assert text["width"] > row["width"] / 2
+    expect(page.page.get_by_text("An answer without a question")).to_be_visible()
 
 
 def test_a_memory_whose_number_javascript_cannot_hold_is_still_the_one_that_is_changed(mini, memory, visit):
@@ -320,6 +346,26 @@ def test_a_memory_whose_number_javascript_cannot_hold_is_still_the_one_that_is_c
 
     assert max(filter(None, ids)) > 1 << 53
     assert [record.answer for record in memory.list_memories(far)] == ["It is 3.", "It is 1.", "It is 0."]
+
+
+def test_a_server_that_takes_long_is_waited_for_in_words(steve):
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    steve.open("memories")
+    steve.page.route("**/v1/facts?*", hold)
+    steve.page.get_by_role("link", name="Facts").click()
+
+    steve.page.wait_for_function(
+        """() => {
+            const style = getComputedStyle(document.querySelector(".view-facts"), "::after");
+            return /Loading/.test(style.content) && style.opacity === "1";
+        }"""
+    )
+    held[0].continue_()
+    expect(steve.page.locator(".item")).to_have_count(3)
 
 
 def test_a_server_that_is_gone_is_said_in_words(memory, visit):
@@ -368,7 +414,7 @@ def test_a_search_that_finds_more_than_it_shows_says_so(steve, memory):
 
     steve.page.get_by_role("searchbox").fill("soup lunch")
 
-    expect(status(steve)).to_contain_text("The best 100 that fit")
+    expect(status(steve)).to_contain_text("The best 100 matches")
 
 
 def test_a_search_leaves_alone_what_is_being_written(steve):
@@ -377,7 +423,7 @@ def test_a_search_leaves_alone_what_is_being_written(steve):
     steve.page.get_by_label("Answer").fill("He is called Rex now.")
 
     steve.page.get_by_role("searchbox").fill("allergic")
-    expect(status(steve)).to_contain_text("1 memory fits")
+    expect(status(steve)).to_contain_text("1 memory matches")
 
     expect(steve.page.get_by_label("Answer")).to_have_value("He is called Rex now.")
     expect(rows(steve)).to_have_count(2)

@@ -31,7 +31,7 @@ def test_what_was_said_in_the_conversation_is_seen_and_changed_on_the_page(sessi
     page.open("memories")
     expect(page.page.locator("main")).to_contain_text("Helix")
     page.open("why")
-    page.page.get_by_role("link", name="Conversation of").first.click()
+    page.page.locator(".view-why a.stretch").first.click()
     expect(page.page.locator(".turn").first).to_contain_text("Which editor do I use?")
     page.open("statistics")
     expect(page.page.get_by_role("heading", name="This server")).to_be_visible()

@@ -113,6 +113,11 @@ def test_a_users_of_an_owner_are_chosen_and_another_owner_is_not_reached(closed,
     page.get_by_label("Your API key").fill(keys["anna"])
     page.keyboard.press("Enter")
 
+    page.get_by_role("button", name="Memory of anna").press("Enter")
+    expect(page.get_by_label("User")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.locator(".view-facts h1")).to_be_visible()
+    expect(page.get_by_role("button", name="Memory of anna")).to_be_focused()
     for user, facts in (
         ("dog", ["this is anna/dog's"]),
         ("bob", []),

@@ -98,6 +98,20 @@ def test_several_facts_are_forgotten_and_come_back(steve, memory):
     assert memory.get_fact("name", steve.user) == "Steve"
 
 
+def test_names_of_facts_are_words(steve, memory):
+    memory.set_fact("favourite_tea", "Lapsang", steve.user)
+    steve.open("facts")
+
+    expect(row(steve, "favourite_tea").locator(".key")).to_have_text("favourite tea")
+    steve.page.get_by_role("button", name="Add a fact").press("Enter")
+    steve.page.get_by_role("textbox", name="Name").fill("favourite tea")
+    steve.page.get_by_role("textbox", name="Value").fill("Assam")
+    steve.page.get_by_role("button", name="Save").press("Enter")
+
+    expect(row(steve, "favourite_tea").locator(".value")).to_have_text("Assam")
+    assert memory.get_fact("favourite_tea", steve.user) == "Assam"
+
+
 def test_facts_are_searched_narrowed_and_sorted(steve, memory):
     memory.set_fact("favourite_café", "Größenwahn", steve.user)
     steve.open("facts")
@@ -107,7 +121,7 @@ def test_facts_are_searched_narrowed_and_sorted(steve, memory):
     page.locator("main").focus()
     page.keyboard.press("/")
     page.keyboard.type("CAFE grossenwahn")
-    expect(page.get_by_text("No fact fits.")).to_be_visible()  # ß is no ss
+    expect(page.get_by_text("No fact matches.")).to_be_visible()  # ß is no ss
     page.get_by_role("searchbox").fill("CAFE größenwahn")
     expect(page.locator(".item")).to_have_count(1)
     page.get_by_role("searchbox").fill("")
@@ -115,7 +129,7 @@ def test_facts_are_searched_narrowed_and_sorted(steve, memory):
     expect(page.locator(".item")).to_have_count(1)
     learned = page.locator(".item").evaluate_all(keys)
     page.get_by_label("Source", exact=True).select_option("All sources")
-    page.get_by_label("Order", exact=True).select_option("Changed last first")
+    page.get_by_label("Order", exact=True).select_option("Last changed first")
     expect(page.locator(".item")).to_have_count(4)
 
     assert learned == ["allergies"]
@@ -143,7 +157,7 @@ def test_a_fact_is_added_under_any_name(steve, memory):
     steve.page.get_by_role("button", name="Add a fact").press("Enter")
     steve.page.keyboard.type("colour/of the #1 car?")
     steve.page.get_by_label("Value").fill("blue")
-    steve.page.get_by_role("button", name="Keep it").press("Enter")
+    steve.page.get_by_role("button", name="Save").press("Enter")
 
     expect(steve.page.locator(".item", has_text="colour/of the #1 car?")).to_contain_text("blue")
     assert memory.get_fact("colour/of the #1 car?", steve.user) == "blue"
@@ -344,12 +358,11 @@ def test_a_node_is_added_and_put_into_focus(steve, memory):
 
     steve.page.get_by_role("button", name="Add a node").press("Enter")
     steve.page.keyboard.type("Bee hotel")
-    steve.page.get_by_role("button", name="Keep it").press("Enter")
+    steve.page.get_by_role("button", name="Save").press("Enter")
     expect(steve.page.locator("#node-title")).to_have_text("Bee hotel")
-    steve.page.get_by_role("button", name="In focus", exact=True).press("Enter")
-    expect(steve.page.get_by_role("button", name="In focus", exact=True)).to_have_attribute(
-        "aria-pressed", "true"
-    )
+    steve.page.get_by_role("button", name="Put in focus").press("Enter")
+    expect(steve.page.get_by_role("button", name="Take out of focus")).to_be_visible()
+    expect(steve.page.locator(".panel")).to_contain_text("in focus, added to every message")
 
     focused = Knowledge(memory.transactions, steve.user).focused()
     assert [one.node.title for one in focused] == ["Greenhouse", "Bee hotel"]
@@ -360,7 +373,7 @@ def test_a_node_is_added_and_put_into_focus(steve, memory):
 
 def test_a_conversation_says_what_was_put_beside_each_message_and_leads_to_it(steve):
     steve.open("why")
-    steve.page.get_by_role("link", name="Conversation of").last.press("Enter")
+    steve.page.locator(".view-why a.stretch").last.press("Enter")
     turn = steve.page.locator(".turn", has_text="Which editor do I use?")
 
     expect(turn.locator(".facts")).to_contain_text("location")
@@ -374,9 +387,20 @@ def test_a_conversation_says_what_was_put_beside_each_message_and_leads_to_it(st
     expect(steve.page.locator(".memory")).to_contain_text("Helix")
 
 
+def test_conversations_are_listed_by_their_titles(steve):
+    steve.open("why")
+
+    expect(steve.page.locator(".view-why a.stretch")).to_have_text(
+        ["What should I cook for my sister?", "Which editor do I use?"]
+    )
+    steve.page.get_by_role("link", name="Which editor do I use?").press("Enter")
+    steve.page.get_by_role("link", name="Open the conversation").press("Enter")
+    expect(steve.page.locator(".bubble")).to_contain_text("Which editor do I use?")
+
+
 def test_a_turn_says_what_its_prompt_was_made_of(steve):
     steve.open("why")
-    steve.page.get_by_role("link", name="Conversation of").last.press("Enter")
+    steve.page.locator(".view-why a.stretch").last.press("Enter")
 
     steve.page.get_by_text("Turn 1").press("Enter")
     parts = steve.page.locator(".traced")
@@ -421,7 +445,7 @@ def test_a_fact_that_is_called_like_a_number_keeps_its_name(steve, memory):
     memory.set_fact("2024", "the year of the greenhouse", steve.user)
     conversation(memory, steve.user, "When did I build it?", "In that year.")
     steve.open("why")
-    steve.page.get_by_role("link", name="Conversation of").first.press("Enter")
+    steve.page.locator(".view-why a.stretch").first.press("Enter")
 
     steve.page.get_by_text("Turn 1").press("Enter")
 
@@ -437,7 +461,7 @@ def test_all_conversations_are_shown_when_they_are_asked_for(mini, memory, visit
     page = visit(mini.url, user)
     page.open("why")
     expect(page.page.get_by_role("status").first).to_have_text("103 conversations, the latest first")
-    links = page.page.get_by_role("link", name="Conversation of")
+    links = page.page.locator(".view-why a.stretch")
     expect(links).to_have_count(100)
 
     page.page.get_by_role("button", name="Show more").click()
@@ -453,7 +477,7 @@ def test_an_answer_of_the_server_can_be_asked_about(mini, memory, visit):
     page = visit(mini.url, "an asker")
 
     page.open("why")
-    page.page.get_by_role("link", name="Conversation of").click()
+    page.page.locator(".view-why a.stretch").click()
 
     expect(page.page.locator(".turn")).to_contain_text("Which editor do I use?")
     expect(page.page.locator(".found")).to_contain_text("Helix")
@@ -512,7 +536,7 @@ def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
     assert stored()["rag_max_results"] == int(before)
 
 
-@pytest.mark.parametrize("view", ["memories", "facts", "knowledge", "why", "learning", "statistics"])
+@pytest.mark.parametrize("view", ["memories", "facts", "knowledge", "why", "learned", "statistics"])
 def test_every_view_is_reached_by_the_tab_key_and_shows_where_one_is(view, steve):
     steve.open("memories" if view != "memories" else "facts")
     link = steve.page.locator(f"#nav [data-view={view}]")

@@ -162,7 +162,7 @@ async function reached(method, path, { query = {}, body, file, names = true }) {
 
 const ADVICE = {
   insufficient_scope:
-    "This key may not do that. “shepherd apikey create --owner NAME” makes one that may look into the memory.",
+    "This key isn't allowed to do that. “shepherd apikey create --owner NAME” creates one that can read the memory.",
   not_found: "It no longer exists: it was deleted elsewhere. Reload the page to see what is left.",
   no_memory: "This server runs without memory. Start it without --nomemory to see one.",
   memory_read_only: "This server may only read its memory, so nothing can be changed here.",

@@ -15,9 +15,12 @@ const VIEWS = [
   ["facts", "Facts", () => import("./view_facts.js")],
   ["knowledge", "Knowledge", () => import("./view_knowledge.js")],
   ["why", "Why", () => import("./view_why.js")],
-  ["learning", "Learned", () => import("./view_learning.js")],
+  ["learned", "Learned", () => import("./view_learning.js")],
   ["statistics", "Statistics", () => import("./view_statistics.js")],
 ];
+
+// Names that addresses had before.
+const FORMER = { learning: "learned" };
 
 const main = document.getElementById("view");
 let leaveView = () => {};
@@ -29,7 +32,7 @@ let views = VIEWS;
 /** Where the address points to: the view, and what it is to show. */
 function place() {
   const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
-  const view = views.find(([known]) => known === name);
+  const view = views.find(([known]) => known === (FORMER[name] ?? name));
   return view ? { view, rest: rest.map(decoded) } : { view: views[0], rest: [] };
 }
 

@@ -1,13 +1,14 @@
 // An answer: thoughts and calls folded, its text, and beneath it what was recalled for it and what was learned.
 
 import { Refused, patch, post, put, remove } from "./api.js";
-import { fill, h, longWords, newId, words } from "./dom.js";
+import { fill, h, keepOnly, longWords, newId, words } from "./dom.js";
 import { beginning, count, duration } from "./format.js";
 import { icon } from "./icons.js";
 import { showMarkdown } from "./markdown.js";
 import { relevance } from "./memory_card.js";
 import { attempt, offerUndo, say } from "./notice.js";
 import { SAID, proposed, result } from "./view_learning.js";
+import { named } from "./wording.js";
 
 /** The parts of a turn's answer, to be drawn by `drawAnswer` and `drawBeneath`. `again` asks once more. */
 export function answerOf(turn, { again }) {
@@ -79,11 +80,33 @@ async function copy(text) {
 
 // ---- beneath
 
-/** Show what was recalled for an answer and learned from its message, with what can be done. */
+/**
+ * Show what was recalled for an answer and learned from its message, with what can be done. Parts that have not
+ * changed stay the same elements: what was learned may come seconds after the answer, while somebody presses a button.
+ */
 export function drawBeneath(turn) {
-  const { beneath } = turn.parts;
-  const wasOpen = beneath.querySelector(".recalled")?.open;
-  fill(beneath, recalled(turn.recalled, wasOpen), turn.learned.length ? learned(turn) : null, foot(turn));
+  const { parts } = turn;
+  if (parts.found !== turn.recalled) {
+    parts.found = turn.recalled;
+    parts.recalled = recalled(turn.recalled);
+  }
+  if (turn.learned.length) {
+    parts.learned ??= h("ul", { class: "lines news", "aria-label": "What was learned" });
+    const items = turn.learned.slice(parts.learned.childElementCount);
+    parts.learned.append(...items.map((item) => learnedLine(turn, item)));
+  }
+  const says = JSON.stringify([turn.state, turn.isCut, turn.memory, Boolean(turn.answer)]);
+  if (parts.footSays !== says) {
+    parts.footSays = says;
+    parts.foot = foot(turn);
+  }
+  // The buttons come first, since the others may still grow.
+  keepOnly(parts.beneath, parts.foot, parts.recalled, parts.learned);
+}
+
+/** Whether a button beneath the answer is held down: if it moved now, the press would be lost. */
+export function isPressed(turn) {
+  return turn.parts.beneath.matches(":active");
 }
 
 function foot(turn) {
@@ -100,14 +123,14 @@ function foot(turn) {
   return h("div", { class: "reply-foot" }, turn.answer ? copying : null, again, notes.length ? h("span", { class: "hint" }, notes.join(" · ")) : null);
 }
 
-function recalled(found, isOpen) {
+function recalled(found) {
   if (!found?.tail) return null;
   const { facts, memories } = found;
   const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : ""].filter(Boolean);
-  const summary = `Recalled ${parts.join(", ") || "what fits"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
+  const summary = `Recalled ${parts.join(", ") || "what matches"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
   return h(
     "details",
-    { class: "folded recalled", open: Boolean(isOpen) },
+    { class: "folded recalled" },
     h("summary", {}, icon("memories"), h("span", {}, summary)),
     h(
       "ul",
@@ -141,9 +164,9 @@ function factLine(fact) {
       await put(path, { value: fact.value });
       item.classList.remove("over");
     };
-    offerUndo(`Forgotten: ${fact.key} = ${beginning(fact.value, 40)}`, undo, { after: () => button.focus() });
+    offerUndo(`Forgotten: “${named(fact.key)}: ${beginning(fact.value, 40)}”`, undo, { after: () => button.focus() });
   });
-  return line(h("p", { id }, words(fact.key, { class: "key" }), " = ", words(fact.value, { class: "value" })), h("a", { class: "act", href: "#/facts" }, "Edit"), forget);
+  return line(h("p", { id }, words(named(fact.key), { class: "key" }), ": ", words(fact.value, { class: "value" })), h("a", { class: "act", href: "#/facts" }, "Edit"), forget);
 }
 
 function memoryLine(memory) {
@@ -175,21 +198,18 @@ function memoryLine(memory) {
 
 // ---- what was learned
 
-function learned(turn) {
-  return h("ul", { class: "lines news", "aria-label": "What was learned" }, turn.learned.map((item) => learnedLine(turn, item)));
-}
-
+const LABELS = { ended: "Noted", remembered: "Remembered" };
 const DECIDED = { undone: "undone", rejected: "rejected", expired: "too old", accepted: "accepted", kept: "" };
 
 function learnedLine(turn, item) {
   const id = newId("learned");
   const isProposal = item.kind === "proposed" && item.state === "new";
   const isOver = ["undone", "rejected", "expired"].includes(item.state);
-  const label = isProposal ? "proposed" : item.kind === "ended" ? "noted" : "learned";
+  const label = isProposal ? null : h("span", { class: "label" }, LABELS[item.kind] ?? "Learned");
   const decide = (decision, text) => act(text, id, (button) => decided(turn, item, decision, button));
   const actions = isOver ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
   const made = line(
-    [h("p", { id }, h("span", { class: "label" }, label), " ", isProposal ? proposed(item) : result(item)), DECIDED[item.state] ? h("span", { class: "mark" }, DECIDED[item.state]) : null],
+    [h("p", { id }, label, label ? " " : null, isProposal ? proposed(item) : result(item)), DECIDED[item.state] ? h("span", { class: "mark" }, DECIDED[item.state]) : null],
     actions,
   );
   made.classList.toggle("over", isOver);

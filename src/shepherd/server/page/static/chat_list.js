@@ -39,7 +39,7 @@ function build() {
   const element = h(
     "aside",
     { class: "chat-list", "aria-label": "Conversations" },
-    h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New conversation"),
+    h("div", { class: "list-top" }, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New conversation"), h("button", { type: "button", class: "quiet list-close" }, "Close")),
     input,
     note,
     list,
@@ -128,7 +128,7 @@ function rename(view, one, item, isCurrent) {
     if (isCurrent) view.renamed?.(title);
     await load(view);
     view.list.querySelector(`[data-id="${one.id}"] .name`)?.focus();
-    say(input.value.trim() ? "Renamed." : "Named by its first message again.");
+    say(input.value.trim() ? "Renamed." : "Its first message is its title again.");
   };
   fill(item, entryForm([input], { keep: "Save", send, leave, class: "rename", "aria-label": "Rename the conversation" }));
   input.focus();

@@ -33,6 +33,15 @@ export function fill(element, ...children) {
   return element;
 }
 
+/** The same, but children that are there already are not moved: they keep the focus, and a press on them counts. */
+export function keepOnly(element, ...children) {
+  const wanted = present(children);
+  for (const child of [...element.childNodes]) if (!wanted.includes(child)) child.remove();
+  wanted.forEach((child, i) => {
+    if (element.childNodes[i] !== child) element.insertBefore(child, element.childNodes[i] ?? null);
+  });
+}
+
 function present(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 }
@@ -89,6 +98,16 @@ export function area(value, properties = {}) {
 }
 
 /** What is shown where there is nothing: why, and what to do. */
-export function empty(title, ...advice) {
-  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("p", {}, ...advice));
+export function empty(title, advice, action = null) {
+  return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("p", {}, advice), action);
+}
+
+/** Whether this server answers chats, and the key may ask it to. */
+export function hasChat() {
+  return Boolean(document.querySelector("#nav [data-view=chat]"));
+}
+
+/** The next step where nothing is stored yet, or null where the page has no chat. */
+export function chatLink() {
+  return hasChat() ? h("a", { class: "button", href: "#/chat" }, "Start a conversation") : null;
 }

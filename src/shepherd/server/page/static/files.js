@@ -33,7 +33,7 @@ export function acceptDrops(element, taken) {
 /** A button that lets one choose files, for those who do not drop any. */
 export function fileButton(label, drawing, taken, properties = {}) {
   const input = h("input", { type: "file", multiple: true, class: "hidden", tabindex: "-1", "aria-hidden": "true" });
-  const button = h("button", { type: "button", ...properties }, icon(drawing), label);
+  const button = h("button", { type: "button", ...properties }, icon(drawing), h("span", {}, label));
   button.addEventListener("click", () => input.click());
   input.addEventListener("change", () => {
     const files = [...input.files];

@@ -5,6 +5,7 @@ import { beginning, count } from "./format.js";
 import { places } from "./force.js";
 import { placeLabels } from "./graph_labels.js";
 import { TYPES } from "./node_panel.js";
+import { named } from "./wording.js";
 
 const MARGIN = 60;
 // Kinds with a colour of their own; all others share the last one.
@@ -70,7 +71,7 @@ class Graph {
   }
 
   edge(edge, from, to) {
-    const text = TYPES[edge.type] ?? beginning(edge.type, 30);
+    const text = TYPES[edge.type] ?? beginning(named(edge.type), 30);
     return { from, to, text, isNear: false, line: svg("line", { class: "edge" }), name: svg("text", { class: "edge-name", "text-anchor": "middle" }, text) };
   }
 

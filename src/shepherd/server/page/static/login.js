@@ -59,22 +59,25 @@ export function askUser(main, who, done) {
   input.value = session.user;
   const owned = who.owner
     ? [
-        "The key is that of ",
+        "Your key belongs to ",
         h("bdi", {}, who.owner),
-        ". Leave the field empty for that memory, or name one of its own users, such as an application's.",
+        ". Leave the field empty to see that memory, or enter the name of one of its users, such as an application.",
       ]
     : [
-        "As a request's field “user” names it. ",
-        who.suggested ? ["The terminal keeps the memory of ", h("bdi", {}, who.suggested), "."] : "Leave it empty for the server's own.",
+        "Each user of this server has a memory of their own, under the name that a program sends as “user”. ",
+        who.suggested ? ["What you say in the terminal is kept for ", h("bdi", {}, who.suggested), "."] : "Leave the field empty to see the server's own.",
       ];
+  // Without a user there is nothing to go back to.
+  const cancel = who.user ? h("button", { type: "button", class: "quiet", on: { click: () => leave(done) } }, "Cancel") : null;
   const form = h(
     "form",
     { class: "card sign-in" },
     h("h1", {}, "Whose memory?"),
     h("p", {}, owned),
     field("User", input),
-    h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Show it")),
+    h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Show this memory"), cancel),
   );
+  form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && cancel?.click());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     session.user = input.value;
@@ -82,4 +85,9 @@ export function askUser(main, who, done) {
   });
   fill(main, form);
   input.focus();
+}
+
+async function leave(done) {
+  await done();
+  document.querySelector(".controls .user")?.focus();
 }

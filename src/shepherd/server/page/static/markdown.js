@@ -159,12 +159,19 @@ function drawn(block, code) {
     case "quote":
       return h("blockquote", {}, blocksOf(block.inner, block.depth + 1).map((inner) => drawn(inner, code)));
     case "list":
-      return h(block.isOrdered ? "ol" : "ul", { dir: "auto", start: block.isOrdered && block.start !== 1 ? block.start : null }, block.items.map((lines) => item(lines, block.depth, code)));
+      return drawnList(block, code);
     case "table":
       return drawnTable(block);
     default:
       return h("p", { dir: "auto" }, inline(block.text));
   }
+}
+
+function drawnList({ isOrdered, start, items, depth }, code) {
+  // Numbers stand in the margin, which must have room for the longest.
+  const digits = isOrdered ? String(start + items.length - 1).length : 0;
+  const properties = { dir: "auto", start: isOrdered && start !== 1 ? start : null, class: digits > 2 ? `digits-${Math.min(digits, 9)}` : null };
+  return h(isOrdered ? "ol" : "ul", properties, items.map((lines) => item(lines, depth, code)));
 }
 
 function item(lines, depth, code) {
@@ -251,7 +258,8 @@ function codeSpan(text, i, closing) {
   const end = closing.after(mark, i + n);
   if (end < 0) return { node: mark, next: i + n };
   const inner = text.slice(i + n, end).replaceAll("\n", " ");
-  return { node: h("code", {}, inner.trim() ? inner.replace(/^ (.*) $/, "$1") : inner), next: end + n };
+  // With a direction of its own, it doesn't count for that of the paragraph.
+  return { node: h("code", { dir: "ltr" }, inner.trim() ? inner.replace(/^ (.*) $/, "$1") : inner), next: end + n };
 }
 
 function emphasis(text, i, depth, closing) {

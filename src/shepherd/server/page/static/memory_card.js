@@ -41,11 +41,11 @@ function meta(record) {
   return h("p", { class: "meta" }, parts);
 }
 
-/** How well it fits, as a bar and in words. */
+/** How well it matches, as a bar and in words. */
 export function relevance(share) {
   const level = h("span", { class: "level" });
   level.style.width = `${Math.round(share * 100)}%`;
-  return h("span", { class: "relevance" }, h("span", { class: "track", "aria-hidden": "true" }, level), `fits ${percent(share)}`);
+  return h("span", { class: "relevance" }, h("span", { class: "track", "aria-hidden": "true" }, level), `${percent(share)} match`);
 }
 
 function actions(card, record, id, around) {

@@ -6,6 +6,7 @@ import { entryForm } from "./forms.js";
 import { beginning, count, date, integer, origin } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, confirmed, offerUndo, say } from "./notice.js";
+import { named } from "./wording.js";
 
 // As the knowledge has them; read from the first node to the second.
 export const TYPES = {
@@ -35,7 +36,7 @@ function draw(panel, node, around) {
   fill(
     panel,
     h("div", { class: "row" }, h("h2", { id: "node-title", tabindex: "-1" }, words(node.title)), close),
-    facts(node),
+    facts(node, around),
     node.description ? longWords(node.description) : null,
     node.notes ? [h("h3", {}, "Notes"), ...longWords(node.notes)] : null,
     node.source_text ? h("details", {}, h("summary", {}, `Text, ${count(node.text_length, "character")}`), h("pre", { class: "words scroll", dir: "auto", tabindex: "0" }, node.source_text)) : null,
@@ -47,10 +48,10 @@ function draw(panel, node, around) {
   );
 }
 
-function facts(node) {
+function facts(node, { isFocused }) {
   const kinds = [node.kind, ...node.dimensions].filter(Boolean);
   return [
-    h("p", { class: "meta" }, node.event_date ? h("span", {}, words(node.event_date)) : null, h("span", {}, `changed ${date(node.updated_at)}`), node.link ? link(node.link) : null),
+    h("p", { class: "meta" }, isFocused ? h("span", { class: "mark" }, "in focus, added to every message") : null, node.event_date ? h("span", {}, words(node.event_date)) : null, h("span", {}, `changed ${date(node.updated_at)}`), node.link ? link(node.link) : null),
     kinds.length ? h("ul", { class: "chips" }, kinds.map((kind) => h("li", {}, words(kind)))) : null,
     node.index_error ? h("p", { class: "problem" }, node.index_error) : null,
   ];
@@ -64,7 +65,7 @@ function link(address) {
 
 function actions(panel, node, around) {
   const edit = h("button", { type: "button", class: "quiet", on: { click: () => change(panel, node, around) } }, icon("edit"), "Edit");
-  const focus = h("button", { type: "button", class: "quiet", "aria-pressed": String(around.isFocused) }, "In focus");
+  const focus = h("button", { type: "button", class: "quiet", title: "A node in focus is added to every message." }, around.isFocused ? "Take out of focus" : "Put in focus");
   focus.addEventListener("click", () =>
     attempt(focus, async () => {
       const others = around.focused.filter((id) => id !== node.id);
@@ -112,7 +113,7 @@ function connection(node, edge, around) {
   const isOut = edge.from_node_id === node.id;
   const [id, title] = isOut ? [edge.to_node_id, edge.to_title] : [edge.from_node_id, edge.from_title];
   const other = h("button", { type: "button", class: "link", on: { click: () => around.open(id) } }, words(beginning(title, 80) || "untitled"));
-  const type = TYPES[edge.type] ?? edge.type;
+  const type = TYPES[edge.type] ?? named(edge.type);
   const drop = h("button", { type: "button", class: "quiet", "aria-label": `Disconnect ${beginning(title, 40)}` }, "Disconnect");
   drop.addEventListener("click", () => disconnect(edge, drop, around));
   return h(

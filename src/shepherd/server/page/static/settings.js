@@ -29,7 +29,7 @@ function card({ data, is_changeable: isChangeable }) {
   const form = h(
     "form",
     { class: "settings" },
-    data.map((setting) => field(LABELS[setting.name] ?? setting.name, inputs.get(setting.name), `${setting.name}: ${setting.help}. Default: ${setting.default}`)),
+    data.map((setting) => field(LABELS[setting.name] ?? setting.name, inputs.get(setting.name), inWords(setting))),
     isChangeable ? h("div", { class: "actions" }, save) : null,
   );
   form.addEventListener("submit", (event) => {
@@ -51,6 +51,10 @@ function card({ data, is_changeable: isChangeable }) {
     h("p", { class: "hint" }, isChangeable ? ["They apply to everyone who uses this server, until it stops. “", h("code", {}, "shepherd config set"), "” changes them for good."] : "A server with keys keeps the settings that it was started with."),
     form,
   );
+}
+
+function inWords({ name, help, default: usual }) {
+  return `${help[0].toUpperCase()}${help.slice(1)}. Setting ${name}; default: ${usual}.`;
 }
 
 function control(setting, isChangeable) {

@@ -1,7 +1,7 @@
 // Chat: the conversation, the field for the next message, and the list of conversations beside them.
 
-import { get, post, streamed } from "./api.js";
-import { answerOf, drawAnswer, drawBeneath } from "./chat_answer.js";
+import { Refused, get, post, streamed } from "./api.js";
+import { answerOf, drawAnswer, drawBeneath, isPressed } from "./chat_answer.js";
 import { conversationList, listed } from "./chat_list.js";
 import { area, fill, h, newId, words } from "./dom.js";
 import { beginning, count, iso, moment } from "./format.js";
@@ -11,7 +11,8 @@ import { entryForm } from "./forms.js";
 import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 
-// Conversations with an answer in progress, by all names that they have: it goes on while another view is shown.
+// Conversations with an answer in progress, which goes on while another view is shown, and those whose last answer
+// failed: the server may have nothing of it.
 const running = new Map();
 // What was typed and not sent, by conversation; gone with the page.
 const drafts = new Map();
@@ -31,13 +32,8 @@ export async function show(root, [name = ""]) {
   view.title = h("h1", {});
   view.thread = h("div", { class: "thread" });
   view.composer = composer(view);
-  const toggle = h("button", { type: "button", class: "quiet list-toggle", "aria-expanded": "false" }, icon("list"), "Conversations");
-  toggle.addEventListener("click", () => {
-    const isOpen = root.classList.toggle("listing");
-    toggle.setAttribute("aria-expanded", String(isOpen));
-    if (isOpen) side.querySelector("a, input").focus();
-  });
-  const head = h("div", { class: "chat-head" }, view.title, toggle, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New"));
+  const toggle = listToggle(root, side);
+  const head = h("div", { class: "chat-head" }, toggle, view.title, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New"));
   fill(root, side, h("div", { class: "chat-main" }, head, view.thread, view.composer.form));
   drawTitle(view);
   drawThread(view);
@@ -51,6 +47,24 @@ export async function show(root, [name = ""]) {
     attached.set(chat.name, view.composer.documents);
     if (chat.view === view) chat.view = null;
   };
+}
+
+/** A button for narrow screens, where the list of conversations covers the one that is shown. */
+function listToggle(root, side) {
+  const toggle = h("button", { type: "button", class: "quiet list-toggle", "aria-expanded": "false", "aria-label": "Conversations", title: "Conversations" }, icon("list"));
+  const turn = (isOpen) => {
+    root.classList.toggle("listing", isOpen);
+    toggle.setAttribute("aria-expanded", String(isOpen));
+    (isOpen ? side.querySelector("a") : toggle).focus();
+  };
+  toggle.addEventListener("click", () => turn(!root.classList.contains("listing")));
+  // The list outlives the view: these replace what the view before had set.
+  const leave = (isAsked) => {
+    if (isAsked && root.classList.contains("listing")) turn(false);
+  };
+  side.onclick = (event) => leave(event.target.closest(".list-close, a[aria-current]") || event.target.closest("a")?.hash === location.hash);
+  side.onkeydown = (event) => leave(event.key === "Escape" && !event.target.closest("form"));
+  return toggle;
 }
 
 async function knowModel() {
@@ -69,7 +83,7 @@ function modelChoice() {
 /** A conversation as the server has it; an empty one without a name. */
 async function loaded(name) {
   if (!name) return { name: "", title: "", turns: [] };
-  const [{ id, title, data }, learned] = await Promise.all([get(`/v1/conversations/${encodeURIComponent(name)}`), get("/v1/learned", { limit: 500 })]);
+  const [{ id, title, data }, learned] = await Promise.all([stored(name), get("/v1/learned", { limit: 500 })]);
   const turns = [];
   for (const message of data) {
     if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, documents: documentsIn(message.text, message.composed), recalled: message.recalled, isStored: true }));
@@ -78,6 +92,15 @@ async function loaded(name) {
   }
   for (const item of learned.data.filter((one) => one.session === id).reverse()) teacher(turns, item)?.learned.push(item);
   return { name: id, title, turns };
+}
+
+async function stored(name) {
+  try {
+    return await get(`/v1/conversations/${encodeURIComponent(name)}`);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    throw new Refused("There is no such conversation: it was deleted, or the server stopped before its first answer was complete.", 404, error.code);
+  }
 }
 
 function newTurn(text, properties = {}) {
@@ -172,10 +195,10 @@ function toEnd() {
 function composer(view) {
   const input = area(drafts.get(view.chat.name) ?? "", { rows: 1, placeholder: "Write a message", "aria-label": "Message", name: "message", "data-first": !matchMedia("(pointer: coarse)").matches });
   const memory = h("button", { type: "button", class: "quiet small memory-switch", "aria-pressed": "false" });
-  const send = h("button", { type: "submit", class: "primary" }, icon("send"), "Send");
+  const send = h("button", { type: "submit", class: "primary" }, icon("send"), h("span", {}, "Send"));
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
   const chips = h("ul", { class: "plain attachments", "aria-label": "Attached documents" });
-  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
+  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small attach", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
   const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(), send, stop)));
   const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
@@ -311,7 +334,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   } catch (error) {
     if (!isAccepted && replaced.length) {
       restore(chat, turn, replaced);
-      running.delete(begunAs);
+      rest(chat, begunAs);
       refused(error);
       return;
     }
@@ -319,9 +342,13 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
     if (turn.state === "asking") ended(chat, turn, "failed");
   }
   if (turn.state === "asking") ended(chat, turn, "done");
-  turn.isOver = true;
   draw(chat, turn, true);
-  if (!current(chat)) running.delete(begunAs);
+  rest(chat, begunAs);
+}
+
+/** When nothing is in progress, the server has all of a conversation, unless an answer failed. */
+function rest(chat, name) {
+  if (!chat.turns.some((one) => ["asking", "failed"].includes(one.state))) running.delete(name);
 }
 
 /** Put the turns back that a refused request would have replaced. */
@@ -357,6 +384,8 @@ function heard(chat, turn, event) {
 function ended(chat, turn, state) {
   turn.state = turn.isStopped && state === "done" ? "stopped" : state;
   turn.isStored = turn.memory && Boolean(turn.answer);
+  // The server may have stored what it had, or have been stopped before.
+  turn.isUncertain = turn.isStored && state === "failed";
   draw(chat, turn, true);
   chat.view?.composer.draw();
   if (turn.isStored) settled(chat);
@@ -365,27 +394,30 @@ function ended(chat, turn, state) {
 }
 
 let isDue = false;
-const due = new Set();
+const due = new Map();
 
 /** Draw an answer with the next picture; many pieces may come before it. */
 function draw(chat, turn, isWhole) {
-  turn.isChanged = true;
-  turn.isWholeChanged ||= isWhole;
-  due.add([chat, turn]);
+  const wasWhole = due.get(turn)?.isWhole;
+  due.set(turn, { chat, isWhole: isWhole || wasWhole });
   if (isDue) return;
   isDue = true;
-  requestAnimationFrame(() => {
-    isDue = false;
-    const wasAtEnd = isAtEnd();
-    for (const [of, changed] of due) {
-      if (!changed.isChanged || !of.view || !changed.element) continue;
-      drawAnswer(changed);
-      if (changed.isWholeChanged) drawBeneath(changed);
-      changed.isChanged = changed.isWholeChanged = false;
-    }
-    due.clear();
-    if (wasAtEnd) toEnd();
-  });
+  requestAnimationFrame(drawDue);
+}
+
+function drawDue() {
+  isDue = false;
+  const wasAtEnd = isAtEnd();
+  const later = [];
+  for (const [turn, { chat, isWhole }] of due) {
+    if (!chat.view || !turn.element) continue;
+    drawAnswer(turn);
+    if (isWhole && isPressed(turn)) later.push([chat, turn]);
+    else if (isWhole) drawBeneath(turn);
+  }
+  due.clear();
+  for (const [chat, turn] of later) draw(chat, turn, true);
+  if (wasAtEnd) toEnd();
 }
 
 /** After an answer: the list has a new first entry. */
@@ -393,7 +425,8 @@ async function settled(chat) {
   try {
     await listed(chat.name, { isNew: chat.turns.filter((one) => one.isStored).length === 1 });
   } catch (error) {
-    complain(error);
+    // Below the answer it says already that the server is gone.
+    if (chat.turns.at(-1)?.state !== "failed") complain(error);
   }
 }
 
@@ -414,17 +447,24 @@ async function repeat(chat, turn) {
 async function askAgain(chat, turn, text, refused) {
   if (isBusy(chat)) return;
   const place = chat.turns.indexOf(turn);
-  const nth = chat.turns.slice(0, place).filter((one) => one.isStored).length;
-  const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, nth) : 0;
+  const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, place) : 0;
   const replaced = chat.turns.splice(place);
   for (const gone of replaced) if (gone.element) gone.element.hidden = true;
   ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents }), { replaced, replaces, refused });
 }
 
-/** The position of the nth message of the user in the stored conversation; 0 if there is none. */
-async function positionOf(chat, nth) {
-  const { data } = await get(`/v1/conversations/${encodeURIComponent(chat.name)}`);
-  return data.filter((one) => one.role === "user")[nth]?.message ?? 0;
+/** The position, in what is stored of the conversation, of the first message from this turn on; 0 if there is none. */
+async function positionOf(chat, place) {
+  const found = await stored(chat.name).catch((error) => {
+    if (error.status === 404) return { data: [] };
+    throw error;
+  });
+  const messages = found.data.filter((one) => one.role === "user");
+  let n = 0;
+  for (const turn of chat.turns.slice(0, place)) {
+    if (turn.isStored && (!turn.isUncertain || messages[n]?.text === turn.text)) n += 1;
+  }
+  return messages[n]?.message ?? 0;
 }
 
 function editMessage(view, turn, id, text = turn.text) {

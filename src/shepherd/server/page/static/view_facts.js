@@ -1,7 +1,7 @@
 // Facts: what is known for sure, what it was before, and what was forgotten.
 
 import { get, put, remove } from "./api.js";
-import { area, empty, field, fill, h, longWords, newId, words } from "./dom.js";
+import { area, chatLink, empty, field, fill, h, longWords, newId, words } from "./dom.js";
 import { entryForm, newEntry } from "./forms.js";
 import { ago, beginning, count, date, folded, iso, moment, origin, writer } from "./format.js";
 import { icon } from "./icons.js";
@@ -9,6 +9,7 @@ import { setKeys } from "./keys.js";
 import { attempt, offerUndo, say } from "./notice.js";
 import { lifeline } from "./plots.js";
 import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
+import { named } from "./wording.js";
 
 const NAMES = ["fact", "facts"];
 
@@ -18,7 +19,7 @@ export async function show(root) {
   view.input = h("input", { type: "search", "aria-label": "Search your facts", placeholder: "Search your facts", autocomplete: "off", on: { input: changed } });
   view.source = choice("Source", [["", "All sources"]], changed);
   view.time = choice("Changed", TIMES, changed);
-  view.order = choice("Order", [["name", "By name"], ["newest", "Changed last first"]], changed);
+  view.order = choice("Order", [["name", "By name"], ["newest", "Last changed first"]], changed);
   view.rows = new Rows({
     label: "Facts",
     names: NAMES,
@@ -63,7 +64,7 @@ function draw(view) {
       fact.updated_at < until,
   );
   if (view.order.value === "newest") shown.sort((a, b) => b.updated_at - a.updated_at);
-  view.rows.set(shown, view.facts.length ? empty("No fact fits.", "Try other words, or choose “All sources” and any time.") : nothing());
+  view.rows.set(shown, view.facts.length ? empty("No fact matches.", "Try other words, or choose “All sources” and any time.") : nothing());
   const n = count(view.facts.length, ...NAMES);
   view.rows.say(shown.length === view.facts.length ? `${n}; Shepherd can add them to every message` : `${shown.length} of ${n}`);
 }
@@ -71,7 +72,8 @@ function draw(view) {
 function nothing() {
   return empty(
     "No facts yet.",
-    "A fact is a name and a value, such as location and Texas. Shepherd learns them from what you say; “Add a fact” lets you enter one.",
+    "A fact is a name and a value, such as “favourite tea” and “green tea”. Shepherd learns facts from what you say, and uses them in its answers. You can also add one yourself.",
+    chatLink(),
   );
 }
 
@@ -94,7 +96,7 @@ function addressOf(key) {
 function line(view, fact) {
   const n = (view.past.get(fact.key)?.length ?? 1) - 1;
   return {
-    main: words(fact.key, { class: "key" }),
+    main: words(named(fact.key), { class: "key" }),
     cells: [
       words(fact.value.replace(/\s+/g, " "), { class: "cell value" }),
       words([writer(fact.source), n > 0 ? `${n} earlier` : ""].filter(Boolean).join(" · "), { class: "cell source" }),
@@ -115,7 +117,7 @@ function drawFact(view, card, fact) {
   card.setAttribute("aria-labelledby", id);
   fill(
     card,
-    h("h2", { class: "key" }, words(fact.key, { id })),
+    h("h2", { class: "key" }, words(named(fact.key), { id })),
     longWords(fact.value, { class: "value" }),
     h(
       "div",
@@ -180,7 +182,7 @@ function editFact(view, card, fact) {
     view.rows.find(fact.key)?.querySelector("[data-act=edit]").focus();
     say("Saved. What it was before stays in its history.");
   };
-  const form = entryForm([h("h2", { class: "key" }, words(fact.key)), field("Value", value)], { keep: "Save", send, leave });
+  const form = entryForm([h("h2", { class: "key" }, words(named(fact.key))), field("Value", value)], { keep: "Save", send, leave });
   card.removeAttribute("aria-labelledby");
   fill(card, form);
   value.focus();
@@ -200,7 +202,7 @@ async function forget(view, facts) {
   const undo = async () => {
     for (const fact of facts) await put(addressOf(fact.key), { value: fact.value });
   };
-  const text = facts.length === 1 ? `Forgotten: ${beginning(facts[0].key, 50)}` : `Forgotten: ${count(facts.length, ...NAMES)}`;
+  const text = facts.length === 1 ? `Forgotten: “${beginning(named(facts[0].key), 50)}”` : `Forgotten: ${count(facts.length, ...NAMES)}`;
   offerUndo(text, undo, {
     after: async () => {
       if (!view.rows.element.isConnected) return;
@@ -225,7 +227,7 @@ function forgotten(view, gone) {
         say("The fact is restored.");
       }),
     );
-    return h("li", {}, h("div", { class: "row" }, words(key, { class: "key" }), again), timeline(changes, "What it was"));
+    return h("li", {}, h("div", { class: "row" }, words(named(key), { class: "key" }), again), timeline(changes, "What it was"));
   });
   return h("details", { class: "gone" }, h("summary", {}, `${count(gone.length, "forgotten fact")}`), h("ul", { class: "plain" }, entries));
 }
@@ -234,7 +236,7 @@ function addButton(view) {
   const fields = () => {
     const key = h("input", { type: "text", name: "key", required: true, autocomplete: "off", dir: "auto" });
     const value = area("", { name: "value", required: true });
-    const hint = "One or two words, such as favourite_colour. A name that is there already gets the new value.";
+    const hint = "One or two words, such as favourite colour. If there is a fact of this name, it gets the new value, and the old one stays in its history.";
     const values = () => ({ key: key.value.trim(), value: value.value });
     return { parts: [field("Name", key, hint), field("Value", value)], first: key, values };
   };
@@ -242,7 +244,7 @@ function addButton(view) {
     await put(addressOf(key), { value });
     close();
     await load(view);
-    say("It is stored.");
+    say("Saved.");
   };
-  return newEntry("Add a fact", { id: "new-fact", name: "A new fact", keep: "Keep it", fields, send, below: () => view.rows.element });
+  return newEntry("Add a fact", { id: "new-fact", name: "A new fact", keep: "Save", fields, send, below: () => view.rows.element });
 }

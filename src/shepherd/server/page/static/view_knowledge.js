@@ -31,7 +31,7 @@ export async function show(root, [id]) {
   view.kind = choice("Kind", [["", "All kinds"]], changed);
   view.focus = choice("Focus", [["", "In focus or not"], ["true", "In focus"], ["false", "Not in focus"]], changed);
   view.time = choice("Changed", TIMES, changed);
-  view.order = choice("Order", [["newest", "Changed last first"], ["connected", "Most connected first"], ["title", "By title"]], changed);
+  view.order = choice("Order", [["newest", "Last changed first"], ["connected", "Most connected first"], ["title", "By title"]], changed);
   view.choices = [view.kind, view.focus, view.time, view.order];
   view.rows = nodeRows(view);
   fill(view.split, view.picture, view.side);
@@ -103,9 +103,11 @@ function connections({ nodes, edges }) {
 function nothing() {
   return empty(
     "No knowledge yet.",
-    "Drop PDF, Markdown, HTML or text files here, import a folder with ",
-    h("code", {}, "shepherd knowledge import FOLDER"),
-    " in a terminal, or write a node with “Add a node”.",
+    [
+      "Give Shepherd documents to answer from: press “Import”, or drop PDF, Markdown, HTML or text files here. ",
+      h("code", {}, "shepherd knowledge import FOLDER"),
+      " in a terminal imports a folder. “Add a node” lets you write a note of your own.",
+    ],
   );
 }
 
@@ -133,7 +135,7 @@ function nodeRows(view) {
     },
     actions: [
       ["Put in focus", (nodes) => focusAll(view, nodes, true)],
-      ["Not in focus", (nodes) => focusAll(view, nodes, false)],
+      ["Take out of focus", (nodes) => focusAll(view, nodes, false)],
       ["Remove", (nodes) => removeAll(view, nodes)],
     ],
   });
@@ -151,7 +153,7 @@ function drawRows(view) {
   );
   if (view.order.value === "connected") shown.sort((a, b) => b.n_edges - a.n_edges);
   if (view.order.value === "title") shown.sort((a, b) => a.title.localeCompare(b.title));
-  view.rows.set(shown, empty("No node fits these choices.", "Choose “All kinds” or another time to see more."));
+  view.rows.set(shown, empty("No node matches these filters.", "Choose “All kinds” or another time to see more."));
   const all = view.total === view.all.length ? count(view.total, ...NAMES) : `the latest ${integer(view.all.length)} of ${count(view.total, ...NAMES)}`;
   view.rows.say(shown.length === view.all.length ? `${all}, ${connections({ ...view, nodes: view.all })}` : `${shown.length} of ${all}`);
 }
@@ -276,7 +278,7 @@ function addButton(view) {
     close();
     await load(view);
     await open(view, node.id);
-    say("It is stored.");
+    say("Saved.");
   };
-  return newEntry("Add a node", { id: "new-node", name: "A new node", keep: "Keep it", fields, send, below: () => view.split });
+  return newEntry("Add a node", { id: "new-node", name: "A new node", keep: "Save", fields, send, below: () => view.split });
 }

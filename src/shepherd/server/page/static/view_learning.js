@@ -1,18 +1,19 @@
 // Learned: proposals that wait, what was learned from which sentence, and what is still to be read.
 
 import { Refused, get, post, put, remove } from "./api.js";
-import { area, empty, field, fill, h, newId, words } from "./dom.js";
+import { area, chatLink, empty, field, fill, h, hasChat, newId, words } from "./dom.js";
 import { entryForm, refill } from "./forms.js";
 import { ago, beginning, count, integer, iso, moment } from "./format.js";
 import { attempt, confirmed, say } from "./notice.js";
 import { tiles } from "./plots.js";
+import { askedFor, named } from "./wording.js";
 
 const PAGE = 50;
 const STATES = {
   open: "being collected",
   waiting: "waiting",
   running: "being read",
-  dead: "given up",
+  dead: "failed",
   done: "done",
 };
 
@@ -34,11 +35,11 @@ export async function show(root) {
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Learned"), again),
-    h("p", { class: "lead" }, "Your own statements become facts and memories in the background. Here you keep, change or undo each of them."),
+    h("p", { class: "lead" }, "Shepherd turns what you say about yourself into facts and memories. It uses them at once; change or undo what is wrong."),
     view.proposals,
     view.list,
     view.more,
-    h("h2", { class: "part" }, "Still to be read"),
+    h("h2", { class: "part" }, "Messages to learn from"),
     view.figures,
     view.jobs,
   );
@@ -62,7 +63,8 @@ async function load(view) {
 function nothingLearned() {
   return empty(
     "Nothing has been learned yet.",
-    "When you tell something about yourself in a conversation, such as “I moved to Lyon”, it appears here with the sentence it came from.",
+    "When you tell Shepherd something about yourself, such as “I moved to Lyon”, it appears here beside the sentence it came from.",
+    chatLink(),
   );
 }
 
@@ -98,9 +100,10 @@ function proposalCard(view, item) {
 }
 
 export function proposed(item) {
-  const key = words(item.key, { class: "key" });
-  if (!item.value) return [key, " ends? You set it to ", value(item.before ?? ""), " yourself."];
-  return [key, " = ", value(item.value), "? You set it to ", value(item.before ?? ""), " yourself."];
+  const key = words(named(item.key), { class: "key" });
+  const before = value(item.before ?? "");
+  if (!item.value) return ["Is ", key, " no longer ", before, ", as you set it yourself?"];
+  return ["Change ", key, " from ", before, ", as you set it yourself, to ", value(item.value), "?"];
 }
 
 // ---- what was learned
@@ -142,10 +145,31 @@ function value(text) {
 }
 
 export function result(item) {
-  const key = words(item.key, { class: "key" });
-  if (item.kind === "remembered") return [key, " ", value(item.value)];
-  if (item.kind === "ended" || (item.kind === "proposed" && !item.value)) return [key, " = ", value(item.before ?? item.value), " has ended"];
-  return [key, " = ", value(item.value), item.before ? h("span", { class: "before" }, " (was ", words(item.before), ")") : null];
+  const key = words(labelOf(item), { class: "key" });
+  if (item.kind === "remembered") return [key, item.key === labelOf(item) ? " " : ": ", value(item.value)];
+  if (isEnd(item)) return [key, ": no longer ", value(item.before ?? item.value)];
+  return [key, ": ", value(item.value), item.before ? h("span", { class: "before" }, " (before: ", words(item.before), ")") : null];
+}
+
+/** What it is about: the name of a fact, or what the question of a memory asks for. */
+function labelOf(item) {
+  return item.kind === "remembered" ? askedFor(item.key) || item.key : named(item.key);
+}
+
+function isEnd(item) {
+  return item.kind === "ended" || (item.kind === "proposed" && !item.value);
+}
+
+/** The same as one line of text. */
+function inBrief(item) {
+  const about = beginning(labelOf(item), 60);
+  return isEnd(item) ? `${about}: no longer ${beginning(item.before ?? "", 40)}` : `${about}: ${beginning(item.value, 40)}`;
+}
+
+/** A link to where it was said; where the page has no chat, to what each turn was made of. */
+function conversationLink(session) {
+  const view = hasChat() ? "chat" : "why";
+  return h("a", { href: `#/${view}/${encodeURIComponent(session)}` }, "show the conversation");
 }
 
 function meta(item) {
@@ -156,7 +180,7 @@ function meta(item) {
     h("time", { datetime: iso(item.at), title: moment(item.at) }, ago(item.at)),
     kinds[item.kind] ? h("span", {}, kinds[item.kind]) : null,
     item.state === "new" ? null : h("span", { class: "mark" }, item.state),
-    item.session ? h("a", { href: `#/why/${encodeURIComponent(item.session)}` }, "its conversation") : null,
+    item.session ? conversationLink(item.session) : null,
   );
 }
 
@@ -170,10 +194,10 @@ function button(name, label, id, look, act) {
 }
 
 export const SAID = {
-  keep: (item) => `Kept: ${item.key} = ${beginning(item.value, 40)}`,
-  undo: (item) => (item.before ? `Undone: ${item.key} is ${beginning(item.before, 40)} again.` : "Undone."),
-  accept: (item) => (item.value ? `Accepted: ${item.key} is ${beginning(item.value, 40)} now.` : `Accepted: ${item.key} has ended.`),
-  reject: (item) => `Rejected: ${item.key} stays as you set it.`,
+  keep: (item) => `Kept: “${inBrief(item)}”`,
+  undo: (item) => (item.before ? `Undone: ${named(item.key)} is ${beginning(item.before, 40)} again.` : `Undone: “${inBrief(item)}” is forgotten.`),
+  accept: (item) => (item.value ? `Accepted: ${named(item.key)} is now ${beginning(item.value, 40)}.` : `Accepted: ${named(item.key)} is no longer ${beginning(item.before ?? "", 40)}.`),
+  reject: (item) => `Rejected: ${named(item.key)} stays ${beginning(item.before ?? "", 40)}.`,
 };
 
 function decisionButton(view, item, decision, label, id, look = "") {
@@ -223,7 +247,7 @@ function change(view, card, item) {
     focusNear(view, item, placeOf(view, card));
     say("Changed. What it was before stays in its history.");
   };
-  const parts = [quoted(item), field(item.key, input)];
+  const parts = [quoted(item), field(named(item.key), input)];
   card.removeAttribute("aria-labelledby");
   fill(card, entryForm(parts, { keep: "Save", send, leave }));
   input.focus();
@@ -254,9 +278,9 @@ function drawQueue(view, { data, stats }) {
   fill(
     view.figures,
     tiles([
-      ["To be read", integer(stats.open + stats.waiting + stats.running)],
-      ["Given up", integer(stats.dead)],
-      ["Done", integer(stats.done)],
+      ["Waiting", integer(stats.open + stats.waiting + stats.running)],
+      ["Failed", integer(stats.dead)],
+      ["Read", integer(stats.done)],
       ["Facts learned", integer(stats.facts)],
       ["Memories learned", integer(stats.memories)],
     ]),
@@ -265,10 +289,10 @@ function drawQueue(view, { data, stats }) {
 }
 
 function nothing(stats) {
-  if (stats.done) return empty("Nothing waits.", "All that you said has been read. New jobs appear here as you talk.");
+  if (stats.done) return empty("Shepherd has read all your messages.", "New ones wait here until it has learned from them.");
   return empty(
-    "Nothing waits to be learned.",
-    "Jobs appear here when you talk with a model that learns; the setting memory_extraction says whether it does.",
+    "No messages are waiting.",
+    ["Yours wait here until Shepherd has learned from them. To check whether learning is on, run ", h("code", {}, "shepherd config get memory_extraction"), " in a terminal."],
   );
 }
 
@@ -297,7 +321,7 @@ function jobCard(view, job) {
         { class: "meta" },
         h("span", {}, "said ", h("time", { datetime: iso(job.told_at), title: moment(job.told_at) }, ago(job.told_at))),
         job.attempts ? h("span", {}, count(job.attempts, "attempt")) : null,
-        h("a", { href: `#/why/${encodeURIComponent(job.session)}` }, "its conversation"),
+        conversationLink(job.session),
       ),
       h("div", { class: "actions" }, job.state === "dead" ? retry : null, drop),
     ),

@@ -1,7 +1,7 @@
 // Memories: a list that is searched, narrowed and sorted; each can be opened, edited, pinned and forgotten.
 
 import { get, post } from "./api.js";
-import { area, empty, field, fill, h, words } from "./dom.js";
+import { area, chatLink, empty, field, fill, h, words } from "./dom.js";
 import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
 import { ago, count, moment, origin, writer } from "./format.js";
@@ -181,15 +181,16 @@ function tell(view) {
 function summarized({ query, total, isCut, order }) {
   const by = { newest: "the newest first", oldest: "the oldest first", recalled: "the most recalled first" };
   if (!query) return `${count(total, ...NAMES)}, ${by[order.value]}`;
-  return isCut ? `The best ${total} that fit; more words find fewer` : `${count(total, "memory fits", "memories fit")}, the best first`;
+  return isCut ? `The best ${total} matches; more words find fewer` : `${count(total, "memory matches", "memories match")}, the best first`;
 }
 
 function nothing(view, query) {
   if (query) return empty("No memory has these words.", "Try fewer or other ones: a search finds the words that were said.");
-  if (Object.keys(wanted(view)).length) return empty("No memory fits these choices.", "Choose “All sources” or another time to see more.");
+  if (Object.keys(wanted(view)).length) return empty("No memory matches these filters.", "Choose “All sources” or another time to see more.");
   return empty(
-    "Nothing is remembered yet.",
-    "Talk with Shepherd, or with any program that uses this server, and what you say is kept here. “Add a memory” writes one yourself.",
+    "No memories yet.",
+    "Talk with Shepherd, and it remembers what you say. You can also import what another assistant knows about you, or add a memory yourself.",
+    chatLink(),
   );
 }
 
@@ -261,7 +262,7 @@ function addButton(view) {
     close();
     view.input.value = "";
     await load(view);
-    say("It is remembered.");
+    say("Remembered.");
   };
   return newEntry("Add a memory", { id: "new-memory", name: "A new memory", keep: "Remember it", fields, send, below: () => view.rows.element });
 }

@@ -1,7 +1,7 @@
 // Statistics: how much is remembered, when it came, what is used; and what the server did.
 
 import { get, getText } from "./api.js";
-import { empty, fill, h, words } from "./dom.js";
+import { chatLink, empty, fill, h, words } from "./dom.js";
 import { ago, beginning, bytes, count, date, duration, integer, percent, short, writer } from "./format.js";
 import { readMetrics } from "./metrics.js";
 import { settingsCard } from "./settings.js";
@@ -28,7 +28,7 @@ export async function show(root) {
       ["Conversations", integer(stats.conversations)],
       ["Never recalled", integer(stats.never_recalled)],
     ]),
-    stats.memories ? memoriesOverTime(stats) : empty("No memories yet.", "When there are some, this shows when they came and which are used."),
+    stats.memories ? memoriesOverTime(stats) : empty("No memories yet.", "As soon as there are some, you see here when they came and which of them are used.", chatLink()),
     stats.memories ? mostRecalled(stats.most_recalled) : null,
     stats.database ? storage(stats.database) : null,
     told ? serverPlots(told) : null,
@@ -77,7 +77,7 @@ function mostRecalled(recalled) {
     value: record.recalls,
     says: `${count(record.recalls, "time")}, last ${ago(record.recalled_at)}`,
   }));
-  const nothing = h("p", { class: "hint" }, "No memory has been added to a message yet, as far as the records go.");
+  const nothing = h("p", { class: "hint" }, "No memory has been recalled yet.");
   return h("section", { class: "card" }, h("h2", {}, "Recalled most"), recalled.length ? ranking(entries) : nothing);
 }
 
@@ -85,7 +85,7 @@ function storage({ used_bytes: used, limit_bytes: limit }) {
   return h(
     "section",
     { class: "card" },
-    h("h2", {}, "Room"),
+    h("h2", {}, "Space on the disk"),
     h("p", {}, `${bytes(used)} of ${bytes(limit)} are in use, by all users together. When it is full, the oldest memories that are not pinned make room.`),
   );
 }

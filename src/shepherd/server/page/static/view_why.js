@@ -1,13 +1,14 @@
 // Why did it say that: for each message, what memory put beside it, from where, and how well it fitted.
 
 import { get } from "./api.js";
-import { empty, fill, h, longWords, newId, words } from "./dom.js";
+import { chatLink, empty, fill, hasChat, h, longWords, newId, words } from "./dom.js";
 import { ago, beginning, count, duration, integer, iso, moment, origin, percent, short } from "./format.js";
 import { relevance } from "./memory_card.js";
 import { attempt } from "./notice.js";
 import { nextOf } from "./paging.js";
 import { bars, stacks } from "./plots.js";
 import { turnTraces } from "./turn_trace.js";
+import { named } from "./wording.js";
 
 const PAGE = 100;
 
@@ -28,7 +29,7 @@ async function showConversations(root) {
     h("p", { class: "lead" }, "Choose a conversation to see what was added to each of your messages before the model read it."),
     data.length
       ? [h("p", { class: "summary", role: "status" }, `${count(total, "conversation")}, the latest first`), list, more]
-      : empty("No conversations yet.", "Once you have talked with Shepherd, this shows what it recalled for every answer."),
+      : empty("No conversations yet.", "Once you have talked with Shepherd, you see here what it recalled for each answer.", chatLink()),
   );
 }
 
@@ -36,8 +37,8 @@ function entry(one) {
   return h(
     "li",
     { class: "card", "data-id": one.id },
-    h("a", { class: "stretch", href: `#/why/${encodeURIComponent(one.id)}` }, `Conversation of ${moment(one.created_at)}`),
-    h("p", { class: "meta" }, h("span", {}, count(one.n_messages, "message")), h("span", {}, `last ${ago(one.updated_at)}`), one.model ? h("span", {}, words(one.model)) : null),
+    h("a", { class: "stretch", href: `#/why/${encodeURIComponent(one.id)}` }, one.title ? words(beginning(one.title, 100)) : `Conversation of ${moment(one.created_at)}`),
+    h("p", { class: "meta" }, h("span", {}, count(one.n_messages, "message")), h("time", { datetime: iso(one.updated_at), title: moment(one.updated_at) }, ago(one.updated_at)), one.model ? h("span", {}, words(one.model)) : null),
   );
 }
 
@@ -61,9 +62,9 @@ async function showConversation(root, session) {
   const [{ data, turns }, usage] = await Promise.all([get(path), get(`${path}/usage`)]);
   fill(
     root,
-    h("div", { class: "heading" }, h("h1", {}, "Why did it say that?"), h("a", { href: "#/why" }, "All conversations")),
+    h("div", { class: "heading" }, h("h1", {}, "Why did it say that?"), h("div", { class: "actions" }, hasChat() ? h("a", { href: `#/chat/${encodeURIComponent(session)}` }, "Open the conversation") : null, h("a", { href: "#/why" }, "All conversations"))),
+    data.length || turns.length ? data.map(turn) : empty("This conversation has no messages.", "Facts and memories are only added to your own messages."),
     usage.data.length ? pictures(usage.data, data) : null,
-    data.length || turns.length ? data.map(turn) : empty("This conversation has no messages.", "Memory adds something only to messages of users."),
     turns.length ? turnTraces(session, turns) : null,
   );
 }
@@ -112,13 +113,13 @@ function turn(message) {
     h("h2", { class: "question", id }, words(beginning(message.text, 120))),
     message.text.trim() === beginning(message.text, 120) ? null : longWords(message.text, { class: "said" }),
     h("p", { class: "meta" }, h("time", { datetime: iso(message.created_at), title: moment(message.created_at) }, moment(message.created_at)), message.keywords.length ? h("span", {}, "looked for ", message.keywords.map((word, i) => [i ? ", " : "", words(word)])) : null, message.recall_us ? h("span", {}, `in ${duration(message.recall_us)}`) : null),
-    message.tail ? added(message) : h("p", { class: "hint" }, "Nothing was added: no fact is known, and no memory was relevant enough (the setting rag_relevance_threshold)."),
+    message.tail ? added(message) : h("p", { class: "hint" }, "Nothing was added: no fact is known, and no memory was relevant enough (see “Least relevance of a memory” under Statistics)."),
   );
 }
 
 function added(message) {
   return [
-    message.facts.length ? block("Facts", h("dl", { class: "facts" }, message.facts.map((fact) => h("div", {}, h("dt", {}, words(fact.key)), h("dd", {}, words(fact.value)))))) : null,
+    message.facts.length ? block("Facts", h("dl", { class: "facts" }, message.facts.map((fact) => h("div", {}, h("dt", {}, words(named(fact.key))), h("dd", {}, words(fact.value)))))) : null,
     message.memories.length ? block("Memories, the best first", h("ol", { class: "found" }, message.memories.map(found))) : null,
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, message.tail)),
   ];
