@@ -7,9 +7,10 @@ from datetime import datetime
 
 import pytest
 
-from shepherd.memory import FactPeriod, Memory, Turn
+from shepherd.memory import EndedValue, FactPeriod, Memory, Turn
 from shepherd.memory.periods import beginning, without_time
 from shepherd.types import Fact
+from tests.learned import learn
 
 CURRENT = "dog_name=Rex, employer=Bosch, location=Paris, name=Steve"
 
@@ -133,6 +134,29 @@ def test_an_older_memory_says_what_is_current(memory: Memory, clock: list[float]
     then = memory.recall("Where did I live in March?").tail
     assert "Assistant: Köln (location is Paris now)" in then
     assert alone in [result.id for result in memory.search("Where do I live?", 10)]
+
+
+@pytest.mark.parametrize("others", [(), (("name", "Steve"),)])
+def test_an_older_memory_says_what_has_ended(
+    memory: Memory, clock: list[float], others: tuple[tuple[str, str], ...]
+) -> None:
+    for key, value in others:
+        memory.set_fact(key, value)
+    clock[0] = at(2026, 3, 1)
+    memory.archive_turn(Turn("I work as a nurse at Shell, mostly nights.", "Noted."))
+    memory.set_fact("employer", "Shell")
+    assert "no longer" not in memory.recall("Where do I work?").tail
+    clock[0] = at(2026, 11, 25)
+    learn(memory, "steve", "I quit Shell.", EndedValue("Shell", "employer", "I quit Shell.", 0))
+
+    assert (
+        "nights.\nAssistant: Noted. (employer is no longer Shell)" in memory.recall("Where do I work?").tail
+    )
+    clock[0] += 1
+    memory.set_fact("employer", "Shell")
+    assert "no longer" not in memory.recall("Where do I work?").tail
+    memory.clear_fact("employer")
+    assert "no longer" not in memory.recall("Where do I work?").tail
 
 
 def test_periods_and_facts_of_a_time(memory: Memory) -> None:

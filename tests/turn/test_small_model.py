@@ -279,6 +279,15 @@ def test_name_of_somebody_is_not_where_he_lives(question, written, answer, is_le
     assert review.feed(written) + review.end("stop") == answer
 
 
+def test_memory_with_the_remark_that_it_has_ended_is_no_answer():
+    tail = "[context: User: where do i work\nAssistant: You work at St. Ann. (employer is no longer St. Ann)]"
+    message = Message("user", "Where do I work?", sent=f"Where do I work?\n\n{tail}")
+
+    review = Review([message], [], Promise(stores=True))
+
+    assert review.feed("You work at St. Ann.") + review.end("stop") == UNKNOWN
+
+
 def test_what_is_no_longer_so_is_no_answer():
     messages = [
         Message(

@@ -16,7 +16,8 @@ value stays a comma), and its first `=` ends the key. A long text is cut to the 
 
 If a message asks about another time, the facts of that time follow, each with the time in parentheses behind
 its key: `location=Paris, name=Steve, location (March 2025)=Köln`. Without parentheses a fact is current. A
-memory that states a former value ends with what is current: `(location is Paris now)`.
+memory that states a former value ends with what is current: `(location is Paris now)`, or with
+`(location is no longer Köln)`.
 """
 
 from __future__ import annotations
@@ -132,9 +133,10 @@ def render_tail(
     return f"\n\n{facts}\n[context: {shown}]" if facts else f"\n\n[context: {shown}]"
 
 
-def note_of(fact: Fact) -> str:
-    """Return the remark behind a memory that states a former value of a fact."""
-    return f" ({escape_text(f'{fact.key} is {fact.value} now', MAX_QUESTION)})"
+def note_of(fact: Fact, former: str) -> str:
+    """Return the remark behind a memory that states a former value of a fact, which may have ended."""
+    now = f"{fact.key} is {fact.value} now" if fact.value else f"{fact.key} is no longer {former}"
+    return f" ({escape_text(now, MAX_QUESTION)})"
 
 
 def facts_block(facts: Iterable[Fact]) -> str:

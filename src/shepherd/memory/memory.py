@@ -202,8 +202,8 @@ class Memory:
         if may_ask_for_time(message, periods):
             asked = asked_time(message, periods)
         notes: dict[int, str] | None = None
-        if found and results:
-            former = self._former.of(user, found, lambda: self.fact_history(None, user))
+        if results:
+            former = self._former.of(user, found or (), lambda: self.fact_history(None, user))
             if former.values:
                 # A question about the past is answered from the past as well.
                 results = results if asked else without_former_values(results, former)
@@ -840,10 +840,10 @@ def _without_outdated(
     for result in results:
         outdated = outdated_by(result, former)
         if outdated is not None:
-            fact, says_more = outdated
+            value, says_more = outdated
             if not says_more and not keeps:
                 continue
-            notes[result.id] = injection_format.note_of(fact)
+            notes[result.id] = injection_format.note_of(value.fact, value.text)
         kept.append(result)
     return kept
 

@@ -150,8 +150,12 @@ _SAME_TURN_S = 600
 
 
 class Value(NamedTuple):
-    """A former value: when it was set, the words of value and key, and the fact as it is now."""
+    """A former value: its text, when it was set, the words of value and key, and the fact as it is now.
 
+    The value of a fact that the user has said to hold no longer is "" now.
+    """
+
+    text: str
     at: int
     words: frozenset[str]
     key: frozenset[str]
@@ -181,23 +185,32 @@ class FormerValues:
         if known is not None and known[0] is facts:
             return known[1]
         former = former_values(facts, history())
-        self._known[user_id] = (facts, former)
+        if facts:  # all empty tuples are the same one
+            self._known[user_id] = (facts, former)
         return former
 
 
 def former_values(facts: Iterable[Fact], history: Iterable[FactChange]) -> Former:
-    """Return the values of the history that were replaced, because the fact has another one now."""
+    """Return the values of the history that were replaced or have ended; what was cleared may still hold."""
     current = {fact.key: fact for fact in facts}
+    changes = list(history)
+    last = {change.key: change for change in sorted(changes, key=lambda change: change.changed_at)}
+    current |= {
+        key: Fact(key, "", change.changed_at, change.changed_at)
+        for key, change in last.items()
+        if key not in current and change.value is None and change.statement
+    }
     now = {key: _words(fact.value) for key, fact in current.items()}
     former = [
         Value(
+            change.value,
             change.changed_at,
             words,
             _words(change.key),
             _terms(change.key) | _terms(change.value),
             current[change.key],
         )
-        for change in history
+        for change in changes
         if change.value is not None
         and change.key in now
         and not (words := _words(change.value)) <= STOP_WORDS
@@ -212,8 +225,8 @@ def without_former_values(results: Iterable[SearchResult], former: Former) -> li
     return [result for result in results if result.source != "turn" or not _is_former(result, former)]
 
 
-def outdated_by(result: SearchResult, former: Former) -> tuple[Fact, bool] | None:
-    """Return the fact that has replaced what a memory says, and whether the memory says anything else.
+def outdated_by(result: SearchResult, former: Former) -> tuple[Value, bool] | None:
+    """Return the former value that a memory says, and whether the memory says anything else.
 
     None if it states no former value, or names the present one too, or is newer than that.
     """
@@ -226,11 +239,11 @@ def outdated_by(result: SearchResult, former: Former) -> tuple[Fact, bool] | Non
             continue
         said = _words(lowered) if said is None else said
         now = _words(value.fact.value)
-        if not _is_in(value.words, lowered, said) or _is_in(now, lowered, said):
+        if not _is_in(value.words, lowered, said) or (now and _is_in(now, lowered, said)):
             continue
         if not is_about(lowered, value.fact.key):
             continue
-        return value.fact, _has_more(result, value)
+        return value, _has_more(result, value)
     return None
 
 

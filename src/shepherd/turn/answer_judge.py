@@ -150,6 +150,7 @@ _MARKERS = re.compile(
 )
 _PAIR = re.compile(r"([^=]+)=(.+)")
 # Another name of the same list.
+_ENDED = re.compile(r"\(\w+ is no longer ([^()]{1,400})\)")
 _AGE = r"(?: \(\d{1,3}\))?"
 _NAME_BEFORE = rf"[A-ZÀ-Þ][\w'-]*{_AGE}(?:,|,? and| &) "
 _NAME_BEHIND = rf"{_AGE}(?:,|,? and| &) (?=[A-ZÀ-Þ][\w'-])"
@@ -173,6 +174,8 @@ class Sources:
         asked = next((one for one in reversed(messages) if one.role == "user"), None)
         texts = (one.sent.removeprefix(one.raw if one is asked else "") for one in messages)
         self._others = [_MARKERS.sub("\n", _FACTS.sub("", text)) for text in texts]
+        # "(employer is no longer Shell)"
+        self.ended = frozenset(" ".join(words_in(value)) for value in _ENDED.findall(text))
         self._before = [one.raw for one in messages if one.role == "user" and one is not asked]
         self._lines: list[str] | None = None
         self._keys_of: dict[str, list[str]] = {}
@@ -219,8 +222,15 @@ class Sources:
         typed = [line for line in self._typed() if quote in f" {' '.join(words_in(line))} "]
         if typed:
             return DENIES.search(typed[-1]) is not None
+        if " ".join(value) in self.ended:
+            return True
         said = [line for line in self.lines() if quote in f" {' '.join(words_in(line))} "]
         return bool(said) and all(map(DENIES.search, said))
+
+    def tells_ended(self, text: str) -> bool:
+        """Return whether a text has a value that a remark behind a memory says to have ended."""
+        words = f" {' '.join(words_in(text))} "
+        return any(f" {value} " in words for value in self.ended)
 
     def _typed(self) -> list[str]:
         """Return the sentences that the user typed before the question, the oldest first."""
@@ -279,6 +289,8 @@ class Judge:
         words = words_in(sentence)
         if sentence.startswith(LIST) or continues:
             return True
+        if self.sources.tells_ended(sentence):
+            return False
         is_of_others = is_question(self.asked) and _OWN.isdisjoint(words_in(self.asked))
         if is_of_others and _ABOUT_THE_USER.match(sentence):
             return False

@@ -137,7 +137,7 @@ class ConversationStore:
                 self._archive(exchange, exchange.user.created_at or now)
 
     def is_whole(self, exchanges: Sequence[Exchange]) -> bool:
-        """Return whether the conversation begins with these exchanges: none left it before. Raises StoreError."""
+        """Return whether the conversation begins with these exchanges: none left it. Raises StoreError."""
         if self._memory is None or not self.session_id:
             return True
         stored = self._memory.load_session(self.session_id, self._user_id)
@@ -234,7 +234,7 @@ class Recorder:
             return
         archived = [exchange for exchange in leaving if self._store.can_archive(exchange)]
         _attempt(draft, "keeping what left the window", lambda: self._store.archive_all(archived, now))
-        # With a small window, turns leave all the time; where nothing is lost, once in a conversation is enough.
+        # With a small window, turns leave all the time; where nothing is lost, once is enough.
         is_told, self._has_told_of_leaving = self._has_told_of_leaving, True
         if len(archived) == len(leaving) and (is_told or not self._begins_with(before)):
             return

@@ -225,7 +225,7 @@ class Review:
             stated = (one for one in told if any(states(one, fact) for fact in facts))
             return next((one for one in stated if judge.accepts(one, ())), tuple(facts))
         quoted = quotation(question, sources_of(*self._quotable), judge.sources.known)
-        if quoted:
+        if quoted and not judge.sources.tells_ended(joined([quoted])):
             return quoted
         # Whether a sentence is about this question is known by its place alone.
         own = written[n] if len(written) == len(self._questions) else ""
@@ -252,6 +252,7 @@ class Review:
         if not quoted and _is_question(self._asked):
             best = quotation(self._questions[0], sources_of(*self._quotable), self._judge.sources.known)
             quoted = joined([best]) if best else ""
+            quoted = "" if self._judge.sources.tells_ended(quoted) else quoted
         elif not quoted and self._is_told(sentence):
             quoted = self._promise.acknowledgement(self._asked)
         self._is_over = self._is_over or bool(quoted)
