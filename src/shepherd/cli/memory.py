@@ -185,6 +185,9 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
     others.pop(memory.user_id, None)
     if "://" in loaded_settings(arguments).config.memory_database:
         others = {user: others[user] for user in (_LOCAL, default_user_id()) if user in others}
+    else:  # those of the same login were mentioned when the database was opened
+        login = default_user_id().partition(":")[2]
+        others = {user: n for user, n in others.items() if user.partition(":")[2] != login}
     if not others:
         return ""
     user = _LOCAL if _LOCAL in others else next(iter(others))

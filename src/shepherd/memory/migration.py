@@ -75,7 +75,9 @@ class Migrated:
         )
         if self.secrets:
             text += f"; {self.secrets} with passwords, keys or other secrets were skipped"
-        others = [user for user in self.users if user != default_user_id()]
+        # What this login stored under another name of the machine is found or mentioned anyway (account.py).
+        login = default_user_id().partition(":")[2]
+        others = [user for user in self.users if user.partition(":")[2] != login]
         if not others:
             return text
         command = (
