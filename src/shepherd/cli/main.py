@@ -68,6 +68,11 @@ _MODES = {
     "--server": ["serve"],
     "--tui": ["tui"],
 }
+# Options of many commands that people type before the command or its action, and whether a value follows.
+_EARLY = {
+    **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),
+    **dict.fromkeys(("--json", "-v", "--verbose"), False),
+}
 
 
 def run() -> NoReturn:
@@ -109,6 +114,7 @@ def parser_of(command: str) -> Parser:
 
 
 def _dispatch(arguments: list[str], screen: Screen) -> int:
+    arguments = _with_options_last(arguments)
     first = arguments[0] if arguments else ""
     if first in ("-h", "--help", "help") and len(arguments) == 1:
         screen.print(_help())
@@ -144,6 +150,28 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     code = command.execute(parsed, screen)
     assert isinstance(code, int)
     return code
+
+
+def _with_options_last(arguments: list[str]) -> list[str]:
+    """Move options that stand before a command or its action behind them: `--user anna memory list`."""
+    options, rest = _split(arguments)
+    if not rest or rest[0] not in COMMANDS:
+        return arguments
+    command, *rest = rest
+    more, rest = _split(rest)
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [command, *rest[:end], *options, *more, *rest[end:]]
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the options at the beginning, and the rest."""
+    n = 0
+    while n < len(arguments):
+        name, is_joined, _ = arguments[n].partition("=")
+        if name not in _EARLY:
+            break
+        n += 2 if _EARLY[name] and not is_joined else 1
+    return arguments[:n], arguments[n:]
 
 
 def _log_to_stderr() -> None:
