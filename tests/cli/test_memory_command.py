@@ -455,6 +455,48 @@ def test_the_values_that_a_fact_had_can_be_taken_out_of_its_history(shepherd):
     assert shepherd("facts", "clear", "wifi_password", "--history").returncode == 1
 
 
+def test_a_changed_fact_says_what_it_is_and_what_it_was(shepherd):
+    first = shepherd("facts", "set", "favourite_color", "blue")
+    second = shepherd("facts", "set", "favouriteColor", "green")
+    third = shepherd("facts", "set", "favourite_color", "green")
+    cleared = shepherd("facts", "clear", "favouriteColor")
+
+    assert [done.stdout for done in (first, second, third, cleared)] == [""] * 4
+    assert first.stderr == "favourite_color = blue\n"
+    assert second.stderr == "favourite_color = green; it was blue\n"
+    assert third.stderr == "favourite_color = green, as before\n"
+    assert cleared.stderr == (
+        "favourite_color is forgotten; it was green (shepherd facts history favourite_color still shows it)\n"
+    )
+    done = shepherd("facts", "set", "name", "Steve", "--json")
+    assert (json.loads(done.stdout), done.stderr) == ({"key": "name", "value": "Steve"}, "")
+    done = shepherd("facts", "clear", "name", "--history")
+    assert done.stderr == "name is forgotten, with all values that it had\n"
+
+
+def test_a_fact_of_nobody_is_refused(shepherd):
+    done = shepherd("facts", "set", "name", "Steve", "--user", "unknown")
+
+    assert done.returncode == 2
+    assert "nothing is kept for this user" in done.stderr
+
+
+def test_other_names_of_an_action_are_understood_in_the_hint(shepherd):
+    assert "did you mean clear?" in shepherd("facts", "delete", "name").stderr
+    assert "did you mean forget?" in shepherd("memory", "delete", "1").stderr
+    assert "did you mean create?" in shepherd("apikey", "add").stderr
+
+
+def test_changed_memories_say_so(shepherd):
+    memory_id = shepherd("memory", "add", "Which?", "Rex").stdout.strip()
+
+    assert (
+        shepherd("memory", "edit", memory_id, "--answer", "Max").stderr == f"memory {memory_id} is changed\n"
+    )
+    assert "is pinned" in shepherd("memory", "pin", memory_id).stderr
+    assert "is no longer pinned" in shepherd("memory", "pin", memory_id, "--off").stderr
+
+
 @pytest.mark.parametrize("action", ["get", "clear", "history"])
 def test_a_fact_that_is_not_there_is_a_failure(shepherd, action):
     done = shepherd("facts", action, "nothing")

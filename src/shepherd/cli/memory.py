@@ -240,13 +240,14 @@ def _edit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         raise UsageError("nothing to change", hint="--question TEXT, --answer TEXT, or both")
     _existing(memory, arguments.id)
     memory.edit_memory(arguments.id, question=arguments.question, answer=arguments.answer)
-    screen.result(memory.get_memory(arguments.id))
+    screen.result(memory.get_memory(arguments.id), note=f"memory {arguments.id} is changed")
 
 
 def _pin(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     _existing(memory, arguments.id)
     memory.pin_memory(arguments.id, not arguments.off)
-    screen.result(memory.get_memory(arguments.id))
+    state = "no longer pinned" if arguments.off else "pinned: it is never deleted to make space"
+    screen.result(memory.get_memory(arguments.id), note=f"memory {arguments.id} is {state}")
 
 
 def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:

@@ -38,6 +38,14 @@ __all__ = [
 ]
 
 _SETTING_PREFIX = "setting_"
+# Names of actions that people use for one another.
+_SAME = (
+    ("clear", "forget", "delete", "rm", "remove", "unset", "drop", "revoke"),
+    ("add", "create", "new", "set", "put", "store"),
+    ("show", "get", "view", "cat"),
+    ("list", "ls", "all"),
+    ("search", "find", "grep"),
+)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -66,7 +74,9 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise UsageError with the likely one for a mistyped action or choice."""
         if action.choices is not None and value not in action.choices:
-            near = near_miss(str(value), map(str, action.choices))
+            same = next((names for names in _SAME if value in names), ())
+            meant = [name for name in same if name in action.choices]
+            near = f"did you mean {meant[0]}?" if meant else near_miss(str(value), map(str, action.choices))
             if isinstance(action, argparse._SubParsersAction):
                 hint = near or f"actions: {', '.join(action.choices)}; {self.prog} --help explains them"
                 raise UsageError(f"there is no action {value!a}", hint=hint)
