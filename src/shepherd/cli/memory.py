@@ -22,6 +22,7 @@ from shepherd.cli.parsing import (
     stdin_bytes,
 )
 from shepherd.cli.progress import amount, working
+from shepherd.commands.conversations import still_said
 from shepherd.commands.explain import decided_in_words, item_in_words, nothing_to
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
@@ -253,12 +254,17 @@ def _pin(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     if not arguments.ids and arguments.question is None:
         raise UsageError("nothing to forget", hint="name an ID, or --question TEXT")
+    records = [] if screen.as_json else [memory.get_memory(memory_id) for memory_id in arguments.ids]
+    texts = [record.question or record.answer for record in records if record is not None]
+    texts += [arguments.question or ""]
     removed = memory.clear_memory(arguments.question) if arguments.question is not None else 0
     missing = [memory_id for memory_id in arguments.ids if not memory.delete_memory(memory_id)]
     removed += len(arguments.ids) - len(missing)
     screen.result(
         {"removed": removed, "missing": missing}, note=f"{counted(removed, 'memory', 'memories')} forgotten"
     )
+    if removed and not screen.as_json and (note := still_said(memory, texts)):
+        screen.note(note)
     for memory_id in [] if screen.as_json else missing:
         screen.warn(f"there is no memory {memory_id}")
     return 1 if missing or not removed else 0

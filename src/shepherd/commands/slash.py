@@ -12,6 +12,7 @@ from shepherd.commands.conversations import (
     list_conversations,
     rename_conversation,
     save_conversation,
+    still_said,
 )
 from shepherd.commands.explain import (
     decided_in_words,
@@ -191,7 +192,13 @@ def _facts(chat: Chat, argument: str) -> None:
 
 def _why(chat: Chat, argument: str) -> None:
     assistant = chat.assistant
-    chat.listed = explain_injection(chat.screen, assistant.last, private=assistant.private)
+    memory, user = assistant.memory, chat.user
+    chat.listed = explain_injection(
+        chat.screen,
+        assistant.last,
+        private=assistant.private,
+        periods=(lambda: memory.fact_periods(user_id=user)) if memory is not None else tuple,
+    )
     session = assistant.session_id
     if assistant.memory is None or assistant.private or not session:
         return
@@ -222,21 +229,31 @@ def _forget(chat: Chat, argument: str) -> None:
         if not chat.memory.delete_memory(record.id, chat.user):
             raise UsageError(f"there is no memory {record.id}", hint="/memory lists them")
         chat.forget_lines([record.question])
-        chat.screen.note(f"forgotten: {shortened(record.question)}")
+        chat.screen.note(f"forgotten: {shortened(record.question or record.answer)}")
+        _note_still_said(chat, [record.question or record.answer])
     elif (value := chat.memory.get_fact(argument, chat.user)) is not None:
         said = [period.statement for period in chat.memory.fact_periods(argument, chat.user, corrected=True)]
         chat.memory.clear_fact(argument, chat.user)
         chat.forget_lines([f"/facts {argument} {value}", *said])
         chat.screen.note(f"the fact {argument} is forgotten; it was {shortened(value)}")
-        if any(value in message.sent for message in chat.assistant.history):
+        if not _note_still_said(chat, said) and any(value in one.sent for one in chat.assistant.history):
             chat.screen.note("this conversation still contains it; /clear begins a new one")
     elif removed := chat.memory.clear_memory(argument, chat.user):
         chat.forget_lines([argument])
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
+        _note_still_said(chat, [argument])
     else:
         raise UsageError(
             "there is no fact of that name and no memory of that question", hint="/memory lists them"
         )
+
+
+def _note_still_said(chat: Chat, texts: Iterable[str]) -> bool:
+    """Say which conversations still have what was forgotten; return whether there are any."""
+    note = still_said(chat.memory, texts, chat.user, current=chat.assistant.session_id)
+    if note:
+        chat.screen.note(note)
+    return bool(note)
 
 
 def _pin(chat: Chat, argument: str) -> None:
