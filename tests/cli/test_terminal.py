@@ -263,7 +263,8 @@ def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, sheph
     chat.type("/why")
     shown = chat.expect(r"/edit 1, /forget 1, /pin 1")
     for expected in ("recall took", "name = Steve", "set by you · just now",
-                     "1  Which IDE does the user prefer?", "VS Code with vim", "id 1099511627777", "just now", "entered by hand", "score ", "relevance "):  # fmt: skip
+                     "1  Which IDE does the user prefer?", "VS Code with vim",
+                     "id 1099511627777", "just now", "entered by hand", "score ", "relevance "):  # fmt: skip
         assert expected in shown
 
     chat.prompt()

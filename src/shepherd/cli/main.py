@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import NoReturn
 
 from shepherd.cli.original_config import migrate_original_config
-from shepherd.cli.parsing import Parser
-from shepherd.commands.screen import Screen, near_miss
+from shepherd.cli.parsing import Parser, help_columns
+from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config.file import ConfigFile
 from shepherd.errors import InternalError, ShepherdError, UsageError
 
@@ -184,7 +184,7 @@ def _log_to_stderr() -> None:
 def _help() -> str:
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:{width}}  {line}" for name, (_, line) in COMMANDS.items())
-    return f"""\
+    text = f"""\
 usage: shepherd [COMMAND] [OPTIONS]
 
 A local assistant that remembers.
@@ -205,6 +205,7 @@ examples:
 options:
   -h, --help     show this help
   -V, --version  show the version"""
+    return fitted(text, help_columns())
 
 
 def _version() -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
 
-from shepherd.commands.screen import Screen, near_miss
+from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
 from shepherd.errors import UsageError, pip_install
@@ -31,6 +31,7 @@ __all__ = [
     "agreed",
     "finish_actions",
     "given_settings",
+    "help_columns",
     "loaded_settings",
     "optional_packages",
     "stdin_bytes",
@@ -52,8 +53,15 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Formatter with space for long options and a width that stays readable on wide screens."""
 
     def __init__(self, prog: str) -> None:
-        width = min(100, shutil.get_terminal_size().columns - 2)
-        super().__init__(prog, max_help_position=30, width=width)
+        super().__init__(prog, max_help_position=30, width=help_columns())
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return fitted(text, width)
+
+
+def help_columns() -> int:
+    """Return the width of help texts."""
+    return min(100, shutil.get_terminal_size().columns) - 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,7 +77,9 @@ class Parser(argparse.ArgumentParser):
         from shepherd.cli.examples import examples_of
 
         shown = examples_of(self.prog)
-        return f"{super().format_help()}\n{shown}\n" if shown else super().format_help()
+        return (
+            f"{super().format_help()}\n{fitted(shown, help_columns())}\n" if shown else super().format_help()
+        )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise UsageError with the likely one for a mistyped action or choice."""

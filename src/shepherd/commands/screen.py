@@ -19,6 +19,7 @@ __all__ = [
     "counted",
     "day",
     "duration",
+    "fitted",
     "hint_with_command",
     "near_miss",
     "printable",
@@ -277,6 +278,44 @@ def _plain(value: object) -> object:
     if isinstance(value, (set, frozenset, tuple)):
         return list(value)
     return str(value)
+
+
+# An indented line of two columns, with two spaces or more between them.
+_TWO_COLUMNS = re.compile(r"( +\S.*?  +)(\S.*)")
+
+
+def fitted(text: str, columns: int) -> str:
+    """Return a help text in lines of at most so many columns.
+
+    Lines that begin at the margin are joined to paragraphs. Indented ones are commands, which stay whole to be
+    copied; a second column continues below itself, or if there is too little room, on lines of its own.
+    """
+    columns = max(columns, 40)
+    done: list[str] = []
+    paragraph: list[str] = []
+    for line in [*text.split("\n"), ""]:
+        if line.strip() and not line.startswith(" "):
+            paragraph.append(line)
+            continue
+        if paragraph:
+            done += textwrap.wrap(" ".join(paragraph), columns, break_on_hyphens=False)
+            paragraph = []
+        done += _fitted_line(line, columns)
+    return "\n".join(done[:-1])
+
+
+def _fitted_line(line: str, columns: int) -> list[str]:
+    parts = _TWO_COLUMNS.fullmatch(line) if len(line) > columns else None
+    if parts is None:
+        return [line]
+    first, rest = parts.groups()
+    indent = len(first)
+    is_narrow = indent > columns // 2
+    if is_narrow:
+        indent = len(line) - len(line.lstrip()) + 4
+    lines = textwrap.wrap(rest, columns - indent, break_long_words=False, break_on_hyphens=False)
+    indented = [" " * indent + text for text in lines]
+    return [first.rstrip(), *indented] if is_narrow else [first + lines[0], *indented[1:]]
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ from shepherd.commands.explain import (
     list_memories,
     nothing_to,
 )
-from shepherd.commands.screen import Screen, counted, near_miss, shortened
+from shepherd.commands.screen import Screen, counted, fitted, near_miss, shortened, terminal_size
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
 from shepherd.types import MemoryRecord
@@ -377,8 +377,9 @@ def _decide(chat: Chat, action: str, number: str) -> None:
 def _help(chat: Chat, argument: str) -> None:
     rows = [(f"{command.usage}", command.help) for command in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
+    columns = terminal_size(chat.screen.out)[0]
     for usage, text in rows:
-        chat.screen.print(f"  {usage:{width}}  {text}")
+        chat.screen.print(fitted(f"  {usage:{width}}  {text}", columns))
     chat.screen.note("to send a message that begins with a slash, type two: //etc/fstab …")
     chat.screen.note("@notes.md in a message attaches that file, or an address; Tab completes the path")
     chat.screen.note("Alt-Enter, or \\ at the end of the line, starts a new line")
