@@ -42,7 +42,7 @@ def test_empty_list_names_the_command_that_takes_over_older_memories(shepherd):
     assert "local has 1 memory: shepherd memory claim takes them over" in shepherd("memory", "list").stderr
     named = shepherd("memory", "list", "--user", "carl").stderr
     assert named == "nothing is remembered yet\n"  # of nobody else
-    shepherd("memory", "claim", "--from", "local", "--user", "bob")
+    shepherd("memory", "claim", "--from", "local", "--user", "bob", "--yes")
     assert "anna has 1 memory: shepherd memory claim --from anna" in shepherd("memory", "list").stderr
 
 
@@ -346,7 +346,14 @@ def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
 
 
 def test_what_is_stored_under_another_id_can_be_claimed(shepherd, three):
-    done = shepherd("memory", "claim", "--from", "steve", "--user", "stefan")
+    asked = shepherd("memory", "claim", "--from", "steve", "--user", "stefan")
+    assert (asked.returncode, len(shepherd("memory", "list").stdout.splitlines())) == (2, 3)
+    assert (
+        "Take over 3 memories, 0 facts, 0 nodes and 0 conversations of 'steve' as 'stefan'?" in asked.stderr
+    )
+    assert "confirm with --yes" in asked.stderr
+
+    done = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--yes")
     again = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--json")
 
     assert "3 memories, 0 facts, 0 nodes and 0 conversations of 'steve' are yours now" in done.stderr
@@ -362,7 +369,7 @@ def test_an_older_database_is_migrated_and_says_where_the_copy_is(shepherd, home
     insert = f"INSERT INTO context({columns}) VALUES(?, ?, ?, ?, ?)"
     originals.build(home.database, originals.V2_32, (insert, rows))
 
-    claimed = shepherd("memory", "claim")
+    claimed = shepherd("memory", "claim", "-y")
 
     assert f"{home.database}.before-migration" in claimed.stderr
     assert "1 memory, 0 facts" in claimed.stderr

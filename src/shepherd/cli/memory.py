@@ -16,6 +16,7 @@ from shepherd.cli.parsing import (
     add_actions,
     add_limit,
     add_search,
+    agreed,
     finish_actions,
     given_settings,
     loaded_settings,
@@ -127,6 +128,7 @@ def _add_transfer(actions: Any) -> None:
     claim.add_argument(
         "--from", dest="from_user", default=_LOCAL, metavar="USER", help="the other id (default: local)"
     )
+    claim.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
 
 
 def _add_upkeep(actions: Any) -> None:
@@ -305,17 +307,36 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     return int(bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates))
 
 
-def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     from shepherd.knowledge import Knowledge
 
+    source = arguments.from_user
+    stats, n_nodes = memory.stats(source), Knowledge(memory.transactions, source).count_nodes()
+    n_rows = stats.memories + stats.facts + stats.sessions + n_nodes
+    question = (
+        f"Take over {_claimed(stats.memories, stats.facts, n_nodes, stats.sessions)} of {source!r} as"
+        f" {memory.user_id!r}? They can't be told apart from yours afterwards."
+    )
+    if n_rows and source != memory.user_id and not agreed(question, screen, yes=arguments.yes):
+        screen.note("nothing was changed")
+        return 1
     with working(screen, "taking over"):
         counts = memory.claim(arguments.from_user)
         n_nodes = Knowledge(memory.transactions, memory.user_id).claim(arguments.from_user)
     screen.result(
         {**asdict(counts), "nodes": n_nodes},
-        note=f"{counted(counts.memories, 'memory', 'memories')}, {counted(counts.facts, 'fact')},"
-        f" {counted(n_nodes, 'node')} and {counted(counts.sessions, 'conversation')} of"
-        f" {arguments.from_user!r} are yours now, {counts.duplicates:,} were before",
+        note=f"{_claimed(counts.memories, counts.facts, n_nodes, counts.sessions)} of {source!r}"
+        f" are yours now, {counts.duplicates:,} were before"
+        if n_rows
+        else f"nothing is stored for {source!r}",
+    )
+    return 0
+
+
+def _claimed(memories: int, facts: int, nodes: int, sessions: int) -> str:
+    return (
+        f"{counted(memories, 'memory', 'memories')}, {counted(facts, 'fact')}, {counted(nodes, 'node')}"
+        f" and {counted(sessions, 'conversation')}"
     )
 
 

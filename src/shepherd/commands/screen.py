@@ -287,8 +287,8 @@ _TWO_COLUMNS = re.compile(r"( +\S.*?  +)(\S.*)")
 def fitted(text: str, columns: int) -> str:
     """Return a help text in lines of at most so many columns.
 
-    Lines that begin at the margin are joined to paragraphs. Indented ones are commands, which stay whole to be
-    copied; a second column continues below itself, or if there is too little room, on lines of its own.
+    Lines that begin at the margin are joined to paragraphs. Indented ones are commands, which stay whole, for
+    copying. A second column continues below itself, or if there is too little room, on lines of its own.
     """
     columns = max(columns, 40)
     done: list[str] = []
