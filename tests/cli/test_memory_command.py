@@ -388,9 +388,34 @@ def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
     assert shepherd("memory", "check").stderr == "no damage found\n"
     assert shepherd("memory", "audit").stderr == "nothing to clean up\n"
 
-    assert shepherd("memory", "backup", tmp_path / "copy.db").stderr == f"copied to {tmp_path / 'copy.db'}\n"
-    copied = shepherd("memory", "list", "--memory-db", tmp_path / "copy.db")
+    copy = tmp_path / "copy.db"
+    told = shepherd("memory", "backup", copy).stderr
+    assert told == f"copied to {copy}; shepherd memory restore {copy} puts it back\n"
+    copied = shepherd("memory", "list", "--memory-db", copy)
     assert copied.stdout == shepherd("memory", "list").stdout
+
+
+def test_a_backup_is_restored_after_asking(shepherd, three, home, tmp_path):
+    copy, kept = tmp_path / "copy.db", f"{home.database}.before-restore"
+    shepherd("memory", "backup", copy)
+    listed = shepherd("memory", "list").stdout
+    shepherd("memory", "add", "Which cat?", "Tom")
+
+    asked = shepherd("memory", "restore", copy)
+    assert asked.returncode == 2
+    assert f"in the place of {home.database}? The present database is kept as {kept}." in asked.stderr
+    assert shepherd("memory", "list").stdout != listed
+
+    done = shepherd("memory", "restore", copy, "--yes")
+    assert done.stderr == (
+        f"restored: 3 memories, 0 facts and 0 conversations of steve; the database until now is {kept}\n"
+    )
+    assert shepherd("memory", "list").stdout == listed
+    again = shepherd("memory", "restore", kept, "-y", "--json")
+    assert json.loads(again.stdout) == {
+        "file": kept, "database": str(home.database), "kept": f"{kept}-2",
+    }  # fmt: skip
+    assert "Tom" in shepherd("memory", "list").stdout
 
 
 def test_a_damaged_database_is_a_failure_that_names_it(shepherd, home):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from argparse import Namespace
 from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import (
@@ -27,7 +29,7 @@ from shepherd.commands.conversations import still_said
 from shepherd.commands.explain import decided_in_words, item_in_words, nothing_to
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.paths import new_file
+from shepherd.paths import default_database, from_home, new_file
 
 if TYPE_CHECKING:
     from shepherd.memory import ExtractionJob, LearnedItem, Memory
@@ -137,6 +139,16 @@ def _add_upkeep(actions: Any) -> None:
     check.add_argument("--repair", action="store_true", help="repair what can be repaired")
     backup = add_action(actions, "backup", "copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
+    restore = add_action(
+        actions,
+        "restore",
+        "put a backup in the place of the memory, which is kept beside it",
+        description="Put a backup in the place of the memory, for all its users. The present database is not"
+        " deleted: it is renamed to NAME.before-restore, which can be restored in turn. Quit every chat and"
+        " server that uses it first.",
+    )
+    restore.add_argument("file", metavar="FILE", help="a copy by shepherd memory backup")
+    restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
     add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
     jobs = add_action(actions, "jobs", "list messages that are still to be learned from")
     jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (default: all)")
@@ -149,6 +161,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; returns its exit code."""
     from shepherd.factory import open_memory, open_memory_to_read
 
+    if arguments.action == "restore":
+        return _restore(arguments, screen)
     reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
     if arguments.action == "jobs":
         reads = arguments.retry is None and arguments.drop is None
@@ -382,7 +396,48 @@ def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     with working(screen, "copying"):
         memory.backup(arguments.file)
-    screen.result({"file": arguments.file}, note=f"copied to {arguments.file}")
+    screen.result(
+        {"file": arguments.file},
+        note=f"copied to {arguments.file}; shepherd memory restore {shlex.quote(arguments.file)} puts it"
+        " back",
+    )
+
+
+def _restore(arguments: Namespace, screen: Screen) -> int:
+    from shepherd.factory import open_memory
+    from shepherd.memory.restore import aside_of, check_backup, restore
+
+    config = loaded_settings(arguments).config
+    named = config.memory_database
+    if "://" in named:
+        raise UsageError(
+            "a backup is restored to a file, and the memory is in PostgreSQL",
+            hint="pg_restore restores what pg_dump has saved",
+        )
+    database = from_home(named, "memory_database") if named else default_database()
+    backup = Path(arguments.file).expanduser()
+    with working(screen, "checking the backup"):
+        check_backup(backup)
+    if database.exists():
+        status = backup.stat()
+        question = (
+            f"Put {backup} ({size(status.st_size)}, of {day(int(status.st_mtime), with_time=True)}) in the"
+            f" place of {database}? The present database is kept as {aside_of(database)}."
+        )
+        if not agreed(question, screen, yes=arguments.yes):
+            screen.note("nothing was changed")
+            return 1
+    with working(screen, "restoring"):
+        aside = restore(backup, database)
+    with open_memory(config) as memory:
+        stats, user = memory.stats(), memory.user_id
+    kept = f"; the database until now is {aside}" if aside else ""
+    screen.result(
+        {"file": str(backup), "database": str(database), "kept": aside},
+        note=f"restored: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')}"
+        f" and {counted(stats.sessions, 'conversation')} of {printable(user)}{kept}",
+    )
+    return 0
 
 
 def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
