@@ -379,7 +379,7 @@ def test_an_older_database_is_migrated_and_says_where_the_copy_is(shepherd, home
 def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
     stats = json.loads(shepherd("memory", "stats", "--json").stdout)
     assert stats["memories"] == 3
-    assert "memories       3 (0 pinned)" in shepherd("memory", "stats").stdout
+    assert "memories       3, none of them pinned" in shepherd("memory", "stats").stdout
     assert json.loads(shepherd("memory", "check", "--json").stdout) == {
         "ok": True,
         "problems": [],

@@ -360,20 +360,22 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if screen.as_json:
         screen.json(stats)
         return
-    limit = f" of {size(stats.limit_bytes)}" if stats.limit_bytes else ""
+    limit = f" of at most {size(stats.limit_bytes)} (max_db_size)" if stats.limit_bytes else ""
+    index = f"{size(stats.hot_saved_bytes)} beside the file" if stats.hot_saved_bytes else "none saved"
+    pinned = f"of which {stats.pinned:,} pinned" if stats.pinned else "none of them pinned"
     rows = [
-        ("memories", f"{stats.memories:,} ({stats.pinned:,} pinned)"),
+        ("memories", f"{stats.memories:,}, {pinned}"),
         ("facts", f"{stats.facts:,}"),
         ("conversations", f"{stats.sessions:,}"),
-        ("from", day(stats.oldest_timestamp) if stats.memories else "-"),
-        ("to", day(stats.newest_timestamp) if stats.memories else "-"),
-        ("in use", f"{size(stats.used_bytes)}{limit}, all users together"),
-        ("file", f"{size(stats.file_bytes)}, {stats.path}"),
-        ("fast index", f"{size(stats.hot_saved_bytes)} saved beside the file"),
+        ("oldest memory", day(stats.oldest_timestamp) if stats.memories else "-"),
+        ("newest memory", day(stats.newest_timestamp) if stats.memories else "-"),
+        ("stored data", f"{size(stats.used_bytes)}{limit}, for all users together"),
+        ("database", f"{stats.path} ({size(stats.file_bytes)})"),
+        ("search index", index),
     ]
     n_vectors, n_memories = memory.count_vectors()
     if memory.has_vectors:
-        rows.append(("vectors", f"of {n_vectors:,} of {n_memories:,} memories"))
+        rows.append(("vectors", f"for {n_vectors:,} of {counted(n_memories, 'memory', 'memories')}"))
     for name, value in rows:
         screen.print(f"{name:14} {value}")
 
