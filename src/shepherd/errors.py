@@ -36,6 +36,7 @@ __all__ = [
     "ConfigError",
     "ContextOverflowError",
     "DocumentError",
+    "EmptyDocumentError",
     "ForeignDatabaseError",
     "InternalError",
     "ModelError",
@@ -174,6 +175,10 @@ class ProviderUnavailableError(ProviderError):
 
 class DocumentError(ShepherdError):
     """A document cannot be fetched or read: damaged, locked, too large, of an unknown kind, or not there."""
+
+
+class EmptyDocumentError(DocumentError):
+    """A document has no text, such as a note that was never written."""
 
 
 class InternalError(ShepherdError):

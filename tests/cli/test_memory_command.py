@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import stat
 import subprocess
 import sys
@@ -332,8 +333,8 @@ def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
 
 
 def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
-    document, archive = tmp_path / "lease.md", tmp_path / "photos.zip"
-    document.write_text("# Lease\n\nThe lease ends in May.\n\n[[link]]\n")
+    document, archive = tmp_path / "lease.json", tmp_path / "photos.zip"
+    document.write_text('{"lease": "It ends in May."}\n')
     with zipfile.ZipFile(archive, "w") as opened:
         opened.writestr("conversations.json", json.dumps([{"photo": n} for n in range(20)]))
 
@@ -343,6 +344,40 @@ def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
         assert done.stderr.count("warning: ") == 1
         assert "warning: this is no export that can be imported" in done.stderr
         assert "shepherd knowledge import FILE" in " ".join(done.stderr.split())
+
+
+def test_what_belongs_into_the_knowledge_is_refused_with_the_command_that_imports_it(
+    shepherd, three, tmp_path
+):
+    notes, lease, page, pdf = (tmp_path / name for name in ("notes", "the lease.md", "page", "scan"))
+    notes.mkdir()
+    lease.write_text("# Lease\n\nThe lease ends in May.\n")
+    page.write_text("<!DOCTYPE html><html><p>hello</p></html>")
+    pdf.write_bytes(b"%PDF-1.4\n%\xe2\xe3\n")
+    shepherd("knowledge", "add", "a node")
+    shepherd("knowledge", "export", tmp_path / "knowledge.jsonl")
+
+    for source, what, imports in (
+        (notes, "a folder", "the documents in it"),
+        (lease, "a document, not an export of memories", "it"),
+        (page, "a document, not an export of memories", "it"),
+        (pdf, "a document, not an export of memories", "it"),
+        (tmp_path / "knowledge.jsonl", "an export of the knowledge", "it"),
+        ("https://example.com/a", "an address, not an export", "the page"),
+    ):
+        done = shepherd("memory", "import", source)
+        assert done.returncode == 2
+        assert done.stderr == (
+            f"shepherd: error: {source}: this is {what}\n"
+            f"  shepherd knowledge import {shlex.quote(str(source))} imports {imports}\n"
+        )
+
+    shepherd("memory", "backup", tmp_path / "copy.db")
+    done = shepherd("memory", "import", tmp_path / "copy.db")
+    assert f"shepherd memory restore {tmp_path / 'copy.db'} puts a backup" in done.stderr
+    exported = tmp_path / "memories.txt"  # an export by any name
+    shepherd("memory", "export", exported)
+    assert shepherd("memory", "import", exported).returncode == 0
 
 
 def test_what_is_stored_under_another_id_can_be_claimed(shepherd, three):

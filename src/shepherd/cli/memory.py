@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.misplaced import refuse_documents
 from shepherd.cli.parsing import (
     ID,
     Parser,
@@ -303,6 +304,8 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     from shepherd.memory.importers import IMPORTABLE, NO_EXPORT
 
+    if arguments.file != "-" and arguments.format == "auto":
+        refuse_documents(arguments.file)
     source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
