@@ -45,6 +45,7 @@ FLOORS = [
         "subprocess_sandbox",
         "tool_arguments",
         "transactions",
+        "wording",
     },
     {"_native"},
 ]

@@ -741,7 +741,7 @@ def test_the_check_finds_items_whose_memory_is_gone(teller: Teller) -> None:
         "steve", lambda connection: connection.execute("UPDATE learned SET memory_id = 7") and None
     )
 
-    assert memory.check().problems == ("1 learned items belong to no memory",)
+    assert memory.check().problems == ("1 learned item belongs to no memory",)
     assert memory.check(repair=True).ok
     assert "Helix" not in str(memory.learned())
     assert memory.check().problems == ()

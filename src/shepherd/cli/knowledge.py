@@ -166,7 +166,7 @@ def _show(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
         ("link", node.link),
         ("date", node.event_date),
         ("dimensions", ", ".join(node.dimensions)),
-        ("text", f"{node.text_length:,} characters, {node.index_state}" if node.text_length else ""),
+        ("text", f"{counted(node.text_length, 'character')}, {node.index_state}" if node.text_length else ""),
     ]
     for name, value in fields:
         if value:

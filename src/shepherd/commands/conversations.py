@@ -82,7 +82,7 @@ def conversation_named(
         if found:
             ids = ", ".join(short_id(one.id) for one in found[:_LISTED])
             raise ShepherdError(
-                f"{len(found)} conversations match {name!a}", hint=f"choose one by its id: {ids}"
+                f"{counted(len(found), 'conversation')} match {name!a}", hint=f"choose one by its id: {ids}"
             )
     raise ShepherdError(f"there is no conversation {name!a}", hint=hint)
 

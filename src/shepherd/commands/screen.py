@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from shepherd.errors import NEW_CONVERSATION
+from shepherd.wording import counted
 
 __all__ = [
     "Screen",
@@ -222,11 +223,6 @@ def shortened(text: str, most: int = 120) -> str:
     """Return the text on one line of at most `most` characters, with an ellipsis where it was cut."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return the number with its noun: `1 memory`, `2 memories`, `1,234 facts`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def age_in_words(days: float) -> str:
