@@ -37,6 +37,7 @@ FLOORS = [
         "escaping",
         "fusion",
         "http_endpoint",
+        "installation",
         "lru_cache",
         "replies",
         "secret_detection",

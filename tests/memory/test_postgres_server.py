@@ -24,6 +24,7 @@ from shepherd.errors import (
     StoreReadOnlyError,
     UsageError,
 )
+from shepherd.installation import install_extra
 from shepherd.memory import Memory, OpenJob
 from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.postgres.database import _MOST_PREPARED, Database, _numbered
@@ -125,7 +126,7 @@ def test_missing_psycopg_is_named_with_its_remedy(
     )
 
     assert "needs psycopg 3" in done.stdout
-    assert "shepherd-llm[postgres]" in done.stdout
+    assert install_extra("postgres") in done.stdout
     assert "libpq-dev" in done.stdout
     assert "s3cret" not in done.stdout + done.stderr
 

@@ -25,7 +25,8 @@ from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, near_miss, size
 from shepherd.config import SETTINGS, Config
 from shepherd.config.file import ConfigFile, Loaded, unknown_keys
-from shepherd.errors import ConfigError, ShepherdError, StoreMissingError, pip_install
+from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
+from shepherd.installation import pip_install, reinstall
 
 if TYPE_CHECKING:
     from shepherd.memory import MemoryStats
@@ -119,7 +120,7 @@ def _guarded(name: str, check: Callable[[Config], Finding], config: Config) -> F
             name,
             "problem",
             f"cannot be loaded: {error}",
-            f"reinstall Shepherd: {pip_install('shepherd-llm')}",
+            f"reinstall Shepherd: {reinstall()}",
         )
 
 

@@ -13,7 +13,8 @@ from typing import Any, NoReturn, cast
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
-from shepherd.errors import UsageError, pip_install
+from shepherd.errors import UsageError
+from shepherd.installation import install_extra
 
 __all__ = [
     "COUNT",
@@ -240,9 +241,7 @@ def optional_packages(extra: str, what: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "shepherd":
             raise
-        raise UsageError(
-            f"{what} needs {error.name}", hint=pip_install(f"'shepherd-llm[{extra}]'")
-        ) from error
+        raise UsageError(f"{what} needs {error.name}", hint=install_extra(extra)) from error
 
 
 def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
