@@ -140,7 +140,10 @@ def test_a_memory_that_is_not_there_is_a_failure(shepherd, three, arguments):
     done = shepherd("memory", *arguments)
 
     assert done.returncode == 1
-    assert "there is no memory 7" in done.stderr
+    assert (
+        "no memory has the id 7\n  shepherd memory list and shepherd memory search show the ids"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize("arguments", [["forget"], ["edit", "7"]], ids=lambda arguments: arguments[0])
@@ -228,7 +231,7 @@ def test_the_largest_numbers_are_taken(shepherd, three):
     largest = str((1 << 63) - 1)
 
     assert shepherd("memory", "show", largest).stderr.startswith(
-        f"shepherd: error: there is no memory {largest}"
+        f"shepherd: error: no memory has the id {largest}"
     )
     assert shepherd("memory", "list", "--limit", "1000000000", "--offset", largest).returncode == 0
     assert shepherd("memory", "search", "dog", "--limit", "1000000000").stdout.startswith(three[1])

@@ -401,7 +401,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
         ("/fact name", "there is no command /fact.*did you mean /facts or /"),
         ("/etc/fstab", "there is no command /etc/fstab.*type two"),
         ("/forget", r"usage: /forget"),
-        ("/forget 12345", "there is no memory 12345"),
+        ("/forget 12345", "no memory has the number or the id 12345"),
         ("/forget nonsense", "no fact of that name and no memory of that question"),
         ("/pin", "usage: /pin"),
         ("/facts nothing", "there is no fact 'nothing'"),

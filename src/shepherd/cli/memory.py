@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 
+_IDS = "shepherd memory list and shepherd memory search show the ids, in the first column"
 _LOCAL = "local"  # memories from before there were users
 # Ids of one finding of an audit; --json has all.
 _MOST_SHOWN = 10
@@ -283,7 +284,7 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     if removed and not screen.as_json and (note := still_said(memory, texts)):
         screen.note(note)
     for memory_id in [] if screen.as_json else missing:
-        screen.warn(f"there is no memory {memory_id}")
+        screen.warn(f"no memory has the id {memory_id}", _IDS)
     return 1 if missing or not removed else 0
 
 
@@ -489,7 +490,7 @@ def _what(item: LearnedItem) -> str:
 def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
     record = memory.get_memory(memory_id)
     if record is None:
-        raise ShepherdError(f"there is no memory {memory_id}", hint="shepherd memory list shows the numbers")
+        raise ShepherdError(f"no memory has the id {memory_id}", hint=_IDS)
     return record
 
 

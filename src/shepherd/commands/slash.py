@@ -51,6 +51,7 @@ __all__ = [
 
 
 _LISTED = 10
+_NUMBERS = "/memory and /why number the memories that they list, and show their ids"
 
 
 class Reviser(Protocol):
@@ -140,7 +141,7 @@ class Chat:
         memory_id = self.memory_id(text, usage)
         record = self.memory.get_memory(memory_id, self.user)
         if record is None:
-            raise UsageError(f"there is no memory {memory_id}", hint="/memory lists them")
+            raise UsageError(f"no memory has the number or the id {memory_id}", hint=_NUMBERS)
         return record
 
 
@@ -227,7 +228,7 @@ def _forget(chat: Chat, argument: str) -> None:
     if argument.isdecimal():
         record = chat.record(argument, COMMANDS["forget"].usage)
         if not chat.memory.delete_memory(record.id, chat.user):
-            raise UsageError(f"there is no memory {record.id}", hint="/memory lists them")
+            raise UsageError(f"no memory has the number or the id {record.id}", hint=_NUMBERS)
         chat.forget_lines([record.question])
         chat.screen.note(f"forgotten: {shortened(record.question or record.answer)}")
         _note_still_said(chat, [record.question or record.answer])
