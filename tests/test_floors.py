@@ -37,6 +37,7 @@ FLOORS = [
         "escaping",
         "fusion",
         "http_endpoint",
+        "installation",
         "lru_cache",
         "replies",
         "secret_detection",
@@ -45,6 +46,7 @@ FLOORS = [
         "subprocess_sandbox",
         "tool_arguments",
         "transactions",
+        "wording",
     },
     {"_native"},
 ]

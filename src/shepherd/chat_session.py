@@ -86,8 +86,10 @@ class Session:
         self._assistant: Assistant | None = None
         self._servers = ExitStack()
         self._opened = self._open(self._chosen(config.provider, model))
+        own = self._opened.access.memory
         self._assistant = Assistant(
             self._opened.access,
+            user_id=own.user_id if own is not None else "",
             config=replace(config, max_tokens=self._max_tokens(self._opened.provider)),
             tools=self._tools_of_servers(confirm),
         )
@@ -228,8 +230,11 @@ class Session:
         """Open the memory on first use; it then stays open, since /memory and /undo work on it."""
         if self._memory is None and self._with_memory and provider.uses_memory:
             self._memory = self._opens_memory(self.config, self._warn)
-            if self._memory[0] is not None:
-                self._memory[0].wake_vectors()
+            opened = self._memory[0]
+            if opened is not None:
+                opened.wake_vectors()
+                if self._assistant is not None:  # the providers before had no memory
+                    self._assistant.user_id = opened.user_id
         return self._memory or (None, False)
 
     def _asks_memory(self) -> bool:

@@ -21,6 +21,7 @@
     │       ├── ProviderRefusedError        it does not take this request
     │       └── ProviderUnavailableError    not reached, too busy or broken: it may pass by itself
     ├── DocumentError              exit 1   a file or page of others that cannot be read
+    │   └── EmptyDocumentError              it has no text
     └── InternalError              exit 1   our own bug; please report it
 
 User text and secrets do not go into messages.
@@ -28,14 +29,12 @@ User text and secrets do not go into messages.
 
 from __future__ import annotations
 
-import shlex
-import sys
-
 __all__ = [
     "NEW_CONVERSATION",
     "ConfigError",
     "ContextOverflowError",
     "DocumentError",
+    "EmptyDocumentError",
     "ForeignDatabaseError",
     "InternalError",
     "ModelError",
@@ -55,16 +54,10 @@ __all__ = [
     "StoreReadOnlyError",
     "TemplateError",
     "UsageError",
-    "pip_install",
 ]
 
 # Advice of many hints; frontends with slash commands add the command for it.
 NEW_CONVERSATION = "start a new conversation"
-
-
-def pip_install(requirement: str) -> str:
-    """Return the command that installs a requirement for the Python that runs, which may be in a .venv."""
-    return f"{shlex.quote(sys.executable)} -m pip install {requirement}"
 
 
 class ShepherdError(Exception):
@@ -174,6 +167,10 @@ class ProviderUnavailableError(ProviderError):
 
 class DocumentError(ShepherdError):
     """A document cannot be fetched or read: damaged, locked, too large, of an unknown kind, or not there."""
+
+
+class EmptyDocumentError(DocumentError):
+    """A document has no text, such as a note that was never written."""
 
 
 class InternalError(ShepherdError):

@@ -5,6 +5,7 @@ Every frontend starts here, or in shepherd.chat_session, so that a setting means
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
+from shepherd.memory.account import Account, find_user, is_own_file
 from shepherd.paths import default_database, expanded, from_home, mcp_file
 from shepherd.prompt import Summarizer
 from shepherd.types import ANONYMOUS_USERS, Learning
@@ -72,6 +74,8 @@ __all__ = [
     "sums_up",
     "vector_settings",
 ]
+
+_log = logging.getLogger(__name__)
 
 _Part = TypeVar("_Part")
 
@@ -169,7 +173,7 @@ def open_memory(
     database = (
         expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
     )
-    return Memory(
+    memory = Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,
         read_only=read_only,
@@ -182,6 +186,23 @@ def open_memory(
         reranker=_or_none(reranker_of, config, warn),
         keeps_secrets=config.memory_extraction_secrets,
     )
+    if not config.user_id and "://" not in named:
+        try:
+            _find_account(memory, Path(database) if named else default_database(), writes=not read_only)
+        except BaseException:
+            memory.close()
+            raise
+    return memory
+
+
+def _find_account(memory: Memory, file: Path, *, writes: bool) -> None:
+    """Let the memory be that of this account, which may have begun it under another name of the machine."""
+    user, message = find_user(
+        memory.transactions, Account.of_process(), is_own=is_own_file(file), writes=writes
+    )
+    memory.user_id = user
+    if message:
+        _log.warning("%s", message)
 
 
 def _or_none(
@@ -420,7 +441,7 @@ def running_worker(
     worker = ExtractionWorker(
         memory,
         _extractor(config, path, engine),
-        None if for_everyone else config.effective_user_id,
+        None if for_everyone else memory.user_id,
         settings=settings,
         retry_interval_s=lambda: _retry_interval_s(config),
     )

@@ -20,6 +20,7 @@ from langgraph.store.base import (
 
 from shepherd.adapters.langgraph import ShepherdStore
 from shepherd.errors import UsageError
+from shepherd.installation import install_extra
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from tests.adapters.conftest import ANNA, NOW, STEVE, keys
@@ -313,7 +314,7 @@ def test_missing_extra_is_named(module, extra):
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert done.stdout == f"{sys.executable} -m pip install 'shepherd-llm[{module}]'\n"
+    assert done.stdout == f"{install_extra(module)}\n"
 
 
 def test_shepherd_alone_loads_nothing_of_langchain():

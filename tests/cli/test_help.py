@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from shepherd.cli.main import COMMANDS, main, parser_of
+from shepherd.commands.screen import fitted
 from shepherd.commands.slash import COMMANDS as SLASH_COMMANDS
 from tests.cli.conftest import NEEDS_DEV_FULL
 
@@ -71,6 +73,36 @@ def test_help_has_examples_that_are_right(parser):
         if name not in COMMANDS:
             name, arguments = "chat", [name, *arguments]
         parser_of(name).parse_args(arguments)
+
+
+@pytest.mark.parametrize("columns", [72, 80, 100, 140])
+def test_help_fits_the_terminal(columns, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    pages = {parser.prog: parser.format_help() for parser in ALL_PARSERS}
+    pages["shepherd"] = run("--help", env={**os.environ, "COLUMNS": str(columns)}).stdout
+
+    for name, page in pages.items():
+        for line in page.splitlines():
+            is_usage = line.startswith((" " * 7, "usage:"))  # argparse splits it between options alone
+            is_command = re.fullmatch(r"  \S+( \S+)*", line)  # must be copied in one piece
+            assert len(line) <= columns or is_usage or is_command, (name, line)
+
+
+def test_a_help_text_is_fitted_by_paragraphs_and_columns():
+    text = "one two three four five\nsix seven eight nine ten.\n\nlist:\n"
+    text += "  name  explained in many words that go on\n"
+    text += "  a command that is much longer  explained"
+
+    assert fitted(text, 40).splitlines() == [
+        "one two three four five six seven eight",
+        "nine ten.",
+        "",
+        "list:",
+        "  name  explained in many words that go",
+        "        on",
+        "  a command that is much longer",
+        "      explained",
+    ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import pytest
 
@@ -86,6 +87,57 @@ def test_one_of_several_sources_that_cannot_be_read_does_not_end_the_others(shep
     ]
     assert again["counts"] == {"unchanged": 2, "failed": 2}
     assert shepherd("knowledge", "import", tmp_path / "no.md").returncode == 2
+
+
+def test_an_empty_note_is_mentioned_and_is_no_failure(shepherd, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "a.md").write_text("# Alpha\nwalrus")
+    (notes / "blank.txt").write_text("\n\n  \n")
+    (notes / "empty.md").touch()
+
+    done = shepherd("knowledge", "import", notes)
+    named = shepherd("knowledge", "import", notes / "a.md", notes / "empty.md", "--json")
+
+    assert (done.returncode, done.stderr.splitlines()) == (0, [
+        "1 added, 0 changed, 0 unchanged, 0 failed, 2 empty",
+        "blank.txt: there is no text in it",
+        "empty.md: there is no text in it",
+    ])  # fmt: skip
+    assert (named.returncode, json.loads(named.stdout)["counts"]) == (0, {"unchanged": 1, "empty": 1})
+    (notes / "a.md").unlink()
+    assert shepherd("knowledge", "import", notes).returncode == 1  # nothing was imported
+    assert shepherd("knowledge", "import", notes / "empty.md").returncode == 1
+
+
+def test_exports_of_chats_are_refused_with_the_command_that_imports_them(shepherd, tmp_path):
+    chats = [{"title": "t", "mapping": {}}]
+    files = {name: tmp_path / name for name in ("conversations.json", "chats.zip", "mem0.json", "mine.jsonl")}
+    files["conversations.json"].write_text(json.dumps(chats))
+    with zipfile.ZipFile(files["chats.zip"], "w") as archive:
+        archive.writestr("export/conversations.json", json.dumps(chats))
+    files["mem0.json"].write_text('{"results": [{"memory": "likes tea"}]}')
+    shepherd("memory", "add", "Which dog?", "Rex")
+    shepherd("memory", "export", files["mine.jsonl"])
+    told = {name: shepherd("knowledge", "import", file) for name, file in files.items()}
+
+    for name, source in (
+        ("conversations.json", "ChatGPT"),
+        ("chats.zip", "ChatGPT"),
+        ("mem0.json", "mem0"),
+        ("mine.jsonl", "Shepherd's memories"),
+    ):
+        assert told[name].returncode == 2
+        assert f"{files[name]}: this is an export of {source}\n" in told[name].stderr
+        assert f"shepherd memory import {files[name]} imports it" in told[name].stderr
+    both = shepherd("knowledge", "import", files["mem0.json"], tmp_path / "no.md")
+    assert f"shepherd memory import {files['mem0.json']} imports it" in both.stderr
+    assert shepherd("knowledge", "list").stdout == ""
+
+    files["mem0.json"].rename(tmp_path / "mem0.txt")
+    assert shepherd("knowledge", "import", tmp_path / "mem0.txt").returncode == 0
+    shepherd("memory", "backup", tmp_path / "copy.db")
+    assert "shepherd memory restore" in shepherd("knowledge", "import", tmp_path / "copy.db").stderr
 
 
 def test_an_address_of_this_machine_is_not_fetched(shepherd):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from shepherd.commands.explain import decided_in_words, item_in_words, news_in_words
-from shepherd.memory import LearnedItem, Memory
+from shepherd.commands.explain import decided_in_words, item_in_words, list_facts, news_in_words
+from shepherd.commands.screen import Screen
+from shepherd.memory import Claim, LearnedItem, Memory
 from tests.cli.test_terminal import CTRL_D, TURN_ENDED, Terminal, start
 from tests.learned import LIVED, MOVED, learn, propose, remember
 
@@ -25,6 +27,34 @@ def memory(home) -> Iterator[Memory]:
     home.database.parent.mkdir(parents=True)
     with Memory(home.database, user_id="steve") as memory:
         yield memory
+
+
+def test_facts_are_listed_with_where_they_came_from(memory, screen_text):
+    learn(memory, "steve", LIVED, Claim("location", "Köln", LIVED, 0))
+    memory.set_fact("name", "Steve", source="user")
+    memory.set_fact("color", "blue", source="tool")
+    memory.set_fact("pet", "Rex", source="import")
+
+    shown = screen_text(lambda screen: list_facts(screen, memory.get_all_facts(), memory.fact_periods()))
+
+    assert shown.splitlines() == [
+        "  color = blue", "     set by the model, with a tool · just now",
+        "  location = Köln", f'     you said "{LIVED}" · just now',
+        "  name = Steve", "     set by you · just now",
+        "  pet = Rex", "     imported · just now",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def screen_text() -> Callable[[Callable[[Screen], object]], str]:
+    """Returns what is written to stdout, which is no terminal."""
+
+    def text_of(write: Callable[[Screen], object]) -> str:
+        out = io.StringIO()
+        write(Screen(out, io.StringIO()))
+        return out.getvalue()
+
+    return text_of
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 import stat
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def test_empty_list_names_the_command_that_takes_over_older_memories(shepherd):
     assert "local has 1 memory: shepherd memory claim takes them over" in shepherd("memory", "list").stderr
     named = shepherd("memory", "list", "--user", "carl").stderr
     assert named == "nothing is remembered yet\n"  # of nobody else
-    shepherd("memory", "claim", "--from", "local", "--user", "bob")
+    shepherd("memory", "claim", "--from", "local", "--user", "bob", "--yes")
     assert "anna has 1 memory: shepherd memory claim --from anna" in shepherd("memory", "list").stderr
 
 
@@ -139,7 +140,10 @@ def test_a_memory_that_is_not_there_is_a_failure(shepherd, three, arguments):
     done = shepherd("memory", *arguments)
 
     assert done.returncode == 1
-    assert "there is no memory 7" in done.stderr
+    assert (
+        "no memory has the id 7\n  shepherd memory list and shepherd memory search show the ids"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize("arguments", [["forget"], ["edit", "7"]], ids=lambda arguments: arguments[0])
@@ -227,7 +231,7 @@ def test_the_largest_numbers_are_taken(shepherd, three):
     largest = str((1 << 63) - 1)
 
     assert shepherd("memory", "show", largest).stderr.startswith(
-        f"shepherd: error: there is no memory {largest}"
+        f"shepherd: error: no memory has the id {largest}"
     )
     assert shepherd("memory", "list", "--limit", "1000000000", "--offset", largest).returncode == 0
     assert shepherd("memory", "search", "dog", "--limit", "1000000000").stdout.startswith(three[1])
@@ -332,8 +336,8 @@ def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
 
 
 def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
-    document, archive = tmp_path / "lease.md", tmp_path / "photos.zip"
-    document.write_text("# Lease\n\nThe lease ends in May.\n\n[[link]]\n")
+    document, archive = tmp_path / "lease.json", tmp_path / "photos.zip"
+    document.write_text('{"lease": "It ends in May."}\n')
     with zipfile.ZipFile(archive, "w") as opened:
         opened.writestr("conversations.json", json.dumps([{"photo": n} for n in range(20)]))
 
@@ -345,8 +349,49 @@ def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
         assert "shepherd knowledge import FILE" in " ".join(done.stderr.split())
 
 
+def test_what_belongs_into_the_knowledge_is_refused_with_the_command_that_imports_it(
+    shepherd, three, tmp_path
+):
+    notes, lease, page, pdf = (tmp_path / name for name in ("notes", "the lease.md", "page", "scan"))
+    notes.mkdir()
+    lease.write_text("# Lease\n\nThe lease ends in May.\n")
+    page.write_text("<!DOCTYPE html><html><p>hello</p></html>")
+    pdf.write_bytes(b"%PDF-1.4\n%\xe2\xe3\n")
+    shepherd("knowledge", "add", "a node")
+    shepherd("knowledge", "export", tmp_path / "knowledge.jsonl")
+
+    for source, what, imports in (
+        (notes, "a folder", "the documents in it"),
+        (lease, "a document, not an export of memories", "it"),
+        (page, "a document, not an export of memories", "it"),
+        (pdf, "a document, not an export of memories", "it"),
+        (tmp_path / "knowledge.jsonl", "an export of the knowledge", "it"),
+        ("https://example.com/a", "an address, not an export", "the page"),
+    ):
+        done = shepherd("memory", "import", source)
+        assert done.returncode == 2
+        assert done.stderr == (
+            f"shepherd: error: {source}: this is {what}\n"
+            f"  shepherd knowledge import {shlex.quote(str(source))} imports {imports}\n"
+        )
+
+    shepherd("memory", "backup", tmp_path / "copy.db")
+    done = shepherd("memory", "import", tmp_path / "copy.db")
+    assert f"shepherd memory restore {tmp_path / 'copy.db'} puts a backup" in done.stderr
+    exported = tmp_path / "memories.txt"  # an export by any name
+    shepherd("memory", "export", exported)
+    assert shepherd("memory", "import", exported).returncode == 0
+
+
 def test_what_is_stored_under_another_id_can_be_claimed(shepherd, three):
-    done = shepherd("memory", "claim", "--from", "steve", "--user", "stefan")
+    asked = shepherd("memory", "claim", "--from", "steve", "--user", "stefan")
+    assert (asked.returncode, len(shepherd("memory", "list").stdout.splitlines())) == (2, 3)
+    assert (
+        "Take over 3 memories, 0 facts, 0 nodes and 0 conversations of 'steve' as 'stefan'?" in asked.stderr
+    )
+    assert "confirm with --yes" in asked.stderr
+
+    done = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--yes")
     again = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--json")
 
     assert "3 memories, 0 facts, 0 nodes and 0 conversations of 'steve' are yours now" in done.stderr
@@ -362,7 +407,7 @@ def test_an_older_database_is_migrated_and_says_where_the_copy_is(shepherd, home
     insert = f"INSERT INTO context({columns}) VALUES(?, ?, ?, ?, ?)"
     originals.build(home.database, originals.V2_32, (insert, rows))
 
-    claimed = shepherd("memory", "claim")
+    claimed = shepherd("memory", "claim", "-y")
 
     assert f"{home.database}.before-migration" in claimed.stderr
     assert "1 memory, 0 facts" in claimed.stderr
@@ -372,7 +417,7 @@ def test_an_older_database_is_migrated_and_says_where_the_copy_is(shepherd, home
 def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
     stats = json.loads(shepherd("memory", "stats", "--json").stdout)
     assert stats["memories"] == 3
-    assert "memories       3 (0 pinned)" in shepherd("memory", "stats").stdout
+    assert "memories       3, none of them pinned" in shepherd("memory", "stats").stdout
     assert json.loads(shepherd("memory", "check", "--json").stdout) == {
         "ok": True,
         "problems": [],
@@ -381,9 +426,34 @@ def test_stats_check_audit_and_backup(shepherd, three, tmp_path):
     assert shepherd("memory", "check").stderr == "no damage found\n"
     assert shepherd("memory", "audit").stderr == "nothing to clean up\n"
 
-    assert shepherd("memory", "backup", tmp_path / "copy.db").stderr == f"copied to {tmp_path / 'copy.db'}\n"
-    copied = shepherd("memory", "list", "--memory-db", tmp_path / "copy.db")
+    copy = tmp_path / "copy.db"
+    told = shepherd("memory", "backup", copy).stderr
+    assert told == f"copied to {copy}; shepherd memory restore {copy} puts it back\n"
+    copied = shepherd("memory", "list", "--memory-db", copy)
     assert copied.stdout == shepherd("memory", "list").stdout
+
+
+def test_a_backup_is_restored_after_asking(shepherd, three, home, tmp_path):
+    copy, kept = tmp_path / "copy.db", f"{home.database}.before-restore"
+    shepherd("memory", "backup", copy)
+    listed = shepherd("memory", "list").stdout
+    shepherd("memory", "add", "Which cat?", "Tom")
+
+    asked = shepherd("memory", "restore", copy)
+    assert asked.returncode == 2
+    assert f"in the place of {home.database}? The present database is kept as {kept}." in asked.stderr
+    assert shepherd("memory", "list").stdout != listed
+
+    done = shepherd("memory", "restore", copy, "--yes")
+    assert done.stderr == (
+        f"restored: 3 memories, 0 facts and 0 conversations of steve; the database until now is {kept}\n"
+    )
+    assert shepherd("memory", "list").stdout == listed
+    again = shepherd("memory", "restore", kept, "-y", "--json")
+    assert json.loads(again.stdout) == {
+        "file": kept, "database": str(home.database), "kept": f"{kept}-2",
+    }  # fmt: skip
+    assert "Tom" in shepherd("memory", "list").stdout
 
 
 def test_a_damaged_database_is_a_failure_that_names_it(shepherd, home):
@@ -453,6 +523,48 @@ def test_the_values_that_a_fact_had_can_be_taken_out_of_its_history(shepherd):
     assert "swordfish" not in shepherd("facts", "history", "wifi_password").stdout
     assert shepherd("memory", "audit").stderr == "nothing to clean up\n"
     assert shepherd("facts", "clear", "wifi_password", "--history").returncode == 1
+
+
+def test_a_changed_fact_says_what_it_is_and_what_it_was(shepherd):
+    first = shepherd("facts", "set", "favourite_color", "blue")
+    second = shepherd("facts", "set", "favouriteColor", "green")
+    third = shepherd("facts", "set", "favourite_color", "green")
+    cleared = shepherd("facts", "clear", "favouriteColor")
+
+    assert [done.stdout for done in (first, second, third, cleared)] == [""] * 4
+    assert first.stderr == "favourite_color = blue\n"
+    assert second.stderr == "favourite_color = green; it was blue\n"
+    assert third.stderr == "favourite_color = green, as before\n"
+    assert cleared.stderr == (
+        "favourite_color is forgotten; it was green (shepherd facts history favourite_color still shows it)\n"
+    )
+    done = shepherd("facts", "set", "name", "Steve", "--json")
+    assert (json.loads(done.stdout), done.stderr) == ({"key": "name", "value": "Steve"}, "")
+    done = shepherd("facts", "clear", "name", "--history")
+    assert done.stderr == "name is forgotten, with all values that it had\n"
+
+
+def test_a_fact_of_nobody_is_refused(shepherd):
+    done = shepherd("facts", "set", "name", "Steve", "--user", "unknown")
+
+    assert done.returncode == 2
+    assert "nothing is kept for this user" in done.stderr
+
+
+def test_other_names_of_an_action_are_understood_in_the_hint(shepherd):
+    assert "did you mean clear?" in shepherd("facts", "delete", "name").stderr
+    assert "did you mean forget?" in shepherd("memory", "delete", "1").stderr
+    assert "did you mean create?" in shepherd("apikey", "add").stderr
+
+
+def test_changed_memories_say_so(shepherd):
+    memory_id = shepherd("memory", "add", "Which?", "Rex").stdout.strip()
+
+    assert (
+        shepherd("memory", "edit", memory_id, "--answer", "Max").stderr == f"memory {memory_id} is changed\n"
+    )
+    assert "is pinned" in shepherd("memory", "pin", memory_id).stderr
+    assert "is no longer pinned" in shepherd("memory", "pin", memory_id, "--off").stderr
 
 
 @pytest.mark.parametrize("action", ["get", "clear", "history"])

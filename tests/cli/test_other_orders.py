@@ -54,6 +54,39 @@ def test_modes_are_not_in_the_help(shepherd):
     assert "apiserver" not in shepherd("--help").stdout + shepherd("serve", "--help").stdout
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--user", "anna", "facts", "get", "name"),
+        ("--user=anna", "--json", "facts", "get", "name"),
+        ("facts", "--user", "anna", "get", "name"),
+        ("--json", "facts", "--user=anna", "get", "name"),
+        ("--user", "anna", "facts", "get", "--", "name"),
+    ],
+)
+def test_options_of_all_commands_can_come_before_the_command_and_its_action(shepherd, words):
+    shepherd("facts", "set", "name", "Anna", "--user", "anna")
+    shepherd("facts", "set", "name", "Steve")
+
+    done = shepherd(*words)
+
+    expected = '{"key": "name", "value": "Anna"}' if "--json" in words else "Anna"
+    assert (done.returncode, done.stdout) == (0, f"{expected}\n"), done.stderr
+
+
+def test_an_option_that_the_command_does_not_have_is_an_error_in_front_too(shepherd):
+    done = shepherd("--user", "anna", "model", "list")
+
+    assert done.returncode == 2
+    assert "unrecognized arguments: --user anna" in done.stderr
+
+
+def test_options_before_a_question_belong_to_the_chat(shepherd, model):
+    asked = shepherd("--user", "memory", "-m", model, "what is my name?")
+
+    assert (asked.returncode, asked.stdout) == (0, "Hello, I am a shepherd. Café is open today!\n")
+
+
 def test_a_provider_can_be_named_before_the_action(shepherd):
     shepherd("provider", "add", "far", "openai", "--model", "m")
 

@@ -262,7 +262,8 @@ def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, sheph
     chat.prompt()
     chat.type("/why")
     shown = chat.expect(r"/edit 1, /forget 1, /pin 1")
-    for expected in ("recall took", "name = Steve", "1  Which IDE does the user prefer?", "VS Code with vim",
+    for expected in ("recall took", "name = Steve", "set by you · just now",
+                     "1  Which IDE does the user prefer?", "VS Code with vim",
                      "id 1099511627777", "just now", "entered by hand", "score ", "relevance "):  # fmt: skip
         assert expected in shown
 
@@ -280,6 +281,32 @@ def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, sheph
     chat.end()
     assert shepherd("memory", "list").stdout == ""
     assert shepherd("facts", "list").stdout == ""
+
+
+def test_forgetting_says_which_conversations_still_have_the_words(terminal, model, shepherd):
+    chat = terminal("-m", model)
+    chat.type("My sister keeps bees in the garden.")
+    chat.prompt()
+    chat.type("/memory")
+    chat.expect("1  My sister keeps bees")
+    chat.prompt()
+    chat.type("/forget 1")
+    told = chat.expect("conversations delete ([0-9a-f]{8})")
+    assert "this conversation still contains these words. To delete it, use /clear, and" in told
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+
+    memory_id = shepherd("memory", "add", "My sister keeps bees in the garden.", "").stdout.strip()
+    told = shepherd("memory", "forget", memory_id).stderr
+    session = shepherd("conversations", "list").stdout[:8]
+    assert told == (
+        "1 memory forgotten\n1 conversation still contains these words. To delete it, run\n"
+        f"  shepherd conversations delete {session}\n"
+    )
+    shepherd("conversations", "delete", session)
+    memory_id = shepherd("memory", "add", "My sister keeps bees in the garden.", "").stdout.strip()
+    assert shepherd("memory", "forget", memory_id).stderr == "1 memory forgotten\n"
 
 
 def test_a_memory_is_edited_at_the_prompt(terminal, model, shepherd):
@@ -374,7 +401,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
         ("/fact name", "there is no command /fact.*did you mean /facts or /"),
         ("/etc/fstab", "there is no command /etc/fstab.*type two"),
         ("/forget", r"usage: /forget"),
-        ("/forget 12345", "there is no memory 12345"),
+        ("/forget 12345", "no memory has the number or the id 12345"),
         ("/forget nonsense", "no fact of that name and no memory of that question"),
         ("/pin", "usage: /pin"),
         ("/facts nothing", "there is no fact 'nothing'"),

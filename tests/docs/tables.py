@@ -139,6 +139,7 @@ _MANY_MEMORIES = (
     "shepherd memory jobs",
     "shepherd memory check",
     "shepherd memory backup copy.db",
+    "shepherd memory restore copy.db --yes",
     "shepherd memory audit",
     "shepherd memory claim",
     f"shepherd memory forget {_NEWEST}",
@@ -162,8 +163,8 @@ INSTEAD = {
         _AS_SERVICE + "config get server_hosts | grep shepherd.example.org",
         _AS_SERVICE + "apikey list | grep anna",
     ),
-    "shepherd memory list | show | edit | pin | forget | export | stats | jobs | check | backup | audit"
-    " | claim": _MANY_MEMORIES,
+    "shepherd memory list | show | edit | pin | forget | export | stats | jobs | check | backup | restore"
+    " | audit | claim": _MANY_MEMORIES,
     "shepherd conversations list | show | search | rename | delete": (
         "shepherd conversations list",
         f"shepherd conversations show {_LATEST} | grep dog",
@@ -212,7 +213,7 @@ INSTEAD = {
     ),
     "shepherd knowledge focus 4523 4520": ("shepherd knowledge focus 1 2",),
     "shepherd memory export FILE": ("shepherd memory export exported.jsonl",),
-    "shepherd memory backup FILE": ("shepherd memory backup backup.db",),
+    "shepherd memory restore copy.db": ("shepherd memory restore copy.db --yes",),
     "shepherd model rm hf:user/repo:Q4_K_M": ("shepherd model rm --yes hf:user/repo:Q4_K_M",),
     "shepherd eval export.jsonl --questions mine.jsonl": (
         *_IMPORTED,

@@ -20,8 +20,8 @@ def filled(knowledge: Knowledge) -> Knowledge:
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ("UPDATE knowledge_sums SET n = 0, total_length = 7", "sums of the chunks of 1 users"),
-        ("UPDATE nodes SET n_edges = 9 WHERE id = 3", "1 nodes count their edges"),
+        ("UPDATE knowledge_sums SET n = 0, total_length = 7", "sums of the chunks of 1 user "),
+        ("UPDATE nodes SET n_edges = 9 WHERE id = 3", "1 node counts its edges"),
         (
             "UPDATE knowledge_sums SET next_chunk = 1, next_node = 2, next_edge = 1",
             "number of a node that is in use",
@@ -30,7 +30,7 @@ def filled(knowledge: Knowledge) -> Knowledge:
         (
             "INSERT INTO chunks(id, user_id, node_id, part, idx, start_char, end_char, text)"
             " SELECT max(id) + 1, 'steve', 1, 'text', 99, 0, 5, 'otter' FROM chunks",
-            "1 chunks of knowledge are missing",
+            "1 chunk of knowledge is missing",
         ),
     ],
 )

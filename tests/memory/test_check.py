@@ -63,7 +63,7 @@ OWN = "(SELECT min(id) + 3 FROM context)"
             "under another user's number",
         ),
         ("UPDATE tenants SET next_sequence = 2", "a number for a memory that is in use"),
-        ("INSERT INTO recalls VALUES(99, 1, 1)", "belong to no memory"),
+        ("INSERT INTO recalls VALUES(99, 1, 1)", "to no memory"),
     ],
 )
 def test_damage_is_found_and_mended(
@@ -107,7 +107,7 @@ def test_bytes_in_the_place_of_a_text_become_one(tmp_path: Path, value: str) -> 
                 memory.store_memory(f"question {i} of {user}?", f"answer {i}", user_id=user)
         harm(tmp_path / "memory.db", f"UPDATE context SET user_message = {value} WHERE id = {OWN}")
 
-        assert "1 memories hold bytes where text belongs" in memory.check().problems
+        assert "1 memory holds bytes where text belongs" in memory.check().problems
         assert len(memory.search("question", 20, "anna")) == 9
         assert memory.check(repair=True).ok
 

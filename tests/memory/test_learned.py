@@ -406,10 +406,44 @@ def test_what_a_tool_call_stores_is_listed_and_undone(teller: Teller) -> None:
     assert teller.state() == before
 
 
+def test_numbers_count_the_items_of_their_user_and_are_not_given_twice(teller: Teller) -> None:
+    memory = teller.memory
+    for n in range(3):
+        memory.set_fact(f"other{n}", "x", "mary", source="tool")
+        memory.set_fact(f"key{n}", "x", source="tool")
+        assert [item.id for item in memory.learned()] == list(range(n + 1, 0, -1))
+
+    memory.clear_fact("key2", with_history=True)
+    memory.set_fact("key3", "x", source="tool")
+
+    assert [(item.id, item.key) for item in memory.learned()] == [(4, "key3"), (2, "key1"), (1, "key0")]
+    undone = memory.undo(2)
+    assert undone is not None
+    assert (undone.key, memory.get_fact("key1")) == ("key1", None)
+    assert [item.state for item in memory.learned(user_id="mary")] == ["new"] * 3
+
+
+def test_claimed_items_get_the_next_numbers_and_are_no_news(teller: Teller) -> None:
+    memory = teller.memory
+    for user, n in (("mary", 1), ("mary", 2), ("steve", 3)):
+        memory.set_fact(f"key{n}", "x", user, source="tool")
+    memory.take_news()
+
+    memory.claim("mary")
+
+    assert [(item.id, item.key) for item in memory.learned()] == [(3, "key2"), (2, "key1"), (1, "key3")]
+    assert memory.take_news() == []
+    memory.set_fact("key4", "x", source="tool")
+    memory.set_fact("key5", "x", "mary", source="tool")
+    assert [item.id for item in memory.take_news()] == [4]
+    assert [item.id for item in memory.learned(user_id="mary")] == [1]
+
+
 def test_items_are_listed_in_pages_and_by_user(teller: Teller) -> None:
     for n in range(5):
         teller.memory.set_fact(f"key{n}", "x", source="tool")
-        teller.memory.set_fact(f"key{n}", "x", "mary", source="tool")
+        if n:
+            teller.memory.set_fact(f"key{n}", "x", "mary", source="tool")
 
     items = teller.memory.learned()
     assert [item.key for item in items] == [f"key{n}" for n in (4, 3, 2, 1, 0)]
@@ -707,7 +741,7 @@ def test_the_check_finds_items_whose_memory_is_gone(teller: Teller) -> None:
         "steve", lambda connection: connection.execute("UPDATE learned SET memory_id = 7") and None
     )
 
-    assert memory.check().problems == ("1 learned items belong to no memory",)
+    assert memory.check().problems == ("1 learned item belongs to no memory",)
     assert memory.check(repair=True).ok
     assert "Helix" not in str(memory.learned())
     assert memory.check().problems == ()

@@ -57,11 +57,11 @@ def test_healthy_database_has_no_problems(memory: Memory) -> None:
     ("harm", "problem"),
     [
         ("DELETE FROM context_fts WHERE rowid % 2 = 0", "missing from the full-text index"),
-        ("INSERT INTO context_fts(rowid, user_message) VALUES(99, 't1_ghost')", "have no memory"),
+        ("INSERT INTO context_fts(rowid, user_message) VALUES(99, 't1_ghost')", "no memory"),
         ("UPDATE tenants SET n = n + 5", "sums of 2 users are wrong"),
         ("UPDATE tenants SET total_length = 0, message_bytes = 1", "sums of 2 users are wrong"),
-        ("DELETE FROM context WHERE id % 2 = 0", "have no memory"),
-        ("DELETE FROM sessions", "belong to no session"),
+        ("DELETE FROM context WHERE id % 2 = 0", "no memory"),
+        ("DELETE FROM sessions", "to no session"),
         ("UPDATE meta SET value = 0 WHERE key = 'tokenizer_version'", "another version of the tokenizer"),
     ],
 )

@@ -80,7 +80,7 @@ def test_everything_is_found_after_it_was_opened_once(original, postgres_server,
         assert memory.search("Where do I live?", user_id="anna")[0].answer == "In Oslo."
         assert (memory.count_memories(), memory.check().problems) == (2, ())
 
-    assert "3 memories (0 duplicates skipped), 1 facts" in caplog.text
+    assert "3 memories (0 duplicates skipped), 1 fact" in caplog.text
     assert "kept as context_before_migration and facts_before_migration" in caplog.text
     kept = postgres_server.execute("SELECT count(*) FROM context_before_migration", schema)
     assert (kept, postgres_server.execute("SELECT value FROM facts_before_migration", schema)) == (

@@ -24,6 +24,7 @@ from shepherd.errors import (
     StoreReadOnlyError,
     UsageError,
 )
+from shepherd.installation import install_extra
 from shepherd.memory import Memory, OpenJob
 from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.postgres.database import _MOST_PREPARED, Database, _numbered
@@ -125,7 +126,7 @@ def test_missing_psycopg_is_named_with_its_remedy(
     )
 
     assert "needs psycopg 3" in done.stdout
-    assert "shepherd-llm[postgres]" in done.stdout
+    assert install_extra("postgres") in done.stdout
     assert "libpq-dev" in done.stdout
     assert "s3cret" not in done.stdout + done.stderr
 
@@ -357,13 +358,13 @@ def test_backup_names_the_server_s_own_tools(memory: Memory, tmp_path: object) -
     ("harm", "problem"),
     [
         ("DELETE FROM context_terms WHERE id % 2 = 0", "missing from the index"),
-        ("INSERT INTO context_terms VALUES(99, 1, 1, 1, '{t1_ghost}')", "have no memory"),
+        ("INSERT INTO context_terms VALUES(99, 1, 1, 1, '{t1_ghost}')", "no memory"),
         ("UPDATE context_terms SET doc_len = 77", "differ from their memory"),
         ("UPDATE context_terms SET usual = 3", "with other words"),
         ("UPDATE tenants SET n = n + 5", "sums of 2 users are wrong"),
         ("UPDATE tenants SET total_length = 0, message_bytes = 1", "sums of 2 users are wrong"),
-        ("DELETE FROM context WHERE id % 2 = 0", "have no memory"),
-        ("DELETE FROM sessions", "belong to no session"),
+        ("DELETE FROM context WHERE id % 2 = 0", "no memory"),
+        ("DELETE FROM sessions", "to no session"),
         ("UPDATE meta SET value = 0 WHERE key = 'tokenizer_version'", "another version of the tokenizer"),
     ],
 )

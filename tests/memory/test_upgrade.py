@@ -134,6 +134,39 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(
         assert memory.get_fact("name") == "Stefan"
 
 
+TO_VERSION_3 = (
+    "DROP INDEX learned_number",
+    "ALTER TABLE learned DROP COLUMN number",
+    "DELETE FROM meta WHERE key LIKE 'learned_last/%'",
+    # Numbers counted all items of all users.
+    "UPDATE meta SET value = 3 WHERE key = 'learned_shown/steve'",
+)
+
+
+def test_items_of_an_older_database_are_numbered_by_user(database: str) -> None:
+    with Memory(database, user_id="steve") as memory:
+        for user, n in (("steve", 1), ("mary", 1), ("steve", 2), ("mary", 2), ("steve", 3)):
+            memory.set_fact(f"key{n}", "x", user, source="tool")
+            if (user, n) == ("steve", 2):
+                memory.take_news()
+    if "://" in database:
+        server = Server(database)
+        to_3 = (*TO_VERSION_3, "UPDATE meta SET value = 3 WHERE key = 'user_version'")
+        server.write_locked("schema", lambda one: [one.run(sql) for sql in to_3] and None)
+        server.close()
+    else:
+        with Connection(database) as connection:
+            connection.script(";".join((*TO_VERSION_3, "PRAGMA user_version = 3")))
+
+    with Memory(database, user_id="steve") as memory:
+        numbered = [(3, "key3"), (2, "key2"), (1, "key1")]
+        assert [(item.id, item.key) for item in memory.learned()] == numbered
+        assert [(item.id, item.key) for item in memory.learned(user_id="mary")] == numbered[1:]
+        assert [item.key for item in memory.take_news()] == ["key3"]
+        memory.set_fact("key4", "x", "mary", source="tool")
+        assert memory.learned(1, user_id="mary")[0].id == 3
+
+
 @ON_A_SERVER
 def test_a_server_without_lists_of_changes_gets_them(database: str) -> None:
     """As version 2 had it before hot indexes over a server."""

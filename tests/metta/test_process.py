@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from shepherd.errors import UsageError
+from shepherd.installation import install_extra
 from shepherd.metta import MOST_ATOMS, Host, Metta, MettaError, Symbol, functions, is_installed
 from shepherd.metta import process as process_module
 from tests.trace.turns import FULL
@@ -129,4 +130,4 @@ def test_without_the_runtime_it_is_said_how_to_get_it(monkeypatch):
     with pytest.raises(UsageError, match="not installed") as caught:
         Metta({})
 
-    assert "shepherd-llm[metta]" in caught.value.hint
+    assert caught.value.hint == install_extra("metta")

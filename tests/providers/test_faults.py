@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 
@@ -17,6 +16,7 @@ from shepherd.errors import (
     ShepherdError,
     UsageError,
 )
+from shepherd.installation import install_extra
 from shepherd.providers import ProviderSettings, open_remote
 from shepherd.providers.exchange import RetryPolicy
 from tests.providers.conftest import KEY
@@ -438,7 +438,7 @@ def test_a_missing_client_is_named_with_the_command(monkeypatch):
     with pytest.raises(UsageError, match="needs the package anthropic") as caught:
         open_remote(ProviderSettings("work", "anthropic", model="m", api_key=KEY))
 
-    assert caught.value.hint == f"{sys.executable} -m pip install 'shepherd-llm[anthropic]'"
+    assert caught.value.hint == install_extra("anthropic")
 
 
 def test_a_missing_key_is_named_with_its_variable(monkeypatch):

@@ -15,7 +15,7 @@ from tests.server.running import Running
 
 @pytest.fixture
 def memory(tmp_path):
-    with Memory(tmp_path / "memory.db") as memory:
+    with Memory(tmp_path / "memory.db", user_id=default_user_id()) as memory:
         yield memory
 
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from shepherd.errors import UsageError, pip_install
+from shepherd.errors import UsageError
+from shepherd.installation import install_extra
 from shepherd.memory import Memory, Turn
 from shepherd.prompt.archive_policy import archived_answer, is_worth_a_memory
 from shepherd.types import Message, Role, SearchResult, ToolCall
@@ -32,7 +33,7 @@ try:
 except ImportError as error:
     raise UsageError(
         "this module needs langchain-core, which is not installed",
-        hint=pip_install("'shepherd-llm[langchain]'"),
+        hint=install_extra("langchain"),
     ) from error
 
 __all__ = ["ShepherdChatMessageHistory", "ShepherdRetriever"]

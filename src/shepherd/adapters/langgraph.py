@@ -10,7 +10,8 @@ from typing import Any
 
 from shepherd.adapters import items
 from shepherd.adapters.items import StoredItem
-from shepherd.errors import UsageError, pip_install
+from shepherd.errors import UsageError
+from shepherd.installation import install_extra
 from shepherd.knowledge import Knowledge, nodes
 from shepherd.knowledge.chunks import Shelf
 from shepherd.knowledge.nodes import NewNode
@@ -34,7 +35,7 @@ try:
 except ImportError as error:
     raise UsageError(
         "ShepherdStore needs langgraph, which is not installed",
-        hint=pip_install("'shepherd-llm[langgraph]'"),
+        hint=install_extra("langgraph"),
     ) from error
 
 __all__ = ["ShepherdStore"]

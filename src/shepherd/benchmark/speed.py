@@ -35,6 +35,7 @@ from shepherd.memory.hot import HotRecall
 from shepherd.memory.hot_rows import Tables
 from shepherd.memory.records import NewMemory
 from shepherd.memory.sqlite import FileTables, open_store
+from shepherd.wording import counted
 
 __all__ = ["Line", "Report", "Timed", "compute_without_lock", "measure"]
 
@@ -116,7 +117,7 @@ def measure(
     """
     if not 1 <= n_users <= n_memories <= MOST_MEMORIES:
         raise UsageError(
-            f"{n_memories} memories of {n_users} users",
+            f"{counted(n_memories, 'memory', 'memories')} of {counted(n_users, 'user')}",
             hint=f"at least one memory a user, at most {MOST_MEMORIES:,} memories",
         )
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0

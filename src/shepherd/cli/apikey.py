@@ -75,7 +75,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     config = loaded_settings(arguments).config
     with opened(config) as memory:
         if arguments.action == "create":
-            return _create(memory, arguments, arguments.owner or config.effective_user_id, screen)
+            return _create(memory, arguments, arguments.owner or memory.user_id, screen)
         if arguments.action == "list":
             return _list(memory, arguments, screen)
         if arguments.action == "clear":

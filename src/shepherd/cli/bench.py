@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, loaded_settings
 from shepherd.cli.progress import amount
-from shepherd.commands.screen import Screen
+from shepherd.commands.screen import Screen, counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,8 +166,8 @@ def _show(report: Report, screen: Screen) -> None:
     engine = f"PostgreSQL {report.server}" if report.server else f"SQLite {machine['sqlite']}"
     versions = f"Python {machine['python']}, {engine}, stdlib sqlite3 {peer}"
     screen.note(
-        f"{report.memories:,} memories, {report.users:,} users, data {report.data};"
-        f" {versions}, {machine['machine']}, {machine['cpus']} CPUs"
+        f"{counted(report.memories, 'memory', 'memories')}, {counted(report.users, 'user')},"
+        f" data {report.data}; {versions}, {machine['machine']}, {machine['cpus']} CPUs"
     )
     if report.load > float(str(machine["cpus"])):
         screen.warn(

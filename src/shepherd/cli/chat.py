@@ -305,7 +305,7 @@ def conversation_to_continue(arguments: Namespace, config: Config) -> str | None
 
     hint = "shepherd conversations list shows all of them; -e asks a question"
     with open_memory_to_read(config) as memory:
-        return conversation_named(memory, name, config.effective_user_id, hint=hint).id
+        return conversation_named(memory, name, memory.user_id, hint=hint).id
 
 
 def provider_and_model(config: Config, given: dict[str, Any]) -> tuple[Config, str]:

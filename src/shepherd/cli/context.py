@@ -71,7 +71,7 @@ def _build(question: str, config: Config, memory: Memory, arguments: Namespace) 
     from shepherd.turn.components import build_context
 
     path = model_path(config)
-    user = config.effective_user_id
+    user = memory.user_id
     latest = memory.list_sessions(user, limit=1, one_offs=False) if arguments.resume else []
     with open_tokenizer(path) as vocabulary, own_summarizer(config, path) as summarizer:
         return build_context(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
+from shepherd.installation import program
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
@@ -65,9 +66,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             if code:
                 return code
             screen.note()
-    screen.note(
-        "To chat yourself: shepherd. What it knows about you: shepherd memory list, shepherd facts list."
-    )
+    own = program()
+    screen.note(f"To chat yourself: {own}. What it knows about you: {own} memory list, {own} facts list.")
     return 0
 
 

@@ -25,7 +25,8 @@ from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, near_miss, size
 from shepherd.config import SETTINGS, Config
 from shepherd.config.file import ConfigFile, Loaded, unknown_keys
-from shepherd.errors import ConfigError, ShepherdError, StoreMissingError, pip_install
+from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
+from shepherd.installation import pip_install, reinstall
 
 if TYPE_CHECKING:
     from shepherd.memory import MemoryStats
@@ -119,7 +120,7 @@ def _guarded(name: str, check: Callable[[Config], Finding], config: Config) -> F
             name,
             "problem",
             f"cannot be loaded: {error}",
-            f"reinstall Shepherd: {pip_install('shepherd-llm')}",
+            f"reinstall Shepherd: {reinstall()}",
         )
 
 
@@ -173,7 +174,6 @@ def _database(config: Config) -> Finding:
     from shepherd.factory import open_memory
     from shepherd.paths import default_database, from_home
 
-    user = config.effective_user_id
     if "://" in config.memory_database:
         return _server(config)
     named = config.memory_database
@@ -189,7 +189,7 @@ def _database(config: Config) -> Finding:
             )
         return Finding("database", "ok", f"{path} (not there yet: made when something is remembered)")
     with open_memory(config, read_only=True) as memory:
-        stats = memory.stats(user)
+        stats, user = memory.stats(), memory.user_id
     detail = f"{path}: {_contents(stats, user)}"
     if stats.hot_saved_bytes:
         detail += f"; fast indexes {size(stats.hot_saved_bytes)}"
@@ -207,13 +207,12 @@ def _server(config: Config) -> Finding:
     """Check a memory in PostgreSQL."""
     from shepherd.factory import open_memory
 
-    user = config.effective_user_id
     try:
         memory = open_memory(config, read_only=True)
     except StoreMissingError as error:
         return Finding("database", "ok", f"{error} (made when something is remembered)")
     with memory:
-        stats = memory.stats(user)
+        stats, user = memory.stats(), memory.user_id
     return Finding("database", "ok", f"{stats.path}: {_contents(stats, user)}")
 
 

@@ -71,6 +71,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory import chatgpt.zip", "detect the format"),
         ("shepherd memory import --format mem0 memories.json", "name the format"),
     ),
+    "shepherd memory restore": ("shepherd memory restore memory-2026-11-01.db",),
     "shepherd memory claim": (
         ("shepherd memory claim --from local", "memories that the library stored without a user"),
     ),

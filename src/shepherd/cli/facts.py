@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
-from shepherd.commands.screen import Screen, day
+from shepherd.commands.screen import Screen, day, shortened
 from shepherd.errors import ShepherdError, UsageError
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
+    from shepherd.types import Fact
 
 __all__ = ["build_parser", "execute"]
 
@@ -74,14 +76,40 @@ def _get(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _set(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if not (arguments.key.strip() and arguments.value.strip()):
         raise UsageError("a fact needs a key and a value", hint="shepherd facts clear KEY forgets one")
+    before = _found(memory, arguments.key)
     memory.set_fact(arguments.key, arguments.value)
-    screen.result({"key": arguments.key, "value": arguments.value})
+    after = _found(memory, arguments.key)
+    if after is None:
+        raise UsageError("nothing is kept for this user", hint="--user or the setting 'user_id' names a user")
+    note = f"{after.key} = {shortened(after.value)}"
+    if before is not None and before.value == after.value:
+        note += ", as before"
+    elif before is not None:
+        note += f"; it was {shortened(before.value)}"
+    screen.result({"key": arguments.key, "value": arguments.value}, note=note)
 
 
 def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    before = _found(memory, arguments.key)
     if not memory.clear_fact(arguments.key, with_history=arguments.history):
         raise _missing(arguments.key)
-    screen.result({"cleared": arguments.key})
+    key = arguments.key if before is None else before.key
+    if arguments.history:  # perhaps a secret, which must not get into a log
+        note = f"{key} is forgotten, with all values that it had"
+    else:
+        former = "" if before is None else f"; it was {shortened(before.value)}"
+        note = f"{key} is forgotten{former} (shepherd facts history {shlex.quote(key)} still shows it)"
+    screen.result({"cleared": arguments.key}, note=note)
+
+
+def _found(memory: Memory, key: str) -> Fact | None:
+    """Return a fact as `get` finds it."""
+    from shepherd.escaping import storable
+    from shepherd.memory.facts import find
+
+    return memory.transactions.read(
+        lambda connection: find(connection, storable(memory.user_id), storable(key.strip()))
+    )
 
 
 def _at(memory: Memory, arguments: Namespace, screen: Screen) -> None:

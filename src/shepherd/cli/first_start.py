@@ -19,7 +19,8 @@ import shepherd
 from shepherd.commands.screen import Screen, printable, shortened
 from shepherd.config import Config
 from shepherd.config.file import ConfigFile
-from shepherd.errors import ShepherdError, pip_install
+from shepherd.errors import ShepherdError
+from shepherd.installation import install_extra
 from shepherd.paths import state_dir
 from shepherd.providers import ProviderTable
 
@@ -29,7 +30,6 @@ _LIST = Path(shepherd.__file__).parent / "models" / "full_models.txt"
 _MOST_DOWNLOADS, _MOST_SERVED = 3, 3
 # Servers and their usual ports on this machine: what people call them, name and kind of the provider, port.
 _SERVERS = (("Ollama", "ollama", "ollama", 11434), ("llama-server", "llama-server", "openai", 8080))
-_CLIENT = "'shepherd-llm[openai]'"
 _HOST = "127.0.0.1"
 _TIMEOUT_S = 0.25
 _LONGEST_ANSWER = 1 << 18
@@ -74,7 +74,7 @@ def offer_full_model(config: Config, model: str, screen: Screen) -> tuple[Config
     if served and not can_use_servers:
         screen.note(
             f"{served[0].server} runs on this machine. To choose its models with shepherd provider add, "
-            f"first run {pip_install(_CLIENT)}"
+            f"first run {install_extra('openai')}"
         )
     chosen = _asked(choices, screen)
     if chosen is None:

@@ -11,6 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.misplaced import refuse_memories
 from shepherd.cli.parsing import (
     ID,
     Parser,
@@ -24,7 +25,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.cli.progress import amount, working
 from shepherd.commands.screen import Screen, counted, day
-from shepherd.errors import DocumentError, ShepherdError, UsageError
+from shepherd.errors import DocumentError, EmptyDocumentError, ShepherdError, UsageError
 from shepherd.paths import new_file
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def _show(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
         ("link", node.link),
         ("date", node.event_date),
         ("dimensions", ", ".join(node.dimensions)),
-        ("text", f"{node.text_length:,} characters, {node.index_state}" if node.text_length else ""),
+        ("text", f"{counted(node.text_length, 'character')}, {node.index_state}" if node.text_length else ""),
     ]
     for name, value in fields:
         if value:
@@ -303,7 +304,7 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
         if outcomes or isinstance(error, KeyboardInterrupt):
             screen.note(f"{counts['added']:,} added; the same command continues with the rest")
         raise
-    states = ("added", "changed", "unchanged", "failed")
+    states = ("added", "changed", "unchanged", "failed", *(["empty"] if counts["empty"] else []))
     screen.result(
         {"counts": dict(counts), "documents": outcomes},
         note=", ".join(f"{counts[state]:,} {state}" for state in states),
@@ -311,12 +312,15 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
     for outcome in [] if screen.as_json else outcomes:
         if outcome.state == "failed":
             screen.warn(outcome.reason)
+        elif outcome.state == "empty":
+            screen.note(outcome.reason)
         elif outcome.secrets:
             screen.warn(
                 f"{outcome.name}: {counted(outcome.secrets, 'secret')} covered, such as a password or a key",
                 "memory_extraction_secrets = true stores them as they are",
             )
-    return 1 if counts["failed"] else 0
+    is_nothing = bool(outcomes) and counts["empty"] == len(outcomes)
+    return 1 if counts["failed"] or is_nothing else 0
 
 
 def _outcomes(
@@ -329,6 +333,7 @@ def _outcomes(
     with amount(screen, "importing") as progress:
         for source in arguments.sources:
             try:
+                refuse_memories(source)
                 yield from import_from(
                     knowledge,
                     source,
@@ -339,7 +344,15 @@ def _outcomes(
             except (DocumentError, UsageError) as error:
                 if len(arguments.sources) == 1:
                     raise
-                yield Outcome(source, "failed", reason=str(error))
+                if isinstance(error, EmptyDocumentError):
+                    yield Outcome(source, "empty", reason=str(error))
+                else:
+                    yield Outcome(source, "failed", reason=_with_hint(error))
+
+
+def _with_hint(error: ShepherdError) -> str:
+    """Return what failed; for a file of the wrong kind, with the command that imports it."""
+    return f"{error}: {error.hint}" if "shepherd memory " in error.hint else str(error)
 
 
 def _export(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:

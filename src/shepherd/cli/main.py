@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import NoReturn
 
 from shepherd.cli.original_config import migrate_original_config
-from shepherd.cli.parsing import Parser
-from shepherd.commands.screen import Screen, near_miss
+from shepherd.cli.parsing import Parser, help_columns
+from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config.file import ConfigFile
 from shepherd.errors import InternalError, ShepherdError, UsageError
 
@@ -68,6 +68,11 @@ _MODES = {
     "--server": ["serve"],
     "--tui": ["tui"],
 }
+# Options of many commands that people type before the command or its action, and whether a value follows.
+_EARLY = {
+    **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),
+    **dict.fromkeys(("--json", "-v", "--verbose"), False),
+}
 
 
 def run() -> NoReturn:
@@ -109,6 +114,7 @@ def parser_of(command: str) -> Parser:
 
 
 def _dispatch(arguments: list[str], screen: Screen) -> int:
+    arguments = _with_options_last(arguments)
     first = arguments[0] if arguments else ""
     if first in ("-h", "--help", "help") and len(arguments) == 1:
         screen.print(_help())
@@ -146,6 +152,28 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     return code
 
 
+def _with_options_last(arguments: list[str]) -> list[str]:
+    """Move options that stand before a command or its action behind them: `--user anna memory list`."""
+    options, rest = _split(arguments)
+    if not rest or rest[0] not in COMMANDS:
+        return arguments
+    command, *rest = rest
+    more, rest = _split(rest)
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [command, *rest[:end], *options, *more, *rest[end:]]
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the options at the beginning, and the rest."""
+    n = 0
+    while n < len(arguments):
+        name, is_joined, _ = arguments[n].partition("=")
+        if name not in _EARLY:
+            break
+        n += 2 if _EARLY[name] and not is_joined else 1
+    return arguments[:n], arguments[n:]
+
+
 def _log_to_stderr() -> None:
     import logging
 
@@ -156,7 +184,7 @@ def _log_to_stderr() -> None:
 def _help() -> str:
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:{width}}  {line}" for name, (_, line) in COMMANDS.items())
-    return f"""\
+    text = f"""\
 usage: shepherd [COMMAND] [OPTIONS]
 
 A local assistant that remembers.
@@ -177,6 +205,7 @@ examples:
 options:
   -h, --help     show this help
   -V, --version  show the version"""
+    return fitted(text, help_columns())
 
 
 def _version() -> str:

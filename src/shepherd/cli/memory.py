@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from argparse import Namespace
 from contextlib import nullcontext
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.misplaced import refuse_documents
 from shepherd.cli.parsing import (
     ID,
     Parser,
@@ -16,16 +19,18 @@ from shepherd.cli.parsing import (
     add_actions,
     add_limit,
     add_search,
+    agreed,
     finish_actions,
     given_settings,
     loaded_settings,
     stdin_bytes,
 )
 from shepherd.cli.progress import amount, working
+from shepherd.commands.conversations import still_said
 from shepherd.commands.explain import decided_in_words, item_in_words, nothing_to
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.paths import new_file
+from shepherd.paths import default_database, from_home, new_file
 
 if TYPE_CHECKING:
     from shepherd.memory import ExtractionJob, LearnedItem, Memory
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 
+_IDS = "shepherd memory list and shepherd memory search show the ids, in the first column"
 _LOCAL = "local"  # memories from before there were users
 # Ids of one finding of an audit; --json has all.
 _MOST_SHOWN = 10
@@ -126,6 +132,7 @@ def _add_transfer(actions: Any) -> None:
     claim.add_argument(
         "--from", dest="from_user", default=_LOCAL, metavar="USER", help="the other id (default: local)"
     )
+    claim.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
 
 
 def _add_upkeep(actions: Any) -> None:
@@ -134,6 +141,16 @@ def _add_upkeep(actions: Any) -> None:
     check.add_argument("--repair", action="store_true", help="repair what can be repaired")
     backup = add_action(actions, "backup", "copy the database while it is in use")
     backup.add_argument("file", metavar="FILE", help="the copy")
+    restore = add_action(
+        actions,
+        "restore",
+        "put a backup in the place of the memory, which is kept beside it",
+        description="Put a backup in the place of the memory, for all its users. The present database is not"
+        " deleted: it is renamed to NAME.before-restore, which can be restored in turn. Quit every chat and"
+        " server that uses it first.",
+    )
+    restore.add_argument("file", metavar="FILE", help="a copy by shepherd memory backup")
+    restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
     add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
     jobs = add_action(actions, "jobs", "list messages that are still to be learned from")
     jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (default: all)")
@@ -146,6 +163,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; returns its exit code."""
     from shepherd.factory import open_memory, open_memory_to_read
 
+    if arguments.action == "restore":
+        return _restore(arguments, screen)
     reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
     if arguments.action == "jobs":
         reads = arguments.retry is None and arguments.drop is None
@@ -185,6 +204,9 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
     others.pop(memory.user_id, None)
     if "://" in loaded_settings(arguments).config.memory_database:
         others = {user: others[user] for user in (_LOCAL, default_user_id()) if user in others}
+    else:  # those of the same login were mentioned when the database was opened
+        login = default_user_id().partition(":")[2]
+        others = {user: n for user, n in others.items() if user.partition(":")[2] != login}
     if not others:
         return ""
     user = _LOCAL if _LOCAL in others else next(iter(others))
@@ -237,26 +259,32 @@ def _edit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         raise UsageError("nothing to change", hint="--question TEXT, --answer TEXT, or both")
     _existing(memory, arguments.id)
     memory.edit_memory(arguments.id, question=arguments.question, answer=arguments.answer)
-    screen.result(memory.get_memory(arguments.id))
+    screen.result(memory.get_memory(arguments.id), note=f"memory {arguments.id} is changed")
 
 
 def _pin(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     _existing(memory, arguments.id)
     memory.pin_memory(arguments.id, not arguments.off)
-    screen.result(memory.get_memory(arguments.id))
+    state = "no longer pinned" if arguments.off else "pinned: it is never deleted to make space"
+    screen.result(memory.get_memory(arguments.id), note=f"memory {arguments.id} is {state}")
 
 
 def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     if not arguments.ids and arguments.question is None:
         raise UsageError("nothing to forget", hint="name an ID, or --question TEXT")
+    records = [] if screen.as_json else [memory.get_memory(memory_id) for memory_id in arguments.ids]
+    texts = [record.question or record.answer for record in records if record is not None]
+    texts += [arguments.question or ""]
     removed = memory.clear_memory(arguments.question) if arguments.question is not None else 0
     missing = [memory_id for memory_id in arguments.ids if not memory.delete_memory(memory_id)]
     removed += len(arguments.ids) - len(missing)
     screen.result(
         {"removed": removed, "missing": missing}, note=f"{counted(removed, 'memory', 'memories')} forgotten"
     )
+    if removed and not screen.as_json and (note := still_said(memory, texts)):
+        screen.note(note)
     for memory_id in [] if screen.as_json else missing:
-        screen.warn(f"there is no memory {memory_id}")
+        screen.warn(f"no memory has the id {memory_id}", _IDS)
     return 1 if missing or not removed else 0
 
 
@@ -277,6 +305,8 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     from shepherd.memory.importers import IMPORTABLE, NO_EXPORT
 
+    if arguments.file != "-" and arguments.format == "auto":
+        refuse_documents(arguments.file)
     source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
@@ -295,17 +325,36 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     return int(bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates))
 
 
-def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     from shepherd.knowledge import Knowledge
 
+    source = arguments.from_user
+    stats, n_nodes = memory.stats(source), Knowledge(memory.transactions, source).count_nodes()
+    n_rows = stats.memories + stats.facts + stats.sessions + n_nodes
+    question = (
+        f"Take over {_claimed(stats.memories, stats.facts, n_nodes, stats.sessions)} of {source!r} as"
+        f" {memory.user_id!r}? They can't be told apart from yours afterwards."
+    )
+    if n_rows and source != memory.user_id and not agreed(question, screen, yes=arguments.yes):
+        screen.note("nothing was changed")
+        return 1
     with working(screen, "taking over"):
         counts = memory.claim(arguments.from_user)
         n_nodes = Knowledge(memory.transactions, memory.user_id).claim(arguments.from_user)
     screen.result(
         {**asdict(counts), "nodes": n_nodes},
-        note=f"{counted(counts.memories, 'memory', 'memories')}, {counted(counts.facts, 'fact')},"
-        f" {counted(n_nodes, 'node')} and {counted(counts.sessions, 'conversation')} of"
-        f" {arguments.from_user!r} are yours now, {counts.duplicates:,} were before",
+        note=f"{_claimed(counts.memories, counts.facts, n_nodes, counts.sessions)} of {source!r}"
+        f" are yours now, {counts.duplicates:,} were before"
+        if n_rows
+        else f"nothing is stored for {source!r}",
+    )
+    return 0
+
+
+def _claimed(memories: int, facts: int, nodes: int, sessions: int) -> str:
+    return (
+        f"{counted(memories, 'memory', 'memories')}, {counted(facts, 'fact')}, {counted(nodes, 'node')}"
+        f" and {counted(sessions, 'conversation')}"
     )
 
 
@@ -315,20 +364,22 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if screen.as_json:
         screen.json(stats)
         return
-    limit = f" of {size(stats.limit_bytes)}" if stats.limit_bytes else ""
+    limit = f" of at most {size(stats.limit_bytes)} (max_db_size)" if stats.limit_bytes else ""
+    index = f"{size(stats.hot_saved_bytes)} beside the file" if stats.hot_saved_bytes else "none saved"
+    pinned = f"of which {stats.pinned:,} pinned" if stats.pinned else "none of them pinned"
     rows = [
-        ("memories", f"{stats.memories:,} ({stats.pinned:,} pinned)"),
+        ("memories", f"{stats.memories:,}, {pinned}"),
         ("facts", f"{stats.facts:,}"),
         ("conversations", f"{stats.sessions:,}"),
-        ("from", day(stats.oldest_timestamp) if stats.memories else "-"),
-        ("to", day(stats.newest_timestamp) if stats.memories else "-"),
-        ("in use", f"{size(stats.used_bytes)}{limit}, all users together"),
-        ("file", f"{size(stats.file_bytes)}, {stats.path}"),
-        ("fast index", f"{size(stats.hot_saved_bytes)} saved beside the file"),
+        ("oldest memory", day(stats.oldest_timestamp) if stats.memories else "-"),
+        ("newest memory", day(stats.newest_timestamp) if stats.memories else "-"),
+        ("stored data", f"{size(stats.used_bytes)}{limit}, for all users together"),
+        ("database", f"{stats.path} ({size(stats.file_bytes)})"),
+        ("search index", index),
     ]
     n_vectors, n_memories = memory.count_vectors()
     if memory.has_vectors:
-        rows.append(("vectors", f"of {n_vectors:,} of {n_memories:,} memories"))
+        rows.append(("vectors", f"for {n_vectors:,} of {counted(n_memories, 'memory', 'memories')}"))
     for name, value in rows:
         screen.print(f"{name:14} {value}")
 
@@ -351,7 +402,48 @@ def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
 def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     with working(screen, "copying"):
         memory.backup(arguments.file)
-    screen.result({"file": arguments.file}, note=f"copied to {arguments.file}")
+    screen.result(
+        {"file": arguments.file},
+        note=f"copied to {arguments.file}; shepherd memory restore {shlex.quote(arguments.file)} puts it"
+        " back",
+    )
+
+
+def _restore(arguments: Namespace, screen: Screen) -> int:
+    from shepherd.factory import open_memory
+    from shepherd.memory.restore import aside_of, check_backup, restore
+
+    config = loaded_settings(arguments).config
+    named = config.memory_database
+    if "://" in named:
+        raise UsageError(
+            "a backup is restored to a file, and the memory is in PostgreSQL",
+            hint="pg_restore restores what pg_dump has saved",
+        )
+    database = from_home(named, "memory_database") if named else default_database()
+    backup = Path(arguments.file).expanduser()
+    with working(screen, "checking the backup"):
+        check_backup(backup)
+    if database.exists():
+        status = backup.stat()
+        question = (
+            f"Put {backup} ({size(status.st_size)}, of {day(int(status.st_mtime), with_time=True)}) in the"
+            f" place of {database}? The present database is kept as {aside_of(database)}."
+        )
+        if not agreed(question, screen, yes=arguments.yes):
+            screen.note("nothing was changed")
+            return 1
+    with working(screen, "restoring"):
+        aside = restore(backup, database)
+    with open_memory(config) as memory:
+        stats, user = memory.stats(), memory.user_id
+    kept = f"; the database until now is {aside}" if aside else ""
+    screen.result(
+        {"file": str(backup), "database": str(database), "kept": aside},
+        note=f"restored: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')}"
+        f" and {counted(stats.sessions, 'conversation')} of {printable(user)}{kept}",
+    )
+    return 0
 
 
 def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -398,7 +490,7 @@ def _what(item: LearnedItem) -> str:
 def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
     record = memory.get_memory(memory_id)
     if record is None:
-        raise ShepherdError(f"there is no memory {memory_id}", hint="shepherd memory list shows the numbers")
+        raise ShepherdError(f"no memory has the id {memory_id}", hint=_IDS)
     return record
 
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from shepherd.config import SETTINGS
 from shepherd.config.file import ConfigFile, parse_document
 from shepherd.errors import ConfigError, ShepherdError, UsageError
+from shepherd.installation import install_extra
 from shepherd.paths import back_up, mcp_file, write_atomically
 
 __all__ = ["is_original", "migrate_original_config"]
@@ -197,7 +198,7 @@ def _provider(name: str, entry: dict[str, Any]) -> tuple[dict[str, Any], list[st
             new[ours] = entry[theirs]
     notes = ["its server must run this version (shepherd serve)"] if type_ == "cli" else []
     if not _is_installed(KINDS[kind].client):
-        notes.append(f"it needs pip install 'shepherd-llm[{KINDS[kind].extra}]'")
+        notes.append(f"it needs a package: {install_extra(KINDS[kind].extra)}")
     ProviderSettings.from_entry(name, new)
     if key := str(entry.get("api_key", "")):
         notes.append(_store_key(name, new, key))
@@ -279,7 +280,7 @@ def _move_mcp_servers(document: dict[str, Any], new: dict[str, Any], lines: list
         new["mcp_servers"] = names
         lines.append(f"MCP servers {names} are in {path} now")
     else:
-        how = f"pip install 'shepherd-llm[mcp]', then shepherd config set mcp_servers {names}"
+        how = f"{install_extra('mcp')}, then shepherd config set mcp_servers {names}"
         lines.append(f"MCP servers {names} are in {path} now; to use them: {how}")
 
 

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
 
-from shepherd.commands.screen import Screen, near_miss
+from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
-from shepherd.errors import UsageError, pip_install
+from shepherd.errors import UsageError
+from shepherd.installation import install_extra
 
 __all__ = [
     "COUNT",
@@ -31,6 +32,7 @@ __all__ = [
     "agreed",
     "finish_actions",
     "given_settings",
+    "help_columns",
     "loaded_settings",
     "optional_packages",
     "stdin_bytes",
@@ -38,14 +40,29 @@ __all__ = [
 ]
 
 _SETTING_PREFIX = "setting_"
+# Names of actions that people use for one another.
+_SAME = (
+    ("clear", "forget", "delete", "rm", "remove", "unset", "drop", "revoke"),
+    ("add", "create", "new", "set", "put", "store"),
+    ("show", "get", "view", "cat"),
+    ("list", "ls", "all"),
+    ("search", "find", "grep"),
+)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Formatter with space for long options and a width that stays readable on wide screens."""
 
     def __init__(self, prog: str) -> None:
-        width = min(100, shutil.get_terminal_size().columns - 2)
-        super().__init__(prog, max_help_position=30, width=width)
+        super().__init__(prog, max_help_position=30, width=help_columns())
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return fitted(text, width)
+
+
+def help_columns() -> int:
+    """Return the width of help texts."""
+    return min(100, shutil.get_terminal_size().columns) - 2
 
 
 class Parser(argparse.ArgumentParser):
@@ -61,12 +78,16 @@ class Parser(argparse.ArgumentParser):
         from shepherd.cli.examples import examples_of
 
         shown = examples_of(self.prog)
-        return f"{super().format_help()}\n{shown}\n" if shown else super().format_help()
+        return (
+            f"{super().format_help()}\n{fitted(shown, help_columns())}\n" if shown else super().format_help()
+        )
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise UsageError with the likely one for a mistyped action or choice."""
         if action.choices is not None and value not in action.choices:
-            near = near_miss(str(value), map(str, action.choices))
+            same = next((names for names in _SAME if value in names), ())
+            meant = [name for name in same if name in action.choices]
+            near = f"did you mean {meant[0]}?" if meant else near_miss(str(value), map(str, action.choices))
             if isinstance(action, argparse._SubParsersAction):
                 hint = near or f"actions: {', '.join(action.choices)}; {self.prog} --help explains them"
                 raise UsageError(f"there is no action {value!a}", hint=hint)
@@ -220,9 +241,7 @@ def optional_packages(extra: str, what: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "shepherd":
             raise
-        raise UsageError(
-            f"{what} needs {error.name}", hint=pip_install(f"'shepherd-llm[{extra}]'")
-        ) from error
+        raise UsageError(f"{what} needs {error.name}", hint=install_extra(extra)) from error
 
 
 def agreed(question: str, screen: Screen, *, yes: bool) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI
 
+    from shepherd.config import Config
     from shepherd.server.process import Watchdog
     from shepherd.server.state import AppState
 
@@ -112,10 +113,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _say_whose_memory(state: AppState, screen: Screen) -> None:
+def _say_whose_memory(config: Config, user: str, screen: Screen) -> None:
     """Say that requests without a user have no memory, unless the settings name one."""
-    if not state.config.user_id:
-        yours = shlex.quote(printable(state.config.effective_user_id))
+    if not config.user_id:
+        yours = shlex.quote(printable(user))
         screen.note(
             "requests that name no user are answered without memory; to give them yours:"
             f" shepherd serve --user {yours}"
@@ -146,7 +147,7 @@ def _run(
             "shepherd apikey create makes one in this server's database, with the same user and settings",
         )
     if screen.err_is_terminal and not arguments.session and state.memory is not None and not state.needs_key:
-        _say_whose_memory(state, screen)
+        _say_whose_memory(config, state.memory.user_id, screen)
     logs.log_to(arguments.log)
     if arguments.quiet:
         logging.getLogger("shepherd").setLevel(logging.WARNING)

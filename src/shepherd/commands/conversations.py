@@ -26,6 +26,7 @@ __all__ = [
     "rename_conversation",
     "save_conversation",
     "short_id",
+    "still_said",
     "title_in_words",
 ]
 
@@ -81,9 +82,36 @@ def conversation_named(
         if found:
             ids = ", ".join(short_id(one.id) for one in found[:_LISTED])
             raise ShepherdError(
-                f"{len(found)} conversations match {name!a}", hint=f"choose one by its id: {ids}"
+                f"{counted(len(found), 'conversation')} match {name!a}", hint=f"choose one by its id: {ids}"
             )
     raise ShepherdError(f"there is no conversation {name!a}", hint=hint)
+
+
+def still_said(
+    memory: Memory, texts: Iterable[str], user_id: str | None = None, *, current: str | None = None
+) -> str:
+    """Return a note about the stored conversations that contain one of the texts; "" if there are none.
+
+    What is forgotten stays in the conversation in which it was said. `current` is the id of this one.
+    """
+    found = {
+        one.id: one
+        for text in dict.fromkeys(text.strip() for text in texts)
+        if text
+        for one in memory.list_sessions(user_id, limit=_LISTED + 1, words=text)
+    }
+    if not found:
+        return ""
+    more = len(found) > _LISTED
+    ids = " ".join(short_id(id_) for id_ in list(found)[:_LISTED])
+    command = f"  shepherd conversations delete {ids}"  # on a line of its own, to be copied
+    if list(found) == [current]:
+        return f"this conversation still contains these words. To delete it, use /clear, and run\n{command}"
+    which = f"more than {_LISTED} conversations" if more else counted(len(found), "conversation")
+    verb, what = ("contains", "it") if len(found) == 1 else ("contain", "them")
+    first = "use /clear, and " if current in found else ""
+    what = "the latest" if more else what
+    return f"{which} still {verb} these words. To delete {what}, {first}run\n{command}"
 
 
 def as_markdown(messages: Iterable[Message]) -> str:

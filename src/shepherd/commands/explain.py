@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened
@@ -13,7 +13,7 @@ from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
-    from shepherd.memory import LearnedItem, Memory
+    from shepherd.memory import FactPeriod, LearnedItem, Memory
     from shepherd.turn import Finished
     from shepherd.types import TurnStats
 
@@ -25,6 +25,7 @@ __all__ = [
     "explain_injection",
     "explain_stats",
     "explain_turn",
+    "fact_provenance",
     "item_in_words",
     "learned_in_words",
     "list_facts",
@@ -64,14 +65,38 @@ def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult
         screen.print(f"     {provenance(memory)}", "dim")
 
 
-def list_facts(screen: Screen, facts: Sequence[Fact]) -> None:
-    """Print one `key = value` per line."""
+def list_facts(screen: Screen, facts: Sequence[Fact], periods: Sequence[FactPeriod] = ()) -> None:
+    """Print one `key = value` per line, each with where it came from if that is among the `periods`."""
+    known = {(period.key, period.value): period for period in periods}
     for fact in facts:
         screen.print(f"  {fact.key} = {shortened(fact.value, _SHOWN_CHARS)}")
+        if (period := known.get((fact.key, fact.value))) is not None:
+            screen.print(f"     {fact_provenance(period)}", "dim")
 
 
-def explain_injection(screen: Screen, last: Finished | None, *, private: bool = False) -> list[int]:
-    """Print what was appended to the last message and why; returns the ids in the order of the list."""
+def fact_provenance(period: FactPeriod) -> str:
+    """Return one line: the sentence or the way that a fact came from, and its age."""
+    source = period.source
+    if period.statement:
+        said = f'you said "{shortened(period.statement, _SENTENCE_CHARS)}"'
+    elif source.startswith("import"):
+        said = f"imported from {source.partition(':')[2]}" if ":" in source else "imported"
+    else:
+        said = _FACT_SOURCES.get(source, f"from {source}" if source else "from an older version")
+    return f"{said} \N{MIDDLE DOT} {age_in_words((time.time() - period.recorded_at) / 86_400)}"
+
+
+def explain_injection(
+    screen: Screen,
+    last: Finished | None,
+    *,
+    private: bool = False,
+    periods: Callable[[], Sequence[FactPeriod]] = tuple,
+) -> list[int]:
+    """Print what was appended to the last message and why; returns the ids in the order of the list.
+
+    `periods` returns where the values of facts came from.
+    """
     if last is None:
         screen.note("nothing has been answered yet")
         return []
@@ -84,7 +109,7 @@ def explain_injection(screen: Screen, last: Finished | None, *, private: bool = 
     screen.print(f"Appended to your last message (recall took {took}{searched})")
     if injection.facts:
         screen.print("facts")
-        list_facts(screen, injection.facts)
+        list_facts(screen, injection.facts, periods())
     if injection.results:
         screen.print("memories")
         list_memories(screen, injection.results)
@@ -142,6 +167,12 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
     )
 
 
+_FACT_SOURCES = {
+    "user": "set by you",
+    "extraction": "learned from what you said",
+    "tool": "set by the model, with a tool",
+    "migration": "from an older Shepherd's database",
+}
 _SOURCES = {"user": "entered by hand", "turn": "from a conversation", "import": "imported"}
 _ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancelled": "Ctrl-C"}
 _ENDINGS |= {"tool_calls": "a call of a tool", "filtered": "the provider's filter"}

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from shepherd.errors import NEW_CONVERSATION
+from shepherd.wording import counted
 
 __all__ = [
     "Screen",
@@ -19,6 +20,7 @@ __all__ = [
     "counted",
     "day",
     "duration",
+    "fitted",
     "hint_with_command",
     "near_miss",
     "printable",
@@ -223,11 +225,6 @@ def shortened(text: str, most: int = 120) -> str:
     return line if len(line) <= most else line[: most - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return the number with its noun: `1 memory`, `2 memories`, `1,234 facts`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def age_in_words(days: float) -> str:
     """Return an age, roughly: `just now`, `5 minutes ago`, `3 days ago`."""
     seconds = days * 86_400
@@ -277,6 +274,44 @@ def _plain(value: object) -> object:
     if isinstance(value, (set, frozenset, tuple)):
         return list(value)
     return str(value)
+
+
+# An indented line of two columns, with two spaces or more between them.
+_TWO_COLUMNS = re.compile(r"( +\S.*?  +)(\S.*)")
+
+
+def fitted(text: str, columns: int) -> str:
+    """Return a help text in lines of at most so many columns.
+
+    Lines that begin at the margin are joined to paragraphs. Indented ones are commands, which stay whole, for
+    copying. A second column continues below itself, or if there is too little room, on lines of its own.
+    """
+    columns = max(columns, 40)
+    done: list[str] = []
+    paragraph: list[str] = []
+    for line in [*text.split("\n"), ""]:
+        if line.strip() and not line.startswith(" "):
+            paragraph.append(line)
+            continue
+        if paragraph:
+            done += textwrap.wrap(" ".join(paragraph), columns, break_on_hyphens=False)
+            paragraph = []
+        done += _fitted_line(line, columns)
+    return "\n".join(done[:-1])
+
+
+def _fitted_line(line: str, columns: int) -> list[str]:
+    parts = _TWO_COLUMNS.fullmatch(line) if len(line) > columns else None
+    if parts is None:
+        return [line]
+    first, rest = parts.groups()
+    indent = len(first)
+    is_narrow = indent > columns // 2
+    if is_narrow:
+        indent = len(line) - len(line.lstrip()) + 4
+    lines = textwrap.wrap(rest, columns - indent, break_long_words=False, break_on_hyphens=False)
+    indented = [" " * indent + text for text in lines]
+    return [first.rstrip(), *indented] if is_narrow else [first + lines[0], *indented[1:]]
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:

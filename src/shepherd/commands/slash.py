@@ -12,6 +12,7 @@ from shepherd.commands.conversations import (
     list_conversations,
     rename_conversation,
     save_conversation,
+    still_said,
 )
 from shepherd.commands.explain import (
     decided_in_words,
@@ -24,7 +25,7 @@ from shepherd.commands.explain import (
     list_memories,
     nothing_to,
 )
-from shepherd.commands.screen import Screen, counted, near_miss, shortened
+from shepherd.commands.screen import Screen, counted, fitted, near_miss, shortened, terminal_size
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
 from shepherd.types import MemoryRecord
@@ -50,6 +51,7 @@ __all__ = [
 
 
 _LISTED = 10
+_NUMBERS = "/memory and /why number the memories that they list, and show their ids"
 
 
 class Reviser(Protocol):
@@ -139,7 +141,7 @@ class Chat:
         memory_id = self.memory_id(text, usage)
         record = self.memory.get_memory(memory_id, self.user)
         if record is None:
-            raise UsageError(f"there is no memory {memory_id}", hint="/memory lists them")
+            raise UsageError(f"no memory has the number or the id {memory_id}", hint=_NUMBERS)
         return record
 
 
@@ -191,7 +193,13 @@ def _facts(chat: Chat, argument: str) -> None:
 
 def _why(chat: Chat, argument: str) -> None:
     assistant = chat.assistant
-    chat.listed = explain_injection(chat.screen, assistant.last, private=assistant.private)
+    memory, user = assistant.memory, chat.user
+    chat.listed = explain_injection(
+        chat.screen,
+        assistant.last,
+        private=assistant.private,
+        periods=(lambda: memory.fact_periods(user_id=user)) if memory is not None else tuple,
+    )
     session = assistant.session_id
     if assistant.memory is None or assistant.private or not session:
         return
@@ -220,23 +228,33 @@ def _forget(chat: Chat, argument: str) -> None:
     if argument.isdecimal():
         record = chat.record(argument, COMMANDS["forget"].usage)
         if not chat.memory.delete_memory(record.id, chat.user):
-            raise UsageError(f"there is no memory {record.id}", hint="/memory lists them")
+            raise UsageError(f"no memory has the number or the id {record.id}", hint=_NUMBERS)
         chat.forget_lines([record.question])
-        chat.screen.note(f"forgotten: {shortened(record.question)}")
+        chat.screen.note(f"forgotten: {shortened(record.question or record.answer)}")
+        _note_still_said(chat, [record.question or record.answer])
     elif (value := chat.memory.get_fact(argument, chat.user)) is not None:
         said = [period.statement for period in chat.memory.fact_periods(argument, chat.user, corrected=True)]
         chat.memory.clear_fact(argument, chat.user)
         chat.forget_lines([f"/facts {argument} {value}", *said])
         chat.screen.note(f"the fact {argument} is forgotten; it was {shortened(value)}")
-        if any(value in message.sent for message in chat.assistant.history):
+        if not _note_still_said(chat, said) and any(value in one.sent for one in chat.assistant.history):
             chat.screen.note("this conversation still contains it; /clear begins a new one")
     elif removed := chat.memory.clear_memory(argument, chat.user):
         chat.forget_lines([argument])
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
+        _note_still_said(chat, [argument])
     else:
         raise UsageError(
             "there is no fact of that name and no memory of that question", hint="/memory lists them"
         )
+
+
+def _note_still_said(chat: Chat, texts: Iterable[str]) -> bool:
+    """Say which conversations still have what was forgotten; return whether there are any."""
+    note = still_said(chat.memory, texts, chat.user, current=chat.assistant.session_id)
+    if note:
+        chat.screen.note(note)
+    return bool(note)
 
 
 def _pin(chat: Chat, argument: str) -> None:
@@ -360,8 +378,9 @@ def _decide(chat: Chat, action: str, number: str) -> None:
 def _help(chat: Chat, argument: str) -> None:
     rows = [(f"{command.usage}", command.help) for command in COMMANDS.values()]
     width = max(len(usage) for usage, _ in rows)
+    columns = terminal_size(chat.screen.out)[0]
     for usage, text in rows:
-        chat.screen.print(f"  {usage:{width}}  {text}")
+        chat.screen.print(fitted(f"  {usage:{width}}  {text}", columns))
     chat.screen.note("to send a message that begins with a slash, type two: //etc/fstab …")
     chat.screen.note("@notes.md in a message attaches that file, or an address; Tab completes the path")
     chat.screen.note("Alt-Enter, or \\ at the end of the line, starts a new line")

@@ -206,7 +206,9 @@ class Config:
     seed: int = _integer(-1, -1, (1 << 32) - 1, "random seed; -1: a new one for each answer")
 
     # What is remembered, and what of it the model sees.
-    user_id: str = _text("", "user whose memory to use; empty: hostname:username")
+    user_id: str = _text(
+        "", "user whose memory to use; empty: hostname:username, as it was when the memory began"
+    )
     memory_database: str = _text(
         "", "path of the memory database, or postgresql://…; empty: the default place"
     )

@@ -31,6 +31,7 @@ from shepherd.extraction.answer import (
 from shepherd.memory import ExtractionJob, ExtractionStats, Memory, NewMemory, OpenJob
 from shepherd.memory.redundant_turns import is_echo
 from shepherd.types import Fact
+from shepherd.wording import counted
 
 __all__ = ["ExtractionWorker", "WorkerSettings", "is_gone", "new_owner"]
 
@@ -265,7 +266,8 @@ class ExtractionWorker:
         if stored is None:
             _log.info("extraction job %d was taken back", job.id)
         else:
-            _log.info("extraction job %d: %d facts, %d memories, %d dropped", job.id, *stored, kept.dropped)
+            facts, memories_stored = counted(stored[0], "fact"), counted(stored[1], "memory", "memories")
+            _log.info("extraction job %d: %s, %s, %d dropped", job.id, facts, memories_stored, kept.dropped)
             self._forget_echoes(job, kept.facts)
 
     def _forget_echoes(self, job: ExtractionJob, learned: Mapping[str, str]) -> None:

@@ -22,8 +22,9 @@ from typing import Any
 
 from shepherd import subprocess_sandbox
 from shepherd._native import engine as native
-from shepherd.errors import ModelLoadError, pip_install
+from shepherd.errors import ModelLoadError
 from shepherd.inference import selftest
+from shepherd.installation import pip_install
 
 __all__ = [
     "devices",

@@ -26,6 +26,7 @@ from shepherd.inference import load_check
 from shepherd.inference.binding import gpu_layers, last_error, llama, load_weights, trained_window
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.tokenization import Vocabulary
+from shepherd.wording import counted
 
 __all__ = ["Embedder", "Reranker"]
 
@@ -174,7 +175,7 @@ class _PooledModel:
                 status = self._c.llama_encode(self._handles.context, held.batch)
             if status != 0:
                 raise ModelError(
-                    f"model '{self.path}': llama.cpp refused {len(texts)} texts (status {status}):"
+                    f"model '{self.path}': llama.cpp refused {counted(len(texts), 'text')} (status {status}):"
                     f" {last_error() or 'it gave no reason'}",
                     hint="if memory is short, take a smaller model",
                 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from shepherd.errors import ModelFormatError, ModelLoadError
+from shepherd.wording import counted
 
 __all__ = ["GGUFHeader", "TensorInfo", "read_header"]
 
@@ -160,7 +161,9 @@ class _Reader:
 
     def bound(self, n: int, least: int, what: str) -> None:
         if n * least > self.size - self.position:
-            raise self.fail(f"{what} claims {n} entries, more than the file has room for")
+            raise self.fail(
+                f"{what} claims {counted(n, 'entry', 'entries')}, more than the file has room for"
+            )
 
 
 def read_header(path: str | os.PathLike[str]) -> GGUFHeader:

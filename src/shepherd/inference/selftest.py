@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from shepherd import subprocess_sandbox
-from shepherd.errors import ModelLoadError, pip_install
+from shepherd.errors import ModelLoadError
 from shepherd.inference.names import BUILT_IN_FILE
+from shepherd.installation import pip_install
 from shepherd.paths import cache_dir
 
 __all__ = ["require"]

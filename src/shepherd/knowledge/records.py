@@ -120,13 +120,13 @@ class ChunkResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one imported node or document: added, changed, unchanged, or failed with a reason.
+    """Result of one imported node or document: added, changed, unchanged, or empty or failed with a reason.
 
     `secrets` in its texts, such as passwords and keys, were covered.
     """
 
     name: str
-    state: Literal["added", "changed", "unchanged", "failed"]
+    state: Literal["added", "changed", "unchanged", "empty", "failed"]
     node_id: int = 0
     reason: str = ""
     secrets: int = 0

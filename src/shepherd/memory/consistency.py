@@ -14,6 +14,7 @@ from shepherd.memory.memories import TermIndex, content_hash, unambiguous_hash
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import ChunkIndex, Connection
+from shepherd.wording import inflected
 
 __all__ = [
     "ClearableIndex",
@@ -55,15 +56,21 @@ _TRUE_SUMS = (
 def problems(connection: Connection, other_hashes: int) -> tuple[str, ...]:
     """Return what is wrong, in sentences; `other_hashes` counts the rows with is_own_hash False."""
     counted = (
-        (_wrong_sums(connection), "the sums of {} users are wrong"),
-        (other_hashes, "{} memories have a content hash of another text"),
-        (count(connection, _STRANGERS), "{} memories are filed under another user's number"),
-        (count(connection, _USED_NUMBERS), "{} users would be given a number for a memory that is in use"),
-        (count(connection, _ORPHANED_MESSAGES), "{} messages belong to no session"),
-        (count(connection, _ORPHANED_RECALLS), "{} counts of recalls belong to no memory"),
-        (count(connection, _ORPHANED_ITEMS), "{} learned items belong to no memory"),
+        (_wrong_sums(connection), "the sums of {} [user|users] are wrong"),
+        (other_hashes, "{} [memory has|memories have] a content hash of another text"),
+        (count(connection, _STRANGERS), "{} [memory is|memories are] filed under another user's number"),
+        (
+            count(connection, _USED_NUMBERS),
+            "{} [user|users] would be given a number for a memory that is in use",
+        ),
+        (count(connection, _ORPHANED_MESSAGES), "{} [message belongs|messages belong] to no session"),
+        (
+            count(connection, _ORPHANED_RECALLS),
+            "{} [count of recalls belongs|counts of recalls belong] to no memory",
+        ),
+        (count(connection, _ORPHANED_ITEMS), "{} [learned item belongs|learned items belong] to no memory"),
     )
-    return tuple(words.format(n) for n, words in counted if n)
+    return tuple(inflected(n, words) for n, words in counted if n)
 
 
 def count(connection: Connection, rows: str) -> int:
@@ -197,16 +204,25 @@ def chunk_problems(connection: Connection, index: ClearableIndex) -> tuple[str, 
     )
     wrong_sums = kept.difference(connection.execute(_TRUE_CHUNK_SUMS))
     counted = [
-        (count(connection, index.unindexed), "{} chunks of knowledge are missing from their index"),
-        (count(connection, index.orphaned), "{} entries of the index of chunks have no chunk"),
-        (len(wrong_sums), "the sums of the chunks of {} users are wrong"),
-        (count(connection, f"FROM nodes WHERE n_edges <> {_EDGES_OF}"), "{} nodes count their edges wrongly"),
-        (count(connection, strangers), "{} chunks are filed under another user's number"),
+        (
+            count(connection, index.unindexed),
+            "{} [chunk of knowledge is|chunks of knowledge are] missing from the index",
+        ),
+        (
+            count(connection, index.orphaned),
+            "{} [entry of the index of chunks has|entries of the index of chunks have] no chunk",
+        ),
+        (len(wrong_sums), "the sums of the chunks of {} [user|users] are wrong"),
+        (
+            count(connection, f"FROM nodes WHERE n_edges <> {_EDGES_OF}"),
+            "{} [node counts its|nodes count their] edges wrongly",
+        ),
+        (count(connection, strangers), "{} [chunk is|chunks are] filed under another user's number"),
     ]
     for column in _USED:
         n = count(connection, f"FROM knowledge_sums s WHERE {column} <= ({_used(column)})")
-        counted.append((n, f"{{}} users would be given a number of a {column[5:]} that is in use"))
-    return tuple(words.format(n) for n, words in counted if n)
+        counted.append((n, f"{{}} [user|users] would be given a number of a {column[5:]} that is in use"))
+    return tuple(inflected(n, words) for n, words in counted if n)
 
 
 def mend_chunks(connection: Connection, index: ClearableIndex) -> None:

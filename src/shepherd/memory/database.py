@@ -22,7 +22,7 @@ from shepherd.memory.identify import Owner, foreign, identify, refuse_version
 from shepherd.memory.migration import is_original, migrate
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
-__all__ = ["PAGE_COUNTS", "Database", "is_open", "pages_in_use"]
+__all__ = ["PAGE_COUNTS", "Database", "copy_to", "free_name", "is_open", "pages_in_use"]
 
 _log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class Database:
             raise UsageError(f"{target}: this path exists already", hint="name a new file for the backup")
         with self.separate_connection() as connection:
             try:
-                _copy(connection, target)
+                copy_to(connection, target)
             except StoreError as error:
                 if str(error).startswith(f"{target}:"):  # the copy is to blame, not the database
                     error.hint = "name another file for the backup"
@@ -318,7 +318,7 @@ def _forget_file(identity: tuple[int, int]) -> None:
             del _open_files[identity]
 
 
-def _copy(connection: Connection, target: str) -> None:
+def copy_to(connection: Connection, target: str) -> None:
     """Copy what `connection` sees to `target`, which appears when it is complete. Raises StoreError."""
     part = target + ".part"
     try:
@@ -341,8 +341,8 @@ def _keep_copy(connection: Connection, target: str) -> tuple[str, bool]:
 
     A killed migration leaves its copy, and the next one needs no other.
     """
-    copy = _free_name(target)
-    _copy(connection, copy)
+    copy = free_name(target)
+    copy_to(connection, copy)
     number = 1
     older = target
     while older != copy:
@@ -354,7 +354,7 @@ def _keep_copy(connection: Connection, target: str) -> tuple[str, bool]:
     return copy, True
 
 
-def _free_name(path: str) -> str:
+def free_name(path: str) -> str:
     """Return `path`, or with -2, -3 … at its end, so that nothing has the name yet."""
     name, number = path, 1
     while os.path.lexists(name):

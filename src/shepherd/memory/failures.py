@@ -80,7 +80,7 @@ def corrupt(path: str) -> StoreCorruptError:
     """Return the error for damaged pages."""
     return StoreCorruptError(
         f"{path}: the database is damaged",
-        hint="run `shepherd memory check`, or put a backup in its place",
+        hint="run `shepherd memory check`, or `shepherd memory restore` a backup",
     )
 
 

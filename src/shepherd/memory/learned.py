@@ -56,14 +56,16 @@ _STATE = (
     " WHERE f.user_id = l.user_id AND f.key = l.key AND f.value = l.former AND f.updated_at = l.base)"
     " THEN 'expired' ELSE l.state END"
 )
-_COLUMNS = "id, kind, key, value, former, statement, session_id, told_at"
+_COLUMNS = "number, kind, key, value, former, statement, session_id, told_at"
 _ITEMS = (
     f"SELECT {_COLUMNS}, state FROM (SELECT {_COLUMNS}, {_STATE} AS state FROM learned l"
     " WHERE l.user_id = ?) AS i"
 )
+# An item by its user and the number that users see.
+_ITEM = "user_id = ? AND number = ?"
 _WAITING = "kind = 'proposed' AND state = 'new'"
-# Key in `meta` of the last item that was shown to a user, before the user's id.
-_SHOWN = "learned_shown/"
+# Keys in `meta` of the last item that was shown to a user, and of the last number, before the user's id.
+_SHOWN, _LAST = "learned_shown/", "learned_last/"
 # Rows of a user that are kept; those that wait are kept as well.
 _KEPT = 2000
 _LARGEST = (1 << 63) - 1
@@ -232,10 +234,11 @@ def _insert(
 ) -> int:
     columns = "".join(f", {name}" for name in more)
     rows = connection.execute(
-        "INSERT INTO learned(user_id, kind, key, value, former, statement, session_id, message_id, told_at"
-        f"{columns}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?{', ?' * len(more)}) RETURNING id",
+        "INSERT INTO learned(user_id, number, kind, key, value, former, statement, session_id, message_id,"
+        f" told_at{columns}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?{', ?' * len(more)}) RETURNING id",
         (
             user_id,
+            _next_number(connection, user_id),
             kind,
             key,
             value,
@@ -246,6 +249,15 @@ def _insert(
             at,
             *more.values(),
         ),
+    )
+    return int(rows[0][0])
+
+
+def _next_number(connection: Connection, user_id: str) -> int:
+    rows = connection.execute(
+        "INSERT INTO meta(key, value) VALUES(?, 1) ON CONFLICT(key) DO UPDATE SET value = meta.value + 1"
+        " RETURNING value",
+        (_LAST + user_id,),
     )
     return int(rows[0][0])
 
@@ -290,7 +302,7 @@ def items(
     """Return items, newest first, those with a smaller id than `before_id`."""
     waiting = f" AND {_WAITING}" if waiting_only else ""
     rows = connection.execute(
-        f"{_ITEMS} WHERE id < ?{waiting} ORDER BY id DESC LIMIT ?",
+        f"{_ITEMS} WHERE number < ?{waiting} ORDER BY number DESC LIMIT ?",
         (user_id, _LARGEST if before_id is None else before_id, limit),
     )
     return [LearnedItem(*row) for row in rows]
@@ -298,7 +310,7 @@ def items(
 
 def items_since(connection: Connection, user_id: str, item_id: int, limit: int) -> list[LearnedItem]:
     """Return the items with a larger id, oldest first."""
-    rows = connection.execute(f"{_ITEMS} WHERE id > ? ORDER BY id LIMIT ?", (user_id, item_id, limit))
+    rows = connection.execute(f"{_ITEMS} WHERE number > ? ORDER BY number LIMIT ?", (user_id, item_id, limit))
     return [LearnedItem(*row) for row in rows]
 
 
@@ -312,15 +324,19 @@ def mark_shown(connection: Connection, user_id: str, limit: int) -> list[Learned
     """Mark all items as shown, and return those that were not."""
     unseen = news(connection, user_id, limit)
     if unseen:
-        connection.execute(
-            "INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
-            (_SHOWN + user_id, unseen[-1].id),
-        )
+        _note_shown(connection, user_id, unseen[-1].id)
     return unseen
 
 
+def _note_shown(connection: Connection, user_id: str, item_id: int) -> None:
+    connection.execute(
+        "INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+        (_SHOWN + user_id, item_id),
+    )
+
+
 def _find(connection: Connection, user_id: str, item_id: int) -> LearnedItem | None:
-    rows = connection.execute(f"{_ITEMS} WHERE id = ?", (user_id, item_id))
+    rows = connection.execute(f"{_ITEMS} WHERE number = ?", (user_id, item_id))
     return LearnedItem(*rows[0]) if rows else None
 
 
@@ -340,7 +356,7 @@ def keep(connection: Connection, user_id: str, item_id: int) -> LearnedItem | No
     item = _find(connection, user_id, item_id)
     if item is None or item.state != "new" or item.kind == "proposed":
         return None
-    return _set_state(connection, replace(item, state="kept"))
+    return _set_state(connection, user_id, replace(item, state="kept"))
 
 
 def reject(connection: Connection, user_id: str, item_id: int | None, terms: TermIndex) -> LearnedItem | None:
@@ -349,7 +365,7 @@ def reject(connection: Connection, user_id: str, item_id: int | None, terms: Ter
     if item is None:
         return None
     _forget_sentence(connection, user_id, item, terms)
-    return _set_state(connection, replace(item, state="rejected"))
+    return _set_state(connection, user_id, replace(item, state="rejected"))
 
 
 def accept(connection: Connection, user_id: str, item_id: int | None, now: int) -> LearnedItem | None:
@@ -358,7 +374,7 @@ def accept(connection: Connection, user_id: str, item_id: int | None, now: int) 
     if item is None:
         return None
     [(message_id, since)] = connection.execute(
-        "SELECT message_id, valid_from FROM learned WHERE id = ?", (item.id,)
+        f"SELECT message_id, valid_from FROM learned WHERE {_ITEM}", (user_id, item.id)
     )
     evidence = Evidence(item.statement, item.session, message_id)
     if item.value:
@@ -378,10 +394,10 @@ def accept(connection: Connection, user_id: str, item_id: int | None, now: int) 
         )
     if change is not None:
         connection.execute(
-            "UPDATE learned SET change_id = ?, undo = ? WHERE id = ?",
-            (change.number, _undo_of(change), item.id),
+            f"UPDATE learned SET change_id = ?, undo = ? WHERE {_ITEM}",
+            (change.number, _undo_of(change), user_id, item.id),
         )
-    return _set_state(connection, replace(item, state="accepted"))
+    return _set_state(connection, user_id, replace(item, state="accepted"))
 
 
 def undo(connection: Connection, user_id: str, item_id: int | None, terms: TermIndex) -> LearnedItem | None:
@@ -411,7 +427,9 @@ def _undone(connection: Connection, user_id: str, item: LearnedItem, terms: Term
         return None
     if item.kind == "remembered":
         return _forgotten(connection, user_id, item, terms)
-    [(change_id, note)] = connection.execute("SELECT change_id, undo FROM learned WHERE id = ?", (item.id,))
+    [(change_id, note)] = connection.execute(
+        f"SELECT change_id, undo FROM learned WHERE {_ITEM}", (user_id, item.id)
+    )
     if not note:
         return item
     imported, *before = json.loads(note)
@@ -419,7 +437,7 @@ def _undone(connection: Connection, user_id: str, item: LearnedItem, terms: Term
     if not facts.restore(connection, user_id, change_id, item.key, fact, imported):
         return item
     _forget_sentence(connection, user_id, item, terms)
-    return _set_state(connection, replace(item, state="undone"))
+    return _set_state(connection, user_id, replace(item, state="undone"))
 
 
 def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> None:
@@ -452,21 +470,22 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
 def _forgotten(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> LearnedItem:
     """Undo a memory, unless it was edited or pinned since."""
     rows = connection.execute(
-        "SELECT c.id FROM learned l JOIN context c ON c.id = l.memory_id WHERE l.id = ? AND c.user_id = ?"
+        "SELECT c.id FROM learned l JOIN context c ON c.id = l.memory_id AND c.user_id = l.user_id"
+        " WHERE l.user_id = ? AND l.number = ?"
         " AND c.user_message = l.key AND c.assistant_response = l.value AND c.pinned = 0",
-        (item.id, user_id),
+        (user_id, item.id),
     )
     if not rows:
         return item
     memory_id = rows[0][0]
     # The item stays, so that the same message does not bring the memory back.
-    connection.execute("UPDATE learned SET memory_id = 0 WHERE id = ?", (item.id,))
+    connection.execute(f"UPDATE learned SET memory_id = 0 WHERE {_ITEM}", (user_id, item.id))
     memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
-    return _set_state(connection, replace(item, state="undone"))
+    return _set_state(connection, user_id, replace(item, state="undone"))
 
 
-def _set_state(connection: Connection, item: LearnedItem) -> LearnedItem:
-    connection.execute("UPDATE learned SET state = ? WHERE id = ?", (item.state, item.id))
+def _set_state(connection: Connection, user_id: str, item: LearnedItem) -> LearnedItem:
+    connection.execute(f"UPDATE learned SET state = ? WHERE {_ITEM}", (item.state, user_id, item.id))
     return item
 
 
@@ -502,7 +521,7 @@ def clear_fact(
     change = facts.clear(connection, user_id, key, source=source, now=now)
     if change is not None and change.before is not None and source != "tool":
         for (number,) in connection.execute(
-            "SELECT id FROM learned WHERE user_id = ? AND key = ? AND value = ? AND kind <> 'remembered'"
+            "SELECT number FROM learned WHERE user_id = ? AND key = ? AND value = ? AND kind <> 'remembered'"
             " AND state <> 'undone' AND statement <> ''",
             (user_id, change.before.key, change.before.value),
         ):
@@ -588,9 +607,9 @@ def take_back(
     left, is_unsure = [], False
     for item_id in reversed(item_ids):
         rows = connection.execute(
-            "SELECT message_id FROM learned WHERE id = ? AND user_id = ?", (item_id, user_id)
+            "SELECT message_id, number FROM learned WHERE id = ? AND user_id = ?", (item_id, user_id)
         )
-        item = _find(connection, user_id, item_id) if rows else None
+        item = _find(connection, user_id, rows[0][1]) if rows else None
         if item is None:
             continue
         if rows[0][0] and rows[0][0] not in message_ids:
@@ -603,9 +622,19 @@ def take_back(
 
 
 def move(connection: Connection, from_user: str, user_id: str) -> None:
-    """Give all items of a user to another."""
-    connection.execute("UPDATE learned SET user_id = ? WHERE user_id = ?", (user_id, from_user))
-    connection.execute("DELETE FROM meta WHERE key = ?", (_SHOWN + from_user,))
+    """Give all items of a user to another, under the next numbers. They are no news there."""
+    moved = connection.execute("SELECT id FROM learned WHERE user_id = ? ORDER BY number", (from_user,))
+    if not moved:
+        return
+    unseen = news(connection, user_id, 1)
+    for (row_id,) in moved:
+        number = _next_number(connection, user_id)
+        connection.execute(
+            "UPDATE learned SET user_id = ?, number = ? WHERE id = ?", (user_id, number, row_id)
+        )
+    if not unseen:
+        _note_shown(connection, user_id, number)
+    connection.execute("DELETE FROM meta WHERE key IN (?, ?)", (_SHOWN + from_user, _LAST + from_user))
 
 
 def move_memory(connection: Connection, memory_id: int, new_id: int) -> None:

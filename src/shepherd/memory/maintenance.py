@@ -17,6 +17,7 @@ from shepherd.memory.full_text import FULL_TEXT, FileChunks
 from shepherd.memory.pruning import used_bytes
 from shepherd.memory.records import CheckReport, MemoryStats
 from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.wording import inflected
 
 __all__ = ["check", "merge_index", "refresh_index", "reindex", "stats"]
 
@@ -154,15 +155,21 @@ def _index_problems(connection: Connection, other_words: int) -> tuple[str, ...]
     missing = "FROM context WHERE id NOT IN (SELECT id FROM context_fts_docsize)"
     orphaned = "FROM context_fts_docsize WHERE id NOT IN (SELECT id FROM context)"
     if n := consistency.count(connection, missing):
-        problems.append(f"{n} memories are missing from the full-text index")
+        problems.append(inflected(n, "{} [memory is|memories are] missing from the full-text index"))
     if n := consistency.count(connection, orphaned):
-        problems.append(f"{n} entries of the full-text index have no memory")
+        problems.append(
+            inflected(
+                n, "{} [entry of the full-text index has|entries of the full-text index have] no memory"
+            )
+        )
     if n := consistency.count(connection, f"FROM {_NO_TEXT}"):
-        problems.append(f"{n} memories hold bytes where text belongs")
+        problems.append(inflected(n, "{} [memory holds|memories hold] bytes where text belongs"))
     if _is_index_outdated(connection):
         problems.append("the full-text index was made by another version of the tokenizer")
     elif other_words:
-        problems.append(f"{other_words} memories are in the full-text index with other words")
+        problems.append(
+            inflected(other_words, "{} [memory is|memories are] in the full-text index with other words")
+        )
     return tuple(problems)
 
 

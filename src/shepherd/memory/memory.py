@@ -101,7 +101,6 @@ class Memory:
         keeps_secrets: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.user_id = user_id
         self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
         self.recency_floor = _share("recency_floor", recency_floor)
         self.max_results = max_results
@@ -143,6 +142,15 @@ class Memory:
         if self._store.reranker is not None:
             self._store.reranker.close()
         self._store.close()
+
+    @property
+    def user_id(self) -> str:
+        """The user of every call that names none."""
+        return self._rows.user_id
+
+    @user_id.setter
+    def user_id(self, user_id: str) -> None:
+        self._rows.user_id = user_id
 
     @property
     def transactions(self) -> Transactions:

@@ -23,6 +23,7 @@ from shepherd.memory import facts, full_text
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
 from shepherd.types import Fact
+from shepherd.wording import counted, inflected
 
 __all__ = [
     "DEFAULT_USER",
@@ -70,12 +71,15 @@ class Migrated:
     def summary(self, place: str, kept: str) -> str:
         """Return the message about the migration of `place`; `kept` says where the old rows are."""
         text = (
-            f"{place}: an older Shepherd's database, migrated: {self.memories} memories"
-            f" ({self.duplicates} duplicates skipped), {self.facts} facts; {kept}"
+            f"{place}: an older Shepherd's database, migrated:"
+            f" {counted(self.memories, 'memory', 'memories')}"
+            f" ({counted(self.duplicates, 'duplicate')} skipped), {counted(self.facts, 'fact')}; {kept}"
         )
         if self.secrets:
-            text += f"; {self.secrets} with passwords, keys or other secrets were skipped"
-        others = [user for user in self.users if user != default_user_id()]
+            text += inflected(self.secrets, "; {} with passwords, keys or other secrets [was|were] skipped")
+        # What this login stored under another name of the machine is found or mentioned anyway (account.py).
+        login = default_user_id().partition(":")[2]
+        others = [user for user in self.users if user.partition(":")[2] != login]
         if not others:
             return text
         command = (

@@ -135,9 +135,10 @@ class FactPeriod:
 class LearnedItem:
     """One fact or memory that was learned from the user's words, or that a tool call of a model stored.
 
-    `kind` "remembered" is a memory; `key` is its question, `value` its answer. "proposed" in state "new" is a
-    value that contradicts a fact that the user set, and waits to be accepted or rejected; "" proposes that
-    the fact ends. `before` is the value until then, None if there was none.
+    `id` counts the items that this user ever had. `kind` "remembered" is a memory; `key` is its question,
+    `value` its answer. "proposed" in state "new" is a value that contradicts a fact that the user set, and
+    waits to be accepted or rejected; "" proposes that the fact ends. `before` is the value until then, None
+    if there was none.
     """
 
     id: int

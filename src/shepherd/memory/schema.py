@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
-USER_VERSION = 3
+USER_VERSION = 4
 
 # A memory's id is tenant number << 40 | sequence: one user's memories lie together in the file, newest last,
 # and 2^23 users may have 2^40 memories each.
@@ -48,6 +48,15 @@ _LEARNED = (
     "CREATE INDEX learned_user ON learned(user_id, id)",
     "CREATE INDEX learned_refused ON learned(user_id, message_id) WHERE state IN ('undone', 'rejected')",
     "CREATE INDEX learned_memory ON learned(memory_id) WHERE memory_id <> 0",
+)
+
+# number: the id that a user sees, 1, 2, 3 among the user's own. The last one given is in `meta`, since the
+# newest item can be deleted.
+_NUMBERED = (
+    "ALTER TABLE learned ADD COLUMN number INTEGER NOT NULL DEFAULT 0",
+    "UPDATE learned SET number = n.number FROM (SELECT id, row_number() OVER (PARTITION BY user_id ORDER BY"
+    " id) AS number FROM learned) AS n WHERE n.id = learned.id",
+    "CREATE UNIQUE INDEX learned_number ON learned(user_id, number)",
 )
 
 # Tables and indexes of both engines, in SQLite's dialect; postgres/schema.py translates them. INT and
@@ -116,6 +125,7 @@ SHARED = (
         session_id TEXT NOT NULL DEFAULT '',
         message_id INTEGER NOT NULL DEFAULT 0)""",
     *_LEARNED,
+    *_NUMBERED,
     # title: the name that the user gave it, '' for none.
     """CREATE TABLE sessions(
         id TEXT PRIMARY KEY,
@@ -318,6 +328,13 @@ UPGRADES = {
         "UPDATE extraction_jobs SET given = ''",
     ),
     3: ("ALTER TABLE sessions ADD COLUMN title TEXT NOT NULL DEFAULT ''",),
+    4: (
+        "UPDATE meta SET value = (SELECT count(*) FROM learned WHERE learned.user_id = substr(meta.key, 15)"
+        " AND learned.id <= meta.value) WHERE meta.key >= 'learned_shown/' AND meta.key < 'learned_shown0'",
+        *_NUMBERED,
+        "INSERT INTO meta(key, value) SELECT 'learned_last/' || user_id, count(*) FROM learned"
+        " GROUP BY user_id",
+    ),
 }
 # Tables and indexes of SQLite alone.
 _OWN = (

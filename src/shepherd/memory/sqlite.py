@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from shepherd import paths
 from shepherd._native import store as native
 from shepherd.config.schema import parse_limit
-from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError, pip_install
+from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
+from shepherd.installation import install_extra
 from shepherd.memory import facts, maintenance, ownership, pruning, recall_counts, tenants
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.database import Database
@@ -302,7 +303,7 @@ def _open_postgres(url: str, **options: Any) -> MemoryStore:
     except ImportError as error:
         raise StoreError(
             f"memory_database: PostgreSQL needs psycopg 3, which cannot be loaded ({error})",
-            hint=pip_install("'shepherd-llm[postgres]'")
+            hint=install_extra("postgres")
             + " compiles it, which needs libpq-dev or libpq-devel; 'psycopg[binary]' needs neither",
         ) from None
     return PostgresStore(url, **options)

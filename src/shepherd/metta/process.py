@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Any
 
 import shepherd
-from shepherd.errors import ShepherdError, UsageError, pip_install
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.installation import install_extra
 from shepherd.metta.values import Value, from_wire, to_wire
 from shepherd.trace.transfer import atom_of
 
@@ -55,7 +56,7 @@ class Metta:
 
     def __init__(self, functions: Mapping[str, Callable[..., Value]], *, limit_s: float = 30.0) -> None:
         if not is_installed():
-            raise UsageError("MeTTa's runtime is not installed", hint=pip_install("'shepherd-llm[metta]'"))
+            raise UsageError("MeTTa's runtime is not installed", hint=install_extra("metta"))
         self._functions = functions
         self._limit_s = limit_s
         self._leaves: set[str] = set(functions)

@@ -19,9 +19,9 @@ from shepherd.errors import (
     ProviderRefusedError,
     ProviderUnavailableError,
     ShepherdError,
-    pip_install,
 )
 from shepherd.http_endpoint import retry_after_s
+from shepherd.installation import pip_install
 from shepherd.providers.keys import ApiKey, without_key
 from shepherd.providers.settings import ProviderSettings
 

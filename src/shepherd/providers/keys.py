@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from shepherd.errors import ProviderKeyError, UsageError, pip_install
+from shepherd.errors import ProviderKeyError, UsageError
 from shepherd.http_endpoint import is_header_value
+from shepherd.installation import install_extra
 from shepherd.providers.settings import ProviderSettings
 
 __all__ = ["ApiKey", "find_key", "forget_in_keyring", "require_key", "store_in_keyring", "without_key"]
@@ -72,7 +73,7 @@ def store_in_keyring(name: str, value: str) -> None:
     if find_spec("keyring") is None:
         raise UsageError(
             "there is no client for the keyring",
-            hint=pip_install("'shepherd-llm[keyring]'") + ", or leave out --keyring",
+            hint=install_extra("keyring") + ", or leave out --keyring",
         )
     import keyring
 

@@ -10,7 +10,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from shepherd.errors import ShepherdError, UsageError, pip_install
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.installation import install_extra
 from shepherd.providers.exchange import Event, Link
 from shepherd.providers.failures import failure_of
 from shepherd.providers.keys import ApiKey
@@ -29,7 +30,7 @@ def require_client(provider: ProviderSettings) -> None:
     if find_spec(provider.row.client) is None:
         raise UsageError(
             f"provider {provider.name} needs the package {provider.row.client}, which is not installed",
-            hint=pip_install(f"'shepherd-llm[{provider.row.extra}]'"),
+            hint=install_extra(provider.row.extra),
         )
 
 

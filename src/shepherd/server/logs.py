@@ -28,6 +28,7 @@ from shepherd.server.request_record import (
     record_of,
 )
 from shepherd.server.state import InjectionTime
+from shepherd.wording import counted
 
 if TYPE_CHECKING:
     from shepherd.server.monitoring import Metrics
@@ -83,7 +84,9 @@ def _request_in_words(fields: dict[str, Any]) -> str:
     """Return a request with its status, time and tokens; a refused or broken one with its id."""
     parts = [duration(fields["ms"])]
     if tokens := fields.get("tokens"):
-        parts.append(", ".join(f"{number:,} tokens {name}" for name, number in tokens.items() if number))
+        parts.append(
+            ", ".join(f"{counted(number, 'token')} {name}" for name, number in tokens.items() if number)
+        )
     if "ended" in fields:
         parts.append("ended early")
     if "key" in fields:

@@ -25,6 +25,7 @@ from shepherd.server.knowledge_resources import UPLOADS
 from shepherd.server.limits import problem_of_json
 from shepherd.server.logs import Observer
 from shepherd.server.request_record import App, Middleware, Receive, Scope, Send, header, record_of, refuse
+from shepherd.wording import counted
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -265,11 +266,14 @@ class RateLimitMiddleware(Middleware):
 
     def _problem(self, key_id: str) -> Problem | None:
         if key_id and self._of_key[key_id] >= self._limit_per_key:
-            message = f"this API key has {self._limit_per_key} requests under way"
+            message = f"this API key has {counted(self._limit_per_key, 'request')} under way"
             return Problem(429, "too_many_requests", message, headers=_WAIT)
         if self._n >= self._limit:
             return Problem(
-                503, "overloaded", f"the server has {self._limit} requests under way", headers=_WAIT
+                503,
+                "overloaded",
+                f"the server has {counted(self._limit, 'request')} under way",
+                headers=_WAIT,
             )
         return None
 

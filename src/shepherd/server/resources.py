@@ -17,7 +17,6 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from shepherd import __version__
-from shepherd.config import default_user_id
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
@@ -137,7 +136,7 @@ def who(own: OwnMemory) -> dict[str, Any]:
     return {
         "user": "" if caller.is_nobody else caller.user_id,
         "owner": caller.owner,
-        "suggested": default_user_id() if caller.is_nobody and not caller.owner else "",
+        "suggested": own.memory.user_id if caller.is_nobody and not caller.owner else "",
         "scopes": sorted(caller.scopes),
         "is_writable": own.is_writable,
         "can_chat": own.can_chat,

@@ -23,6 +23,7 @@ from shepherd.server.errors import Denied, Problem, problem_of
 from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import Served
 from shepherd.types import Message, ToolCall
+from shepherd.wording import counted
 
 __all__ = ["Request", "SessionEvent", "SharedConversation", "Watcher"]
 
@@ -179,7 +180,7 @@ class SharedConversation:
         if self.is_closed:
             raise Denied(503, "shutting_down", "the server is shutting down")
         if self.n_waiting >= _MOST_WAITING:
-            raise _overloaded(f"{self.n_waiting} requests wait already")
+            raise _overloaded(f"{counted(self.n_waiting, 'request')} wait already")
         watcher = Watcher(request.id)
         self._watchers.add(watcher)
         self._requests.put(request)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.config.file import parse_document
-from shepherd.errors import ConfigError, ShepherdError, UsageError, pip_install
+from shepherd.errors import ConfigError, ShepherdError, UsageError
+from shepherd.installation import install_extra
 from shepherd.paths import mcp_file, state_dir
 from shepherd.tools.toolbox import Arguments, AssistantTool
 from shepherd.types import Tool
@@ -152,9 +153,7 @@ def _portal() -> Callable[[], Any]:
         import mcp  # noqa: F401  (what the clients are made of)
         from anyio.from_thread import start_blocking_portal
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"servers of mcp.json need {error.name}", hint=pip_install("'shepherd-llm[mcp]'")
-        ) from error
+        raise UsageError(f"servers of mcp.json need {error.name}", hint=install_extra("mcp")) from error
     return start_blocking_portal
 
 

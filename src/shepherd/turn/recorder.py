@@ -16,6 +16,7 @@ from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
 from shepherd.trace import trace_of
 from shepherd.types import Message, TurnStats
+from shepherd.wording import counted
 
 if TYPE_CHECKING:
     from shepherd.memory import OpenJob
@@ -238,7 +239,7 @@ class Recorder:
         is_told, self._has_told_of_leaving = self._has_told_of_leaving, True
         if len(archived) == len(leaving) and (is_told or not self._begins_with(before)):
             return
-        what = "exchange" if len(leaving) == 1 else f"{len(leaving)} exchanges"
+        what = "exchange" if len(leaving) == 1 else counted(len(leaving), "exchange")
         where = "kept in memory" if len(archived) == len(leaving) else "no longer part of this conversation"
         how = "left it with a summary" if draft.is_summarized else "left it"
         draft.notes.append((f"the window was full: the oldest {what} {how}, {where}", ""))

@@ -17,6 +17,7 @@ from shepherd.prompt.overflow import prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
 from shepherd.turn.small_model import Promise, Review, is_small_model
 from shepherd.types import Injection, Message, Sampling, Thought, Tool, ToolCall, TurnStats
+from shepherd.wording import counted
 
 if TYPE_CHECKING:
     from shepherd.providers import ChatModel, Reply
@@ -194,7 +195,9 @@ class Turn:
         if 0 < self._options.total_tokens <= stats.generated_tokens:
             return False
         if self.rounds >= self._options.tool_rounds:
-            text = f"the model has called tools {self._options.tool_rounds} times and wants to go on"
+            text = (
+                f"the model has called tools {counted(self._options.tool_rounds, 'time')} and wants to go on"
+            )
             self.draft.notes.append((text, "the setting tool_rounds allows more"))
             return False
         return True

@@ -16,7 +16,7 @@ from tests.server.running import Running
 
 @pytest.fixture
 def own_memory(tmp_path) -> Iterator[Memory]:
-    with Memory(tmp_path / "memory.db") as memory:
+    with Memory(tmp_path / "memory.db", user_id=default_user_id()) as memory:
         yield memory
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from shepherd.errors import DocumentError
+from shepherd.errors import DocumentError, EmptyDocumentError
 from shepherd.escaping import storable
 from shepherd.knowledge.importing import html, pdf
 
@@ -96,7 +96,7 @@ def read(
             )
         return Document(page.title or stem, page.text, form, page.description, page.date, {})
     if not text.strip():
-        raise DocumentError(f"{name}: there is no text in it")
+        raise EmptyDocumentError(f"{name}: there is no text in it")
     if form == "markdown":
         title, date = _marked(text)
         return Document(title or stem, text, form, "", date, {})

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from shepherd.errors import DocumentError, UsageError
+from shepherd.errors import DocumentError, EmptyDocumentError, UsageError
 from shepherd.escaping import storable
 from shepherd.knowledge import nodes, transfer
 from shepherd.knowledge.importing import documents, web
@@ -43,8 +43,8 @@ def import_from(
 ) -> Iterator[Outcome]:
     """Import `source`, a path or an address; yield the outcome of each document.
 
-    A file of a folder that cannot be read has the outcome `failed`; a single document raises DocumentError or
-    UsageError.
+    A file of a folder that cannot be read has the outcome `failed`, one without text `empty`; a single
+    document raises DocumentError or UsageError.
     """
     limits = limits or WebLimits()
     tags = tuple(map(storable, dimensions))
@@ -145,6 +145,8 @@ def _import_folder(
         progress(done, len(found), name)
         try:
             yield _import_file(knowledge, path, tags, limits, lambda done, total, name: None)
+        except EmptyDocumentError as error:
+            yield Outcome(name, "empty", reason=str(error))
         except (DocumentError, UsageError) as error:
             yield Outcome(name, "failed", reason=str(error))
     for failure in unreadable:

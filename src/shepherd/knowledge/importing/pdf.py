@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from shepherd import subprocess_sandbox
-from shepherd.errors import DocumentError, pip_install
+from shepherd.errors import DocumentError
+from shepherd.installation import pip_install
 
 __all__ = ["Pages", "read"]
 

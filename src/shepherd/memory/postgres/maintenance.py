@@ -14,6 +14,7 @@ from shepherd.memory.postgres.size_limit import Limit
 from shepherd.memory.postgres.terms import TERMS, ServerChunks, terms_of
 from shepherd.memory.records import CheckReport, MemoryStats
 from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.wording import inflected
 
 __all__ = ["check", "refresh_index", "settle", "stats"]
 
@@ -21,21 +22,22 @@ _PAGE = 500
 _COUNTED = (
     (
         "FROM context WHERE id NOT IN (SELECT id FROM context_terms)",
-        "{} memories are missing from the index of terms",
+        "{} [memory is|memories are] missing from the index of terms",
     ),
     (
         "FROM context_terms WHERE id NOT IN (SELECT id FROM context)",
-        "{} entries of the index of terms have no memory",
+        "{} [entry of the index of terms has|entries of the index of terms have] no memory",
     ),
     (
         "FROM context c JOIN context_terms t ON t.id = c.id"
         " WHERE (t.doc_len, t.timestamp) IS DISTINCT FROM (c.doc_len, c.timestamp)",
-        "{} entries of the index of terms differ from their memory",
+        "{} [entry of the index of terms differs from its|entries of the index of terms differ from their]"
+        " memory",
     ),
     (
         "FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
         " WHERE n.nspname = current_schema() AND NOT i.indisvalid",
-        "{} indexes are not valid; REINDEX SCHEMA makes them again",
+        "{} [index is|indexes are] not valid; REINDEX SCHEMA makes [it|them] again",
     ),
 )
 _ROWS = (
@@ -126,11 +128,13 @@ def _is_outdated(connection: Connection) -> bool:
 def _look(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the problems of the index of terms, and of rows."""
     other_terms, other_hashes = _compare_rows(connection)
-    problems = [words.format(n) for what, words in _COUNTED if (n := consistency.count(connection, what))]
+    problems = [inflected(n, words) for what, words in _COUNTED if (n := consistency.count(connection, what))]
     if _is_outdated(connection):
         problems.append("the index of terms was made by another version of the tokenizer")
     elif other_terms:
-        problems.append(f"{other_terms} memories are in the index of terms with other words")
+        problems.append(
+            inflected(other_terms, "{} [memory is|memories are] in the index of terms with other words")
+        )
     row_problems = consistency.problems(connection, other_hashes)
     return tuple(problems), (*row_problems, *consistency.chunk_problems(connection, ServerChunks()))
 

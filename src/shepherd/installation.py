@@ -1,0 +1,61 @@
+"""Commands of this installation for hints: to install what is missing, and to start Shepherd."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+__all__ = ["install_extra", "pip_install", "program", "reinstall"]
+
+# Made by tools/environment.py in the environments that it looks after.
+_STAMP = "shepherd-stamp.json"
+
+
+def pip_install(requirement: str) -> str:
+    """Return the command that installs a requirement for the Python that runs, which may be in a .venv."""
+    return f"{shlex.quote(sys.executable)} -m pip install {requirement}"
+
+
+def reinstall() -> str:
+    """Return the command that installs Shepherd again, in a checkout or as a package."""
+    root = _checkout()
+    return pip_install("shepherd-llm") if root is None else _shown(root / "tools" / "environment.py")
+
+
+def install_extra(*extras: str) -> str:
+    """Return the command that installs extras of Shepherd, in a checkout or as a package."""
+    names = ",".join(extras)
+    root = _checkout()
+    if root is None:
+        return pip_install(f"'shepherd-llm[{names}]'")
+    environment = Path(sys.prefix)
+    if not (environment / _STAMP).exists():
+        return pip_install(f"-e {shlex.quote(f'{root}[{names}]')}")
+    command = f"{_shown(root / 'tools' / 'environment.py')} --extras {' '.join(extras)}"
+    return command if environment == root / ".venv" else f"{command} --venv {_shown(environment)}"
+
+
+def program() -> str:
+    """Return how to start Shepherd from the present folder: its name, or the path where it is not found."""
+    own = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin") / "shepherd"
+    found = shutil.which("shepherd")
+    is_found = found is not None and Path(found).resolve() == own.resolve()
+    return "shepherd" if is_found or not own.exists() else _shown(own)
+
+
+def _checkout() -> Path | None:
+    """Return the folder of the repository that this package is in, None for an installed package."""
+    root = Path(__file__).resolve().parents[2]
+    return root if (root / "tools" / "environment.py").is_file() else None
+
+
+def _shown(path: Path) -> str:
+    """Return a path for a command line, from the present folder if it is below that."""
+    try:
+        relative = path.relative_to(Path.cwd())
+    except (OSError, ValueError):  # elsewhere, or the folder is gone
+        return shlex.quote(str(path))
+    return shlex.quote(str(relative))

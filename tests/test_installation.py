@@ -1,0 +1,74 @@
+"""Hints name the command that works in this installation: a checkout, another environment, or a package."""
+
+from __future__ import annotations
+
+import runpy
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shepherd import installation
+
+
+@pytest.fixture
+def placed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Returns the functions of the module as it is in a checkout, or in a folder of packages."""
+
+    def place(environment: str, *, is_checkout: bool = True, is_ours: bool = True) -> dict[str, Any]:
+        copy = tmp_path / "src" / "shepherd" / "installation.py"
+        copy.parent.mkdir(parents=True)
+        shutil.copy(installation.__file__, copy)
+        prefix = tmp_path / environment
+        (prefix / "bin").mkdir(parents=True)
+        (prefix / "bin" / "shepherd").touch(mode=0o755)
+        if is_checkout:
+            (tmp_path / "tools").mkdir()
+            (tmp_path / "tools" / "environment.py").touch()
+        if is_ours:
+            (prefix / "shepherd-stamp.json").touch()
+        monkeypatch.setattr("sys.prefix", str(prefix))
+        monkeypatch.setenv("PATH", "/usr/bin:/bin")
+        return runpy.run_path(str(copy))
+
+    return place
+
+
+def test_in_a_checkout_its_tool_installs_extras(placed, tmp_path, monkeypatch):
+    functions = placed(".venv")
+
+    monkeypatch.chdir(tmp_path)
+    assert functions["install_extra"]("server") == "tools/environment.py --extras server"
+    assert functions["install_extra"]("server", "mcp") == "tools/environment.py --extras server mcp"
+    assert functions["program"]() == ".venv/bin/shepherd"
+    monkeypatch.chdir(tmp_path / "src")
+    assert functions["install_extra"]("server") == f"{tmp_path}/tools/environment.py --extras server"
+    assert functions["program"]() == f"{tmp_path}/.venv/bin/shepherd"
+    monkeypatch.setenv("PATH", f"{tmp_path}/.venv/bin")
+    assert functions["program"]() == "shepherd"
+
+
+def test_another_environment_of_the_tool_is_named(placed, tmp_path, monkeypatch):
+    functions = placed("other")
+
+    monkeypatch.chdir(tmp_path)
+    assert functions["install_extra"]("server") == "tools/environment.py --extras server --venv other"
+
+
+def test_an_editable_installation_elsewhere_is_updated_by_pip(placed, tmp_path):
+    functions = placed("my env", is_ours=False)
+
+    assert functions["install_extra"]("server") == (
+        f"{sys.executable} -m pip install -e '{tmp_path}[server]'"
+    )
+
+
+def test_an_installed_package_is_updated_by_pip(placed):
+    functions = placed(".venv", is_checkout=False)
+
+    assert functions["install_extra"]("server", "mcp") == (
+        f"{sys.executable} -m pip install 'shepherd-llm[server,mcp]'"
+    )

@@ -1,0 +1,36 @@
+"""Numbers agree with their nouns and verbs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import shepherd
+from shepherd.wording import counted, inflected
+
+SOURCE = Path(shepherd.__file__).parent
+# A number before a plural, as in f"{n} facts".
+_NOUNS = "memories|facts|duplicates|nodes|chunks|entries|users|conversations|requests|jobs|items|documents"
+_PLURAL = re.compile(rf"\{{(?:[a-z][\w.]*|len\([\w.]+\))(?::,)?\}} (?:{_NOUNS})\b")
+
+
+def test_a_number_agrees_with_its_noun():
+    assert [counted(n, "fact") for n in (0, 1, 2, 1234)] == ["0 facts", "1 fact", "2 facts", "1,234 facts"]
+    assert [counted(n, "memory", "memories") for n in (1, 2)] == ["1 memory", "2 memories"]
+
+
+def test_a_number_agrees_with_its_sentence():
+    words = "{} [memory belongs|memories belong] to [its user|their users]"
+
+    assert inflected(1, words) == "1 memory belongs to its user"
+    assert inflected(1234, words) == "1,234 memories belong to their users"
+
+
+def test_no_message_has_a_number_before_a_fixed_plural():
+    found = [
+        f"{path.relative_to(SOURCE)}: {match[0]}"
+        for path in SOURCE.rglob("*.py")
+        for match in _PLURAL.finditer(path.read_text(encoding="utf-8"))
+    ]
+
+    assert found == []
