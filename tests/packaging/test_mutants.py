@@ -188,6 +188,26 @@ def test_fastest_tests_come_first_and_the_budget_leaves_out_others(
     assert mutants["Selection"](0.5).tests_of(target) == (["c"], 1.0)
 
 
+def test_constants_are_tried_with_the_tests_that_import_them(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    demo.write_text(f'__all__ = ["THIRD"]\n{DEMO}\nTHIRD = 3\n')
+    for name, line in (
+        ("third", "import (\n    THIRD,\n)"),
+        ("module", "import demo"),
+        ("beside", "import other"),
+    ):
+        (tmp_path / f"tests/test_{name}.py").write_text(f"from shepherd {line}\n")
+    seconds = dict.fromkeys((f"tests/test_{name}.py::test" for name in ("beside", "third", "module")), 1.0)
+    mutants["Record"]({"demo.py": {"total": ["tests/test_beside.py::test"]}}, seconds).write()
+    selection = mutants["Selection"](30.0)
+
+    targets = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
+    [of_third] = [selection.tests_of(target)[0] for target in targets if target.fault.names == ("THIRD",)]
+
+    assert of_third == [f"tests/test_{name}.py::test" for name in ("module", "third", "beside")]
+
+
 def test_fault_that_breaks_the_import_is_found(mutants: dict[str, Any], demo: Path) -> None:
     demo.write_text(f"{DEMO}\nTHIRD = [1, 2, 3][2]\n")
 
