@@ -173,8 +173,8 @@ def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tm
         for line in (5, 8)
     ]
 
-    assert of_total == {("tests/test_demo.py::test_total",)}
-    assert of_other == {("tests/test_demo.py::test_other",)}
+    total, other = "tests/test_demo.py::test_total", "tests/test_demo.py::test_other"
+    assert (of_total, of_other) == ({(total, other)}, {(other, total)})
 
 
 def test_fastest_tests_come_first_and_the_budget_leaves_out_others(
@@ -206,6 +206,8 @@ def test_constants_are_tried_with_the_tests_that_import_them(
     [of_third] = [selection.tests_of(target)[0] for target in targets if target.fault.names == ("THIRD",)]
 
     assert of_third == [f"tests/test_{name}.py::test" for name in ("module", "third", "beside")]
+    [of_total, *_] = [selection.tests_of(target)[0] for target in targets if target.fault.owner]
+    assert of_total == [f"tests/test_{name}.py::test" for name in ("beside", "module", "third")]
 
 
 def test_fault_that_breaks_the_import_is_found(mutants: dict[str, Any], demo: Path) -> None:
