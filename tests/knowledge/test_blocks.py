@@ -15,6 +15,7 @@ from shepherd.knowledge import (
     Focused,
     Hub,
     Node,
+    attached_block,
     background_block,
     chunk_block,
     focus_block,
@@ -186,3 +187,23 @@ def test_a_role_is_a_row():
     assert [name for name, row in ROLES.items() if row.has_workflows] == ["orchestrator"]
     with pytest.raises(UsageError, match="no role 'boss'"):
         role_of("boss")
+
+
+@pytest.mark.parametrize(
+    ("text", "fence"),
+    [
+        ("", 3),
+        ("a", 3),
+        ("`` a", 3),
+        ("```", 4),
+        ("`` ```` ```", 5),
+        ("~~~~", 3),
+        ("\n" + "`" * 9 + "\n", 10),
+    ],
+)
+def test_a_fence_is_longer_than_any_in_the_text(text: str, fence: int) -> None:
+    opening, first, *middle, last = attached_block("notes.md", text).split("\n")
+
+    assert opening == "[attached: notes.md]"
+    assert (first, last) == ("`" * fence, "`" * fence)
+    assert "\n".join(middle) == text.strip("\n")
