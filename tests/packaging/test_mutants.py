@@ -180,6 +180,7 @@ def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tm
 def test_fastest_tests_come_first_and_the_budget_leaves_out_others(
     mutants: dict[str, Any], demo: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "tests/test_demo.py").unlink()
     record = mutants["Record"]({"demo.py": {"total": ["a", "b", "c"]}}, {"a": 9.0, "b": 2.0, "c": 1.0})
     record.write()
     [target, *_] = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
@@ -192,6 +193,7 @@ def test_constants_are_tried_with_the_tests_that_import_them(
     mutants: dict[str, Any], demo: Path, tmp_path: Path
 ) -> None:
     demo.write_text(f'__all__ = ["THIRD"]\n{DEMO}\nTHIRD = 3\n')
+    (tmp_path / "tests/test_demo.py").unlink()
     for name, line in (
         ("third", "import (\n    THIRD,\n)"),
         ("module", "import demo"),
@@ -208,6 +210,21 @@ def test_constants_are_tried_with_the_tests_that_import_them(
     assert of_third == [f"tests/test_{name}.py::test" for name in ("module", "third", "beside")]
     [of_total, *_] = [selection.tests_of(target)[0] for target in targets if target.fault.owner]
     assert of_total == [f"tests/test_{name}.py::test" for name in ("beside", "module", "third")]
+
+
+def test_files_that_are_newer_than_the_record_are_tried_first(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tests/test_other.py").write_text("")
+    mutants["Record"](
+        {"demo.py": {"total": ["tests/test_other.py::test"]}}, {"tests/test_other.py::test": 1.0}
+    ).write()
+    [target, *_] = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
+
+    assert mutants["Selection"](3.0).tests_of(target) == (
+        ["tests/test_demo.py", "tests/test_other.py::test"],
+        0.0,
+    )
 
 
 def test_fault_that_breaks_the_import_is_found(mutants: dict[str, Any], demo: Path) -> None:
