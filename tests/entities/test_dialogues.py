@@ -399,6 +399,9 @@ def test_a_name_has_the_kind_that_its_sentence_tells(text, kinds):
         ("My sister met Kim.", {"the user's sister": ["sister of"], "Kim": []}),
         ("My dog Rex met my sister Kim.", {"Rex": ["dog of"], "Kim": ["sister of"]}),
         ("Lea, called Lulu, came.", {"Lea": [], "Lulu": []}),
+        ("Anna's brother is nice.", {"Anna": [], "Anna's brother": ["brother of"]}),
+        ("I met Anna's boss.", {"Anna": [], "Anna's boss": ["boss of"]}),
+        ("Anna's boss is Tom.", {"Anna": [], "Tom": ["boss of"]}),
         ("Robert (also known as Bobby) came.", {"Robert": []}),
     ],
 )
@@ -408,6 +411,21 @@ def test_a_description_beside_a_name_is_its_role(text, told):
 
     entities = sorted(registry, key=lambda one: one.id)
     assert {entity.name: [one.label for one in entity.relations] for entity in entities} == told
+
+
+def test_what_is_found_has_its_kind_and_is_noted_in_the_words_of_the_text():
+    text = "The manager said that she met Anna's brother."
+    registry = EntityRegistry()
+    found = registry.register(text)
+
+    assert [(text[one.start : one.end], one.by) for one in found] == [
+        ("The manager", "description"),
+        ("she", "pronoun"),
+        ("Anna", "name"),
+        ("brother", "description"),
+    ]
+    mentions = {entity.name: [mention.text for mention in entity.mentions] for entity in registry}
+    assert mentions == {"the manager": ["The manager"], "Anna": ["Anna"], "Anna's brother": ["brother"]}
 
 
 def test_an_answer_adds_only_what_is_clearly_a_name():
