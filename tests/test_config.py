@@ -91,6 +91,14 @@ def test_the_user_is_hostname_and_username_unless_configured():
     assert default_user_id().count(":") >= 1
 
 
+def test_a_user_whom_the_system_does_not_know_is_a_number(monkeypatch):
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: 987_654)  # has no entry in /etc/passwd
+
+    assert default_user_id().endswith(":987654")
+
+
 def test_every_setting_is_documented_and_its_default_is_valid():
     assert list(SETTINGS) == [f.name for f in fields(Config)]
     for setting in SETTINGS.values():

@@ -1,12 +1,73 @@
-"""Sizes as people write them."""
+"""Values of settings as people write them: sizes, shares, and numbers at the ends of their ranges."""
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from shepherd.config.schema import parse_size
+from shepherd.config import SETTINGS, Setting
+from shepherd.config.schema import parse_size, percentages, shortened
+from tools.config_reference import reference
 
 MIB = 1 << 20
+REFERENCE = Path(__file__).resolve().parents[1] / "docs/reference/configuration.md"
+NUMBERS = [one for one in SETTINGS.values() if one.kind in ("number", "whole number")]
+
+
+def test_reference_of_the_settings_is_that_of_the_code() -> None:
+    assert REFERENCE.read_text(encoding="utf-8") == reference()
+
+
+def is_valid(setting: Setting, value: Any) -> bool:
+    try:
+        return setting.parse(str(value)) == setting.check(value) == value
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("setting", NUMBERS, ids=lambda one: one.key)
+def test_a_number_can_be_the_end_of_its_range_and_not_beyond(setting: Setting) -> None:
+    whole = setting.kind == "whole number"
+    for end, side in ((setting.least, -1), (setting.most, 1)):
+        if math.isfinite(end):
+            beyond = end + side if whole else end + side * 0.001
+            assert (is_valid(setting, end), is_valid(setting, beyond)) == (True, False), end
+    assert is_valid(setting, setting.default)
+    assert not is_valid(setting, math.nan)
+    assert whole != is_valid(setting, (setting.least + min(setting.most, setting.least + 1)) / 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "shares"),
+    [
+        ("history=40, memory=60", {"history": 40, "memory": 60}),
+        ("memory = 100", {"memory": 100}),
+        ("memory=100,history=0,", {"memory": 100, "history": 0}),
+        ("memory=099,history=1", {"memory": 99, "history": 1}),
+        *((f"memory={number}", "is no share") for number in ("", "-1", "1e2", "٣", "0100")),
+        ("=100", "is no share"),
+        ("memory=50, memory=50", "is no share"),
+        ("cats=100", "there is no"),
+        ("memory=99", "add up to 99"),
+        ("memory=60, history=41", "add up to 101"),
+        ("", "add up to 0"),
+    ],
+)  # fmt: skip
+def test_shares_of_known_parts_add_up_to_100(text: str, shares: dict[str, int] | str) -> None:
+    if isinstance(shares, dict):
+        assert percentages(text, ["history", "memory"]) == shares
+    else:
+        with pytest.raises(ValueError, match=shares):
+            percentages(text, ["history", "memory"])
+
+
+def test_a_value_is_shortened_beyond_40_characters_and_not_at_them() -> None:
+    assert shortened("a" * 38) == f'"{"a" * 38}"'
+    assert shortened("a" * 39) == f'"{"a" * 38}…'
+    assert (shortened("é"), shortened([1, "é"])) == ('"\\xe9"', '[1, "\\u00e9"]')
 
 
 @pytest.mark.parametrize(

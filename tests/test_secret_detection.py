@@ -448,3 +448,25 @@ def test_question_about_passwords_is_no_secret_without_one() -> None:
     assert not holds_secret("Which password manager do I use?", "Bitwarden")
     assert not holds_secret("How do I reset my password?", "Click on the link below the form.")
     assert holds_secret("What is the user's bank PIN?", "1234")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("4111 1111 1111 1111", "4111 1111 1111 1111"),
+        ("4111-1111-1111-1111", "4111-1111-1111-1111"),
+        ("3782 822463 10005", "3782 822463 10005"),
+        ("my visa 4571 2022 1999 2001", "4571 2022 1999 2001"),
+        ("My card number is 4571 1998 2201 7733.", "4571 1998 2201 7733"),
+        ("GB82WEST12345698765432", "GB82WEST12345698765432"),
+        ("4111 1111 1111 1112", ""),
+        ("4111 11111111 1111", ""),
+        ("4111 1111-1111 1111", ""),
+        ("6304 0000 0000 0000 000", ""),
+        ("Card: 1990 2000 2010 2020", ""),
+        ("the order number 4571 1998 2201 7733 of my visa", ""),
+        ("My IBAN is DE89 3704 0044 0532 0130 01", ""),
+    ],
+)
+def test_a_number_is_a_cards_by_its_digits_or_by_its_name(text: str, number: str) -> None:
+    assert [found for _, found in values(text)] == ([number] if number else [])

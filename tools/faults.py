@@ -20,6 +20,10 @@ ARITHMETIC = {
     ast.BitAnd: "|", ast.BitOr: "&", ast.LShift: ">>", ast.RShift: "<<",
 }  # fmt: skip
 OPPOSITES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+# Swapping two arguments of these changes nothing, or fails wherever it runs.
+UNSWAPPED = ("min", "max", "cast", "isinstance", "getattr", "hasattr")
+# Written for developers only.
+LOGGING = re.compile(r"_log\.(?:debug|exception)\(")
 OPERATOR = re.compile(r"not\s+in\b|is\s+not\b|in\b|is\b|and\b|or\b|[<>=!]=|<<|>>|//|\*\*|[-+*/%&|^<>@]")
 
 
@@ -141,12 +145,17 @@ class _Finder(ast.NodeVisitor):
     def visit_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return  # a docstring
+        if LOGGING.match(self.text(node)):
+            return
         if isinstance(node.value, (ast.Call, ast.Await)):
             self.drop(node)
         self.generic_visit(node)
 
     def visit_Raise(self, node: ast.Raise) -> None:
         self.drop(node)  # its message is not a fault's place
+
+    def visit_Assert(self, node: ast.Assert) -> None:
+        """Leave out: they tell mypy what holds, and fail wherever they run if they are changed."""
 
     def visit_Break(self, node: ast.Break) -> None:
         self.replace(node, "continue")
@@ -221,13 +230,8 @@ class _Finder(ast.NodeVisitor):
         if isinstance(node.func, ast.Name) and node.func.id in OPPOSITES:
             self.replace(node.func, OPPOSITES[node.func.id])
         plain = [one for one in node.args[:2] if not isinstance(one, ast.Starred)]
-        is_cast = isinstance(node.func, ast.Name) and node.func.id in (
-            "cast",
-            "isinstance",
-            "getattr",
-            "hasattr",
-        )
-        if len(plain) == 2 and not is_cast and self.text(plain[0]) != self.text(plain[1]):
+        is_swapped = not (isinstance(node.func, ast.Name) and node.func.id in UNSWAPPED)
+        if len(plain) == 2 and is_swapped and self.text(plain[0]) != self.text(plain[1]):
             start, end = self.span(plain[0])[0], self.span(plain[1])[1]
             middle = self.source[self.span(plain[0])[1] : self.span(plain[1])[0]]
             self.add(start, end, self.text(plain[1]) + middle + self.text(plain[0]))

@@ -71,3 +71,13 @@ def test_mistakes_say_what_to_do(shepherd):
     assert "did you mean memory" in scope.stderr
     assert "without blanks and slashes" in owner.stderr
     assert "shepherd apikey list" in missing.stderr
+
+
+def test_a_database_that_is_named_is_created_with_a_key_and_not_to_list_keys(shepherd, tmp_path):
+    path = tmp_path / "keys.db"
+
+    listed = shepherd("apikey", "list", "--memory-db", path)
+    assert "there is no such database" in listed.stderr
+    assert not path.exists()
+    assert shepherd("apikey", "create", "--memory-db", path).returncode == 0
+    assert path.exists()

@@ -18,6 +18,8 @@ def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home)
     assert "You live in Texas." in done.stdout
     assert "Appended to your last message" in done.stdout
     assert "reused" in done.stdout
+    # Each process says at its end what was learned.
+    assert "learned name = Steve · shepherd memory learned --undo 1" in done.stderr
     assert not home.database.exists()
     assert not home.history.exists()
 
@@ -47,6 +49,7 @@ def test_the_lines_are_typed_at_the_real_prompt_of_a_terminal(home):
 def test_as_json_lines_it_is_the_same_conversations(shepherd):
     done = shepherd("demo", "--json")
 
+    assert "learned name" not in done.stderr
     answers = [
         event["answer"]
         for line in done.stdout.splitlines()

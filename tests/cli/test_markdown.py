@@ -131,6 +131,19 @@ def test_markdown_is_rendered():
     ]
 
 
+@pytest.mark.parametrize(
+    ("markdown", "lines"),
+    [
+        ("```c\n\tif (x)  \n\ta\tb\n\n```", ["    if (x)", "    a   b"]),
+        ("```\n  x\n```", ["  x"]),
+        ("    \tx\n\n    y", ["    x", "", "y"]),
+        ("~~~ no-such-language\nx\n~~~", ["x"]),
+    ],
+)
+def test_code_keeps_its_indentation_with_tabs_of_four(markdown: str, lines: list[str]) -> None:
+    assert drawn([markdown]).splitlines() == lines
+
+
 WORDS = st.text(st.sampled_from("ab *_`#-1.>|~[]()\n\t é漢"), max_size=80)
 
 

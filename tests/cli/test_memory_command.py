@@ -329,6 +329,18 @@ def test_audit_shows_what_and_why(shepherd):
     assert findings[1] == {"kind": "secret", "ids": [int(stored)], "detail": "password"}
 
 
+@pytest.mark.parametrize(("n", "more"), [(10, ""), (11, " and 1 more")])
+def test_audit_lists_ten_ids_of_a_finding(shepherd, n, more):
+    alike = "climbing granite walls near Innsbruck on cold autumn mornings with old friends and strong coffee"
+    lines = "".join(json.dumps({"question": f"Trip {i}?", "answer": alike}) + "\n" for i in range(n))
+    shepherd("memory", "import", input=lines)
+
+    [(kind, ids, _)] = [line.split("\t") for line in shepherd("memory", "audit").stdout.splitlines()]
+
+    first = sorted(int(line.split("\t")[0]) for line in shepherd("memory", "list").stdout.splitlines())[:10]
+    assert (kind, ids) == ("near-duplicate", " ".join(map(str, first)) + more)
+
+
 def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
     done = shepherd("memory", "import", input="nonsense\n[1]\n")
 

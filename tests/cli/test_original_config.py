@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shepherd.cli.original_config import migrate_original_config
 from shepherd.config.file import ConfigFile, load
 from shepherd.providers import ProviderTable
 from shepherd.tools import read_servers
@@ -215,3 +216,178 @@ def test_variable_that_is_not_set_is_a_mistake(shepherd, home):
 
     assert done.returncode == 2
     assert "memory_database names ${NOTES}, and there is no such variable" in done.stderr
+
+
+def migrated(path: Path, document: dict[str, object]) -> tuple[dict[str, object], list[str]]:
+    """What a document becomes without a keyring, and the lines about it but the first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    lines = migrate_original_config(ConfigFile(path))
+    return json.loads(path.read_text(encoding="utf-8")), lines[1:]
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch) -> Path:
+    """A configuration of this process, which has no keyring."""
+    monkeypatch.setenv("SHEPHERD_CONFIG", str(tmp_path / "config.json"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    return tmp_path / "config.json"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"type": "openai", "model": "m"}, {"kind": "openai", "model": "m"}),
+        (
+            {"type": "cli", "model": "m", "base_url": "http://h:1/v1/"},
+            {"kind": "shepherd", "model": "m", "base_url": "http://h:1/v1"},
+        ),
+        ({"type": "grok", "model": "m"}, {"kind": "openai", "model": "m", "base_url": "https://api.x.ai/v1"}),
+        (
+            {"type": "grok", "model": "m", "base_url": "http://h"},
+            {"kind": "openai", "model": "m", "base_url": "http://h/v1"},
+        ),
+        (
+            {"type": "openai", "base_url": "http://h/v1/chat/completions"},
+            {"kind": "openai", "base_url": "http://h/v1"},
+        ),
+        (
+            {"type": "ollama", "base_url": "http://h:11434/api/chat"},
+            {"kind": "ollama", "base_url": "http://h:11434/v1"},
+        ),
+        (
+            {"type": "anthropic", "base_url": "https://h/v1/messages?a=b#c"},
+            {"kind": "anthropic", "base_url": "https://h"},
+        ),
+        ({"type": "anthropic", "base_url": "https://h/a"}, {"kind": "anthropic", "base_url": "https://h/a"}),
+        (
+            {"type": "gemini", "base_url": "https://generativelanguage.googleapis.com/v1beta"},
+            {"kind": "gemini"},
+        ),
+        (
+            {"type": "gemini", "base_url": "https://h/v1beta/"},
+            {"kind": "gemini", "base_url": "https://h/v1beta/"},
+        ),
+        ({"type": "llamacpp", "model": "/a/b.gguf"}, {"kind": "llamacpp", "model": "/a/b.gguf"}),
+        (
+            {"type": "llamacpp", "model": "~/b.gguf", "model_path": "/c"},
+            {"kind": "llamacpp", "model": "~/b.gguf"},
+        ),
+        ({"type": "llamacpp", "model": "b.gguf"}, {"kind": "llamacpp", "model": "~/models/b.gguf"}),
+        (
+            {"type": "llamacpp", "model": "b.gguf", "model_path": "/c"},
+            {"kind": "llamacpp", "model": "/c/b.gguf"},
+        ),
+        (
+            {"type": "openai", "memory": True, "context_size": 1, "max_tokens": 1},
+            {"kind": "openai", "memory": True, "window": 1, "max_tokens": 1},
+        ),
+        ({"type": "openai", "memory": 1, "context_size": 0, "max_tokens": "5"}, {"kind": "openai"}),
+        ({"type": "openai", "client_id": "", "api_key": "${KEY}"}, {"kind": "openai", "key_env": "KEY"}),
+        ({"type": "openai", "api_key": "k"}, {"kind": "openai", "api_key": "k"}),
+        *(({"type": "openai", field: "x"}, None) for field in ("client_id", "token_url", "deployment_name")),
+        ({"type": "tensorrt"}, None),
+    ],
+)
+def test_a_provider_becomes_an_entry_of_our_form(path, theirs, ours):
+    document, lines = migrated(path, {"providers": [{"name": "p", **theirs}]})
+
+    assert document == ({} if ours is None else {"providers": {"p": ours}, "provider": "p"})
+    assert ("not taken over" in lines[0]) == (ours is None)
+
+
+def test_providers_are_in_the_order_of_their_priority_under_names_of_their_own(path):
+    names = ["b", "a b", "a/b", "", "local", ".x", "y" * 40, "é"]
+    entries = [{"name": name, "type": "openai", "priority": 9 - i} for i, name in enumerate(names)]
+    entries += [
+        {"type": "openai"},
+        {"type": "openai", "priority": 100.5},
+        {"type": "openai", "priority": "1"},
+        5,
+    ]
+
+    document, lines = migrated(path, {"providers": entries})
+
+    assert list(document["providers"]) == [
+        *("provider", "y" * 36, "x", "local-2", "openai", "a-b", "a-b-2", "b"),
+        *("openai-2", "openai-3", "openai-4"),
+    ]
+    assert document["provider"] == "provider"
+    assert lines[-1] == "provider provider answers, the first by priority; shepherd provider use changes it"
+
+
+def test_the_one_model_of_an_older_file_becomes_a_provider(path):
+    one = {"backend": "openai", "model": "m", "api_base": "http://h", "key": "k", "context_size": 9}
+    local = {"backend": "llamacpp", "model": "b.gguf", "path": "/c", "api_key": "${KEY}", "warmup": False}
+
+    openai = {"kind": "openai", "model": "m", "base_url": "http://h/v1", "window": 9, "api_key": "k"}
+    here = {"kind": "llamacpp", "model": "/c/b.gguf", "key_env": "KEY"}
+    assert migrated(path, {**one, "tui": True, "calibration": True})[0]["providers"] == {"openai": openai}
+    assert migrated(path, local)[0]["providers"] == {"llamacpp": here}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "line"),
+    [
+        ({"max_db_size": 1 << 20}, {"max_db_size": "1048576"}, "settings taken over: max_db_size"),
+        ({"max_db_size": 1000.5}, {"max_db_size": "1048576"}, "settings taken over: max_db_size"),
+        ({"max_db_size": (1 << 20) + 1}, {"max_db_size": "1048577"}, "settings taken over: max_db_size"),
+        ({"max_db_size": "2G", "warmup": True}, {"max_db_size": "2G"}, "settings taken over: max_db_size"),
+        ({"warmup": True, "system": "a"}, {"system_prompt": "a"}, "settings taken over: system_prompt"),
+        ({"warmup": True, "mine": 1}, {"mine": 1}, "not taken over: warmup"),
+        ({"warmup": True, "top_k": "x"}, {}, "not taken over: warmup; top_k (expected a whole number"),
+        (
+            {
+                "warmup": True,
+                "memory_extraction": True,
+                "memory_extraction_endpoint": "http://h",
+                "memory_extraction_model": "m",
+            },
+            {
+                "memory_extraction_endpoint": "http://h",
+                "memory_extraction_model": "m",
+                "memory_extraction": True,
+            },
+            "settings taken over: memory_extraction_endpoint, memory_extraction_model",
+        ),
+        (
+            {"warmup": True, "memory_extraction_model": "m"},
+            {"memory_extraction_model": "m"},
+            "settings taken",
+        ),
+    ],
+)
+def test_a_setting_of_the_same_meaning_is_taken_over(path, theirs, ours, line):
+    document, lines = migrated(path, theirs)
+
+    assert document == ours
+    assert lines[0].startswith(line)
+
+
+def test_servers_are_added_to_a_list_without_replacing_one(path):
+    servers = [
+        {"name": "a", "command": "new"},
+        {"name": "b c/é", "command": "x", "args": ["-n", 1], "env": {"K": "v"}},
+        {"command": "y", "args": None, "env": {}},
+        {"name": "none"},
+        "text",
+    ]
+    listed = path.with_name("mcp.json")
+    listed.write_text('{"mcpServers": {"a": {"command": "old"}}, "other": 1}')
+
+    document, lines = migrated(path, {"mcp_servers": servers})
+
+    assert json.loads(listed.read_text()) == {
+        "mcpServers": {
+            "a": {"command": "old"},
+            "b_c__": {"command": "x", "args": ["-n", "1"], "env": {"K": "v"}},
+            "server": {"command": "y", "args": []},
+        },
+        "other": 1,
+    }
+    assert document == {"mcp_servers": "a,b_c__,server"}
+    assert lines == [f"MCP servers a,b_c__,server are in {listed} now"]
+    listed.unlink()
+    assert migrated(path, {"mcp_servers": [{"name": "none"}]}) == ({}, [])
+    assert migrated(path, {"warmup": True, "mcp_servers": "a,b"})[0] == {"mcp_servers": "a,b"}
+    assert not listed.exists()

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from shepherd.cli.template import Template, filled, fragment_file, read_template, saved_names
+from shepherd.errors import UsageError
 from tests.cli.test_terminal import TURN_ENDED, terminal
 
 __all__ = ["terminal"]
@@ -212,3 +214,105 @@ def test_in_a_chat_each_message_is_put_into_the_template(terminal, model, save):
         chat.type(text)
         assert f"[prompt+context] In German: {text}" in chat.expect(TURN_ENDED)
         chat.prompt()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The folder of the configuration of this process."""
+    monkeypatch.setenv("SHEPHERD_CONFIG", str(tmp_path / "config.json"))
+    return tmp_path
+
+
+def parsed(folder, text: str) -> Template:
+    path = folder / "own.md"
+    path.write_text(text, encoding="utf-8")
+    return read_template(str(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hi", Template("own", "Hi")),
+        (" Hi $a \n\n", Template("own", "Hi $a")),
+        ("---\nsystem: s\nmodel: m\nprovider: p\n---\nHi", Template("own", "Hi", "s", "m", "p")),
+        ("---\nsystem: s\n---", Template("own", "", "s")),
+        ("---  \nsystem :  s  \n---\t\n\nHi", Template("own", "Hi", "s")),
+        ('---\n# a comment\n\na: "1"\n---\n$a', Template("own", "$a", defaults={"a": "1"})),
+        (
+            "---\na: '1'\nb: ''\nc: '\n---\n$a$b$c",
+            Template("own", "$a$b$c", defaults={"a": "1", "b": "", "c": "'"}),
+        ),
+        ("---\na: \"1'\n---\n$a", Template("own", "$a", defaults={"a": "\"1'"})),
+        ("---\na: 1: 2\n---\n${a}", Template("own", "${a}", defaults={"a": "1: 2"})),
+        (
+            "---\na: |\n  one\n\n\ttwo\nb: x\n---\n$a$b",
+            Template("own", "$a$b", defaults={"a": "one\n\ntwo", "b": "x"}),
+        ),
+        ("text\n---\nsystem: s\n---\n", Template("own", "text\n---\nsystem: s\n---")),
+    ],
+)
+def test_lines_between_dashes_are_settings_and_defaults(folder, text, expected):
+    assert parsed(folder, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "placeholders", "takes_input"),
+    [
+        ("Hi", set(), False),
+        ("$input", set(), True),
+        ("${input} $a ${b} $$c $ 5$", {"a", "b"}, True),
+        ("---\nsystem: Be $how.\n---\n", {"how"}, True),
+        ("---\nsystem: Be $how.\n---\nHi", {"how"}, False),
+    ],
+)
+def test_names_behind_a_dollar_sign_are_parameters(folder, text, placeholders, takes_input):
+    template = parsed(folder, text)
+
+    assert (set(template.placeholders), template.takes_input) == (placeholders, takes_input)
+
+
+def test_parameters_are_filled_in_and_the_place_of_the_message_stays(folder):
+    first = parsed(folder, "---\nsystem: $a and $$\na: A\n---\n$a ${b} $input $$ $ 5")
+    second = parsed(folder, "Only $c")
+
+    texts, systems = filled([first, second], {"b": "$B$input", "c": "C"})
+
+    assert [text.safe_substitute(input="<$x>") for text in texts] == ["A $B$input <$x> $ $ 5", "Only C"]
+    assert systems == ["A and $"]
+    assert filled([parsed(folder, "---\nsystem: s\n---")], {}) == ([], ["s"])
+    with pytest.raises(UsageError, match="the template own needs b, c") as caught:
+        filled([parsed(folder, "$c $a $b")], {"a": "1"})
+    assert caught.value.hint == "--param b … --param c …"
+    with pytest.raises(UsageError, match="no template has the parameter 'x'") as caught:
+        filled([second], {"c": "C", "x": "1"})
+    assert caught.value.hint == "parameters of these templates: $c"
+
+
+def test_names_are_those_of_files_without_their_ending(folder):
+    for name in ("b.md", "b.txt", "a", "c.py", ".hidden"):
+        for kind in ("fragments", "templates"):
+            (folder / kind / "folder").mkdir(parents=True, exist_ok=True)
+            (folder / kind / name).write_text("x")
+
+    assert saved_names("templates") == saved_names("fragments") == ["a", "b", "c.py"]
+    assert saved_names("none") == []
+    found = {name: fragment_file(name) for name in ("a", "b", "b.txt", "c", "folder", "../x", "", "x" * 101)}
+    files = {"a": "a", "b": "b.md", "b.txt": "b.txt"}
+    assert found == {name: folder / "fragments" / files[name] if name in files else None for name in found}
+
+
+@pytest.mark.parametrize("name", ["", ".", ".hidden", "a b", "x" * 101, "a\n"])
+def test_what_cannot_be_a_name_is_refused(folder, name):
+    with pytest.raises(UsageError, match="cannot be the name of a template"):
+        read_template(name)
+
+
+def test_a_file_that_is_no_text_is_refused(folder):
+    (folder / "own.md").write_bytes(b"\xff")
+
+    with pytest.raises(UsageError, match="it is not UTF-8"):
+        read_template(str(folder / "own.md"))
+    with pytest.raises(UsageError, match="Is a directory"):
+        read_template(f"{folder}/")
+    with pytest.raises(UsageError, match=f"there is no template '{'x' * 100}'"):
+        read_template("x" * 100)

@@ -329,3 +329,111 @@ def test_plural_role_means_everybody_who_has_it():
     assert meant("Do my bosses like me?") == {"Kim"}
     assert meant("my sisters") == set()
     assert len(registry) == 5  # and nobody new
+
+
+@pytest.mark.parametrize(
+    ("question", "is_meant"),
+    [
+        *((text, True) for text in ("Is it large?", "It pays well.", "Does it hire?", "What makes it rich?")),
+        *((text, False) for text in (
+            "Is it warm there?", "Was it raining?", "Will it be safe?", "Who makes it easy?", "Find it hard?",
+            "It rains.", "It takes hours.", "It's clear.", "It is not late.",
+            "It seems likely.",
+            "It turns out well.", "It depends.",
+        )),
+    ],
+)  # fmt: skip
+def test_an_it_without_a_meaning_refers_to_nothing(question, is_meant):
+    registry = EntityRegistry()
+    registry.register("I work for Initech Corp.")
+    registry.end_turn()
+
+    assert len(registry.resolve(question)) == is_meant
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("Coffee is good.", {}),
+        ("Zorbax is my brother.", {"Zorbax": "person"}),
+        ("Quill is from Oslo.", {"Quill": "unknown", "Oslo": "location"}),
+        ("Plim was married to Anna.", {"Plim": "unknown", "Anna": "person"}),
+        ("Brakk is late.", {}),
+        ("Zorbax thinks it over.", {"Zorbax": "person"}),
+        ("Zorbax's car is red.", {"Zorbax": "unknown"}),
+        ("I saw PDF and X.", {}),
+        (
+            "I met Dr. Weber and Ludwig van Beethoven.",
+            {"Dr. Weber": "person", "Ludwig van Beethoven": "unknown"},
+        ),
+        ("We saw Anna's Brother.", {"Anna": "person", "Brother": "unknown"}),
+        ("I met One Two Three Four Five Six Seven.", {"Three Four Five Six Seven": "unknown"}),
+        ("I work at Blarg.", {"Blarg": "organization"}),
+        ("I joined Blarg.", {"Blarg": "organization"}),
+        ("I live in Flumph.", {"Flumph": "location"}),
+        ("I travel to Flumph.", {"Flumph": "location"}),
+        ("I visited Flumph.", {"Flumph": "unknown"}),
+        ("My older sister called.", {"the user's sister": "person"}),
+        ("I met the manager.", {"the manager": "person"}),
+        ("My customer base grows.", {}),
+        ("My friends are here.", {}),
+    ],
+)
+def test_a_name_has_the_kind_that_its_sentence_tells(text, kinds):
+    registry = EntityRegistry()
+    registry.register(text)
+
+    assert {entity.name: entity.type for entity in sorted(registry, key=lambda one: one.id)} == kinds
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("My sister Kim called.", {"Kim": ["sister of"]}),
+        ("My sister, Kim, called.", {"Kim": ["sister of"]}),
+        ("My sister is called Kim.", {"Kim": ["sister of"]}),
+        ("My sister's name is Kim.", {"Kim": ["sister of"]}),
+        ("Kim, my sister, is here.", {"Kim": ["sister of"]}),
+        ("Kim is my boss.", {"Kim": ["boss of"]}),
+        ("Kim's my boss.", {"Kim": ["boss of"]}),
+        ("My sister met Kim.", {"the user's sister": ["sister of"], "Kim": []}),
+        ("My dog Rex met my sister Kim.", {"Rex": ["dog of"], "Kim": ["sister of"]}),
+        ("Lea, called Lulu, came.", {"Lea": [], "Lulu": []}),
+        ("Anna's brother is nice.", {"Anna": [], "Anna's brother": ["brother of"]}),
+        ("I met Anna's boss.", {"Anna": [], "Anna's boss": ["boss of"]}),
+        ("Anna's boss is Tom.", {"Anna": [], "Tom": ["boss of"]}),
+        ("Robert (also known as Bobby) came.", {"Robert": []}),
+    ],
+)
+def test_a_description_beside_a_name_is_its_role(text, told):
+    registry = EntityRegistry()
+    registry.register(text)
+
+    entities = sorted(registry, key=lambda one: one.id)
+    assert {entity.name: [one.label for one in entity.relations] for entity in entities} == told
+
+
+def test_what_is_found_has_its_kind_and_is_noted_in_the_words_of_the_text():
+    text = "The manager said that she met Anna's brother."
+    registry = EntityRegistry()
+    found = registry.register(text)
+
+    assert [(text[one.start : one.end], one.by) for one in found] == [
+        ("The manager", "description"),
+        ("she", "pronoun"),
+        ("Anna", "name"),
+        ("brother", "description"),
+    ]
+    mentions = {entity.name: [mention.text for mention in entity.mentions] for entity in registry}
+    assert mentions == {"the manager": ["The manager"], "Anna": ["Anna"], "Anna's brother": ["brother"]}
+
+
+def test_an_answer_adds_only_what_is_clearly_a_name():
+    registry = EntityRegistry()
+
+    registry.register(
+        "# Heading About Things\n\nThe Plan is Good. **Anna Smith** met Tom, of Acme.", "assistant"
+    )
+
+    assert [entity.name for entity in sorted(registry, key=lambda one: one.id)] == ["Anna Smith", "Tom"]
+    assert registry.register("He met my sister.", "assistant") == ()

@@ -132,3 +132,47 @@ def test_what_a_model_found_does_not_replace_where_somebody_works():
     registry.learn([Extracted("Anna", relations=(("works at", "Initech"),)), Extracted("Initech")])
 
     assert relations(registry, "Anna") == ["works at Acme"]
+
+
+@pytest.mark.parametrize(
+    ("turns", "title"),
+    [
+        (("Tom is a plumber.",), "plumber"),
+        (("Tom is a plumber.", "Tom is a nurse."), "nurse"),
+        (("Tom is a plumber.", "Tom's job is nurse."), "nurse"),
+        (("Tom's job is nurse.", "Tom is a plumber."), "nurse"),
+        (("Tom's job title is nurse.", "Tom's job is driver."), "driver"),
+    ],
+)
+def test_what_is_said_of_a_job_by_name_is_surer_than_what_somebody_is(turns, title):
+    tom = told(*turns).find("Tom")
+
+    assert tom is not None
+    found = tom.attribute("title")
+    assert found is not None
+    assert found.value == title
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "value"),
+    [
+        ("Tom's phone number is 555 1234.", "phone", "555 1234"),
+        ("Tom's work email is t@b.example.", "email", "t@b.example"),
+        ("Tom's email address is t@b.example.", "email", "t@b.example"),
+        ("Tom's favorite soup is borscht.", "favorite soup", "borscht"),
+        ("Tom is 34.", "age", "34"),
+    ],
+)
+def test_attributes_have_short_names(text, attribute, value):
+    tom = told(text).find("Tom")
+
+    assert tom is not None
+    assert [(one.name, one.value) for one in tom.attributes] == [(attribute, value)]
+
+
+def test_what_a_thing_is_describes_it_once():
+    registry = told("I work at Acme.", "Acme is a bakery.", "Acme is a nurse.", "Acme is 34 years old.")
+
+    acme = registry.find("Acme")
+    assert acme is not None
+    assert (acme.description, acme.attributes) == ("bakery", ())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.entities import EntityRegistry, Known
-from shepherd.entities.names import key_of
+from shepherd.entities.names import ALIAS, CANONICAL, PART, NameIndex, is_short_for, key_of
 
 TITLES = ("C++", ".NET", "C#", "Node.js", "McDonald's", "St. Gallen", "AT&T", "Vue", "J.K. Rowling", "R")
 
@@ -104,3 +104,99 @@ def test_part_of_a_known_name_means_people_alone():
 
     assert meant("Ask Smith.") == ["Anna Smith"]
     assert "Blue Whale" not in meant("I saw Whale there.")
+
+
+def entries(index: NameIndex, name: str) -> list[tuple[int, int]]:
+    return [(entry.id, entry.rank) for entry in index.find(name)]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("The Beatles", ("beatles",)),
+        ("The", ("the",)),
+        ("Anna's", ("anna",)),
+        ("O\u2019Brien", ("o'brien",)),
+        ("!?", ()),
+    ],
+)
+def test_names_are_compared_by_their_words(name, words):
+    assert key_of(name) == words
+
+
+def test_parts_of_a_name_are_less_certain_than_aliases_and_those_than_names():
+    index = NameIndex()
+    index.add(1, "Anna Maria Weber", is_person=True)
+    index.add(2, "Weber", is_alias=True)
+    index.add(3, "Weber")
+    index.add(4, "Acme Corp")
+    index.add(5, "One Two Three Four", is_person=True)
+    index.add(6, "Old Town")
+    index.add(7, "!?")
+
+    assert entries(index, "weber") == [(3, CANONICAL), (2, ALIAS), (1, PART)]
+    assert entries(index, "Anna") == [(1, PART)]
+    assert entries(index, "Maria") == []
+    assert entries(index, "the Acme") == [(4, PART)]
+    assert entries(index, "Acme Corp") == [(4, CANONICAL)]
+    assert [entries(index, name) for name in ("One", "Four", "Old", "")] == [[], [], [], []]
+    assert index.begins_with("acme")
+    assert not index.begins_with("corp")
+
+
+def test_a_name_keeps_its_best_rank():
+    index = NameIndex()
+    index.add(1, "Bob")
+    index.add(1, "Bob", is_alias=True)
+    index.add(2, "Tom", is_alias=True)
+    index.add(2, "Tom")
+
+    assert (entries(index, "Bob"), entries(index, "Tom")) == ([(1, CANONICAL)], [(2, CANONICAL)])
+
+
+def test_the_longest_name_is_found_with_all_who_have_it():
+    index = NameIndex()
+    index.add(1, "New York")
+    index.add(2, "New York Times")
+    index.add(3, "New York", is_alias=True)
+    index.add(4, "New")
+    words = ["i", "like", "new", "york", "times"]
+
+    def longest(words: list[str], start: int) -> tuple[int, list[tuple[int, int]]]:
+        length, found = index.longest(words, start)
+        return length, [(entry.id, entry.rank) for entry in found]
+
+    assert longest(words, 2) == (3, [(2, CANONICAL)])
+    assert longest(words[:4], 2) == (2, [(1, CANONICAL), (3, ALIAS)])
+    assert longest(words[:3], 2) == (1, [(4, CANONICAL)])
+    assert longest(words, 0) == (0, [])
+
+
+def test_removed_names_are_gone_and_those_of_others_stay():
+    index = NameIndex()
+    index.add(1, "Anna Weber", is_person=True)
+    index.add(2, "Anna Kahn", is_person=True)
+    copied = index.copy()
+
+    index.remove(1, ["Anna Weber", "!?"])
+
+    assert [entries(index, name) for name in ("Anna Weber", "Weber", "Anna")] == [[], [], [(2, PART)]]
+    assert entries(index, "Anna Kahn") == [(2, CANONICAL)]
+    assert not index.begins_with("weber")
+    assert entries(copied, "Anna") == [(1, PART), (2, PART)]
+    index.remove(2, ["Anna Kahn"])
+    assert not index.begins_with("anna")
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "is_short"),
+    [
+        ("acme corp", "acme", True),
+        ("acme co ltd", "acme", True),
+        ("acme corp", "acme corp", False),
+        ("acme bank", "acme", False),
+        ("acme corp", "corp", False),
+    ],
+)
+def test_a_name_without_its_legal_ending_is_short_for_it(name, short, is_short):
+    assert is_short_for(name.split(), short.split()) is is_short

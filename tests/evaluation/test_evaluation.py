@@ -11,7 +11,8 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.evaluation import compare, evaluate, interval, is_run, read_corpus, read_run, tune, write_run
-from shepherd.evaluation.runs import ndcg_at, recall_at, reciprocal_rank
+from shepherd.evaluation.corpora import Conversation, Question, Turn
+from shepherd.evaluation.runs import ndcg_at, recall_at, reciprocal_rank, stored, texts_of
 from shepherd.memory import Memory
 
 DAY = 86_400
@@ -134,6 +135,53 @@ def test_comparison_tells_a_difference_from_chance() -> None:
     assert same.p_value == 1.0
 
 
+def test_intervals_and_probabilities_are_those_of_the_distribution() -> None:
+    half = interval([0.0, 1.0] * 50)
+
+    # The mean of 100 tosses has a deviation of 0.05.
+    assert (half.low, half.high) == (pytest.approx(0.402, abs=0.02), pytest.approx(0.598, abs=0.02))
+    # Of eight ways to choose three signs, two give a mean as large.
+    assert compare([1.0] * 3, [0.0] * 3).p_value == pytest.approx(0.25, abs=0.03)
+    assert compare([0.0] * 3, [1.0] * 3).p_value == pytest.approx(0.25, abs=0.03)
+    assert compare([0.0] * 3, [1.0] * 3).difference.mean == -1.0
+
+
+def turn(number: int, session: str, speaker: str, text: str = "x", answer: str = "") -> Turn:
+    return Turn(str(number), session, number * DAY, speaker, text, answer)
+
+
+def test_texts_of_a_memory_name_speaker_and_day() -> None:
+    asked, said = turn(0, "s", "Anna", "Why?"), turn(31, "s", "", "So.")
+    whole = turn(59, "s", "", "Which dog?", "Rex")
+
+    assert texts_of([asked], dates=False) == ("Anna: Why?", "")
+    assert texts_of([asked, said], dates=False) == ("Anna: Why?", "So.")
+    assert texts_of([asked, said], dates=True) == ("Anna: Why? (01 January 1970)", "So. (01 February 1970)")
+    assert texts_of([whole], dates=True) == ("Which dog? (01 March 1970)", "Rex")
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups"), [("turns", ["1", "2", "3", "4", "5", "6"]), ("exchanges", ["12", "3", "4", "56"])]
+)
+def test_an_exchange_has_two_speakers_of_one_session(rows: Any, groups: list[str]) -> None:
+    speakers = [("s", "A"), ("s", "B"), ("s", "A"), ("t", "A"), ("u", "B"), ("u", "A")]
+    turns = tuple(turn(i, *place, f"text {i}") for i, place in enumerate(speakers, 1))
+
+    with stored(Conversation("c", 9.0 * DAY, turns, ()), rows=rows) as here:
+        found: dict[int, str] = {}
+        for turn_id, memory_id in here.memory_of.items():
+            found[memory_id] = found.get(memory_id, "") + turn_id
+
+    assert list(found.values()) == groups
+    assert list(here.turn_of.values()) == [group[0] for group in groups]
+
+
+def test_turns_without_text_are_no_memories() -> None:
+    turns = (turn(1, "s", "", " "), turn(2, "s", "", "", "b"))
+    with stored(Conversation("c", 9.0, turns, ()), dates=False) as here:
+        assert list(here.memory_of) == ["2"]
+
+
 def test_evidence_is_found_by_the_real_memory(corpus: Path) -> None:
     conversations = read_corpus(corpus)
 
@@ -173,7 +221,62 @@ def test_run_is_read_as_it_was_written(corpus: Path, tmp_path: Path) -> None:
 
     assert is_run(path)
     assert not is_run(corpus)
+    assert not is_run(tmp_path / "none")
     assert read_run(path) == results
+    with pytest.raises(UsageError, match="No such file"):
+        write_run(tmp_path / "none" / "run.jsonl", results)
+    for other, message in ((corpus, "not a run"), (tmp_path / "none", "No such file")):
+        with pytest.raises(UsageError, match=message):
+            read_run(other)
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_one"),
+    [
+        ({"metrics": {}, "found": []}, True),
+        ({"metrics": {}}, False),
+        ({"found": []}, False),
+        (["metrics", "found"], False),
+    ],
+)
+def test_a_run_begins_with_measures_and_what_was_found(tmp_path: Path, entry: object, is_one: bool) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(json.dumps(entry))
+
+    assert is_run(path) == is_one
+
+
+def test_fields_of_our_own_form_have_their_defaults(tmp_path: Path) -> None:
+    turns = [{"id": 1, "text": "a"}, {"id": 2, "text": "b", "caption": "c", "answer": "d", "time": 5}]
+    asked = [{"question": "q", "evidence": [2, 2, 9, 1]}, {"question": "r", "evidence": [9]}]
+    path = tmp_path / "own.jsonl"
+    empty = {"id": "y", "turns": turns, "questions": asked[1:]}
+    path.write_text(
+        "\n\n".join(json.dumps(one) for one in ({"id": 7, "turns": turns, "questions": asked}, empty))
+    )
+
+    assert read_corpus(path) == [
+        Conversation(
+            "7",
+            5.0,
+            (Turn("1", "", 0, "", "a"), Turn("2", "", 5, "", "b c", "d")),
+            (Question("q", ("2", "1"), ""),),
+        )
+    ]
+
+
+def test_times_are_those_that_dates_support_in_every_zone(tmp_path: Path) -> None:
+    path = tmp_path / "times.jsonl"
+    earliest, latest = -30_610_224_000, 221_845_392_000  # years 1000 and 9000
+    for time, is_good in ((earliest, True), (earliest - 1, False), (latest - 1, True), (latest, False)):
+        turns = [{"id": 1, "text": "a", "time": time}]
+        asked = [{"question": "q", "evidence": [1]}]
+        path.write_text(json.dumps({"id": 1, "now": 5, "turns": turns, "questions": asked}))
+        if is_good:
+            assert read_corpus(path)[0].turns[0].time == time
+        else:
+            with pytest.raises(UsageError, match="none in unix seconds"):
+                read_corpus(path)
 
 
 def test_longmemeval_is_read(tmp_path: Path) -> None:

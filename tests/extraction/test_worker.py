@@ -58,6 +58,11 @@ def test_too_few_turns_wait(new_worker, server, tell):
     tell(worker, "three", session=session)
 
     until(lambda: worker.stats().done)
+    # What is counted begins anew.
+    tell(worker, "four", "five", session=session)
+    assert worker.stats().open == 1
+    tell(worker, "six", session=session)
+    until(lambda: worker.stats().done == 2)
 
 
 def test_worker_of_all_users_releases_the_session_that_it_is_told_of(new_worker, memory, server):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from llama_cpp import Llama
 
+from shepherd._native.engine import MOST_SLOTS
 from shepherd.errors import ContextOverflowError, InternalError, UsageError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.binding import llama
@@ -476,11 +477,6 @@ def test_bad_arguments_are_refused(plain_model: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"n_ctx": -1},
-        {"n_gpu_layers": -2},
-        {"n_threads": -1},
-        {"n_ubatch": 0},
-        {"n_batch": 0},
         {"kv_type": "q9"},
         {"flash_attention": "maybe"},
         {"kv_type": "q8_0", "flash_attention": "off"},
@@ -490,6 +486,28 @@ def test_settings_out_of_range_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(UsageError) as caught:
         EngineSettings(**options)  # type: ignore[arg-type]
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("n_ctx", 0, 1 << 24),
+        ("n_gpu_layers", -1, 1 << 16),
+        ("n_threads", 0, 512),
+        ("n_batch", 1, 1 << 16),
+        ("n_ubatch", 1, 1 << 16),
+        ("slots", 1, MOST_SLOTS),
+        ("windows", 1, MOST_SLOTS),
+        ("cache_ram_bytes", 0, 1 << 50),
+    ],
+)
+def test_settings_are_allowed_up_to_the_ends_of_their_ranges(name: str, least: int, most: int) -> None:
+    for value in (least, most):
+        assert getattr(EngineSettings(**{name: value}), name) == value
+    for value in (least - 1, most + 1):
+        with pytest.raises(UsageError, match=f"^{name} is {value}$") as caught:
+            EngineSettings(**{name: value})
+        assert caught.value.hint == f"use a number from {least} to {most}"
 
 
 @pytest.mark.parametrize(

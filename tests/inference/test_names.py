@@ -70,6 +70,14 @@ def test_any_text_is_a_name_or_a_mistake_and_never_a_way_out(text):
     assert not name.file or is_safe_path(name.file)
 
 
+def test_a_safe_path_stays_below_its_folder_on_any_system():
+    safe = ["a", "a/b.gguf", "a..b", ".a", "x" * 1024, "é"]
+    unsafe = ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a/.", "x" * 1025, "a\n", "\u200b"]
+    unsafe += [f"a{character}b" for character in '\\:*?"<>|']
+
+    assert [path for path in [*safe, *unsafe] if is_safe_path(path)] == safe
+
+
 @pytest.mark.parametrize(
     ("file", "quant"),
     [

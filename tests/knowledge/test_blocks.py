@@ -15,10 +15,12 @@ from shepherd.knowledge import (
     Focused,
     Hub,
     Node,
+    attached_block,
     background_block,
     chunk_block,
     focus_block,
     role_of,
+    workflow_block,
 )
 
 FENCES = ["```", "````", "~~~", "`" * 9, '"""', "---"]
@@ -186,3 +188,38 @@ def test_a_role_is_a_row():
     assert [name for name, row in ROLES.items() if row.has_workflows] == ["orchestrator"]
     with pytest.raises(UsageError, match="no role 'boss'"):
         role_of("boss")
+
+
+@pytest.mark.parametrize(
+    ("text", "fence"),
+    [
+        ("", 3),
+        ("a", 3),
+        ("`` a", 3),
+        ("```", 4),
+        ("`` ```` ```", 5),
+        ("~~~~", 3),
+        ("\n" + "`" * 9 + "\n", 10),
+    ],
+)
+def test_a_fence_is_longer_than_any_in_the_text(text: str, fence: int) -> None:
+    opening, first, *middle, last = attached_block("notes.md", text).split("\n")
+
+    assert opening == "[attached: notes.md]"
+    assert (first, last) == ("`" * fence, "`" * fence)
+    assert "\n".join(middle) == text.strip("\n")
+
+
+def test_workflows_and_hubs_are_listed_with_their_numbers():
+    assert (workflow_block([]), background_block([])) == ("", "")
+    listed = workflow_block([(3, "Deploy", "a\nb"), (4, "Bake", "")]).splitlines()
+    assert listed[0] == "=== WORKFLOWS ==="
+    assert listed[2:] == ["", '[NODE:3:"Deploy"] a\\nb', '[NODE:4:"Bake"]']
+    one, two = ([Hub(n, f"T{n}", n) for n in range(1, m + 1)] for m in (1, 2))
+    assert "Top 1 most-connected node (" in background_block(one)
+    assert background_block(two).splitlines()[1:] == [
+        "Top 2 most-connected nodes (important knowledge hubs). Use query_nodes/get_nodes_by_id if relevant.",
+        "",
+        '[NODE:1:"T1"] (edges: 1)',
+        '[NODE:2:"T2"] (edges: 2)',
+    ]

@@ -76,6 +76,13 @@ def test_a_letter_keeps_its_marks():
     assert all(text[start] == "e" for start, _ in spans(text, 51))
 
 
+@pytest.mark.parametrize(("n_before", "end"), [(0, 95), (14, 81), (15, 96)])
+def test_a_letter_with_very_many_marks_is_cut(n_before, end):
+    letter = "x" * (95 - n_before) + "e" + "\u0301" * 45
+
+    assert spans(letter + "y" * 60, 96)[0] == (0, end)
+
+
 def test_a_piece_of_no_size_is_refused():
     with pytest.raises(ValueError, match="at least 20"):
         spans("text", 3)

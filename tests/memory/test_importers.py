@@ -406,9 +406,23 @@ def test_our_own_lines_are_found_among_the_formats(memory: Memory, file: Path) -
 
 
 def test_stream_is_read_like_a_file(memory: Memory) -> None:
-    counts = memory.import_file(io.BytesIO(json.dumps(MEM0).encode()))
+    heard: list[tuple[int, int]] = []
+    data = json.dumps(MEM0).encode()
+
+    counts = memory.import_file(io.BytesIO(data), progress=lambda done, total: heard.append((done, total)))
 
     assert counts.memories == 2
+    assert heard[-1] == (len(data), 0)  # nobody knows how long a stream is
+
+
+def test_progress_ends_at_the_size_of_the_file(memory: Memory, file: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    write(file, json.dumps(MEM0))
+
+    memory.import_file(file, progress=lambda done, total: heard.append((done, total)))
+
+    size = file.stat().st_size
+    assert heard[-1] == (size, size)
 
 
 def test_format_can_be_told(memory: Memory, file: Path) -> None:

@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd._native.text import keywords
+from shepherd.errors import UsageError
 from shepherd.memory import Memory, Turn
-from shepherd.memory.periods import mentions_time, named_periods, named_times
+from shepherd.memory.periods import (
+    beginning,
+    mentions_time,
+    moment_of,
+    named_periods,
+    named_times,
+    without_time,
+)
 
 UTC = timezone.utc
 # A Wednesday.
@@ -61,6 +69,21 @@ def days(text: str) -> list[tuple[str, str]]:
         ("since yesterday", "2023-11-14", "2023-11-15"),
         ("since the day before yesterday", "2023-11-13", "2023-11-15"),
         ("since two days ago", "2023-11-13", "2023-11-15"),
+        ("this week", "2023-11-13", "2023-11-15"),
+        ("past week", "2023-11-06", "2023-11-15"),
+        ("last month", "2023-10-01", "2023-11-15"),
+        ("this year", "2023-01-01", "2023-11-15"),
+        ("past year", "2022-01-01", "2023-11-15"),
+        ("ten days ago", "2023-11-05", "2023-11-05"),
+        ("12 weeks ago", "2023-08-20", "2023-08-26"),
+        ("three months ago", "2023-08-02", "2023-09-01"),
+        ("half a month ago", "2023-10-24", "2023-11-07"),
+        ("999 years ago", "1923-06-11", "1924-06-09"),
+        ("on 2023-11-15", "2023-11-15", "2023-11-15"),
+        ("sept 2023", "2023-09-01", "2023-09-30"),
+        ("in 1999", "1999-01-01", "1999-12-31"),
+        ("29 February 2020", "2020-02-29", "2020-02-29"),
+        ("31 December 2022", "2022-12-31", "2022-12-31"),
     ],
 )
 def test_period_is_what_was_said(text: str, first: str, last: str) -> None:
@@ -187,3 +210,98 @@ def test_day_that_begins_this_very_second_is_no_future() -> None:
 
     assert named_periods("15 November", midnight, UTC)[0] == (int(midnight), int(midnight) + 86_400)
     assert named_periods("16 November 2023", midnight, UTC) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value", "is_change", "day"),
+    [
+        ("I've lived in Oslo since 2019", "Oslo", False, "2019-01-01"),
+        ("I have lived in Oslo since March 2020", "Oslo", False, "2020-03-01"),
+        ("Ich wohne seit 2019 in Oslo", "Oslo", False, "2019-01-01"),
+        ("I've lived in Oslo for five years", "Oslo", False, "2018-11-16"),
+        ("I've lived in Oslo for half a year", "Oslo", False, "2023-05-17"),
+        ("I've lived in Oslo for about ten days", "Oslo", False, "2023-11-05"),
+        ("I moved to Oslo two months ago", "Oslo", True, "2023-09-16"),
+        ("I moved to Oslo last month", "Oslo", True, "2023-10-01"),
+        ("I moved to Oslo on 3 May 2023", "Oslo", True, "2023-05-03"),
+        ("I moved to Oslo, and last month I was in Rome", "Oslo", True, None),
+        ("I moved to Oslo, and last month I was in Rome", "Rome", True, "2023-10-01"),
+        ("I moved to Oslo for two years", "Oslo", True, None),
+        ("I live in Oslo, where I was last month", "Oslo", False, None),
+        ("I live in Oslo", "Oslo", False, None),
+        ("I moved to Oslo in 2099", "Oslo", True, None),
+        ("I live in Oslo since 1969", "Oslo", False, None),
+        ("I live in Oslo since 1971", "Oslo", False, "1971-01-01"),
+    ],
+)
+def test_a_sentence_says_when_what_it_states_began(
+    sentence: str, value: str, is_change: bool, day: str | None
+) -> None:
+    began = beginning(sentence, value, int(NOW), is_change=is_change, zone=UTC)
+
+    assert (datetime.fromtimestamp(began, UTC).strftime("%Y-%m-%d") if began else None) == day
+
+
+@pytest.mark.parametrize(
+    ("value", "left"),
+    [
+        ("Bosch last month", "Bosch"),
+        ("Bosch, since the last summer", "Bosch"),
+        ("Bosch two years ago", "Bosch"),
+        ("Bosch for 3 weeks", "Bosch"),
+        ("Bosch in 2019", "Bosch"),
+        ("Bosch in May", "Bosch"),
+        ("Bosch last May", "Bosch"),
+        ("Bosch just yesterday", "Bosch"),
+        ("Theresa May", "Theresa May"),
+        ("Area 2019", "Area 2019"),
+        ("yesterday", "yesterday"),
+        (" yesterday", " yesterday"),
+    ],
+)
+def test_words_of_time_at_the_end_are_no_part_of_a_value(value: str, left: str) -> None:
+    assert without_time(value) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2023-05-03", "2023-05-03T23:59:59"),
+        (" 2022-12-31 ", "2022-12-31T23:59:59"),
+        ("2023-11-15", "2023-11-15T12:30"),
+        ("2023-11", "2023-11-15T12:30"),
+        ("2023-10", "2023-10-31T23:59:59"),
+        ("2022-12", "2022-12-31T23:59:59"),
+        ("2022", "2022-12-31T23:59:59"),
+        ("2023", "2023-11-15T12:30"),
+        ("2023-05-03T04:05", "2023-05-03T04:05"),
+        ("2023-05-03T04:05Z", "2023-05-03T04:05"),
+        ("2023-05-03T04:05+02:00", "2023-05-03T02:05"),
+        ("2099-05-03T04:05", "2099-05-03T04:05"),
+        ("yesterday", "2023-11-14T23:59:59"),
+        ("May 2023", "2023-05-31T23:59:59"),
+    ],
+)
+def test_a_date_is_the_moment_at_its_end(text: str, moment: str) -> None:
+    assert moment_of(text, NOW, UTC) == datetime.fromisoformat(moment).replace(tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "soon",
+        "2023-13",
+        "2023-02-30",
+        "2023-05-03T25:00",
+        "20230503",
+        "two days ago",
+        "last week",
+        "0000",
+    ],
+)
+def test_what_is_no_date_is_refused(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        moment_of(text, NOW, UTC)
+
+    assert caught.value.hint

@@ -303,6 +303,24 @@ def test_lock_of_another_process_is_waited_for_and_then_named(
         impatient.set_fact("name", "Steve")
 
 
+@pytest.mark.parametrize("held", ["anna", "steve"])
+def test_a_claim_waits_for_the_writers_of_both_users(
+    postgres_server: Server, memory: Memory, url: str, held: str
+) -> None:
+    memory.store_memory("Which dog?", "Rex", "anna")
+    number = memory._store._database.lock_number(f"user {held}")  # type: ignore[attr-defined]
+    with (
+        Memory(url, user_id="steve", busy_timeout_s=0.1) as impatient,
+        psycopg.connect(postgres_server.url()) as holder,
+    ):
+        holder.execute("SELECT pg_advisory_xact_lock(%s)", [number])
+
+        with pytest.raises(StoreLockedError, match="locked for too long"):
+            impatient.claim("anna")
+
+    assert memory.claim("anna").memories == 1
+
+
 def test_statement_that_takes_too_long_is_stopped(
     postgres_server: Server, memory: Memory, schema: str, url: str
 ) -> None:

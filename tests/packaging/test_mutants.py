@@ -36,7 +36,7 @@ def changed(source: str) -> set[str]:
         ("x = 3", {"x = 4"}),
         ("x = a[:n]", {"x = a[:(n) + 1]"}),
         ("f(a, b)", {"pass", "f(b, a)"}),
-        ("x = min(a, b)", {"x = max(a, b)", "x = min(b, a)"}),
+        ("x = min(a, b)", {"x = max(a, b)"}),
         ("a.b = c", {"pass"}),
         ("raise a", {"pass"}),
         ("for a in b:\n break", {"for a in b:\n continue"}),
@@ -47,6 +47,8 @@ def changed(source: str) -> set[str]:
         ('def f():\n "A docstring of 3 words."', set()),
         ("if TYPE_CHECKING:\n import a", set()),
         ('f"{a + 1}"', set()),
+        ("assert a is not None", set()),
+        ('_log.debug("%s", a + 1)', set()),
         ('__all__ = ["a"]', set()),
     ],
 )  # fmt: skip
@@ -171,19 +173,58 @@ def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tm
         for line in (5, 8)
     ]
 
-    assert of_total == {("tests/test_demo.py::test_total",)}
-    assert of_other == {("tests/test_demo.py::test_other",)}
+    total, other = "tests/test_demo.py::test_total", "tests/test_demo.py::test_other"
+    assert (of_total, of_other) == ({(total, other)}, {(other, total)})
 
 
 def test_fastest_tests_come_first_and_the_budget_leaves_out_others(
     mutants: dict[str, Any], demo: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "tests/test_demo.py").unlink()
     record = mutants["Record"]({"demo.py": {"total": ["a", "b", "c"]}}, {"a": 9.0, "b": 2.0, "c": 1.0})
     record.write()
     [target, *_] = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
 
     assert mutants["Selection"](3.0).tests_of(target) == (["c", "b"], 3.0)
     assert mutants["Selection"](0.5).tests_of(target) == (["c"], 1.0)
+
+
+def test_constants_are_tried_with_the_tests_that_import_them(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    demo.write_text(f'__all__ = ["THIRD"]\n{DEMO}\nTHIRD = 3\n')
+    (tmp_path / "tests/test_demo.py").unlink()
+    for name, line in (
+        ("third", "import (\n    THIRD,\n)"),
+        ("module", "import demo"),
+        ("beside", "import other"),
+    ):
+        (tmp_path / f"tests/test_{name}.py").write_text(f"from shepherd {line}\n")
+    seconds = dict.fromkeys((f"tests/test_{name}.py::test" for name in ("beside", "third", "module")), 1.0)
+    mutants["Record"]({"demo.py": {"total": ["tests/test_beside.py::test"]}}, seconds).write()
+    selection = mutants["Selection"](30.0)
+
+    targets = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
+    [of_third] = [selection.tests_of(target)[0] for target in targets if target.fault.names == ("THIRD",)]
+
+    assert of_third == [f"tests/test_{name}.py::test" for name in ("module", "third", "beside")]
+    [of_total, *_] = [selection.tests_of(target)[0] for target in targets if target.fault.owner]
+    assert of_total == [f"tests/test_{name}.py::test" for name in ("beside", "module", "third")]
+
+
+def test_files_that_are_newer_than_the_record_are_tried_first(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tests/test_other.py").write_text("")
+    mutants["Record"](
+        {"demo.py": {"total": ["tests/test_other.py::test"]}}, {"tests/test_other.py::test": 1.0}
+    ).write()
+    [target, *_] = mutants["chosen"]([demo.relative_to(tmp_path)], 99, seed=1)
+
+    assert mutants["Selection"](3.0).tests_of(target) == (
+        ["tests/test_demo.py", "tests/test_other.py::test"],
+        0.0,
+    )
 
 
 def test_fault_that_breaks_the_import_is_found(mutants: dict[str, Any], demo: Path) -> None:

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from shepherd.prompt.exchanges import added_stats, paired, turns, with_recall
+from dataclasses import replace
+
+import pytest
+
+from shepherd.prompt.exchanges import (
+    Exchange,
+    added_stats,
+    has_tail,
+    hide_memory,
+    messages_of,
+    paired,
+    strip_tails,
+    tail_tokens,
+    turns,
+    with_recall,
+)
 from shepherd.types import Message, ToolCall, TurnStats
 
 
@@ -55,3 +70,75 @@ def test_turn_begins_with_the_first_of_several_user_messages():
     roles = ["system", "assistant", "user", "user", "assistant", "tool", "user"]
 
     assert turns([Message(role, "x") for role in roles]) == [[1], [2, 3, 4, 5], [6]]
+
+
+def with_tail(**changes) -> Message:
+    """A message of 12 characters, the last 6 of which are a tail."""
+    return replace(Message("user", "asked?", sent="asked?[tail]"), **{"tokens": 12, **changes})
+
+
+@pytest.mark.parametrize(
+    ("message", "has_one", "tokens"),
+    [
+        (with_tail(), True, 6),
+        (with_tail(tokens=0), True, 0),
+        (with_tail(sent="asked?"), False, 0),
+        (with_tail(role="assistant"), False, 0),
+    ],
+)
+def test_a_tail_has_its_share_of_the_tokens(message, has_one, tokens):
+    before = message.tokens
+
+    assert (has_tail(message), tail_tokens(message)) == (has_one, tokens)
+    assert strip_tails([message]) == tokens
+    if message.role == "user":
+        assert (message.sent, message.tokens, has_tail(message)) == ("asked?", before - tokens, False)
+
+
+def test_tails_of_several_messages_are_freed_together():
+    assert strip_tails([with_tail(), with_tail(sent="asked?"), with_tail()]) == 12
+    assert strip_tails([]) == 0
+
+
+def test_of_tools_only_those_of_others_keep_what_they_read():
+    own, other = ToolCall("c1", "search_memory", '{"q": 1}'), ToolCall("c2", "clock", '{"z": 2}')
+    steps = [
+        Message("assistant", "I look.", tool_calls=(own, other), tokens=5),
+        Message("tool", "a secret", tool_call_id="c1", tokens=7),
+        Message("tool", "noon", tool_call_id="c2", tokens=8),
+    ]
+    exchange = Exchange(with_tail(), Message("assistant", "done"), steps=steps)
+
+    hide_memory([exchange], {"clock"})
+
+    said, hidden, kept = steps
+    assert exchange.user.sent == "asked?"
+    assert [call.arguments for call in said.tool_calls] == ["{}", '{"z": 2}']
+    assert [call.name for call in said.tool_calls] == ["search_memory", "clock"]
+    assert (hidden.sent, hidden.raw, hidden.tokens) == (
+        '{"hidden": "read from a memory that is off now"}',
+        "a secret",
+        0,
+    )
+    assert (kept.sent, kept.tokens) == ("noon", 8)
+    assert messages_of([exchange]) == [exchange.user, *steps, exchange.answer]
+
+
+def test_costs_of_two_replies_are_added():
+    first = stats(prompt_tokens=9, decoded_tokens=9, prefill_ms=1.0, decode_ms=2.0, warnings=("a",))
+    second = stats(prompt_tokens=10, decoded_tokens=10, prefill_ms=3.0, decode_ms=4.0, warnings=("b",))
+
+    both = added_stats(first, second)
+
+    assert (both.decoded_tokens, both.reused_tokens) == (10, 0)
+    assert (both.prefill_ms, both.decode_ms, both.warnings) == (4.0, 6.0, ("a", "b"))
+    assert not both.is_estimated
+    assert added_stats(replace(first, is_estimated=True), second).is_estimated
+    assert added_stats(first, replace(second, is_estimated=True)).is_estimated
+
+
+def test_an_exchange_has_the_identity_that_it_was_given_or_its_own():
+    one, other = (Exchange(Message("user", "a"), Message("assistant", "b")) for _ in range(2))
+
+    assert one.identity != other.identity
+    assert replace(one, key="k").identity == replace(other, key="k").identity == "k"

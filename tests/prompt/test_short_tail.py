@@ -38,6 +38,8 @@ def injection(*results: SearchResult, facts: tuple[Fact, ...] = FACTS, line: str
         ("What's my cat called?", "cat_name"),
         ("Where do I work?", "employer"),
         ("What am I allergic to?", "allergy"),
+        ("That allergic reaction again!", "allergy"),
+        ("Someone stole my bike.", "bike"),
     ],
 )
 def test_facts_that_the_message_is_about_come_before_the_newest(text, key):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pytest
 
-from shepherd.prompt.summary import SUMMARY_PROMPT, Summarizer
+from shepherd.errors import UsageError
+from shepherd.prompt.summary import SUMMARY_PROMPT, Summarizer, SummaryJob
 from shepherd.types import Message
 
 MAX_TOKENS = 20
@@ -82,3 +84,49 @@ def test_a_turn_without_room_is_cut_in_its_middle(spare: int) -> None:
     assert cut.startswith("aaa")
     assert cut.endswith("bbb")
     assert " … " in cut
+
+
+@pytest.mark.parametrize(
+    ("pieces", "error", "found"),
+    [
+        (["a", "", "b"], None, (("a", "b"), "")),
+        ([""], None, ((), "the model said nothing")),
+        ([], None, ((), "the model said nothing")),
+        ([], UsageError("too long"), ((), "too long")),
+        ([], ZeroDivisionError("a user's text"), ((), "ZeroDivisionError")),
+    ],
+)
+def test_a_job_ends_with_pieces_or_the_reason(pieces, error, found) -> None:
+    def work(_: SummaryJob) -> list[str]:
+        if error is not None:
+            raise error
+        return pieces
+
+    job = SummaryJob(work)
+
+    assert job.wait(10)
+    assert ((job.pieces, job.error), job.is_done, job.is_cancelled) == (found, True, False)
+
+
+def test_a_cancelled_job_stops_its_answer_and_has_no_result() -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+    cancelled: list[str] = []
+
+    def work(job: SummaryJob) -> list[str]:
+        job.attach(lambda: cancelled.append("during"))
+        has_begun.set()
+        may_end.wait(10)
+        job.attach(None)
+        job.attach(lambda: cancelled.append("later"))
+        return ["a"]
+
+    job = SummaryJob(work)
+    assert has_begun.wait(10)
+    assert not job.wait(0)
+    assert not job.is_cancelled
+    job.cancel()
+    assert (job.is_cancelled, cancelled) == (True, ["during"])
+    may_end.set()
+
+    assert job.wait(10)
+    assert (job.pieces, cancelled) == ((), ["during", "later"])

@@ -9,7 +9,7 @@ import pytest
 
 from shepherd._native.tokens import CharsPerToken
 from shepherd.providers.accounting import RatioStore
-from shepherd.types import Message
+from shepherd.types import Message, Tool
 from tests.providers.test_chat_completions import answer
 from tests.providers.upstream import breaks_off, hangs, says, usage
 
@@ -131,3 +131,24 @@ def test_providers_longest_answer_stands_only_where_nobody_asked_for_one(new_mod
     answer(model, max_tokens=asked)
 
     assert model.upstream.asked[0].body["max_tokens"] == sent
+
+
+TOOL = Tool("clock", "Tell the time. " * 20, {"type": "object"})
+LATER = Tool("clock", "Tell the date. " * 20, {"type": "object"})
+
+
+def test_tools_belong_to_the_system_prompt_and_other_tools_are_another_one(new_model):
+    counts = [says("ok", counts=usage(n, 1)) for n in (600, 700, 900)]
+    model = new_model("openai", *counts)
+    first = Message("user", "u" * 400)
+    later = [first, Message("assistant", "ok"), Message("user", "v" * 40)]
+
+    _, reply = answer(model, [SYSTEM, first], tools=[TOOL])
+    system, user = reply.prompt_tokens_per_message
+    assert system + user == 600
+    assert system > 1.5 * user  # 400 characters and 300 of the tool against 400
+    _, reply = answer(model, [SYSTEM, *later], tools=[TOOL])
+    assert reply.prompt_tokens_per_message[:2] == (system, user)
+    _, reply = answer(model, [SYSTEM, *later], tools=[LATER])
+    assert reply.prompt_tokens_per_message[1:3] == (user, 1)
+    assert reply.prompt_tokens_per_message[0] > system

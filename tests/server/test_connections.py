@@ -156,6 +156,8 @@ def test_a_new_connection_replaces_the_one_that_has_waited_longest(server):
         with server.client() as client:
             assert client.get("/health").status_code == 200
         assert rest_of(waiting[0]) == b""
+        # One for one: the next has the time that headers have.
+        assert rest_of(waiting[1]).startswith(b"HTTP/1.1 408 ")
 
 
 def test_1100_connections_without_a_request_keep_nobody_out(few_files, tmp_path, plain_model):

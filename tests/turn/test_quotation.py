@@ -145,3 +145,42 @@ def test_answer_that_no_assistant_wrote_is_quoted_for_its_question():
     assert found(entered, "Which boat do I row?") == Quote("stored", "", "The Tern", is_sure=True)
     assert found(entered, "Which harbour do I like?") is None
     assert found(replied, "Which boat do I row?") is None
+
+
+def test_sources_are_the_sections_of_documents_with_their_headings():
+    text = "Before all headings stands this.\n\n# Cave\n\nIt is old. Is it?\n\n"
+    text += "## Prices\n\n- Adults pay 12 euros\n\n## Empty\n"
+    message = Message("user", "Ask.", composed=f"Ask.\n\n{attached_block('cave.md', text)}")
+
+    found = sources_of([Message("user", "I like tea."), Message("assistant", "Hm."), message], (), ())
+
+    assert [(one.kind, one.title, one.about.split(), list(one.sentences)) for one in found] == [
+        ("document", "cave.md", ["cave.md"], ["Before all headings stands this."]),
+        ("document", "cave.md", ["cave.md", "Cave", "Cave"], ["It is old."]),
+        ("document", "cave.md", ["cave.md", "Cave", "Prices"], ["Adults pay 12 euros"]),
+        ("told", "", [], ["I like tea."]),
+    ]
+
+
+def test_a_passage_is_quoted_from_between_its_fences():
+    passage = Part(
+        "knowledge", "chunk:1", "Source: Cave\n```\nIt is old.\n\nIt is wet.\n```", about={"title": "Cave"}
+    )
+
+    [found] = sources_of([], (passage,), ())
+
+    assert (found.title, list(found.sentences)) == ("Cave", ["It is old.", "It is wet."])
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "source", "found"),
+    [
+        ("I have a boat.", "Nice.", "turn", [("told", "", ["I have a boat."])]),
+        ("Which boat?", "A red one.", "user", [("told", "", []), ("stored", "Which boat?", ["A red one."])]),
+        ("Boat", "A red one.", "user", [("told", "", ["Boat"]), ("stored", "", ["A red one."])]),
+    ],
+)
+def test_a_memory_is_quoted_in_the_users_words(question, answer, source, found):
+    memory = SearchResult(1, question, answer, 0, 1.0, 1.0, 0.0, source=source)
+
+    assert [(one.kind, one.about, list(one.sentences)) for one in sources_of([], (), [memory])] == found

@@ -58,7 +58,9 @@ def known_from_facts(facts: Iterable[Fact]) -> list[Known]:
         key = fact.key.strip().casefold().replace(" ", "_").replace("-", "_")
         if _OF_THE_USER.fullmatch(key) or not fact.value[:1].isupper():
             continue
-        for value in _SEPARATOR.split(fact.value) if _role(key) else (fact.value,):
+        # "Smith & Sons" is one employer.
+        has_several = _role(key) and not (_EMPLOYER.fullmatch(key) or _SCHOOL.fullmatch(key))
+        for value in _SEPARATOR.split(fact.value) if has_several else (fact.value,):
             one = _of_fact(key, value.strip())
             if one is not None:
                 found.append(one)
@@ -119,10 +121,10 @@ def _of_fact(key: str, value: str) -> Known | None:
         return Known(value, "organization", relation="employer of")
     if _SCHOOL.fullmatch(key):
         return Known(value, "organization", relation=f"{key.replace('_', ' ')} of")
-    if _LIVES.fullmatch(key):
-        return Known(value, "location", relation="home of")
     if _FROM.fullmatch(key):
         return Known(value, "location", relation="place of origin of")
+    if _LIVES.fullmatch(key):
+        return Known(value, "location", relation="home of")
     if role in OWNED_KINDS:
         return Known(value, "unknown", relation=f"{role} of")
     first = value.split(maxsplit=1)[0].casefold()

@@ -344,7 +344,10 @@ class Reading:
             before = self._spots[i - 1]
             between = self._text[before.end : spot.start]
             is_resolved = self._found[-1].start == before.start and before.sentence == spot.sentence
-            if before.kind != "description" and is_resolved and (_IS.fullmatch(between) or between == ", "):
+            # "Anna's my boss" says who Anna is, "Anna's boss" does not.
+            can_be_is = bool(spot.owner) or not before.is_possessive
+            is_stated = between == ", " or (can_be_is and _IS.fullmatch(between) is not None)
+            if before.kind != "description" and is_resolved and is_stated:
                 entity_id = self._found[-1].entity_id
                 is_closed = between != ", " or self._text[spot.end : spot.end + 1] in (",", ".", "", "!", "?")
                 if is_closed and self._may_have_role(entity_id, spot.role):

@@ -110,7 +110,7 @@ def is_safe_path(path: str) -> bool:
     """Return whether a file name of a repository stays below the folder it is put in, on any system."""
     pieces = path.split("/")
     return (
-        0 < len(path) <= 1024
+        len(path) <= 1024
         and path.isprintable()
         and not any(piece in ("", ".", "..") for piece in pieces)
         and not any(character in path for character in '\\:*?"<>|')

@@ -341,8 +341,8 @@ def conversation_tools(
     *,
     refusal: Callable[[], str],
     writes: bool,
+    fits: Callable[[Sequence[Tool]], bool],
     others: Sequence[AssistantTool] = (),
-    fits: Callable[[Sequence[Tool]], bool] = lambda tools: True,
 ) -> Toolbox | None:
     """Return the toolbox, or None where the settings ask for no tools.
 

@@ -95,7 +95,8 @@ class _Reader(HTMLParser):
         elif tag == "time" and not self.date:
             self.date = _day(attributes.get("datetime", ""))
         elif tag == "img":
-            self._write(f" {attributes.get('alt', '')} ")
+            alternative = attributes.get("alt", "").strip()
+            self._write(f" {alternative} " if alternative else " ")
         else:
             self._begin(tag)
 

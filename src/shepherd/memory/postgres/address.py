@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -50,12 +50,13 @@ class Address:
 def parse(url: str) -> Address:
     """Parse an address; raise UsageError if it is not one. `schema=` is ours, the rest is libpq's."""
     try:
-        parts = urlsplit(url)
-        query = parse_qsl(parts.query, keep_blank_values=True)
+        # urlunsplit would make postgresql:/db of postgresql:///db.
+        base, _, asked = url.partition("?")
+        query = parse_qsl(asked, keep_blank_values=True)
         names = [value for key, value in query if key == "schema"]
         # libpq does not read `+` as a blank.
         theirs = urlencode([pair for pair in query if pair[0] != "schema"], quote_via=quote)
-        known = conninfo_to_dict(urlunsplit(parts._replace(query=theirs)))
+        known = conninfo_to_dict(f"{base}?{theirs}" if theirs else base)
         # Several hosts have several ports.
         ports = [int(port) for port in str(known.get("port") or "").split(",") if port]
     except (psycopg.ProgrammingError, ValueError):

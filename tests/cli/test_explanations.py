@@ -1,0 +1,208 @@
+"""What was learned, decided and appended, and the arguments of a call, in words."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from shepherd.commands.explain import (
+    arguments_in_full,
+    decided_in_words,
+    explain_injection,
+    explain_stats,
+    explain_turn,
+    item_in_words,
+    list_learned,
+    news_in_words,
+    nothing_to,
+    state_in_words,
+)
+from shepherd.commands.screen import Screen
+from shepherd.memory import LearnedItem
+from shepherd.turn import Finished
+from shepherd.types import Fact, Injection, SearchResult, TurnStats
+
+
+def item(kind: str, value: str = "Paris", before: str | None = None, **changes) -> LearnedItem:
+    fields = {"id": 7, "key": "city", "statement": "I said it.", "session": "s", "at": 0, "state": "new"}
+    return LearnedItem(**{**fields, "kind": kind, "value": value, "before": before, **changes})
+
+
+@pytest.mark.parametrize(
+    ("one", "words", "news", "undone"),
+    [
+        (item("learned"), "city = Paris", "learned city = Paris · /undo 7",
+         "undone: city = Paris is forgotten"),
+        (item("learned", before="Ulm"), "city = Paris (was Ulm)", "learned city = Paris (was Ulm) · /undo 7",
+         "undone: city = Ulm again"),
+        (item("ended", before="Ulm"), "city = Ulm has ended", "city = Ulm has ended · /undo 7",
+         "undone: city = Ulm again"),
+        (item("ended"), "city = Paris has ended", "city = Paris has ended · /undo 7",
+         "undone: city = Paris is forgotten"),
+        (item("remembered", key="Which?"), "Which? Paris", "remembered Which? Paris · /undo 7",
+         "undone: the memory 'Which?' is deleted"),
+        (item("remembered", "", key="Which?"), "Which?", "remembered Which? · /undo 7",
+         "undone: the memory 'Which?' is deleted"),
+        (item("proposed", before="Ulm"), "city = Paris (is Ulm)",
+         "you said Paris; city is Ulm, as you set it · /accept 7 · /reject 7", "undone: city = Ulm again"),
+        (item("proposed", "", "Ulm"), "city has ended (is Ulm)",
+         "you said that city = Ulm has ended; you set it yourself · /accept 7 · /reject 7",
+         "undone: city = Ulm again"),
+    ],
+)  # fmt: skip
+def test_a_learned_thing_is_said_with_what_was_before(one, words, news, undone):
+    assert item_in_words(one) == words
+    assert news_in_words([one]) == [news]
+    assert decided_in_words(one) == undone
+
+
+def test_outside_of_a_chat_the_commands_are_those_of_the_command_line():
+    assert news_in_words([item("learned")], in_chat=False) == [
+        "learned city = Paris · shepherd memory learned --undo 7"
+    ]
+    assert news_in_words([item("proposed", before="Ulm")], in_chat=False) == [
+        "you said Paris; city is Ulm, as you set it · shepherd memory learned --accept 7 or shepherd memory"
+        " learned --reject 7"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n", "first"), [(5, None), (6, "1 more thing learned"), (7, "2 more things learned")]
+)
+def test_of_many_learned_things_the_latest_five_are_shown(n, first):
+    lines = news_in_words([item("learned", id=number) for number in range(1, n + 1)])
+
+    assert lines[-5:] == [f"learned city = Paris · /undo {number}" for number in range(n - 4, n + 1)]
+    assert lines[:-5] == ([f"{first} · /learned"] if first else [])
+
+
+@pytest.mark.parametrize(
+    ("state", "value", "before", "words"),
+    [
+        ("kept", "Paris", "Ulm", "kept: city = Paris (was Ulm)"),
+        ("rejected", "Paris", "Ulm", "rejected: city is still Ulm"),
+        ("rejected", "Paris", None, "rejected: city = Paris"),
+        ("accepted", "Paris", "Ulm", "accepted: city = Paris"),
+        ("accepted", "", "Ulm", "accepted: city = Ulm has ended"),
+    ],
+)
+def test_a_decision_says_what_holds_now(state, value, before, words):
+    assert decided_in_words(item("learned", value, before, state=state)) == words
+
+
+def test_a_decision_that_cannot_be_made_names_its_number():
+    assert nothing_to("undo") == "there is nothing to undo"
+    assert nothing_to("undo", 7).startswith("cannot undo 7: there is no such number")
+
+
+def test_learned_things_are_listed_below_their_sentences():
+    out = io.StringIO()
+    then = int(time.time()) - 7200
+    items = [
+        item("learned", id=9, at=then),
+        item("proposed", before="Ulm", id=10, at=then, statement=""),
+        item("proposed", before="Ulm", id=11, at=then, state="rejected", statement="x" * 161),
+    ]
+
+    list_learned(Screen(out, out), items)
+    list_learned(Screen(out, out), [])
+
+    assert out.getvalue().splitlines() == [
+        ' 9  "I said it."',
+        "    city = Paris",
+        "    2 hours ago",
+        "10  by the model",
+        "    proposed: city = Paris (is Ulm)",
+        "    2 hours ago · waits to be accepted or rejected",
+        f'11  "{"x" * 159}…"',
+        "    proposed: city = Paris (is Ulm)",
+        "    2 hours ago · rejected",
+    ]
+    assert state_in_words(item("learned", state="kept", at=then)) == "2 hours ago · kept"
+
+
+def test_long_arguments_of_a_call_are_shown_from_both_ends():
+    assert arguments_in_full({}) == ""
+    assert arguments_in_full({"a": "é\u200b\n", "b": 1}) == '{\n  "a": "é\\u200b\\n",\n  "b": 1\n}'
+    n_around = len(arguments_in_full({"a": ""}))
+    whole = arguments_in_full({"a": "x" * (4000 - n_around)})
+    cut = arguments_in_full({"a": "x" * (4001 - n_around)})
+
+    assert (len(whole), whole.count("x")) == (4000, 4000 - n_around)
+    assert cut.splitlines()[2:-2] == ["… 1 of 4,001 characters are not shown"]
+    assert cut.count("x") == 4000 - n_around
+
+
+def test_what_was_appended_is_listed_with_the_commands_that_change_it():
+    out, err = io.StringIO(), io.StringIO()
+    screen = Screen(out, err)
+    fact = Fact("city", "P" * 201, 0, 0)
+    found = [SearchResult(id, "q", answer, 0, 0.5, 0.5, 3.0) for id, answer in ((8, "a"), (9, ""))]
+    injection = Injection("tail", (fact,), tuple(found), ("soup",), recall_us=41_400.0)
+
+    assert explain_injection(screen, Finished("", TurnStats(), injection)) == [8, 9]
+    assert out.getvalue().splitlines() == [
+        "Appended to your last message (recall took 41 ms, searched for: soup)",
+        "facts",
+        f"  city = {'P' * 199}…",
+        "memories",
+        "  1  q",
+        "     a",
+        "     id 8 · 3 days ago · score 0.50 · relevance 0.50",
+        "  2  q",
+        "     id 9 · 3 days ago · score 0.50 · relevance 0.50",
+    ]
+    facts, memories = "/forget KEY, /facts KEY VALUE", "/edit 1, /forget 1, /pin 1"
+    assert err.getvalue() == f"to change it: {facts} · {memories}\n"
+    for changed, shown in ((Injection("t", (fact,)), facts), (Injection("t", (), tuple(found)), memories)):
+        err.truncate(err.seek(0))
+        explain_injection(screen, Finished("", TurnStats(), changed))
+        assert err.getvalue() == f"to change it: {shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "private", "words"),
+    [
+        (None, False, "nothing has been answered yet"),
+        (Injection(), False, "nothing was appended"),
+        (Injection(keywords=("a", "b")), False, "no fact, and no memory matches a b well enough"),
+        (Injection(keywords=("a", "b")), True, "nothing was appended: memory is private"),
+    ],
+)
+def test_nothing_appended_has_its_reason(last, private, words):
+    out, err = io.StringIO(), io.StringIO()
+    finished = None if last is None else Finished("", TurnStats(), last)
+
+    assert explain_injection(Screen(out, err), finished, private=private) == []
+    assert out.getvalue() == ""
+    assert err.getvalue().endswith(f"{words}\n")
+
+
+def test_estimates_and_a_window_of_unknown_size_are_said():
+    out, err = io.StringIO(), io.StringIO()
+    stats = TurnStats(prompt_tokens=1, generated_tokens=1, is_estimated=True, finish_reason="length")
+
+    explain_stats(Screen(out, err), Finished("", stats, Injection()))
+
+    assert out.getvalue().splitlines()[:3] == [
+        "prompt  1 token: 0 reused, 0 decoded",
+        "answer  1 token generated, 0.0 tokens/s, ended by --max-tokens or the window",
+        "window  0 tokens, 0 % used",
+    ]
+    assert err.getvalue() == "the provider counted nothing: the tokens are estimates\n"
+
+
+def test_a_turn_without_a_trace_says_nothing_and_one_of_little_says_little():
+    out = io.StringIO()
+    screen = Screen(out, out)
+
+    explain_turn(screen, "s", 1, {})
+    assert out.getvalue() == ""
+    explain_turn(screen, "s", 1, {"budget/total": "x", "entities/count": 1, "warnings/0001": "not the first"})
+    assert out.getvalue().splitlines() == [
+        "turn 1 of this conversation: 0 of 0 tokens shown",
+        "  entity    ()",
+        "all of it: shepherd trace tree s/1",
+    ]

@@ -1,0 +1,105 @@
+"""Addresses of PostgreSQL: what libpq gets, what is shown, and what is refused. No server is asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.memory.postgres.address import parse
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PGHOST", "PGPASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://h/db", "postgresql://h/db"),
+        ("postgresql://u:secret@h:5433/db", "postgresql://u@h:5433/db"),
+        ("postgresql://u%40x@h/d%2Fb", "postgresql://u%40x@h/d%2Fb"),
+        ("postgresql:///db?host=/run/pg", "postgresql:///db?host=/run/pg"),
+        ("postgresql://u@/db?host=/run/pg&port=1", "postgresql://u@:1/db?host=/run/pg"),
+        ("postgresql:///db?hostaddr=10.0.0.1", "postgresql://10.0.0.1/db"),
+        ("postgresql:///db?host=h&hostaddr=10.0.0.1", "postgresql://h/db"),
+        ("postgresql://h/db?schema=mine", "postgresql://h/db?schema=mine"),
+        ("postgresql://h/db?schema=a%20b%26c&password=secret", "postgresql://h/db?schema=a%20b%26c"),
+        ("postgresql://", "postgresql:///"),
+        ("postgresql://a:1,b:65535/db", "postgresql://a,b:1,65535/db"),
+    ],
+)
+def test_an_address_is_shown_without_secrets(url: str, shown: str) -> None:
+    address = parse(url)
+
+    assert address.shown == shown
+    assert "secret" not in repr(address)
+
+
+def test_the_host_is_that_of_the_environment_if_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "/run/pg")
+    assert parse("postgresql:///db").shown == "postgresql:///db?host=/run/pg"
+    monkeypatch.setenv("PGHOST", "far")
+    assert parse("postgresql:///db").shown == "postgresql://far/db"
+    assert parse("postgresql://near/db").shown == "postgresql://near/db"
+
+
+def test_parameters_are_libpqs_with_defaults_and_the_schema_is_ours() -> None:
+    address = parse("postgresql://u:a+b@h/db?schema=mine&connect_timeout=3&options=-c%20x%3Dy+z")
+
+    assert address.schema == "mine"
+    assert parse("postgresql://h/db").schema is None
+    assert address.parameters == {
+        "user": "u",
+        "password": "a+b",
+        "host": "h",
+        "dbname": "db",
+        "connect_timeout": "3",
+        "options": "-c x=y z",
+        "keepalives_idle": "30",
+        "keepalives_interval": "5",
+        "keepalives_count": "3",
+        "tcp_user_timeout": "20000",
+        "application_name": "shepherd",
+        "client_encoding": "UTF8",
+    }
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://h:x/db",
+        "postgresql://h:0/db",
+        "postgresql://h:65536/db",
+        "postgresql://a:1,b:65536/db",
+        "postgresql://h/db?no_such=1",
+        "postgresql://[h/db",
+        "postgresql://h/db?schema=a&schema=b",
+        "postgresql://h/db?schema=",
+        "postgresql://h/db?schema=pg_x",
+        "postgresql://h/db?schema=a%00b",
+        f"postgresql://h/db?schema={'x' * 64}",
+        f"postgresql://h/db?schema={'%C3%A9' * 32}",
+    ],
+)
+def test_what_cannot_be_an_address_is_refused_without_repeating_it(url: str) -> None:
+    with pytest.raises(UsageError, match=r"^memory_database: ") as caught:
+        parse(url.replace("//", "//u:secret@", 1))
+
+    assert "secret" not in f"{caught.value}{caught.value.hint}"
+    assert caught.value.hint
+
+
+def test_a_schema_has_up_to_63_bytes() -> None:
+    for name in ("a", "x" * 63, "é" * 31):
+        assert parse(f"postgresql://h/db?schema={name}").schema == name
+
+
+def test_passwords_are_hidden_in_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "word")
+    address = parse("postgresql://u:se.ret@h/db?sslpassword=tls&oauth_client_secret=o%2B")
+
+    assert address.without_secrets("se.ret, seXret, tls, o+, word, h") == "***, seXret, ***, ***, ***, h"
+    monkeypatch.delenv("PGPASSWORD")
+    assert parse("postgresql://h/db").without_secrets("word") == "word"
