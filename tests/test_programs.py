@@ -47,8 +47,16 @@ json.dump(
 ENDINGS = {
     "falls off the end": "import atexit; atexit.register(print, 'end'); print('out', end='')",
     "exits": "import sys; sys.stdout.write('out'); sys.exit(7)",
+    "exits with a negative number": "import sys; sys.exit(-1)",
+    "exits without a number": "import sys; print('out', end=''); sys.exit()",
     "exits with a message": "import sys; sys.exit('sorry')",
     "raises": "1 / 0",
+    "cannot write what is left": "import os; print('lost'); os.close(1)",
+    "frees its objects": (
+        "class A:\n    __del__ = lambda self: print('freed', __name__)\n"
+        "def f():\n    a = A(); a.me = a\nf(); b = A()"
+    ),
+    "has written through C": "import ctypes; ctypes.CDLL(None).printf(b'out')",
     "is interrupted": "raise KeyboardInterrupt",
     "is killed": "import os, signal; print('out', flush=True); os.kill(os.getpid(), signal.SIGTERM)",
     "is killed by a closed pipe": (
