@@ -125,9 +125,9 @@ def test_process_ends_in_the_same_way(environment, code):
 
 
 def test_ctrl_c_in_a_terminal_interrupts(environment):
-    child = programs.spawn(
-        sys.executable, ["-c", "print('ready'); input()"], env=environment, encoding="utf-8", timeout=60
-    )
+    # A wait that goes on for ever, such as input(), could begin just behind the signal.
+    code = "import time; print('ready')\nwhile True: time.sleep(0.01)"
+    child = programs.spawn(sys.executable, ["-c", code], env=environment, encoding="utf-8", timeout=60)
     child.expect("ready")
 
     child.sendintr()
