@@ -73,7 +73,14 @@ def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
     return found
 
 
-def parsed(path: Path) -> ast.Module:
+@pytest.fixture(scope="module", params=MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def path(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def tree(path: Path) -> ast.Module:
+    """The module at `path`, parsed once: pytest runs all tests of a module one after the other."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
@@ -81,12 +88,11 @@ def test_every_room_has_its_floor():
     assert {room_of(path) for path in MODULES} <= LEVEL.keys() | {"__init__"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_point_downwards(path):
+def test_imports_point_downwards(path, tree):
     room = room_of(path)
     if room == "__init__":
         return
-    for line, name in imports_of(parsed(path)):
+    for line, name in imports_of(tree):
         parts = name.split(".")
         if parts[0] != "shepherd" or len(parts) < 2 or parts[1] not in LEVEL:
             continue
@@ -95,9 +101,8 @@ def test_imports_point_downwards(path):
         assert other == room or both_ground or LEVEL[other] < LEVEL[room], f"{path}:{line} imports {name}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_only_the_engine_room_imports_llama_cpp(path):
-    names = {name.split(".")[0] for _, name in imports_of(parsed(path))}
+def test_only_the_engine_room_imports_llama_cpp(path, tree):
+    names = {name.split(".")[0] for _, name in imports_of(tree)}
 
     assert "llama_cpp" not in names or room_of(path) == "inference"
 
@@ -106,19 +111,16 @@ def test_only_the_engine_room_imports_llama_cpp(path):
 STDLIB_PEER = "shepherd.benchmark.stdlib_peer"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_nothing_opens_a_database_through_the_second_sqlite(path):
+def test_nothing_opens_a_database_through_the_second_sqlite(path, tree):
     # POSIX locks belong to the process: a second copy of SQLite on one file loses committed rows.
-    names = {name for _, name in imports_of(parsed(path))}
+    names = {name for _, name in imports_of(tree)}
 
     if path != SOURCE.joinpath(*STDLIB_PEER.split(".")[1:]).with_suffix(".py"):
         assert "sqlite3" not in {name.split(".")[0] for name in names}
     assert STDLIB_PEER not in names
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_public_names_are_listed_and_exist(path):
-    tree = parsed(path)
+def test_public_names_are_listed_and_exist(path, tree):
     listed = [
         ast.literal_eval(node.value)
         for node in tree.body
@@ -145,8 +147,8 @@ def test_public_names_are_listed_and_exist(path):
     assert not any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree))
 
 
-def attributes_of(path: Path) -> set[str]:
-    return {node.attr for node in ast.walk(parsed(path)) if isinstance(node, ast.Attribute)}
+def attributes_of(tree: ast.AST) -> set[str]:
+    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 # Besides the turn: jobs of the background, and `shepherd provider test`.
@@ -161,18 +163,16 @@ GENERATE = {
 STORE_MESSAGES = {"turn/recorder.py", "adapters/langchain.py"}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_only_the_turn_asks_a_model_and_stores_messages(path):
-    name, used = path.relative_to(SOURCE).as_posix(), attributes_of(path)
+def test_only_the_turn_asks_a_model_and_stores_messages(path, tree):
+    name, used = path.relative_to(SOURCE).as_posix(), attributes_of(tree)
 
     assert "generate" not in used or name in GENERATE or room_of(path) == "inference"
     assert "append_message" not in used or name in STORE_MESSAGES or room_of(path) == "memory"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_hints_of_what_every_face_uses_name_no_slash_command(path):
+def test_hints_of_what_every_face_uses_name_no_slash_command(path, tree):
     if room_of(path) in {"cli", "tui", "commands", "server"}:  # the session server has POST /clear
         return
-    texts = [node.value for node in ast.walk(parsed(path)) if isinstance(node, ast.Constant)]
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
 
     assert not [text for text in texts if isinstance(text, str) and "/clear" in text]

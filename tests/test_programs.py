@@ -47,8 +47,16 @@ json.dump(
 ENDINGS = {
     "falls off the end": "import atexit; atexit.register(print, 'end'); print('out', end='')",
     "exits": "import sys; sys.stdout.write('out'); sys.exit(7)",
+    "exits with a negative number": "import sys; sys.exit(-1)",
+    "exits without a number": "import sys; print('out', end=''); sys.exit()",
     "exits with a message": "import sys; sys.exit('sorry')",
     "raises": "1 / 0",
+    "cannot write what is left": "import os; print('lost'); os.close(1)",
+    "frees its objects": (
+        "class A:\n    __del__ = lambda self: print('freed', __name__)\n"
+        "def f():\n    a = A(); a.me = a\nf(); b = A()"
+    ),
+    "has written through C": "import ctypes; ctypes.CDLL(None).printf(b'out')",
     "is interrupted": "raise KeyboardInterrupt",
     "is killed": "import os, signal; print('out', flush=True); os.kill(os.getpid(), signal.SIGTERM)",
     "is killed by a closed pipe": (
@@ -117,9 +125,9 @@ def test_process_ends_in_the_same_way(environment, code):
 
 
 def test_ctrl_c_in_a_terminal_interrupts(environment):
-    child = programs.spawn(
-        sys.executable, ["-c", "print('ready'); input()"], env=environment, encoding="utf-8", timeout=60
-    )
+    # A wait that goes on for ever, such as input(), could begin just behind the signal.
+    code = "import time; print('ready')\nwhile True: time.sleep(0.01)"
+    child = programs.spawn(sys.executable, ["-c", code], env=environment, encoding="utf-8", timeout=60)
     child.expect("ready")
 
     child.sendintr()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import string
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from shepherd.secret_detection import find_secrets, holds_secret, is_secret, masked
 from shepherd.secret_detection.unexplained import covered, find_unexplained
+from tests import programs
 
 # Put together here, so that no scanner takes this file for a leak.
 HEX32 = "0123456789abcdef" * 2
@@ -248,8 +249,12 @@ def test_key_is_found_whole_whatever_words_are_around(seed: int, words: list[str
 )  # fmt: skip
 def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
     # The system ends a process that uses more than its processor time.
-    done = subprocess.run(
-        [sys.executable, "-c", READ_SECRETS, str(MOST_CPU_S)], input=text, encoding="utf-8", check=False
+    done = programs.run(
+        [sys.executable, "-c", READ_SECRETS, str(MOST_CPU_S)],
+        input=text,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1"},  # as what is forked has it
+        check=False,
     )
 
     assert done.returncode == 0

@@ -21,7 +21,7 @@ def scratch(tmp_path, monkeypatch):
 def test_every_figure_is_there_and_the_folder_is_empty_again(scratch):
     stages = []
 
-    report = measure(600, 3, progress=lambda what, done, total: stages.append(what))
+    report = measure(60, 3, progress=lambda what, done, total: stages.append(what))
 
     figures = {line.name: line for line in report.lines}
     assert {"hot", "hot-floor-0", "fts5", "search-hot", "search-fts5", "stdlib"} <= figures.keys()
@@ -36,11 +36,11 @@ def test_every_figure_is_there_and_the_folder_is_empty_again(scratch):
 
 def test_a_server_has_the_same_figures_and_keeps_nothing(scratch, monkeypatch, postgres_server):
     monkeypatch.setenv("XDG_CACHE_HOME", str(scratch / "cache"))
-    in_a_file = measure(600, 3)
+    in_a_file = measure(60, 3)
     schemas = "SELECT nspname FROM pg_namespace ORDER BY 1"
     before = postgres_server.execute(schemas)
 
-    report = measure(600, 3, database=postgres_server.url("mine"))
+    report = measure(60, 3, database=postgres_server.url("mine"))
 
     names = {line.name for line in report.lines}
     assert names == {line.name for line in in_a_file.lines} | {"round-trip"}

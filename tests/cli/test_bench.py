@@ -6,10 +6,10 @@ import json
 
 
 def test_figures_are_printed_and_the_users_memory_is_not_touched(shepherd, home):
-    done = shepherd("bench", "--memories", "400", "--users", "2", "--json")
+    done = shepherd("bench", "--memories", "40", "--users", "2", "--json")
 
     report = json.loads(done.stdout)
-    assert (report["memories"], report["users"], report["questions"]) == (400, 2, 400)
+    assert (report["memories"], report["users"], report["questions"]) == (40, 2, 160)
     assert report["measures"]["hot"]["p50_us"] > 0
     assert report["measures"]["bulk"]["per_second"] > 0
     assert not home.database.exists()

@@ -101,6 +101,7 @@ class Reader:
             "HOME": str(home),
             "HF_HOME": str(home / "hf"),
             "TERM": "xterm",
+            "PYTHONUTF8": "1",  # as what is forked has it
             # `serve --open` opens nothing.
             "BROWSER": "true",
             "PROMPT_TOOLKIT_NO_CPR": "1",

@@ -192,11 +192,11 @@ INSTEAD = {
         "shepherd template list",
         "shepherd template show lease",
     ),
-    "shepherd bench": ("shepherd bench --memories 300",),
+    "shepherd bench": ("shepherd bench --memories 30",),
     "shepherd bench --database postgresql://shepherd@server/memory": (
-        "shepherd bench --memories 300 --database '{postgres}'",
+        "shepherd bench --memories 30 --database '{postgres}'",
     ),
-    "shepherd bench --memories 100000 --users 1": ("shepherd bench --memories 300 --users 1",),
+    "shepherd bench --memories 100000 --users 1": ("shepherd bench --memories 30 --users 1",),
     "shepherd demo": ("shepherd demo --fast",),
     # Without writing into the repository.
     ".venv/bin/python -m bench.headlines": ("python -m bench.headlines --check",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from shepherd.extraction.worker import LONGEST_PAUSE_S, is_gone, new_owner
 from shepherd.memory import Memory, Turn
 from shepherd.types import Message
+from tests import programs
 from tests.extraction.server import learned, running, said
 
 
@@ -448,11 +450,12 @@ def test_kill_9_at_any_moment_loses_no_line_and_stores_nothing_twice(tmp_path):
         handler.wfile.write(body)
 
     path, chance = tmp_path / "m.db", random.Random(5)
+    environment = {**os.environ, "PYTHONUTF8": "1"}  # as what is forked has it
     said_lines = 0
     with running(answers=[answer]) as server:
         for _ in range(8):
             command = [sys.executable, "-c", CRASHING, str(path), server.url, str(said_lines)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            with programs.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
                 for _ in range(chance.randint(1, 12)):
                     said_lines = int(process.stdout.readline()) + 1
                 time.sleep(chance.random() * 0.03)

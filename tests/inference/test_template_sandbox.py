@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 import sys
 
 import pytest
 
 from shepherd.errors import ModelFormatError
 from shepherd.inference.template import ChatTemplate
+from tests import programs
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 
@@ -81,8 +82,13 @@ except ModelError as error:
 @pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS.keys())
 def test_templates_that_would_not_end_are_stopped(source: str) -> None:
     # The system ends a process that uses more time or memory.
-    done = subprocess.run(
-        [sys.executable, "-c", RENDER], input=source, capture_output=True, encoding="utf-8", check=False
+    done = programs.run(
+        [sys.executable, "-c", RENDER],
+        input=source,
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONUTF8": "1"},  # as what is forked has it
+        check=False,
     )
 
     assert done.returncode == 0, done.stderr[-500:]

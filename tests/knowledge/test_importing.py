@@ -350,8 +350,8 @@ class _StoppedError(Exception):
     pass
 
 
-@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.integers(0, 4), max_size=4), st.randoms(use_true_random=False))
+@settings(max_examples=examples(4), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_any_interruptions_come_to_the_same_in_the_end(
     memory: Memory, folder: Path, stops, chance: random.Random
 ):

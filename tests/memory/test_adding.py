@@ -116,7 +116,7 @@ odd_memories = st.builds(
 )
 
 
-@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(odd_memories, min_size=2 * _LEAST_COPIED, max_size=3 * _LEAST_COPIED))
 def test_copied_rows_are_those_of_single_inserts(postgres_server: Server, new: list[NewMemory]) -> None:
     found = []

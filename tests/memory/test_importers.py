@@ -540,7 +540,9 @@ def test_many_items_are_never_held_together() -> None:
     assert sum(1 for _ in zip(range(200_000), items, strict=False)) == 200_000
 
 
-def test_item_that_never_ends_is_given_up() -> None:
+def test_item_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shepherd.memory.importers.records._LARGEST_ITEM", 4 << 20)
+
     class Endless:
         n_bytes = 0
 
@@ -551,6 +553,6 @@ def test_item_that_never_ends_is_given_up() -> None:
     stream = Endless()
 
     assert list(json_items(stream)) == [  # type: ignore[arg-type]
-        ("item 1", "", Bad("item 1", "not JSON: an item of more than 64 MiB"))
+        ("item 1", "", Bad("item 1", "not JSON: an item of more than 4 MiB"))
     ]
-    assert stream.n_bytes < 1 << 29
+    assert stream.n_bytes < 1 << 25

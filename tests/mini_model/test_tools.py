@@ -38,7 +38,7 @@ def test_speed_is_measured_in_the_engine(tmp_path: Path) -> None:
     report = tmp_path / "evaluation.json"
     report.write_text('{"count": 300}', encoding="utf-8")
 
-    said("speed.py", str(MODEL), "--count", "1", "--report", str(report))
+    said("speed.py", str(MODEL), "--count", "1", "--rounds", "1", "--report", str(report))
 
     written = json.loads(report.read_text(encoding="utf-8"))
     assert written["count"] == 300

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -12,8 +13,13 @@ import pytest
 from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
-# A build without optimisation has the same files and symbols, and spares a minute.
-SETTINGS = {"cmake.build-type": "Debug", "cmake.define.SHEPHERD_SQLITE": "bundled", "build-dir": "build"}
+# A build without optimisation and debug information has the same files and symbols, and spares a minute.
+SETTINGS = {
+    "cmake.build-type": "Debug",
+    "cmake.define.CMAKE_C_FLAGS_DEBUG": "-O0",
+    "cmake.define.SHEPHERD_SQLITE": "bundled",
+    "build-dir": "build",
+}
 
 
 def call_backend(call: str, folder: Path) -> Path:
@@ -31,6 +37,10 @@ def call_backend(call: str, folder: Path) -> Path:
     return Path(done.stdout.splitlines()[-1])
 
 
+def _ignored(folder: str, names: list[str]) -> set[str]:
+    return {".git", ".venv"} & set(names) if Path(folder) == ROOT else set()
+
+
 @pytest.fixture(scope="session")
 def release_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for what is built once, which all processes of a run share."""
@@ -45,7 +55,10 @@ def source_archive(release_folder: Path) -> Path:
     with FileLock(release_folder / "lock"):
         if not list(release_folder.glob("*.tar.gz")):
             subprocess.run([sys.executable, ROOT / "tools/get_sqlite.py", ROOT / "_sqlite"], check=True)
-            call_backend(f"build_sdist({str(release_folder)!r})", ROOT)
+            # The backend would read each name in .venv, which no release has.
+            checkout = release_folder / "checkout"
+            shutil.copytree(ROOT, checkout, symlinks=True, ignore=_ignored)
+            call_backend(f"build_sdist({str(release_folder)!r})", checkout)
     [archive] = release_folder.glob("*.tar.gz")
     return archive
 

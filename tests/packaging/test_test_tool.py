@@ -6,6 +6,7 @@ import os
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +14,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def options_for(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    """Return pytest's options on a machine with so many cores."""
+def tool(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The names of tools/test."""
     monkeypatch.syspath_prepend(ROOT / "tools")
-    distribution = runpy.run_path(str(ROOT / "tools/test"), run_name="test")["distribution"]
+    return runpy.run_path(str(ROOT / "tools/test"), run_name="test")
+
+
+@pytest.fixture
+def options_for(tool: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Return pytest's options on a machine with so many cores."""
+    distribution = tool["distribution"]
 
     def options(*arguments: str, cores: int = 4) -> list[str]:
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
@@ -52,3 +59,13 @@ def test_files_alone_and_what_needs_one_process_get_one(arguments, options_for) 
 def test_number_of_processes_has_limits(options_for) -> None:
     assert options_for(cores=1) == []
     assert options_for(cores=64)[:2] == ["-n", "8"]
+
+
+def test_bytecode_is_kept_and_the_order_of_sets_fixed(tool, monkeypatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+
+    assert tool["variables"](deep=False) == {**tool["variables"](deep=True), "PYTHONHASHSEED": "0"}
+    assert "PYTHONDONTWRITEBYTECODE" not in tool["variables"](deep=True)
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    assert tool["variables"](deep=False)["PYTHONHASHSEED"] == "7"

@@ -72,19 +72,21 @@ def table(
     count: int,
     *,
     seed: int = 2026,
+    held_out: Sequence[bool] = (False, True),
     failures: list[dict[str, Any]] | None = None,
     watch: Callable[[list[Cell]], Iterable[Cell]] = iter,
 ) -> dict[str, Result]:
     """Percent right for every job, keys "known" and "held_out"; "json" is the share of valid JSON.
 
+    `held_out`: which of the two are asked, wordings that it was trained on (False) and others (True).
     Extraction is asked about one sentence at a time, as in Shepherd; "together" is all lines in one request.
     """
     results: dict[str, Result] = {}
-    cells = [(job, held_out) for job in EVALUATED_JOBS for held_out in (False, True)]
-    refused = {False: [0, 0], True: [0, 0]}
-    for job, held_out in watch(cells):
+    cells = [(job, is_held_out) for job in EVALUATED_JOBS for is_held_out in held_out]
+    refused = {is_held_out: [0, 0] for is_held_out in held_out}
+    for job, is_held_out in watch(cells):
         right = valid = together = shown = 0
-        for messages in samples(job, count, held_out=held_out, seed=seed):
+        for messages in samples(job, count, held_out=is_held_out, seed=seed):
             expected = messages[-1][1]
             if job.startswith("extract"):
                 parsed = learned(runner, messages)
@@ -97,21 +99,21 @@ def table(
                 reply = runner.reply(messages[:-1])
                 good = is_right(reply, expected, messages[-2][1])
             if job in ("facts", "context"):
-                refused[held_out][0] += reply == smalltalk.NOTHING
-                refused[held_out][1] += 1
+                refused[is_held_out][0] += reply == smalltalk.NOTHING
+                refused[is_held_out][1] += 1
             right += good
             if not good and failures is not None and shown < SHOWN:
                 shown += 1
                 failures.append(
                     {
                         "job": job,
-                        "held_out": held_out,
+                        "held_out": is_held_out,
                         "said": messages[-2][1],
                         "expected": expected,
                         "reply": reply,
                     }
                 )
-        column = "held_out" if held_out else "known"
+        column = "held_out" if is_held_out else "known"
         results.setdefault(job, {})[column] = 100 * right / count
         if job.startswith("extract"):
             results.setdefault("json", {}).setdefault(column, 100.0)
@@ -119,8 +121,8 @@ def table(
         if job == "extract_lines":
             results.setdefault("together", {})[column] = 100 * together / count
     results["answered"] = {
-        "held_out" if held_out else "known": 100 - 100 * wrong / total
-        for held_out, (wrong, total) in refused.items()
+        "held_out" if is_held_out else "known": 100 - 100 * wrong / total
+        for is_held_out, (wrong, total) in refused.items()
     }
     return results
 

@@ -1,7 +1,7 @@
 """Measure how fast Shepherd's engine is with a model: `python speed.py MODEL.gguf --report evaluation.json`.
 
 Needs the package (`pip install .`). Conversations of the exam are answered, greedy, by one thread and by two;
-the best of three rounds counts, since others share the machine.
+the best of several rounds counts, since others share the machine.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from shepherd.types import Message, Sampling
 
 __all__ = ["speed"]
 
-ROUNDS = 3
 
-
-def speed(model: Path, threads: int, count: int) -> dict[str, float]:
+def speed(model: Path, threads: int, count: int, rounds: int) -> dict[str, float]:
     """Tokens per second read and written, and milliseconds until the model is loaded."""
     prompts = [
         [Message(role, text) for role, text in messages[:-1]]
@@ -29,7 +27,7 @@ def speed(model: Path, threads: int, count: int) -> dict[str, float]:
         for messages in samples(job, count, held_out=False, seed=2026)
     ]
     read, written, load = 0.0, 0.0, float("inf")
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
         with Engine(model, settings=EngineSettings(n_threads=threads)) as engine:
             load = min(load, 1000 * (time.perf_counter() - started))
@@ -53,9 +51,13 @@ def main() -> None:
     )
     parser.add_argument("model", type=Path)
     parser.add_argument("--count", type=int, default=100, help="conversations of each of two kinds")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--report", type=Path, help="the report of evaluate.py to put the figures into")
     options = parser.parse_args()
-    figures = {f"threads_{threads}": speed(options.model, threads, options.count) for threads in (1, 2)}
+    figures = {
+        f"threads_{threads}": speed(options.model, threads, options.count, options.rounds)
+        for threads in (1, 2)
+    }
     print(json.dumps(figures, indent=1))
     if options.report:
         report = json.loads(options.report.read_text(encoding="utf-8"))
