@@ -174,9 +174,9 @@ def test_ctrl_c_clears_the_line_and_twice_ends_the_program(terminal, model):
 
 
 def test_quitting_says_that_it_learns_and_ctrl_c_skips_that(terminal, endless_model, shepherd):
-    for name, value in (("memory_extraction_max_tokens", "8000"), ("memory_extraction_min_turns", "1")):
+    for name, value in (("memory_extraction_max_tokens", "30000"), ("memory_extraction_min_turns", "1")):
         shepherd("config", "set", name, value)
-    chat = terminal("-m", endless_model, "--max-tokens", "3", "--ctx", "16384")
+    chat = terminal("-m", endless_model, "--max-tokens", "3", "--ctx", "32768")
     chat.type("My dog is called Rex")
     chat.expect(TURN_ENDED)
     chat.prompt()

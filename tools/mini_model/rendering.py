@@ -142,7 +142,7 @@ class MemoryInHand:
             for index, (question, answer) in enumerate(added.memories)
         ]
         results = without_repetitions(found, block.words)[: self._most]
-        notes = {index + 1: injection_format.note_of(fact) for index, fact in added.notes.items()}
+        notes = {index + 1: injection_format.note_of(fact, "") for index, fact in added.notes.items()}
         text = injection_format.with_past_facts(block.text, added.past)
         keywords = tuple(parse_query(message, NOW)[0])
         tail = injection_format.render_tail(text, results, keywords, notes)

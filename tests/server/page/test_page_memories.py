@@ -360,7 +360,9 @@ def test_a_server_that_takes_long_is_waited_for_in_words(steve):
 
     steve.page.wait_for_function(
         """() => {
-            const style = getComputedStyle(document.querySelector(".view-facts"), "::after");
+            const view = document.querySelector(".view-facts");
+            if (!view) return false;
+            const style = getComputedStyle(view, "::after");
             return /Loading/.test(style.content) && style.opacity === "1";
         }"""
     )
