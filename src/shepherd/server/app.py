@@ -16,6 +16,7 @@ from shepherd.errors import InternalError, ShepherdError
 from shepherd.server import (
     anthropic_api,
     completion_api,
+    conversation_resources,
     knowledge_resources,
     llama_api,
     middleware,
@@ -77,6 +78,7 @@ def memory_app(state: AppState, *routers: APIRouter, lifespan: Callable[..., Any
         *routers,
         knowledge_resources.files,
         resources.router,
+        conversation_resources.router,
         knowledge_resources.router,
         page.router,
     ):
