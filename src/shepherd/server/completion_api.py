@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, Generation
 from shepherd.server.chat import require_model
+from shepherd.server.description import described
 from shepherd.server.errors import invalid, openai_error, problem_of
 from shepherd.server.http import LARGE_BYTES, EventStream, FinalEvents, JsonRoute, event
 from shepherd.server.limits import check_text
@@ -39,8 +40,9 @@ _DEFAULT_TOKENS = 16  # OpenAI's
 _MOST_PROMPTS = 64
 
 
+@described("TextCompletion", 404, events="TextCompletion", streams_with="stream")
 async def completions(request: Request, body: CompletionBody) -> Response:
-    """Continue one or several prompts, one after the other, with one choice each."""
+    """Continue one or several texts, without chat template or memory."""
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
     body.refuse_unsupported()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path
 from pydantic import Field
 
+from shepherd.server.description import described
 from shepherd.server.errors import missing
 from shepherd.server.http import StrictBody
 from shepherd.server.public_ids import public_injection, traced
@@ -42,12 +43,14 @@ class Title(StrictBody):
 
 
 @router.get("/conversations")
+@described("ConversationList")
 def list_conversations(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
     """List stored conversations, the latest first; the beginning of the first message may be the title."""
     return _conversations(own, limit, offset)
 
 
 @router.post("/conversations/search")
+@described("ConversationList")
 def search_conversations(own: OwnMemory, wanted: TextSearch) -> dict[str, Any]:
     """List the conversations whose messages or title contain a text, the latest first.
 
@@ -68,6 +71,7 @@ def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[s
 
 
 @router.get("/conversations/{session}")
+@described("Conversation", 404)
 def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Return the messages of a conversation, with what was recalled for those of the user.
 
@@ -83,6 +87,7 @@ def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
 
 
 @router.patch("/conversations/{session}")
+@described("ConversationTitle", 404)
 def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str, Any]:
     """Give a conversation a title; with an empty one its first message is the title again."""
     memory, session_id = own.writable, _session(own, session)
@@ -91,6 +96,7 @@ def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str
 
 
 @router.delete("/conversations/{session}")
+@described("Deleted", 404)
 def delete_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Delete a conversation; what was learned from it stays."""
     memory, session_id = own.writable, _session(own, session)
@@ -100,6 +106,7 @@ def delete_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
 
 
 @router.delete("/conversations/{session}/messages/{message}")
+@described("DeletedMessages", 404)
 def delete_messages(own: OwnMemory, session: str, message: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
     """Delete a message and all after it, with what was learned from them."""
     memory, session_id = own.writable, _session(own, session)
@@ -110,6 +117,7 @@ def delete_messages(own: OwnMemory, session: str, message: Annotated[int, Path(g
 
 
 @router.post("/conversations/{session}/stop")
+@described("Stopped")
 async def stop_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Stop the answers whose requests name this conversation, in these words; what they said is kept."""
     return {"stopped": own.stop(session)}
@@ -126,6 +134,7 @@ def _session(own: Own, name: str) -> str:
 
 
 @router.get("/trace")
+@described("ConversationList")
 def list_traces(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
     """List stored conversations, the latest first."""
     found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
@@ -133,6 +142,7 @@ def list_traces(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[s
 
 
 @router.get("/trace/{session_id}")
+@described("Trace", 404)
 def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
     """Return what memory added to each message of the user in a conversation, with sources and scores.
 
@@ -147,6 +157,7 @@ def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
 
 
 @router.get("/trace/{session_id}/usage")
+@described("TraceUsage", 404)
 def show_usage(own: OwnMemory, session_id: str) -> dict[str, Any]:
     """Return for each turn of a conversation the room that each part of its prompt got, and what it cost.
 
@@ -165,6 +176,7 @@ def show_usage(own: OwnMemory, session_id: str) -> dict[str, Any]:
 
 
 @router.get("/trace/{session_id}/{turn}")
+@described("TracedTurn", 404)
 def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[str, Any]:
     """Return the trace of one turn: paths below it, with their values."""
     root = turn_path(session_id, turn)

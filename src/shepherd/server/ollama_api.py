@@ -16,8 +16,9 @@ from starlette.responses import Response
 
 from shepherd.replies import thinking_marks
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, arguments_object, require_model
+from shepherd.server.description import described
 from shepherd.server.errors import Problem, invalid, ollama_error, unsupported
-from shepherd.server.http import JsonRoute, LenientBody, LineStream, line
+from shepherd.server.http import JsonRoute, LenientBody, LineStream, Refused, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
 from shepherd.server.retrieval_api import embedded
@@ -86,7 +87,7 @@ class _Call(LenientBody):
 class _Message(LenientBody):
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = ""
-    images: list[Any] | None = None
+    images: Refused[list[Any] | None] = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
@@ -97,11 +98,14 @@ class _Fields(ChatFields):
 
     model_config = ConfigDict(extra="ignore")
 
-    stream: bool | None = True
+    stream: bool | None = Field(default=True, description="Stream the answer, a JSON object a line.")
+    learned: Refused[bool | None] = None
     format: Literal["", "json"] | dict[str, Any] | None = None
     options: _Options | None = None
-    think: bool | str | None = None
-    keep_alive: str | float | None = None
+    think: bool | str | None = Field(default=None, description="With false, thoughts are left out.")
+    keep_alive: str | float | None = Field(
+        default=None, description="Only read in a request that asks nothing; the model stays loaded."
+    )
 
     @field_validator("model")
     @classmethod
@@ -161,11 +165,11 @@ class GenerateBody(_Fields):
 
     prompt: str = ""
     system: str = ""
-    suffix: str = ""
-    template: str = ""
-    raw: bool | None = False
-    context: list[int] | None = None
-    images: list[Any] | None = None
+    suffix: Refused[str] = ""
+    template: Refused[str] = ""
+    raw: Refused[bool | None] = False
+    context: Refused[list[int] | None] = None
+    images: Refused[list[Any] | None] = None
 
     @property
     def is_to_load(self) -> bool:
@@ -225,11 +229,13 @@ def _refuse_pictures(images: list[Any] | None, place: str) -> None:
         raise invalid(place, "the model reads text, no pictures", "unsupported_content")
 
 
+@described("OllamaChat", 404, lines="OllamaChat", streams_with="stream")
 async def _chat(request: Request, body: ChatBody) -> Response:
-    """Answer a conversation."""
+    """Answer a conversation, with what memory adds to its newest message."""
     return await _answer(request, body, _ChatLines)
 
 
+@described("OllamaGenerated", 404, lines="OllamaGenerated", streams_with="stream")
 async def _generate(request: Request, body: GenerateBody) -> Response:
     """Answer one message."""
     return await _answer(request, body, _GenerateLines)
@@ -373,12 +379,14 @@ class OldEmbeddingBody(LenientBody):
 
 
 @router.get("/version")
+@described("OllamaVersion")
 async def version() -> dict[str, str]:
     """Return the version of Ollama's API that is spoken here."""
     return {"version": _VERSION}
 
 
 @router.get("/tags")
+@described("OllamaModels")
 async def tags(request: Request) -> dict[str, Any]:
     """List the models."""
     state: ServerState = request.app.state.shepherd
@@ -386,6 +394,7 @@ async def tags(request: Request) -> dict[str, Any]:
 
 
 @router.get("/ps")
+@described("OllamaModels")
 async def running(request: Request) -> dict[str, Any]:
     """List the models in memory: the chat model, which stays there."""
     state: ServerState = request.app.state.shepherd
@@ -400,6 +409,7 @@ async def running(request: Request) -> dict[str, Any]:
 
 
 @router.post("/show")
+@described("OllamaShown", 404)
 async def show(request: Request, body: ShowBody) -> dict[str, Any]:
     """Describe a model."""
     state: ServerState = request.app.state.shepherd
@@ -430,6 +440,7 @@ async def show(request: Request, body: ShowBody) -> dict[str, Any]:
 
 
 @router.post("/embed")
+@described("OllamaEmbeddings", 404)
 async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
     """Embed texts."""
     began = time.perf_counter()
@@ -445,6 +456,7 @@ async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
 
 
 @router.post("/embeddings")
+@described("OllamaEmbedding", 404)
 async def embed_one(request: Request, body: OldEmbeddingBody) -> dict[str, Any]:
     """Embed one text."""
     asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.prompt)

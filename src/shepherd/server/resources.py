@@ -22,6 +22,7 @@ from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
+from shepherd.server.description import JSON_LINES, described
 from shepherd.server.errors import Denied, invalid, missing
 from shepherd.server.http import StrictBody
 from shepherd.server.identity import METRICS
@@ -109,6 +110,7 @@ class FactValue(StrictBody):
 
 
 @router.get("/memory/user")
+@described("Who")
 def who(own: OwnMemory) -> dict[str, Any]:
     """Return the user of this request and the caller's rights.
 
@@ -127,6 +129,7 @@ def who(own: OwnMemory) -> dict[str, Any]:
 
 
 @router.get("/memory/stats")
+@described("MemoryFigures")
 def stats(own: OwnMemory) -> dict[str, Any]:
     """Return counts of the user, memories by day and those recalled most.
 
@@ -172,6 +175,7 @@ def _size(counts: MemoryStats) -> dict[str, int]:
 
 
 @router.get("/memory")
+@described("MemoryList")
 def list_memories(
     own: OwnMemory,
     limit: Limit = 50,
@@ -194,6 +198,7 @@ def list_memories(
 
 
 @router.post("/memory", status_code=201)
+@described("Memory")
 def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
     """Store a memory; return an identical one unchanged."""
     memory = own.writable
@@ -202,6 +207,7 @@ def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
 
 
 @router.post("/memory/search")
+@described("FoundMemories")
 def search(own: OwnMemory, asked: MemorySearch) -> dict[str, Any]:
     """Return the best memories for the words of the query, best first, with their scores.
 
@@ -219,6 +225,7 @@ def search(own: OwnMemory, asked: MemorySearch) -> dict[str, Any]:
 
 
 @router.post("/memory/batch")
+@described("ChangedMemories", 404)
 def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
     """Pin, unpin, delete or restore several memories; return the ids of those to which it was done."""
     memory = own.writable
@@ -234,6 +241,7 @@ def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
 
 
 @router.get("/memory/export")
+@described(media_type=JSON_LINES)
 def export(own: OwnMemory) -> StreamingResponse:
     """Return everything about the user as JSON lines, which `shepherd memory import` reads."""
     entries = own.memory.export_memories(own.user)
@@ -241,12 +249,14 @@ def export(own: OwnMemory) -> StreamingResponse:
 
 
 @router.get("/memory/{memory_id}")
+@described("Memory", 404)
 def show_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Return a memory."""
     return _memory(own, memory_id)
 
 
 @router.patch("/memory/{memory_id}")
+@described("Memory", 404)
 def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[str, Any]:
     """Change question, answer or pin of a memory."""
     memory = own.writable
@@ -260,6 +270,7 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
 
 
 @router.delete("/memory/{memory_id}")
+@described("DeletedNumber", 404)
 def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Delete a memory, which can be restored for a while."""
     if not own.writable.delete_memory(own.memory_id(memory_id), own.user):
@@ -268,6 +279,7 @@ def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 
 
 @router.post("/memory/{memory_id}/restore")
+@described("Memory", 404)
 def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Restore a memory that this server has deleted lately, with its id, source, conversation and pin."""
     if not own.writable.restore_forgotten(own.memory_id(memory_id), own.user):
@@ -279,6 +291,7 @@ def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 
 
 @router.get("/facts")
+@described("FactList")
 def list_facts(own: OwnMemory, history: bool = False, at: When = None) -> dict[str, Any]:
     """List all facts in the order of their keys, or those that held `at` a date.
 
@@ -294,6 +307,7 @@ def list_facts(own: OwnMemory, history: bool = False, at: When = None) -> dict[s
 
 
 @router.get("/facts/{key:path}")
+@described("FactShown", 404)
 def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     """Return a fact with all its earlier values, and from when until when each of them held."""
     value = own.memory.get_fact(key, own.user)
@@ -309,6 +323,7 @@ def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
 
 
 @router.put("/facts/{key:path}")
+@described("FactSet")
 def set_fact(own: OwnMemory, key: str, new: FactValue) -> dict[str, Any]:
     """Set a fact; its earlier value stays in the history."""
     own.writable.set_fact(key, new.value, own.user)
@@ -316,6 +331,7 @@ def set_fact(own: OwnMemory, key: str, new: FactValue) -> dict[str, Any]:
 
 
 @router.delete("/facts/{key:path}")
+@described("FactCleared", 404)
 def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     """Clear a fact; its history stays."""
     if not own.writable.clear_fact(key, own.user):
@@ -327,6 +343,7 @@ def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
 
 
 @router.get("/learned")
+@described("LearnedList", 404)
 def list_learned(
     own: OwnMemory,
     limit: Limit = 50,
@@ -344,6 +361,7 @@ def list_learned(
 
 
 @router.post("/learned/{learned_id}/{decision}")
+@described("Learned", 404, 409)
 def decide_learned(
     own: OwnMemory, learned_id: str, decision: Literal["keep", "undo", "accept", "reject"]
 ) -> dict[str, Any]:
@@ -369,6 +387,7 @@ def _learned(own: Own, public_id: str) -> LearnedItem:
 
 
 @router.get("/extraction/jobs")
+@described("JobList")
 def list_jobs(own: OwnMemory) -> dict[str, Any]:
     """List the user's unfinished jobs, and their number by state."""
     queue = own.memory.extraction
@@ -378,6 +397,7 @@ def list_jobs(own: OwnMemory) -> dict[str, Any]:
 
 
 @router.post("/extraction/jobs/{job_id}/retry")
+@described("JobRetried", 404)
 def retry_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     """Retry a job that has failed for good."""
     queue = own.writable.extraction
@@ -388,6 +408,7 @@ def retry_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
 
 
 @router.delete("/extraction/jobs/{job_id}")
+@described("Deleted", 404)
 def drop_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     """Delete a job; nothing is extracted from its messages."""
     queue = own.writable.extraction
