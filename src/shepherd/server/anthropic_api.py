@@ -11,9 +11,17 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, arguments_object, require_model
+from shepherd.server.chat import (
+    MOST_TOKENS,
+    Chat,
+    ChatFields,
+    ChatRequest,
+    arguments_object,
+    require_model,
+)
+from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
-from shepherd.server.http import LARGE_BYTES, EventStream, JsonRoute, LenientBody, StrictBody, event
+from shepherd.server.http import LARGE_BYTES, EventStream, Ignored, JsonRoute, LenientBody, StrictBody, event
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS, check_conversation, check_text
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import blocking, cancelled_on_disconnect
@@ -76,18 +84,18 @@ class _Metadata(LenientBody):
 class CountBody(StrictBody):
     """POST /v1/messages/count_tokens: a conversation."""
 
-    model: str
+    model: str = Field(description=MODEL)
     messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
     system: str | list[_Block] | None = None
     tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
-    tool_choice: _Choice | None = None
-    thinking: _Thinking | None = None
-    output_config: _Output | None = None
+    tool_choice: Ignored[_Choice | None] = None
+    thinking: Ignored[_Thinking | None] = None
+    output_config: Ignored[_Output | None] = None
     # Ignored: they are about Anthropic's service.
-    cache_control: dict[str, Any] | None = None
-    speed: str | None = None
-    user_profile_id: str | None = None
-    workspace_id: str | None = None
+    cache_control: Ignored[dict[str, Any] | None] = None
+    speed: Ignored[str | None] = None
+    user_profile_id: Ignored[str | None] = None
+    workspace_id: Ignored[str | None] = None
 
     def conversation(self) -> tuple[Message, ...]:
         """Return the messages; neighbours of one role are joined, as Anthropic's service joins them.
@@ -127,11 +135,13 @@ class MessagesBody(ChatFields, CountBody):
     temperature: float | None = Field(default=None, ge=0, le=5)
     top_p: float | None = Field(default=None, gt=0, le=1)
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    tool_choice: _Choice | None = None
+    output_config: _Output | None = None
     metadata: _Metadata | None = None
     # Ignored: they are about Anthropic's service.
-    service_tier: str | None = None
-    inference_geo: str | None = None
-    diagnostics: Any = None
+    service_tier: Ignored[str | None] = None
+    inference_geo: Ignored[str | None] = None
+    diagnostics: Ignored[Any] = None
 
     def named_user(self) -> str | None:
         """Return `user`, else Anthropic's own field for it. Denied if they differ.
@@ -234,8 +244,9 @@ _REASONS: dict[FinishReason, str] = {
 }
 
 
+@described("AnthropicAnswer", 404, events="AnthropicEvent", streams_with="stream")
 async def messages(request: Request, body: MessagesBody) -> Response:
-    """Answer a conversation."""
+    """Answer a conversation, with what memory adds to its newest message."""
     chat = await Chat.of(request, _ROUTE, body)
     state: ServerState = request.app.state.shepherd
     head = {
@@ -269,6 +280,7 @@ route = JsonRoute(_ROUTE, MessagesBody, messages)
 
 
 @router.post("/count_tokens")
+@described("InputTokens", 404)
 async def count_tokens(request: Request, body: CountBody) -> dict[str, int]:
     """Count the tokens of a conversation as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from shepherd import __version__
@@ -16,6 +17,7 @@ from shepherd.errors import InternalError, ShepherdError
 from shepherd.server import (
     anthropic_api,
     completion_api,
+    conversation_resources,
     knowledge_resources,
     llama_api,
     llama_completions,
@@ -28,8 +30,10 @@ from shepherd.server import (
     responses_api,
     retrieval_api,
 )
+from shepherd.server.description import description_of
 from shepherd.server.errors import Denied, Problem, error_of, problem_of
 from shepherd.server.logs import route_of
+from shepherd.server.reference import routes as reference
 from shepherd.server.state import AppState, ServerState
 
 __all__ = ["create_app", "memory_app"]
@@ -50,7 +54,7 @@ def create_app(state: ServerState) -> FastAPI:
     )
     # The first route that matches is taken.
     app.router.routes[:0] = [
-        *(anthropic_api.route, completion_api.route, openai_api.route, responses_api.route),
+        *(openai_api.route, completion_api.route, responses_api.route, anthropic_api.route),
         *ollama_api.routes,
         *llama_completions.routes,
     ]
@@ -79,11 +83,16 @@ def memory_app(state: AppState, *routers: APIRouter, lifespan: Callable[..., Any
         *routers,
         knowledge_resources.files,
         resources.router,
+        conversation_resources.router,
         knowledge_resources.router,
+        reference.router,
         page.router,
     ):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     middleware.install(app, state)
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            description_of(route.endpoint)  # InternalError without one
     return app
 
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
 from starlette.requests import Request
 from starlette.types import Receive
 
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
+from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import Denied, Problem, invalid, problem_of
 from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
 from shepherd.server.identity import MEMORY, Caller, caller_of
@@ -111,12 +113,18 @@ class ChatFields(StrictBody):
     Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.
     """
 
-    model: str
-    stream: bool | None = False
-    memory: bool | None = None
-    memory_tools: bool | None = None
-    learned: bool | None = None
-    user: str | None = None
+    model: str = Field(description=MODEL)
+    stream: bool | None = Field(default=False, description="Stream the answer.")
+    memory: bool | None = Field(
+        default=None, description="With false, nothing is recalled, stored or learned. The default is true."
+    )
+    memory_tools: bool | None = Field(
+        default=None, description="Let the model search and change this user's memory while it answers."
+    )
+    learned: bool | None = Field(
+        default=None, description="End the stream with an event that lists what was learned from the user."
+    )
+    user: str | None = Field(default=None, description=USER)
 
     def named_user(self) -> str | None:
         """Return the user that the request names; None without one. Denied if it names two."""

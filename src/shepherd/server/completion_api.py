@@ -17,6 +17,7 @@ from shepherd.errors import ShepherdError
 from shepherd.inference import Engine
 from shepherd.server.chat import require_model
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
+from shepherd.server.description import described
 from shepherd.server.errors import invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, event
 from shepherd.server.openai_api import (
@@ -38,8 +39,9 @@ _ROUTE = "/v1/completions"
 _DEFAULT_TOKENS = 16  # OpenAI's
 
 
+@described("TextCompletion", 404, events="TextCompletion", streams_with="stream")
 async def completions(request: Request, body: CompletionBody) -> Response:
-    """Continue one or several prompts, one after the other, with one choice each."""
+    """Continue one or several texts, without chat template or memory."""
     state: ServerState = request.app.state.shepherd
     require_model(state, body.model)
     body.refuse_unsupported()

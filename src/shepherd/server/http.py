@@ -6,15 +6,17 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from json.encoder import encode_basestring_ascii
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Send
 
+from shepherd.server.description import description_of
 from shepherd.server.request_record import Scope
 from shepherd.server.streaming import blocking, cancelled_on_disconnect
 
@@ -22,9 +24,11 @@ __all__ = [
     "LARGE_BYTES",
     "EventStream",
     "FinalEvents",
+    "Ignored",
     "JsonRoute",
     "LenientBody",
     "LineStream",
+    "Refused",
     "StrictBody",
     "dumps",
     "event",
@@ -46,6 +50,11 @@ class LenientBody(BaseModel):
 
 
 _Body = TypeVar("_Body", bound=BaseModel)
+_T = TypeVar("_T")
+# A field that is accepted, since clients of other services send it, and changes nothing.
+Ignored = Annotated[_T, Field(description="Accepted and ignored.", json_schema_extra={"x-ignored": True})]
+# A field that is declared for the sake of a better message: it is refused, and not in the API's description.
+Refused = Annotated[_T, SkipJsonSchema()]
 # Bytes of a body that is parsed on a thread: about a millisecond.
 LARGE_BYTES = 1 << 16
 
@@ -63,6 +72,8 @@ class JsonRoute(Route):
             return await handler(request, await blocking(lambda: _read(model, request, data), is_large=True))
 
         super().__init__(path, endpoint, methods=["POST"])
+        description_of(handler)  # InternalError without one
+        self.handler = handler
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Match like any route, and put the route into the scope as FastAPI's routes do."""

@@ -22,6 +22,7 @@ from shepherd.errors import ShepherdError
 from shepherd.knowledge import Knowledge, Node, attached_block
 from shepherd.knowledge.importing import import_upload, read_upload
 from shepherd.knowledge.transfer import records
+from shepherd.server.description import JSON_LINES, described
 from shepherd.server.errors import error_of, missing, problem_of
 from shepherd.server.http import StrictBody, event
 from shepherd.server.public_ids import sequence_of
@@ -99,6 +100,7 @@ def _write(own: OwnMemory) -> Knowledge:
 
 
 @router.get("/nodes")
+@described("NodeList")
 def list_nodes(
     own: OwnMemory,
     kind: str | None = None,
@@ -114,12 +116,14 @@ def list_nodes(
 
 
 @router.post("/nodes", status_code=201)
+@described("Node")
 def add_node(own: OwnMemory, new: NewNode) -> dict[str, Any]:
     """Add a node; its text is divided into chunks that a search finds."""
     return asdict(_write(own).add_node(**new.model_dump()))
 
 
 @router.get("/nodes/{node_id}")
+@described("NodeWithEdges", 404)
 def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
     """Return a node with its text and its latest edges; `n_edges` is the number of all."""
     knowledge = _read(own)
@@ -128,6 +132,7 @@ def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 
 
 @router.patch("/nodes/{node_id}")
+@described("Node", 404)
 def change_node(own: OwnMemory, node_id: int, change: NodeChange) -> dict[str, Any]:
     """Change fields of a node."""
     knowledge = _write(own)
@@ -137,6 +142,7 @@ def change_node(own: OwnMemory, node_id: int, change: NodeChange) -> dict[str, A
 
 
 @router.delete("/nodes/{node_id}")
+@described("DeletedNumber", 404)
 def delete_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
     """Delete a node with its edges and chunks."""
     if not _write(own).delete_node(checked(node_id)):
@@ -148,6 +154,7 @@ def delete_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 
 
 @router.get("/edges")
+@described("EdgeList", 404)
 def list_edges(own: OwnMemory, node: int | None = None, limit: Limit = 100) -> dict[str, Any]:
     """List the edges of a node, or all, the newest first."""
     found = _read(own).list_edges(None if node is None else checked(node), limit=limit)
@@ -155,6 +162,7 @@ def list_edges(own: OwnMemory, node: int | None = None, limit: Limit = 100) -> d
 
 
 @router.post("/edges", status_code=201)
+@described("Edge", 404)
 def connect(own: OwnMemory, new: NewEdge) -> dict[str, Any]:
     """Connect two nodes; return an existing edge of that type unchanged."""
     knowledge = _write(own)
@@ -164,6 +172,7 @@ def connect(own: OwnMemory, new: NewEdge) -> dict[str, Any]:
 
 
 @router.delete("/edges/{edge_id}")
+@described("DeletedNumber", 404)
 def delete_edge(own: OwnMemory, edge_id: int) -> dict[str, Any]:
     """Delete an edge."""
     if not _write(own).delete_edge(checked(edge_id)):
@@ -172,24 +181,28 @@ def delete_edge(own: OwnMemory, edge_id: int) -> dict[str, Any]:
 
 
 @router.get("/dimensions")
+@described("DimensionList")
 def list_dimensions(own: OwnMemory) -> dict[str, Any]:
     """List the tags, priority ones first."""
     return {"data": [asdict(dimension) for dimension in _read(own).list_dimensions()]}
 
 
 @router.get("/hubs")
+@described("HubList")
 def list_hubs(own: OwnMemory, limit: Limit = 10) -> dict[str, Any]:
     """List the nodes with the most edges."""
     return {"data": [asdict(hub) for hub in _read(own).hubs(limit)]}
 
 
 @router.get("/focus")
+@described("FocusedNodes")
 def show_focus(own: OwnMemory) -> dict[str, Any]:
     """List the nodes in focus, the primary one first."""
     return {"data": [asdict(focused.node) for focused in _read(own).focused()]}
 
 
 @router.put("/focus")
+@described("FocusedNodes", 404)
 def set_focus(own: OwnMemory, focus: Focus) -> dict[str, Any]:
     """Set the nodes in focus."""
     chosen = _write(own).focus([checked(node_id) for node_id in focus.node_ids])
@@ -197,6 +210,7 @@ def set_focus(own: OwnMemory, focus: Focus) -> dict[str, Any]:
 
 
 @router.post("/search")
+@described("FoundChunks")
 def search(own: OwnMemory, wanted: Search) -> dict[str, Any]:
     """Return the chunks that match the words of the query, best first."""
     found = _read(own).search(wanted.query, wanted.max_results, min_relevance=wanted.threshold)
@@ -219,6 +233,7 @@ _MOST_PROBLEMS = 10
 
 
 @files.post("/documents")
+@described("DocumentText", takes_file=True)
 async def read_document(request: Request, name: _Name) -> dict[str, Any]:
     """Return the text of a document (text, Markdown, HTML, PDF); nothing is stored.
 
@@ -237,6 +252,7 @@ async def read_document(request: Request, name: _Name) -> dict[str, Any]:
 
 
 @files.post("/memory/import")
+@described("ImportedMemories", events="ImportEvent", streams_with="progress", takes_file=True)
 async def import_memories(
     own: OwnMemory, request: Request, name: _Name = "upload", format: _Format = "auto", progress: bool = False
 ) -> Response:
@@ -261,6 +277,7 @@ async def import_memories(
 
 
 @files.post("/knowledge/import")
+@described("ImportedKnowledge", events="ImportEvent", streams_with="progress", takes_file=True)
 async def import_knowledge(own: OwnMemory, request: Request, name: _Name, progress: bool = False) -> Response:
     """Import a document (text, Markdown, HTML, PDF), or an export of knowledge, as nodes.
 
@@ -287,6 +304,7 @@ async def import_knowledge(own: OwnMemory, request: Request, name: _Name, progre
 
 
 @files.get("/knowledge/export")
+@described(media_type=JSON_LINES)
 def export_knowledge(own: OwnMemory) -> StreamingResponse:
     """Return all knowledge of the user as JSON lines, which `shepherd knowledge import` reads."""
     entries = records(_read(own))

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from shepherd.inference import Engine
+from shepherd.server.description import described
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.http import LARGE_BYTES, LenientBody
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation, check_text
@@ -76,6 +77,7 @@ def _engine(request: Request) -> Engine:
 
 
 @router.post("/tokenize")
+@described("Tokens", 404)
 async def tokenize(request: Request, body: TextBody) -> dict[str, Any]:
     """Return the ids of a text's tokens, with their pieces if asked for."""
     engine = _engine(request)
@@ -100,6 +102,7 @@ def _piece(engine: Engine, token: int) -> str | list[int]:
 
 
 @router.post("/detokenize")
+@described("Content", 404)
 async def detokenize(request: Request, body: TokensBody) -> dict[str, str]:
     """Return the text of tokens."""
     engine = _engine(request)
@@ -108,6 +111,7 @@ async def detokenize(request: Request, body: TokensBody) -> dict[str, str]:
 
 
 @router.post("/apply-template")
+@described("Prompt", 404)
 async def apply_template(request: Request, body: TemplateBody) -> dict[str, str]:
     """Return the prompt that the model's template makes of a conversation, without what memory would add."""
     engine = _engine(request)
@@ -122,6 +126,7 @@ async def apply_template(request: Request, body: TemplateBody) -> dict[str, str]
 
 
 @router.get("/props")
+@described("Props")
 async def props(request: Request) -> dict[str, Any]:
     """Describe the model and the server."""
     state: ServerState = request.app.state.shepherd
@@ -139,6 +144,7 @@ async def props(request: Request) -> dict[str, Any]:
 
 
 @router.get("/slots")
+@described("SlotList", 404)
 async def slots(request: Request) -> list[dict[str, Any]]:
     """List the slots and whether they are in use, without anybody's text."""
     engine = _engine(request)
@@ -151,6 +157,7 @@ async def slots(request: Request) -> list[dict[str, Any]]:
 
 
 @router.post("/v1/rerank")
+@described("Ranking", 404)
 async def rerank(request: Request, body: RerankBody) -> dict[str, Any]:
     """Order texts by their relevance to a question."""
     state: ServerState = request.app.state.shepherd

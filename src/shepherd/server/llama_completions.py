@@ -16,6 +16,7 @@ from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Engine, schema_to_grammar
 from shepherd.server.chat import MOST_TOKENS
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
+from shepherd.server.description import described
 from shepherd.server.errors import Denied, invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, LenientBody, event
 from shepherd.server.limits import MOST_STOP_CHARS
@@ -146,6 +147,7 @@ def _biases(
     return tuple(sorted(found.items()))
 
 
+@described("ContinuedTexts", 404, events="ContinuedText", streams_with="stream")
 async def _completion(request: Request, body: CompletionBody) -> Response:
     """Continue one or several texts."""
     prompts: list[Prompt] = [*prompts_in(body.prompt)]
@@ -154,6 +156,7 @@ async def _completion(request: Request, body: CompletionBody) -> Response:
     return await _answer(request, body, prompts, texts, is_list=is_list)
 
 
+@described("ContinuedText", 404, events="ContinuedText", streams_with="stream")
 async def _infill(request: Request, body: InfillBody) -> Response:
     """Fill the gap between two texts."""
     engine = _engine(request)

@@ -19,6 +19,7 @@ import anyio.to_thread
 from shepherd.errors import StoreError, UsageError
 from shepherd.memory.api_keys import PREFIX
 from shepherd.server import monitoring, page
+from shepherd.server.description import ALIASES
 from shepherd.server.errors import Denied, Problem, problem_of
 from shepherd.server.identity import CHAT, MEMORY, METRICS
 from shepherd.server.knowledge_resources import UPLOADS
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from shepherd.server.state import AppState
 
 __all__ = [
+    "OPEN_PATHS",
+    "UNCOUNTED",
     "BodyMiddleware",
     "HostMiddleware",
     "JsonByDefault",
@@ -59,16 +62,8 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
 # More than any client or proxy sends.
 _MOST_HEADERS = 128
 _WAIT = (("Retry-After", "1"),)
-_ALIASES = {
-    "/v1/health": "/health",
-    "/rerank": "/v1/rerank",
-    "/reranking": "/v1/rerank",
-    "/v1/reranking": "/v1/rerank",
-    **{f"/{name}": f"/v1/{name}" for name in ("chat/completions", "completions", "embeddings", "messages")},
-    **{f"/{name}": f"/v1/{name}" for name in ("models", "responses")},
-}
 # Open for long, or needed when the server is overloaded.
-_UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
+UNCOUNTED = frozenset({"/health", "/metrics", "/updates"})
 # curl's default.
 _NO_TYPES = frozenset({"application/x-www-form-urlencoded"})
 
@@ -128,7 +123,7 @@ class Aliases(Middleware):
     """Serves some routes also without `/v1`, as llama.cpp's server does, and /v1/health."""
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = _ALIASES.get(scope["path"])
+        path = ALIASES.get(scope["path"])
         if path is not None:
             scope["path"], scope["raw_path"] = path, path.encode()
         await self._app(scope, receive, send)
@@ -245,7 +240,7 @@ class RateLimitMiddleware(Middleware):
         self._n = 0
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in _UNCOUNTED:
+        if scope["path"] in UNCOUNTED:
             await self._app(scope, receive, send)
             return
         key = record_of(scope).key
@@ -312,7 +307,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 # These answers are the same for everybody; the page has a field for the key.
-_OPEN_PATHS = frozenset({"/health", *page.PATHS})
+OPEN_PATHS = frozenset({"/health", "/openapi.json", "/docs", *page.PATHS})
 _MEMORY_PATHS = (
     "/v1/memory",
     "/v1/conversations",
@@ -341,7 +336,7 @@ class KeyMiddleware(Middleware):
         self._lookups = anyio.CapacityLimiter(_LOOKUPS)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in _OPEN_PATHS:
+        if scope["path"] in OPEN_PATHS:
             await self._app(scope, receive, send)
             return
         try:
@@ -475,7 +470,7 @@ def install(app: FastAPI, state: AppState) -> None:
     config = state.config
     metrics = app.state.metrics = monitoring.Metrics(state)
     state.observers.append(metrics.served)
-    app.include_router(monitoring.router)
+    app.router.routes.extend(monitoring.router.routes)
     origins = names_in(config.server_origins)
     # The last one added is the outermost.
     app.add_middleware(JsonByDefault)

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request
 from shepherd.config import SETTINGS
 from shepherd.inference import Engine
 from shepherd.providers import ChatModel, ProviderSettings, RemoteModel
+from shepherd.server.description import described
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.identity import caller_of
 from shepherd.server.state import ServerState
@@ -98,6 +99,7 @@ class Models:
 
 
 @router.get("/models")
+@described("ModelList")
 async def models(request: Request) -> dict[str, Any]:
     """List the models: the chat model, and the embedder if there is one."""
     state: ServerState = request.app.state.shepherd
@@ -107,6 +109,7 @@ async def models(request: Request) -> dict[str, Any]:
 
 
 @router.get("/models/{name:path}")
+@described("ModelEntry", 404)
 async def model(request: Request, name: str) -> dict[str, Any]:
     """Return one of the models."""
     state: ServerState = request.app.state.shepherd
@@ -148,6 +151,7 @@ _OF_RECALL = {
 
 
 @router.get("/settings")
+@described("Settings")
 async def settings(request: Request) -> dict[str, Any]:
     """List the settings that can change while the server runs, with their values and what is allowed."""
     state: ServerState = request.app.state.shepherd
@@ -157,6 +161,7 @@ async def settings(request: Request) -> dict[str, Any]:
 
 
 @router.patch("/settings")
+@described("Settings", 403)
 async def change_settings(request: Request, values: dict[str, float | int | str]) -> dict[str, Any]:
     """Change settings for all users until the server stops, all of them or none.
 

@@ -16,6 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from shepherd.errors import StoreError
+from shepherd.server.description import described
 from shepherd.server.request_record import RequestRecord, current
 from shepherd.server.state import AppState, InjectionTime, Served, ServerState
 
@@ -159,13 +160,16 @@ class _StateCollector(Collector):
 
 
 @router.get("/metrics")
+@described(media_type="text/plain")
 def metrics(request: Request) -> Response:
-    """Return all metrics. Runs on a worker thread, since the queue is in the database."""
+    """Return metrics about all users, without names, in Prometheus' format."""
+    # On a worker thread, since the queue is in the database.
     counted: Metrics = request.app.state.metrics
     return Response(generate_latest(counted.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/health")
+@described("Health", also={503: "Health"})
 def health(request: Request) -> JSONResponse:
     """Return 200 if requests can be answered and remembered, 503 if the database cannot be read."""
     state: AppState = request.app.state.shepherd

@@ -26,8 +26,9 @@ from shepherd.server.chat import (
     require_model,
 )
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
+from shepherd.server.description import described
 from shepherd.server.errors import Problem, invalid, ollama_error, problem_of, unsupported
-from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream, line
+from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream, Refused, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
 from shepherd.server.retrieval_api import embedded
@@ -97,7 +98,7 @@ class _Call(LenientBody):
 class _Message(LenientBody):
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = ""
-    images: list[Any] | None = None
+    images: Refused[list[Any] | None] = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
@@ -108,11 +109,14 @@ class _Fields(ChatFields):
 
     model_config = ConfigDict(extra="ignore")
 
-    stream: bool | None = True
+    stream: bool | None = Field(default=True, description="Stream the answer, a JSON object a line.")
+    learned: Refused[bool | None] = None
     format: Literal["", "json"] | dict[str, Any] | None = None
     options: _Options | None = None
-    think: bool | str | None = None
-    keep_alive: str | float | None = None
+    think: bool | str | None = Field(default=None, description="With false, thoughts are left out.")
+    keep_alive: str | float | None = Field(
+        default=None, description="Only read in a request that asks nothing; the model stays loaded."
+    )
 
     @field_validator("model")
     @classmethod
@@ -173,10 +177,10 @@ class GenerateBody(_Fields):
     prompt: str = ""
     system: str = ""
     suffix: str = ""
-    template: str = ""
+    template: Refused[str] = ""
     raw: bool | None = False
-    context: list[int] | None = None
-    images: list[Any] | None = None
+    context: Refused[list[int] | None] = None
+    images: Refused[list[Any] | None] = None
 
     @property
     def is_to_load(self) -> bool:
@@ -234,11 +238,13 @@ def _refuse_pictures(images: list[Any] | None, place: str) -> None:
         raise invalid(place, "the model reads text, no pictures", "unsupported_content")
 
 
+@described("OllamaChat", 404, lines="OllamaChat", streams_with="stream")
 async def _chat(request: Request, body: ChatBody) -> Response:
-    """Answer a conversation."""
+    """Answer a conversation, with what memory adds to its newest message."""
     return await _answer(request, body, _ChatLines)
 
 
+@described("OllamaGenerated", 404, lines="OllamaGenerated", streams_with="stream")
 async def _generate(request: Request, body: GenerateBody) -> Response:
     """Answer one message; continue a text as it is (`raw`), or fill a gap in it (`suffix`)."""
     if (body.raw or body.suffix) and not body.is_to_load:
@@ -427,12 +433,14 @@ class OldEmbeddingBody(LenientBody):
 
 
 @router.get("/version")
+@described("OllamaVersion")
 async def version() -> dict[str, str]:
     """Return the version of Ollama's API that is spoken here."""
     return {"version": _VERSION}
 
 
 @router.get("/tags")
+@described("OllamaModels")
 async def tags(request: Request) -> dict[str, Any]:
     """List the models."""
     state: ServerState = request.app.state.shepherd
@@ -440,6 +448,7 @@ async def tags(request: Request) -> dict[str, Any]:
 
 
 @router.get("/ps")
+@described("OllamaModels")
 async def running(request: Request) -> dict[str, Any]:
     """List the models in memory: the chat model, which stays there."""
     state: ServerState = request.app.state.shepherd
@@ -454,6 +463,7 @@ async def running(request: Request) -> dict[str, Any]:
 
 
 @router.post("/show")
+@described("OllamaShown", 404)
 async def show(request: Request, body: ShowBody) -> dict[str, Any]:
     """Describe a model."""
     state: ServerState = request.app.state.shepherd
@@ -484,6 +494,7 @@ async def show(request: Request, body: ShowBody) -> dict[str, Any]:
 
 
 @router.post("/embed")
+@described("OllamaEmbeddings", 404)
 async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
     """Embed texts."""
     began = time.perf_counter()
@@ -499,6 +510,7 @@ async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
 
 
 @router.post("/embeddings")
+@described("OllamaEmbedding", 404)
 async def embed_one(request: Request, body: OldEmbeddingBody) -> dict[str, Any]:
     """Embed one text."""
     asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.prompt)

@@ -8,15 +8,26 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.knowledge import attached_block
 from shepherd.providers.chat_completions import extra_content, sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
+from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Problem, invalid, openai_error, unsupported
-from shepherd.server.http import EventStream, JsonRoute, LenientBody, StrictBody, dumps, event, quoted
+from shepherd.server.http import (
+    EventStream,
+    Ignored,
+    JsonRoute,
+    LenientBody,
+    Refused,
+    StrictBody,
+    dumps,
+    event,
+    quoted,
+)
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.public_ids import public_injection
@@ -154,25 +165,29 @@ class _Format(LenientBody):
     json_schema: _JsonSchema | None = None
 
 
+# There is one answer to a request.
+_ONE: Any = Field(default=1, json_schema_extra={"enum": [1, None]})
+_TEXT_ALONE = {"anyOf": [{"type": "array", "items": {"const": "text"}}, {"type": "null"}], "default": None}
+
 Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | None
 
 
 class _Sampled(StrictBody):
     """Fields that chats and completions share."""
 
-    model: str
-    stream: bool | None = False
+    model: str = Field(description=MODEL)
+    stream: bool | None = Field(default=False, description="Stream the answer.")
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
     temperature: float | None = Field(default=None, ge=0, le=5)
     top_p: float | None = Field(default=None, ge=0, le=1)
     seed: int | None = None
     stop: Stop = None
-    n: int | None = 1
+    n: int | None = _ONE
     frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
     presence_penalty: float | None = Field(default=None, ge=-100, le=100)
     logit_bias: Annotated[dict[str, float], Field(max_length=_MOST_BIASES)] | None = None
-    user: str | None = None
+    user: Ignored[str | None] = None
     # llama.cpp's.
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     min_p: float | None = Field(default=None, ge=0, le=1)
@@ -225,32 +240,45 @@ class ChatBody(ChatFields, _Sampled):
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
-    # Shepherd's own: where to store the turn, and an event about what was recalled for it.
-    session: str | None = Field(default=None, max_length=256)
-    recalled: bool | None = None
-    # Position of the first message of the session to delete, once the request is accepted.
-    replaces: int | None = Field(default=None, ge=1, le=MOST_MESSAGES)
-    # Documents for the newest message, as POST /v1/documents reads them. Nothing is learned from them.
-    documents: list[_Document] | None = Field(default=None, max_length=_MOST_DOCUMENTS)
+    # Shepherd's own.
+    session: str | None = Field(
+        default=None,
+        max_length=256,
+        description="Store the turn in this conversation: its id, or any name, which begins a new one.",
+    )
+    recalled: bool | None = Field(
+        default=None, description="Begin the stream with an event that has what was recalled."
+    )
+    replaces: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_MESSAGES,
+        description="Once the request is accepted, delete the messages of `session` from this position on.",
+    )
+    documents: list[_Document] | None = Field(
+        default=None,
+        max_length=_MOST_DOCUMENTS,
+        description="Documents that go with the newest message; nothing is learned from them.",
+    )
     tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
-    modalities: list[str] | None = None
+    modalities: Annotated[list[str] | None, WithJsonSchema(_TEXT_ALONE)] = None
     # Ignored: they are about OpenAI's service.
-    metadata: dict[str, Any] | None = None
-    store: bool | None = None
-    service_tier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
-    prediction: dict[str, Any] | None = None
-    moderation: Any = None
-    safety_identifier: str | None = None
-    reasoning_effort: str | None = None
-    verbosity: str | None = None
+    metadata: Ignored[dict[str, Any] | None] = None
+    store: Ignored[bool | None] = None
+    service_tier: Ignored[str | None] = None
+    prompt_cache_key: Ignored[str | None] = None
+    prompt_cache_retention: Ignored[str | None] = None
+    prompt_cache_options: Ignored[dict[str, Any] | None] = None
+    prediction: Ignored[dict[str, Any] | None] = None
+    moderation: Ignored[Any] = None
+    safety_identifier: Ignored[str | None] = None
+    reasoning_effort: Ignored[str | None] = None
+    verbosity: Ignored[str | None] = None
 
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
@@ -320,7 +348,7 @@ class CompletionBody(_Sampled):
     prompt: str | list[str] | list[int] | list[list[int]]
     echo: bool | None = False
     suffix: str | None = None
-    best_of: int | None = 1
+    best_of: int | None = _ONE
     logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
 
     def refuse_unsupported(self) -> None:
@@ -333,11 +361,11 @@ class CompletionBody(_Sampled):
 class EmbeddingBody(StrictBody):
     """POST /v1/embeddings."""
 
-    model: str
-    input: str | list[str] | list[int] | list[list[int]]
+    model: str = Field(description="The embedder's name in GET /v1/models, or `default`.")
+    input: str | list[str] | Refused[list[int]] | Refused[list[list[int]]]
     encoding_format: Literal["float", "base64"] | None = "float"
-    dimensions: int | None = None
-    user: str | None = None
+    dimensions: int | None = Field(default=None, description="Only the model's own number is accepted.")
+    user: Ignored[str | None] = None
 
     @property
     def texts(self) -> list[str]:
@@ -392,8 +420,9 @@ REASONS: dict[FinishReason, str] = {
 }
 
 
+@described("ChatCompletion", 404, events="ChatChunk", streams_with="stream")
 async def chat_completions(request: Request, body: ChatBody) -> Response:
-    """Answer a conversation."""
+    """Answer a conversation, with what memory adds to its newest message."""
     if body.recalled or body.session:
         caller_of(request, body.user).require(MEMORY)
     if body.recalled and not body.stream:

@@ -1,4 +1,4 @@
-"""The caller's own memory over HTTP: memories, facts, the extraction queue, and traces of injections.
+"""The caller's own memory over HTTP: memories, facts, what was learned, and the extraction queue.
 
 `?user=` names one of the key owner's users, as `user` in a chat does. What belongs to others is not found.
 Words to search for are sent in a body and not in a URL, which is written to logs.
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
@@ -21,40 +21,36 @@ from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
+from shepherd.server.description import JSON_LINES, described
 from shepherd.server.errors import Denied, invalid, missing
 from shepherd.server.http import StrictBody
 from shepherd.server.identity import METRICS
 from shepherd.server.public_ids import (
     find_item,
     job_ids,
-    public_injection,
     public_item,
     sequence_of,
-    traced,
 )
 from shepherd.server.state import Own, OwnMemory
 from shepherd.tools import decide
-from shepherd.trace import ROOT, Traces, encode_segment, turn_path
-from shepherd.trace.paths import LAST_TURN
-from shepherd.types import Injection, MemoryRecord, Message, SearchResult
+from shepherd.types import MemoryRecord, SearchResult
 
-__all__ = ["Limit", "Offset", "Search", "Text", "checked", "router"]
+__all__ = ["LARGEST_ID", "MOST_LISTED", "Limit", "Offset", "Search", "Text", "checked", "router"]
 
 router = APIRouter(prefix="/v1")
 
-_MOST_LISTED = 1000
+MOST_LISTED = 1000
 _MOST_RECALLED = 10
-_LARGEST_ID = (1 << 63) - 1
+LARGEST_ID = (1 << 63) - 1
 _LAST_SECOND = 253_402_300_799  # end of the year 9999, the last that datetime has
 # Best results among which a search with conditions looks for those that meet them.
 _MOST_SIFTED = 1000
 _MOST_AT_ONCE = 200
 _MOST_SOURCES = 50
 
-TurnNumber = Annotated[int, Path(ge=0, le=LAST_TURN)]
 Text = Annotated[str, Field(max_length=1 << 20)]
-Limit = Annotated[int, Query(ge=1, le=_MOST_LISTED)]
-Offset = Annotated[int, Query(ge=0, le=_LARGEST_ID)]
+Limit = Annotated[int, Query(ge=1, le=MOST_LISTED)]
+Offset = Annotated[int, Query(ge=0, le=LARGEST_ID)]
 When = Annotated[str | None, Query(max_length=40)]
 
 
@@ -100,20 +96,6 @@ class MemoryBatch(StrictBody):
     ids: list[int] = Field(min_length=1, max_length=_MOST_AT_ONCE)
 
 
-class TextSearch(StrictBody):
-    """A search for a text in conversations."""
-
-    query: Annotated[str, Field(max_length=1000)]
-    limit: int = Field(default=50, ge=1, le=_MOST_LISTED)
-    offset: int = Field(default=0, ge=0, le=_LARGEST_ID)
-
-
-class Title(StrictBody):
-    """The title of a conversation."""
-
-    title: Annotated[str, Field(max_length=200)]
-
-
 class FactValue(StrictBody):
     """The value of a fact."""
 
@@ -127,6 +109,7 @@ class FactValue(StrictBody):
 
 
 @router.get("/memory/user")
+@described("Who")
 def who(own: OwnMemory) -> dict[str, Any]:
     """Return the user of this request and the caller's rights.
 
@@ -145,6 +128,7 @@ def who(own: OwnMemory) -> dict[str, Any]:
 
 
 @router.get("/memory/stats")
+@described("MemoryFigures")
 def stats(own: OwnMemory) -> dict[str, Any]:
     """Return counts of the user, memories by day and those recalled most.
 
@@ -190,6 +174,7 @@ def _size(counts: MemoryStats) -> dict[str, int]:
 
 
 @router.get("/memory")
+@described("MemoryList")
 def list_memories(
     own: OwnMemory,
     limit: Limit = 50,
@@ -212,6 +197,7 @@ def list_memories(
 
 
 @router.post("/memory", status_code=201)
+@described("Memory")
 def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
     """Store a memory; return an identical one unchanged."""
     memory = own.writable
@@ -220,6 +206,7 @@ def add_memory(own: OwnMemory, new: NewMemory) -> dict[str, Any]:
 
 
 @router.post("/memory/search")
+@described("FoundMemories")
 def search(own: OwnMemory, asked: MemorySearch) -> dict[str, Any]:
     """Return the best memories for the words of the query, best first, with their scores.
 
@@ -237,6 +224,7 @@ def search(own: OwnMemory, asked: MemorySearch) -> dict[str, Any]:
 
 
 @router.post("/memory/batch")
+@described("ChangedMemories", 404)
 def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
     """Pin, unpin, delete or restore several memories; return the ids of those to which it was done."""
     memory = own.writable
@@ -252,6 +240,7 @@ def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
 
 
 @router.get("/memory/export")
+@described(media_type=JSON_LINES)
 def export(own: OwnMemory) -> StreamingResponse:
     """Return everything about the user as JSON lines, which `shepherd memory import` reads."""
     entries = own.memory.export_memories(own.user)
@@ -259,12 +248,14 @@ def export(own: OwnMemory) -> StreamingResponse:
 
 
 @router.get("/memory/{memory_id}")
+@described("Memory", 404)
 def show_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Return a memory."""
     return _memory(own, memory_id)
 
 
 @router.patch("/memory/{memory_id}")
+@described("Memory", 404)
 def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[str, Any]:
     """Change question, answer or pin of a memory."""
     memory = own.writable
@@ -278,6 +269,7 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
 
 
 @router.delete("/memory/{memory_id}")
+@described("DeletedNumber", 404)
 def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Delete a memory, which can be restored for a while."""
     if not own.writable.delete_memory(own.memory_id(memory_id), own.user):
@@ -286,6 +278,7 @@ def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 
 
 @router.post("/memory/{memory_id}/restore")
+@described("Memory", 404)
 def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Restore a memory that this server has deleted lately, with its id, source, conversation and pin."""
     if not own.writable.restore_forgotten(own.memory_id(memory_id), own.user):
@@ -297,6 +290,7 @@ def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 
 
 @router.get("/facts")
+@described("FactList")
 def list_facts(own: OwnMemory, history: bool = False, at: When = None) -> dict[str, Any]:
     """List all facts in the order of their keys, or those that held `at` a date.
 
@@ -312,6 +306,7 @@ def list_facts(own: OwnMemory, history: bool = False, at: When = None) -> dict[s
 
 
 @router.get("/facts/{key:path}")
+@described("FactShown", 404)
 def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     """Return a fact with all its earlier values, and from when until when each of them held."""
     value = own.memory.get_fact(key, own.user)
@@ -327,6 +322,7 @@ def show_fact(own: OwnMemory, key: str) -> dict[str, Any]:
 
 
 @router.put("/facts/{key:path}")
+@described("FactSet")
 def set_fact(own: OwnMemory, key: str, new: FactValue) -> dict[str, Any]:
     """Set a fact; its earlier value stays in the history."""
     own.writable.set_fact(key, new.value, own.user)
@@ -334,6 +330,7 @@ def set_fact(own: OwnMemory, key: str, new: FactValue) -> dict[str, Any]:
 
 
 @router.delete("/facts/{key:path}")
+@described("FactCleared", 404)
 def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     """Clear a fact; its history stays."""
     if not own.writable.clear_fact(key, own.user):
@@ -345,6 +342,7 @@ def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
 
 
 @router.get("/learned")
+@described("LearnedList", 404)
 def list_learned(
     own: OwnMemory,
     limit: Limit = 50,
@@ -362,6 +360,7 @@ def list_learned(
 
 
 @router.post("/learned/{learned_id}/{decision}")
+@described("Learned", 404, 409)
 def decide_learned(
     own: OwnMemory, learned_id: str, decision: Literal["keep", "undo", "accept", "reject"]
 ) -> dict[str, Any]:
@@ -387,6 +386,7 @@ def _learned(own: Own, public_id: str) -> LearnedItem:
 
 
 @router.get("/extraction/jobs")
+@described("JobList")
 def list_jobs(own: OwnMemory) -> dict[str, Any]:
     """List the user's unfinished jobs, and their number by state."""
     queue = own.memory.extraction
@@ -396,6 +396,7 @@ def list_jobs(own: OwnMemory) -> dict[str, Any]:
 
 
 @router.post("/extraction/jobs/{job_id}/retry")
+@described("JobRetried", 404)
 def retry_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     """Retry a job that has failed for good."""
     queue = own.writable.extraction
@@ -406,6 +407,7 @@ def retry_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
 
 
 @router.delete("/extraction/jobs/{job_id}")
+@described("Deleted", 404)
 def drop_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     """Delete a job; nothing is extracted from its messages."""
     queue = own.writable.extraction
@@ -415,147 +417,7 @@ def drop_job(own: OwnMemory, job_id: str) -> dict[str, Any]:
     return {"id": job_id, "deleted": True}
 
 
-# ---- conversations
-
-
-@router.get("/conversations")
-def list_conversations(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List stored conversations, the latest first; the beginning of the first message may be the title."""
-    return _conversations(own, limit, offset)
-
-
-@router.post("/conversations/search")
-def search_conversations(own: OwnMemory, wanted: TextSearch) -> dict[str, Any]:
-    """List the conversations whose messages or title contain a text, the latest first.
-
-    Case and accents make no difference.
-    """
-    return _conversations(own, wanted.limit, wanted.offset, wanted.query)
-
-
-def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[str, Any]:
-    if words:
-        # One search for both: it reads all messages.
-        every = own.memory.list_sessions(own.user, limit=_LARGEST_ID, words=words)
-        found, total = every[offset : offset + limit], len(every)
-    else:
-        found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
-        total = own.memory.count_sessions(own.user)
-    return {"data": [asdict(session) for session in found], "total": total}
-
-
-@router.get("/conversations/{session}")
-def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
-    """Return the messages of a conversation, with what was recalled for those of the user.
-
-    It is found by its id, or by the name that requests gave it. `message` is the position in it. What the
-    model read in place of a message with documents or in a template is `composed`.
-    """
-    session_id = _session(own, session)
-    messages = own.memory.load_session(session_id, own.user)
-    if not messages:
-        raise missing("conversation")
-    data = [_said(n, message) for n, message in enumerate(messages, 1)]
-    return {"id": session_id, "title": own.memory.title_of_session(session_id, own.user), "data": data}
-
-
-@router.patch("/conversations/{session}")
-def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str, Any]:
-    """Give a conversation a title; with an empty one its first message is the title again."""
-    memory, session_id = own.writable, _session(own, session)
-    memory.rename_session(session_id, change.title, own.user)
-    return {"id": session_id, "title": memory.title_of_session(session_id, own.user)}
-
-
-@router.delete("/conversations/{session}")
-def delete_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
-    """Delete a conversation; what was learned from it stays."""
-    memory, session_id = own.writable, _session(own, session)
-    if not memory.clear_session(session_id, own.user):
-        raise missing("conversation")
-    return {"id": session_id, "deleted": True}
-
-
-@router.delete("/conversations/{session}/messages/{message}")
-def delete_messages(own: OwnMemory, session: str, message: Annotated[int, Path(ge=1)]) -> dict[str, Any]:
-    """Delete a message and all after it, with what was learned from them."""
-    memory, session_id = own.writable, _session(own, session)
-    removed = memory.delete_messages(session_id, checked(message), own.user)
-    if not removed:
-        raise missing("message")
-    return {"id": session_id, "deleted": removed}
-
-
-@router.post("/conversations/{session}/stop")
-async def stop_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
-    """Stop the answers whose requests name this conversation, in these words; what they said is kept."""
-    return {"stopped": own.stop(session)}
-
-
-def _session(own: Own, name: str) -> str:
-    found = own.memory.find_session(name, own.user)
-    if not found:
-        raise missing("conversation")
-    return found
-
-
-# ---- traces of injections
-
-
-@router.get("/trace")
-def list_traces(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List stored conversations, the latest first."""
-    found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
-    return {"data": [asdict(session) for session in found], "total": own.memory.count_sessions(own.user)}
-
-
-@router.get("/trace/{session_id}")
-def show_trace(own: OwnMemory, session_id: str) -> dict[str, Any]:
-    """Return what memory added to each message of the user in a conversation, with sources and scores.
-
-    `message` is its position in the conversation, `turns` are the numbers of the turns that have a trace.
-    """
-    messages = own.memory.load_session(session_id, own.user)
-    turns = _traces(own).children(f"{ROOT}/{encode_segment(session_id)}")
-    if not messages and not turns:
-        raise missing("conversation")
-    data = [_traced(n, message) for n, message in enumerate(messages, 1) if message.role == "user"]
-    return {"id": session_id, "data": data, "turns": [int(turn) for turn in turns]}
-
-
-@router.get("/trace/{session_id}/usage")
-def show_usage(own: OwnMemory, session_id: str) -> dict[str, Any]:
-    """Return for each turn of a conversation the room that each part of its prompt got, and what it cost.
-
-    `room` and tokens of `usage` are in tokens; older turns may lack `usage`.
-    """
-    root = f"{ROOT}/{encode_segment(session_id)}"
-    turns: dict[int, dict[str, Any]] = {}
-    traces = _traces(own)
-    for path, value in (*traces.matching(f"{root}/*/budget"), *traces.matching(f"{root}/*/usage")):
-        turn, part, name = path[len(root) + 1 :].split("/")
-        told = turns.setdefault(int(turn), {"turn": int(turn), "room": {}, "usage": {}})
-        told["room" if part == "budget" else part][name] = value
-    if not turns and not own.memory.load_session(session_id, own.user):
-        raise missing("conversation")
-    return {"id": session_id, "data": [turns[turn] for turn in sorted(turns)]}
-
-
-@router.get("/trace/{session_id}/{turn}")
-def show_traced_turn(own: OwnMemory, session_id: str, turn: TurnNumber) -> dict[str, Any]:
-    """Return the trace of one turn: paths below it, with their values."""
-    root = turn_path(session_id, turn)
-    entries = _traces(own).turn(session_id, turn)
-    if not entries:
-        raise missing("turn")
-    return {"id": session_id, "turn": turn, "data": traced(entries, root)}
-
-
 # ---- shared by the routes
-
-
-def _traces(own: Own) -> Traces:
-    return Traces(own.memory.transactions, own.user)
 
 
 def _memory(own: Own, memory_id: int) -> dict[str, Any]:
@@ -572,7 +434,7 @@ def _with_recalls(own: Own, records: Sequence[MemoryRecord | SearchResult]) -> l
 
 def _second(moment: int | None) -> int | None:
     """Return a time that both databases can compare with."""
-    return None if moment is None else min(max(moment, -_LARGEST_ID), _LARGEST_ID)
+    return None if moment is None else min(max(moment, -LARGEST_ID), LARGEST_ID)
 
 
 def _public(record: MemoryRecord | SearchResult) -> dict[str, Any]:
@@ -581,7 +443,7 @@ def _public(record: MemoryRecord | SearchResult) -> dict[str, Any]:
 
 def checked(number: int) -> int:
     """Return an id of a request; Denied if it is outside the database's integers."""
-    if not 0 <= number <= _LARGEST_ID:
+    if not 0 <= number <= LARGEST_ID:
         raise missing("such thing")
     return number
 
@@ -596,30 +458,6 @@ def _job(public_id: str, job: ExtractionJob) -> dict[str, Any]:
         "next_try": job.next_try,
         "told_at": job.told_at,
         "error": job.error,
-    }
-
-
-def _traced(position: int, message: Message) -> dict[str, Any]:
-    return {
-        "message": position,
-        "created_at": message.created_at,
-        "text": message.raw,
-        **public_injection(message.injected or Injection()),
-    }
-
-
-def _said(position: int, message: Message) -> dict[str, Any]:
-    calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
-    recalled = None if message.injected is None else public_injection(message.injected)
-    return {
-        "message": position,
-        "role": message.role,
-        "created_at": message.created_at,
-        "text": message.raw,
-        "composed": message.composed,
-        "thought": message.thought,
-        "calls": calls,
-        "recalled": recalled,
     }
 
 

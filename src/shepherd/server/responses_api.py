@@ -15,12 +15,22 @@ from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
+from shepherd.server.description import MODEL, USER, described
 from shepherd.server.errors import Denied, Problem, invalid, unsupported
-from shepherd.server.http import LARGE_BYTES, EventStream, JsonRoute, LenientBody, StrictBody, event
+from shepherd.server.http import (
+    LARGE_BYTES,
+    EventStream,
+    Ignored,
+    JsonRoute,
+    LenientBody,
+    Refused,
+    StrictBody,
+    event,
+)
 from shepherd.server.identity import caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation
 from shepherd.server.openai_api import chat_logprobs, sampling_in
-from shepherd.server.state import ServerState
+from shepherd.server.state import QueriedUser, ServerState
 from shepherd.server.stored_responses import StoredResponses
 from shepherd.server.streaming import blocking, cancelled_on_disconnect
 from shepherd.types import Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
@@ -89,18 +99,18 @@ _Input: TypeAlias = str | list[_Item]
 class InputTokensBody(StrictBody):
     """POST /v1/responses/input_tokens: what a response would read."""
 
-    model: str
+    model: str = Field(description=MODEL)
     input: _Input = ""
     instructions: str | None = None
     previous_response_id: str | None = Field(default=None, max_length=256)
     tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
-    tool_choice: Literal["auto", "none", "required"] | _Choice | None = None
-    parallel_tool_calls: bool | None = None
-    text: _Text | None = None
-    reasoning: dict[str, Any] | None = None
-    truncation: Literal["auto", "disabled"] | None = None
-    conversation: Any = None
-    user: str | None = None
+    tool_choice: Ignored[Literal["auto", "none", "required"] | _Choice | None] = None
+    parallel_tool_calls: Ignored[bool | None] = None
+    text: Ignored[_Text | None] = None
+    reasoning: Ignored[dict[str, Any] | None] = None
+    truncation: Ignored[Literal["auto", "disabled"] | None] = None
+    conversation: Refused[Any] = None
+    user: str | None = Field(default=None, description=USER)
 
     _earlier: list[_Item] = PrivateAttr(default_factory=list)
 
@@ -147,8 +157,13 @@ class InputTokensBody(StrictBody):
 class ResponseBody(ChatFields, InputTokensBody):
     """POST /v1/responses."""
 
-    stream: bool | None = False
-    stream_options: dict[str, Any] | None = None
+    tool_choice: Literal["auto", "none", "required"] | _Choice | None = None
+    parallel_tool_calls: bool | None = None
+    text: _Text | None = None
+    truncation: Literal["auto", "disabled"] | None = Field(
+        default=None, description="Returned, and changes nothing."
+    )
+    stream_options: Ignored[dict[str, Any] | None] = None
     store: bool | None = True
     max_output_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
     temperature: float | None = Field(default=None, ge=0, le=5)
@@ -156,22 +171,22 @@ class ResponseBody(ChatFields, InputTokensBody):
     top_logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
     include: list[str] | None = None
     metadata: dict[str, Any] | None = None
-    background: bool | None = False
-    prompt: Any = None
+    background: Refused[bool | None] = False
+    prompt: Refused[Any] = None
     # llama.cpp's.
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     min_p: float | None = Field(default=None, ge=0, le=1)
     seed: int | None = None
     # Ignored: they are about OpenAI's service.
-    service_tier: str | None = None
-    safety_identifier: str | None = None
-    prompt_cache_key: str | None = None
-    prompt_cache_retention: str | None = None
-    prompt_cache_options: dict[str, Any] | None = None
+    service_tier: Ignored[str | None] = None
+    safety_identifier: Ignored[str | None] = None
+    prompt_cache_key: Ignored[str | None] = None
+    prompt_cache_retention: Ignored[str | None] = None
+    prompt_cache_options: Ignored[dict[str, Any] | None] = None
     max_tool_calls: int | None = None
-    context_management: Any = None
-    moderation: Any = None
-    client_metadata: dict[str, Any] | None = None
+    context_management: Ignored[Any] = None
+    moderation: Ignored[Any] = None
+    client_metadata: Ignored[dict[str, Any] | None] = None
 
     @property
     def is_stored(self) -> bool:
@@ -261,8 +276,9 @@ def _text_of(content: str | list[_Part] | None, place: str) -> str:
 # ---- answering
 
 
+@described("ModelResponse", 404, events="ResponseEvent", streams_with="stream")
 async def _responses(request: Request, body: ResponseBody) -> Response:
-    """Answer an input."""
+    """Answer an input; the server keeps the response, unless `store` is false."""
     state: ServerState = request.app.state.shepherd
     user_id = caller_of(request, body.user).user_id
     stored_responses = StoredResponses(state, user_id)
@@ -491,6 +507,7 @@ router = APIRouter(prefix=_ROUTE)
 
 
 @router.post("/input_tokens")
+@described("InputTokens", 404)
 async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[str, Any]:
     """Count the tokens of an input as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
@@ -509,14 +526,16 @@ async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[st
 
 
 @router.get("/{response_id}")
-def show_response(request: Request, response_id: str, user: str | None = None) -> dict[str, Any]:
+@described("ModelResponse", 404)
+def show_response(request: Request, response_id: str, user: QueriedUser = None) -> dict[str, Any]:
     """Return a stored response."""
     response: dict[str, Any] = _stored(request, response_id, user)["response"]
     return response
 
 
 @router.get("/{response_id}/input_items")
-def list_input(request: Request, response_id: str, user: str | None = None) -> dict[str, Any]:
+@described("InputItems", 404)
+def list_input(request: Request, response_id: str, user: QueriedUser = None) -> dict[str, Any]:
     """List the input of a stored response, the newest item first."""
     stored = _stored(request, response_id, user)["input"]
     items = [{"id": f"{response_id}_{i}", **_listed(item)} for i, item in enumerate(stored)][::-1]
@@ -533,7 +552,8 @@ def _listed(item: dict[str, Any]) -> dict[str, Any]:
 
 
 @router.delete("/{response_id}")
-def delete_response(request: Request, response_id: str, user: str | None = None) -> dict[str, Any]:
+@described("Deleted", 404)
+def delete_response(request: Request, response_id: str, user: QueriedUser = None) -> dict[str, Any]:
     """Delete a stored response; responses after it can't be continued either."""
     if not _stored_by(request, user).remove(response_id):
         raise _missing()

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shepherd.inference.embedding import Embedder
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
+from shepherd.server.description import described
 from shepherd.server.errors import Denied, refuse_gone
 from shepherd.server.openai_api import EmbeddingBody, require_supported
 from shepherd.server.state import OwnMemory, ServerState
@@ -102,6 +103,7 @@ async def embedded(request: Request, body: EmbeddingBody) -> tuple[list[Any], in
 
 
 @router.post("/embeddings")
+@described("Embeddings", 404)
 async def embeddings(request: Request, body: EmbeddingBody) -> dict[str, Any]:
     """Embed texts: a vector of length 1 for each."""
     rows, n_tokens = await embedded(request, body)
@@ -148,6 +150,7 @@ class ContextBody(BaseModel):
 
 
 @router.post("/context")
+@described("BuiltPrompt")
 def build_prompt(request: Request, own: OwnMemory, body: ContextBody) -> dict[str, Any]:
     """Build a prompt of the caller's memory, knowledge and conversation."""
     state: ServerState = request.app.state.shepherd

@@ -30,6 +30,7 @@ from shepherd.chat_session import Session
 from shepherd.config import Config
 from shepherd.factory import keys_without_memory, open_memory_or_read_only
 from shepherd.server.app import memory_app
+from shepherd.server.description import described
 from shepherd.server.errors import Denied
 from shepherd.server.http import EventStream, StrictBody, event
 from shepherd.server.identity import caller_of
@@ -137,6 +138,7 @@ Shared = Annotated[SharedConversation, Depends(_shared_by)]
 
 
 @router.post("/request")
+@described("SessionAnswer", also={202: "SessionQueued"}, events="SessionEvent", streams_with="stream")
 async def ask(conversation: Shared, body: RequestBody, http: HttpRequest) -> Response:
     """Ask, and return the answer whole, as a stream, or ("async") not at all: it is in /updates."""
     request = Request(body.prompt, max_tokens=body.max_tokens, memory=body.memory, client=body.client)
@@ -152,6 +154,7 @@ async def ask(conversation: Shared, body: RequestBody, http: HttpRequest) -> Res
 
 
 @router.get("/updates")
+@described(media_type="", events="SessionEvent")
 async def updates(conversation: Shared, http: HttpRequest) -> Response:
     """Stream the events from now on, as long as the client is connected and its key is valid."""
     permit = Permit(http.app.state.shepherd, record_of(http.scope).key)
@@ -160,6 +163,7 @@ async def updates(conversation: Shared, http: HttpRequest) -> Response:
 
 
 @router.get("/session")
+@described("SessionState")
 async def session(conversation: Shared) -> dict[str, Any]:
     """Return the conversation so far."""
     messages = [
@@ -170,6 +174,7 @@ async def session(conversation: Shared) -> dict[str, Any]:
 
 
 @router.post("/clear")
+@described("SessionCleared")
 async def clear(conversation: Shared) -> dict[str, Any]:
     """Begin a new conversation after the waiting requests; memory and the stored conversation stay."""
     await _answer(conversation.ask(Request(None)))

@@ -12,6 +12,7 @@ from fastapi import Depends, Query, Request
 from shepherd.config import Config
 from shepherd.lru_cache import LRUCache
 from shepherd.memory import ApiKeys, Memory
+from shepherd.server.description import USER
 from shepherd.server.errors import Denied, missing
 from shepherd.server.identity import CHAT, caller_of
 from shepherd.server.public_ids import memory_id
@@ -24,7 +25,16 @@ if TYPE_CHECKING:
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
 
-__all__ = ["AppState", "InjectionTime", "Own", "OwnMemory", "Served", "ServerState", "Stopwatch"]
+__all__ = [
+    "AppState",
+    "InjectionTime",
+    "Own",
+    "OwnMemory",
+    "QueriedUser",
+    "Served",
+    "ServerState",
+    "Stopwatch",
+]
 
 # Users whose last event about learning is known; others hear of what is learned from then on.
 _USERS_TOLD = 4096
@@ -140,10 +150,13 @@ class ServerState(AppState):
             cancel()
 
 
+QueriedUser = Annotated[str | None, Query(description=USER)]
+
+
 class Own:
     """The memory of the user that a request is about."""
 
-    def __init__(self, request: Request, user: Annotated[str | None, Query()] = None) -> None:
+    def __init__(self, request: Request, user: QueriedUser = None) -> None:
         state: AppState = request.app.state.shepherd
         self._state, self._memory = state, state.memory
         self.caller = caller_of(request, user)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
 
-__all__ = ["PATHS", "router"]
+__all__ = ["PATHS", "answer_file", "router"]
 
 _FOLDER = Path(__file__).parent / "static"
 _INDEX = "index.html"
@@ -62,15 +62,28 @@ router = APIRouter()
 def _read(path: Path) -> tuple[bytes, dict[str, str]]:
     """Return a file and its headers; all files together are 180 KB."""
     content = path.read_bytes()
-    return content, {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
+    return content, _headers_of(content)
+
+
+def _headers_of(content: bytes) -> dict[str, str]:
+    return {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
 
 
 async def _serve(request: Request) -> Response:
     path = _FILES[request.url.path]
     content, headers = _read(path)
+    return _answer(request, content, _TYPES[path.suffix], headers)
+
+
+def answer_file(request: Request, content: bytes, media_type: str) -> Response:
+    """Return what is no file, but is served like one: behind the policy, and with an ETag."""
+    return _answer(request, content, media_type, _headers_of(content))
+
+
+def _answer(request: Request, content: bytes, media_type: str, headers: dict[str, str]) -> Response:
     if _knows(request.headers.get("if-none-match", ""), headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=_TYPES[path.suffix], headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def _knows(if_none_match: str, etag: str) -> bool:

@@ -142,7 +142,9 @@ function drawFrame(who) {
     h("li", {}, h("a", { href: `#/${name}`, "data-view": name, on: { click: again } }, icon(name), h("span", {}, label))),
   );
   fill(document.getElementById("nav"), who?.user ? h("ul", {}, links) : null);
-  fill(document.getElementById("controls"), who?.user ? [userControls(who), keysButton()] : null, themeButton());
+  const reference = h("a", { href: "/docs", class: "reference" }, "API reference");
+  const own = who?.user ? [userControls(who), keysButton(), reference] : null;
+  fill(document.getElementById("controls"), own, themeButton());
 }
 
 /** A link to where one is already changes no address: what it names is drawn anew. */
