@@ -1,4 +1,4 @@
-"""Starts Shepherd's processes for tests by forking one that has imported the package: up to 0.7 seconds less.
+"""Starts Shepherd's processes for tests by forking one that has imported the package: up to 0.4 seconds less.
 
 `Popen`, `run` and `spawn` work as those of subprocess and pexpect. Where a forked process could behave
 differently, they start the program itself: with unusual arguments of Popen, on other systems than Linux, and

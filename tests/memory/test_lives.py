@@ -14,7 +14,7 @@ from shepherd.extraction.answer import Extracted, select
 from shepherd.memory import Memory, OpenJob
 from shepherd.types import Message
 
-N_LIVES = 100
+N_LIVES = 200
 N_CHANGES = 10
 N_DATES = 10
 DAY = 86_400
@@ -203,7 +203,7 @@ class Score:
 
 
 def test_the_present_and_the_past_of_generated_lives_are_right(world: World) -> None:
-    """The present in all of 1,000 changes, the past at 99 of 100 dates, and nothing stale as current."""
+    """The present in all of 2,000 changes, the past at 99 of 100 dates, and nothing stale as current."""
     dates, questions = Score(), Score()
     n_changes = 0
     for number in range(N_LIVES):

@@ -333,6 +333,10 @@ def test_models_answer_as_described(mini):
         post("/api/embeddings", model=name, prompt="a")
         post("/v1/embeddings", model=name, input="a", encoding_format="base64")
         post("/v1/embeddings", model=name, input=["a"])
+        post("/completion", prompt="Hi", n_predict=2, n_probs=2, return_tokens=True)
+        post("/completion", prompt=["Hi", "Ho"], n_predict=2)
+        post("/completion", prompt="Hi", n_predict=2, stream=True)
+        api.ask("post", "/infill", 400, json={"input_prefix": "a", "input_suffix": "b"})
         post("/tokenize", content="Hi ☃", with_pieces=True)
         tokens = post("/tokenize", content="Hi")["tokens"]
         post("/detokenize", tokens=tokens)
@@ -362,12 +366,11 @@ REFUSED = [
     ("/v1/responses", {"input": "Hi"}, {"conversation": "one"}),
     ("/v1/responses", {"input": "Hi"}, {"prompt": {"id": "one"}}),
     ("/v1/responses/input_tokens", {"input": "Hi"}, {"conversation": "one"}),
-    ("/v1/completions", {"prompt": "Hi"}, {"suffix": "!"}),
     ("/api/chat", {"messages": [{"role": "user", "content": "Hi"}]}, {"learned": True}),
     *[
         ("/api/generate", {"prompt": "Hi"}, field)
         for field in (
-            *({"suffix": "!"}, {"template": "x"}, {"raw": True}, {"context": [1]}, {"images": ["eA=="]}),
+            *({"template": "x"}, {"context": [1]}, {"images": ["eA=="]}),
             {"learned": True},
         )
     ],

@@ -50,7 +50,10 @@ _SECTIONS = {
     "Ollama": ("Ollama's API.", ("/api/",)),
     "llama.cpp": (
         "Routes of llama.cpp's own server, for local models.",
-        ("/tokenize", "/detokenize", "/apply-template", "/props", "/slots", "/v1/rerank"),
+        (
+            *("/completion", "/infill", "/tokenize", "/detokenize", "/apply-template"),
+            *("/props", "/slots", "/v1/rerank"),
+        ),
     ),
     "Memory": ("Your memories and figures about them.", ("/v1/memory",)),
     "Facts": ("What is known about you, with all that it was before.", ("/v1/facts",)),
