@@ -11,6 +11,7 @@ from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from shepherd.providers import ProviderTable
+from shepherd.server import page
 from shepherd.server.app import create_app
 from shepherd.server.models import Models
 from shepherd.server.state import AppState, Served, ServerState
@@ -70,19 +71,29 @@ def server(memory, keys, answers, scripted_model) -> Iterator[Running]:
             yield running
 
 
-def test_every_endpoint_but_health_is_closed_without_a_good_key(server, keys, memory, answers):
-    paths = create_app(AppState(Config(), None, False)).openapi()["paths"]
+# Whether the server runs, what it can do, and the page: nothing in them is about anybody.
+OPEN = {"/health", "/openapi.json", "/docs", *page.PATHS}
+
+
+def test_every_endpoint_but_the_public_ones_is_closed_without_a_good_key(server, keys, memory, answers):
+    routes = create_app(AppState(Config(), None, False)).routes
+    paths = {
+        (route.path, method.lower())
+        for route in routes
+        for method in getattr(route, "methods", None) or ()
+        if method != "HEAD"
+    }
     before, n_answers = everything_of(memory, "bob"), len(answers)
 
     for who in ("none", "wrong", "foreign", "revoked"):
         with server.client(keys[who]) as client:
-            for path, methods in {**paths, **{path: ["post"] for path in CHATS}}.items():
-                for method in methods:
-                    body = None if method in ("get", "delete") else {**CHATS.get(path, {}), "user": "bob"}
-                    answer = client.request(method, re.sub(r"{[^}]*}", "1", path), json=body)
-                    assert answer.status_code == (200 if path == "/health" else 401), (who, method, path)
+            for path, method in sorted(paths):
+                body = None if method in ("get", "delete") else {**CHATS.get(path, {}), "user": "bob"}
+                answer = client.request(method, re.sub(r"{[^}]*}", "1", path), json=body)
+                assert answer.status_code == (200 if path in OPEN else 401), (who, method, path)
 
-    assert len(paths) >= 18
+    assert {(path, "post") for path in (*CHATS, "/completion", "/infill")} | {("/docs", "get")} <= paths
+    assert len(paths) >= 60
     assert (everything_of(memory, "bob"), len(answers)) == (before, n_answers)
 
 
