@@ -47,9 +47,12 @@ def test_places_follow_an_absolute_path_of_their_variable(
 
 
 def test_a_named_configuration_has_its_servers_beside_it(monkeypatch):
-    monkeypatch.setenv("SHEPHERD_CONFIG", "/work/mine.json")
+    monkeypatch.setenv("SHEPHERD_CONFIG", "/settings/mine.json")
 
-    assert (paths.config_file(), paths.mcp_file()) == (Path("/work/mine.json"), Path("/work/mcp.json"))
+    assert (paths.config_file(), paths.mcp_file()) == (
+        Path("/settings/mine.json"),
+        Path("/settings/mcp.json"),
+    )
 
 
 def test_variables_and_the_home_folder_are_replaced(home, monkeypatch):
