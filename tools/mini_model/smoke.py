@@ -123,8 +123,7 @@ def main() -> None:
         )
         assert before[-1] < 0.75 * before[0], f"the loss did not fall: {before[0]:.2f} to {before[-1]:.2f}"
         assert len(after) > len(before), "the resumed run logged nothing"
-        # The last ten steps are noisy, and begin with new rows of the network; a new one is far above both.
-        assert after[-1] < max(1.2 * before[-1], (before[0] + before[-1]) / 2), (
+        assert after[-1] < 1.2 * before[-1], (
             f"the resumed run began anew: {before[-1]:.2f}, then {after[-1]:.2f}"
         )
         _run("average.py", out / "checkpoint.pt", out / "checkpoint.pt", "--out", out / "mean.pt")
