@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,17 @@ from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.prompt.system_prompt import SystemPrompt
 from shepherd.prompt.window_budget import tools_text
 from shepherd.tools import AssistantTool, ToolResult, conversation_tools
-from shepherd.turn import Delta, Event, Finished, GenerationOptions, Recalled, Turn, Warned, sampling_of
+from shepherd.turn import (
+    Delta,
+    Event,
+    Finished,
+    GenerationOptions,
+    Recalled,
+    Turn,
+    Warned,
+    refused_values,
+    sampling_of,
+)
 from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.turn.small_model import Promise
@@ -208,6 +219,7 @@ class Assistant:
                 self.tools,
                 tool_rounds=self.config.tool_rounds,
                 promise=promise,
+                refused=partial(refused_values, self.memory, self.user_id),
             )
             self._turn = Turn(
                 self.engine,

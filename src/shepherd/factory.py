@@ -431,8 +431,10 @@ def running_worker(
     What it does not reach stays queued. With `for_everyone`, as in servers, it reads the messages of all
     users after each answer.
     """
+    extractor = _extractor(config, path, engine)
     settings = WorkerSettings(
-        min_turns=1 if for_everyone else config.memory_extraction_min_turns,
+        # The bundled model, which quotes, is so fast that the user can see at once what it learned.
+        min_turns=1 if for_everyone or extractor.copies else config.memory_extraction_min_turns,
         max_turns=config.memory_extraction_max_turns,
         idle_timeout_s=config.memory_extraction_idle_timeout,
         queue_limit=config.memory_extraction_queue_limit,
@@ -440,7 +442,7 @@ def running_worker(
     )
     worker = ExtractionWorker(
         memory,
-        _extractor(config, path, engine),
+        extractor,
         None if for_everyone else memory.user_id,
         settings=settings,
         retry_interval_s=lambda: _retry_interval_s(config),

@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -105,6 +106,14 @@ def test_of_many_things_the_latest_are_shown_with_the_number_of_the_others():
 
     assert lines[0] == "3 more things learned · /learned"
     assert [line.split()[1] for line in lines[1:]] == ["key3", "key4", "key5", "key6", "key7"]
+
+
+def test_things_that_were_decided_or_replaced_since_are_no_news():
+    old = [replace(item("proposed", "name", "Anna", "Steve"), state=one) for one in ("expired", "rejected")]
+
+    assert news_in_words([*old, item("learned", "location", "Paris")]) == [
+        "learned location = Paris · /undo 7"
+    ]
 
 
 def test_outside_of_a_chat_the_command_is_the_shells():
@@ -279,8 +288,6 @@ def test_what_is_learned_is_shown_and_the_line_that_is_typed_stays_whole(termina
 
     chat.type("My name is Steve.")
     chat.expect(TURN_ENDED)
-    chat.type("hello")
-    chat.expect(TURN_ENDED)
     chat.type("how old is a ", enter=False)
     shown = chat.expect(r"learned name = Steve · /undo \d+")
     chat.type("sheep")
@@ -292,8 +299,24 @@ def test_what_is_learned_is_shown_and_the_line_that_is_typed_stays_whole(termina
 
     assert chat.end() == 0
     asked = [message.raw for message in memory.load_session() if message.role == "user"]
-    assert asked == ["My name is Steve.", "hello", "how old is a sheep"]
+    assert asked == ["My name is Steve.", "how old is a sheep"]
     assert memory.get_fact("name") is None
+
+
+def test_answer_does_not_repeat_what_the_user_has_undone(terminal, memory):
+    memory.set_fact("location", "Ghent", source="user")
+    chat = terminal("--temperature", "0")
+    chat.prompt()
+    chat.type("I moved to Oslo last week.")
+    chat.expect(TURN_ENDED)
+    shown = chat.expect(r"location = Oslo \(was Ghent\) · /undo \d+")
+    chat.type("/undo " + shown.split()[-1])
+    chat.expect("undone: location = Ghent again")
+    chat.type("Where do I live?")
+    chat.expect("You live in Ghent")
+    chat.type(CTRL_D, enter=False)
+
+    assert chat.end() == 0
 
 
 def test_what_is_learned_at_the_end_is_shown_then_or_at_the_next_start_and_once(terminal, memory):
@@ -303,7 +326,6 @@ def test_what_is_learned_at_the_end_is_shown_then_or_at_the_next_start_and_once(
     chat.type("My favorite color is teal.")
     chat.expect(TURN_ENDED)
     chat.type("/quit")
-    chat.child.expect("\r\n")
     ended = chat.child.read()
     chat.end()
 

@@ -631,3 +631,12 @@ def test_facts_answer_what_the_model_leaves_open(question: str, answer: str) -> 
     facts = [Fact(key, value, 0, 0) for key, value in KNOWN.items()]
 
     assert known_facts(question, facts) == answer
+
+
+def test_value_that_the_user_refused_since_does_not_count_as_told():
+    messages = [Message("user", one, created_at=200) for one in ("I moved to Antwerp.", "Where do I live?")]
+    review = Review(
+        messages, [Fact("location", "Ghent", 100, 100)], Promise(stores=True), refused=lambda: {"antwerp"}
+    )
+
+    assert review.feed("You live in Antwerp.") + review.end("stop") == "You live in Ghent."

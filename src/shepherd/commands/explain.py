@@ -271,10 +271,11 @@ def item_in_words(item: LearnedItem) -> str:
 
 
 def news_in_words(items: Sequence[LearnedItem], *, in_chat: bool = True) -> list[str]:
-    """Return a line for each new thing, with the command that undoes or accepts it.
+    """Return a line for each thing that is still new, with the command that undoes or accepts it.
 
     Of many only the latest are shown. `in_chat`: slash commands work.
     """
+    items = [item for item in items if item.state == "new"]  # others were decided or replaced since
     shown = items[-_MOST_NEWS:]
     lines = [_news(item, in_chat=in_chat) for item in shown]
     if n_hidden := len(items) - len(shown):

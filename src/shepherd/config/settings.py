@@ -321,7 +321,9 @@ class Config:
     memory_extraction_temperature: float = _number(
         0.1, 0, 5, "temperature of an extraction; the bundled model always uses 0"
     )
-    memory_extraction_min_turns: int = _integer(2, 1, 1000, "number of messages after which to extract")
+    memory_extraction_min_turns: int = _integer(
+        2, 1, 1000, "number of messages after which to extract; the bundled model always extracts after each"
+    )
     memory_extraction_idle_timeout: float = _number(
         180, 0, 86_400, "seconds without a message after which to extract; 0: off"
     )

@@ -39,6 +39,7 @@ __all__ = [
     "news",
     "note_change",
     "note_memory",
+    "refused_values",
     "reject",
     "remove",
     "take_back",
@@ -312,6 +313,16 @@ def items_since(connection: Connection, user_id: str, item_id: int, limit: int) 
     """Return the items with a larger id, oldest first."""
     rows = connection.execute(f"{_ITEMS} WHERE number > ? ORDER BY number LIMIT ?", (user_id, item_id, limit))
     return [LearnedItem(*row) for row in rows]
+
+
+def refused_values(connection: Connection, user_id: str, limit: int) -> frozenset[str]:
+    """Return the values, in lower case, of the newest items that the user has undone or rejected."""
+    rows = connection.execute(
+        "SELECT value FROM learned WHERE user_id = ? AND state IN ('undone', 'rejected')"
+        " ORDER BY id DESC LIMIT ?",
+        (user_id, limit),
+    )
+    return frozenset(value.casefold() for (value,) in rows)
 
 
 def news(connection: Connection, user_id: str, limit: int) -> list[LearnedItem]:

@@ -66,6 +66,8 @@ _TOOL = "tool"
 _MOST_FORGOTTEN = 200
 _MOST_FORGETTERS = 256
 _MOST_ITEMS = 1000
+# Refused values among which those of the last messages are.
+_MOST_REFUSED = 20
 
 
 class Memory:
@@ -535,6 +537,10 @@ class Memory:
     def learned_since(self, item_id: int, user_id: str | None = None) -> list[LearnedItem]:
         """Return the items with a larger id, oldest first, at most 1,000: those not shown yet."""
         return self._rows.read(user_id, [], learned.items_since, _whole(item_id), _MOST_ITEMS)
+
+    def refused_values(self, user_id: str | None = None) -> frozenset[str]:
+        """Return the values, in lower case, that the user undid or rejected lately."""
+        return self._rows.read(user_id, frozenset(), learned.refused_values, _MOST_REFUSED)
 
     def take_news(self, user_id: str | None = None) -> list[LearnedItem]:
         """Return what this user was not shown yet, oldest first, at most 1,000, and mark it as shown.

@@ -11,6 +11,7 @@ import time
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from shepherd.config import Config
@@ -27,7 +28,7 @@ from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
-from shepherd.turn import GenerationOptions, Turn, sampling_of
+from shepherd.turn import GenerationOptions, Turn, refused_values, sampling_of
 from shepherd.turn.small_model import Promise
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
 
@@ -458,6 +459,7 @@ class Conversations:
             total_tokens=request.max_tokens,
             extra=extra,
             promise=Promise(self.keeps(request), self.config.memory_extraction_secrets),
+            refused=partial(refused_values, self._memory, request.user_id),
         )
 
     def _refuse_for_remote(self, request: ChatRequest) -> None:

@@ -210,7 +210,7 @@ class StatusLine(Static):
             return Content.styled(f"learning: {waiting:,} to do", "$accent")
         if queue.dead:
             return Content(f"{queue.dead:,} not learned")
-        return Content("learned all" if queue.done else "")
+        return Content("learned all" if queue.done and not queue.open else "")
 
 
 def _queue_of(memory: Memory, user_id: str) -> ExtractionStats | None:

@@ -15,6 +15,7 @@ from shepherd.turn.turn import (
     ToolResult,
     Turn,
     Warned,
+    refused_values,
     sampling_of,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "ToolResult",
     "Turn",
     "Warned",
+    "refused_values",
     "sampling_of",
 ]

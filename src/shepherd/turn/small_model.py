@@ -10,7 +10,7 @@ of several questions is answered by itself: by the model's sentence for it if th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd.claims import ended_values, plain_facts
@@ -108,7 +108,7 @@ class Review:
     """Review of one answer. `feed` and `end` return what can be shown.
 
     `messages` are the prompt, whose last user's message is answered; `facts`, `passages` and `memories` are
-    those in its tail.
+    those in its tail. `refused` returns the values in lower case that the user undid or rejected.
     """
 
     def __init__(
@@ -118,9 +118,11 @@ class Review:
         promise: Promise,
         passages: Sequence[Part] = (),
         memories: Sequence[SearchResult] = (),
+        *,
+        refused: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._is_over = False
-        facts = _as_told(facts, messages)
+        facts = _as_told(facts, messages, refused)
         self._quotable = (messages, passages, memories)
         self._asked = next((message.raw for message in reversed(messages) if message.role == "user"), "")
         self._promise = promise
@@ -299,16 +301,22 @@ class Review:
         return before + sentence
 
 
-def _as_told(facts: Sequence[Fact], messages: Sequence[Message]) -> list[Fact]:
+def _as_told(
+    facts: Sequence[Fact], messages: Sequence[Message], refused: Callable[[], Collection[str]]
+) -> list[Fact]:
     """Return facts with the values that the last messages before the question gave them since.
 
-    They are learned beside the conversation, perhaps after the question.
+    They are learned beside the conversation, perhaps after the question. A value that the user refused since
+    counts as little as if he had not said it.
     """
     told = [one for one in messages if one.role == "user"][-1 - _LAST_TOLD : -1]
     current = {fact.key: fact for fact in facts}
     for message in told:
         ended = {ended.value.casefold() for ended in ended_values(message.raw)}
         said = {verdict.key: verdict.value for verdict in plain_facts(message.raw)}
+        if said:
+            gone = refused()
+            said = {key: value for key, value in said.items() if value.casefold() not in gone}
         for key, fact in [*current.items()]:
             if fact.updated_at >= message.created_at or key in LISTS:
                 continue

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from shepherd.config import Config
-from shepherd.errors import ContextOverflowError
+from shepherd.errors import ContextOverflowError, ShepherdError
 from shepherd.inference import Answer, Engine
+from shepherd.memory import Memory
 from shepherd.prompt import Draft, Plan, WindowBudget
 from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
@@ -31,6 +33,7 @@ __all__ = [
     "ToolResult",
     "Turn",
     "Warned",
+    "refused_values",
     "sampling_of",
 ]
 
@@ -87,7 +90,7 @@ class GenerationOptions:
     `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
     `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
     options of this kind of model only, such as stop strings. `promise` says what becomes of the message, for
-    a model that acknowledges it.
+    a model that acknowledges it; `refused` returns the values in lower case that the user undid or rejected.
     """
 
     sampling: Sampling
@@ -97,6 +100,7 @@ class GenerationOptions:
     total_tokens: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
     promise: Promise = field(default_factory=Promise)
+    refused: Callable[[], Collection[str]] = frozenset
 
 
 class Turn:
@@ -262,7 +266,12 @@ class Turn:
             before = tuple(one.part for one in draft.plan.left_out if one.reason == "shown before")
             passages = (*draft.plan.of("knowledge"), *(one for one in before if one.category == "knowledge"))
             extra["review"] = Review(
-                draft.prompt, injection.facts, options.promise, passages, injection.results
+                draft.prompt,
+                injection.facts,
+                options.promise,
+                passages,
+                injection.results,
+                refused=options.refused,
             )
         generate: Callable[..., Reply] = self.model.generate
         return generate(
@@ -277,3 +286,12 @@ class Turn:
 def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float] | None = None) -> Sampling:
     """Return the values that were asked for, else those of the settings, else the model's recommendation."""
     return replace(recommended, **{"seed": None, **config.sampling, **(asked or {})})
+
+
+def refused_values(memory: Memory | None, user_id: str | None) -> frozenset[str]:
+    """Return what `GenerationOptions.refused` needs; nothing if the memory fails, which costs no answer."""
+    if memory is None:
+        return frozenset()
+    with suppress(ShepherdError):
+        return memory.refused_values(user_id)
+    return frozenset()
