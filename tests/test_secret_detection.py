@@ -358,19 +358,41 @@ def test_covered_text_has_its_length_and_no_secret(kind: str, sentence: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("writer", "least", "most_false"), [("a", 82, 4), ("b", 61, 0), ("c", 45, 1), ("d", 48, 1), ("e", 47, 0)]
+    ("writer", "least", "most_false"),
+    [
+        ("a", 82, 4),
+        ("b", 61, 0),
+        ("c", 45, 1),
+        ("d", 48, 1),
+        ("e", 47, 0),
+        ("f", 58, 0),
+        ("g", 55, 0),
+        ("h", 54, 0),
+        ("i", 59, 0),
+    ],
 )
 def test_share_of_secrets_found_in_chats_does_not_fall(writer: str, least: int, most_false: int) -> None:
     lines = [line for line in CHATS if line["set"] == writer]
     found = [line["secret"] for line in lines if holds_secret(line["say"], "")]
 
-    assert sum(line["secret"] for line in lines) == 100
+    assert sum(line["secret"] for line in lines) in (60, 100)
     assert sum(found) >= least
     assert found.count(False) <= most_false
 
 
 @pytest.mark.parametrize(
-    ("writer", "least", "most_false"), [("a", 99, 12), ("b", 96, 2), ("c", 94, 9), ("d", 94, 9), ("e", 84, 7)]
+    ("writer", "least", "most_false"),
+    [
+        ("a", 99, 12),
+        ("b", 96, 2),
+        ("c", 94, 9),
+        ("d", 94, 9),
+        ("e", 85, 7),
+        ("f", 60, 0),
+        ("g", 60, 0),
+        ("h", 59, 0),
+        ("i", 60, 0),
+    ],
 )
 def test_share_of_secrets_kept_from_memory_does_not_fall(writer: str, least: int, most_false: int) -> None:
     lines = [line for line in CHATS if line["set"] == writer]
@@ -475,3 +497,48 @@ def test_question_about_passwords_is_no_secret_without_one() -> None:
 )
 def test_a_number_is_a_cards_by_its_digits_or_by_its_name(text: str, number: str) -> None:
     assert [found for _, found in values(text)] == ([number] if number else [])
+
+
+@pytest.mark.parametrize(
+    ("message", "value"),
+    [
+        ("the wlan password in our flat share is nobodycleansthesink - long story", "nobodycleansthesink"),
+        ("netflix password got changed AGAIN its pineapple-on-pizza-NO now", "pineapple-on-pizza-NO now"),
+        (
+            "the backup wants its passphrase, i type the geese came late to school",
+            "the geese came late to school",
+        ),
+        (
+            "die Passphrase lautet sieben nasse Hamster tanzen Polka (ohne Punkt)",
+            "sieben nasse Hamster tanzen Polka",
+        ),
+        ("the password has always been grandmascake, nobody wants another", "grandmascake"),
+        ("our code word is marmalade", "marmalade"),
+    ],
+)
+def test_words_behind_the_name_of_a_password_are_found(message: str, value: str) -> None:
+    assert [message[found.start : found.end] for found in find_unexplained(message)] == [value]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the password is in the drawer",
+        "my password was stolen last week",
+        "my password manager is Bitwarden",
+        "my passwords I keep in Bitwarden",
+        "Das Passwort ist abgelaufen",
+        "my passphrase is the same as last year",
+        "our password policy is annoyingly strict",
+        "Le mot de passe est trop court",
+        "is the password case sensitive?",
+    ],
+)
+def test_speech_about_a_password_holds_none(message: str) -> None:
+    assert find_unexplained(message) == []
+
+
+def test_number_before_a_word_is_found_without_the_blank() -> None:
+    message = "Der Tresor im Arbeitszimmer geht mit 190-447 auf"
+
+    assert [message[found.start : found.end] for found in find_secrets(message)] == ["190-447"]

@@ -158,7 +158,8 @@ def _named_values(text: str) -> Iterator[Secret]:
         end = start + len(match[0].rstrip(".,;:!?"))
         kind = _kind_of(near, text, start, end) if is_named or _is_id(text[start:end]) else None
         if kind is not None:
-            yield Secret(kind, start, end)
+            # Groups of digits may end with the blank behind them.
+            yield Secret(kind, start, start + len(text[start:end].rstrip()))
 
 
 class _Names(dict[str, list[tuple[int, int]]]):

@@ -13,7 +13,16 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 
-from shepherd.secret_detection.vocabulary import COVER, SENTENCE_END, WORDS, Secret, words_of
+from shepherd.secret_detection.vocabulary import (
+    COVER,
+    NOT_ITSELF,
+    ORDINARY,
+    SENTENCE_END,
+    WORDS,
+    Secret,
+    is_ordinary,
+    words_of,
+)
 
 __all__ = ["covered", "find_unexplained"]
 
@@ -79,6 +88,7 @@ class _Rules:
         self._place = _compiled(_listed("places of codes"))
         self._account = _compiled(_listed("places of passwords"))
         self._quoting = _compiled(rf"\b{words_of('quoted secrets')}\b")
+        self._articles = frozenset(WORDS["articles of phrases"].split("|"))
         self._uncounted = frozenset(WORDS["uncounted"].split("|"))
         self._in_year = _compiled(
             rf"\b(?:in|since|of|until|from|to|born|year|by|around|the|vor|seit|von|depuis|en|desde|dal|nel|em"
@@ -104,6 +114,20 @@ class _Rules:
             rf"(?<!\w){turn}(?:[^\n.!?\d]{{1,14}}{turn})+(?!\d)|(?<!\w){turn}(?=[^\n.!?]{{1,20}}{sides})"
         )
         self._spelled = _compiled(rf"(?<![\w-]){spelled}(?:[ ,-]{{1,2}}{spelled}){{2,}}(?![\w-])")
+        # "the wlan password in our flat is …", "netflix password changed AGAIN its …", "passphrase: …"
+        named = (
+            rf"(?P<phrase>{WORDS['passphrases']})|(?:{WORDS['password names']})|\b{words_of('code words')}\b"
+        )
+        linked = (
+            rf"(?:\b(?:(?P<foreign>{words_of('telling elsewhere')})|{words_of('telling')})\b:?"
+            r"|[:=\u2014\u2013]|->)\s{1,2}"
+        )
+        ends = r"\s,;.!?()\"\u2014\u2013"
+        self._told = _compiled(
+            rf"(?:{named}){NOT_ITSELF}[^\n.!?;:]{{0,60}}?{linked}(?:(?:{WORDS['before a told word']})\s)*"
+            rf"[\"'\u201c\u2018\u201e]?(?P<words>[^{ends}]{{3,64}}"
+            rf"(?: (?!(?:{WORDS['after a phrase']})\b)[^{ends}-][^{ends}]*){{0,11}})"
+        )
         asked = words_of("asked by banks")
         self._answer = _compiled(
             rf"\b{asked}\b[^\n.!?]{{0,60}}?"
@@ -131,6 +155,15 @@ class _Rules:
             if self._quoting.search(text[: match.start()][-_BEFORE:]):
                 yield match.span()
         yield from (match.span("answer") for match in self._answer.finditer(text))
+        yield from (match.span("words") for match in self._told.finditer(text) if self._is_told(match))
+
+    def _is_told(self, match: re.Match[str]) -> bool:
+        """Return whether the words behind a password's name are one, and not speech about it."""
+        words = match["words"].casefold().split()
+        is_sentence = match["phrase"] and len(words) >= _LEAST_TOLD
+        first = words[1] if is_sentence and words[0] in self._articles else words[0]
+        speech = _PARTICIPLE if match["foreign"] else _SPEECH
+        return not (first in ORDINARY or speech.fullmatch(first) or is_ordinary(first))
 
     def numbers(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield numbers, and words with digits in them, of which no rule says what they are."""
@@ -207,6 +240,10 @@ class _Rules:
         return is_named or (n_digits <= 6 and not is_chosen and self._amount.search(before) is not None)
 
 
+_LEAST_TOLD = 3
+# "expired", "annoyingly long"; "abgelaufen"
+_SPEECH = re.compile(r"\w+(?:ed|ing|ly|able|ible|ful|less)|brand|see")
+_PARTICIPLE = re.compile(WORDS["participles"])
 _BEFORE, _BEHIND, _LEAST_PHONE, _LEAST_KEY = 60, 40, 6, 9
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _CHOSEN = re.compile(r"\b(?:changed?|set|reset)\b.{0,40}\bto $", re.IGNORECASE)
