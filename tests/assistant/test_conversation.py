@@ -246,3 +246,12 @@ def test_a_memory_that_is_only_read_is_not_written_and_does_not_warn(new_assista
         assert events[-1].injection.facts
         assert not [event for event in events if isinstance(event, Warned)]
         assert opened.count_memories() == 0
+
+
+def test_a_code_that_is_not_remembered_is_told_of(new_assistant, memory):
+    events = ask(new_assistant(), "If it beeps at night, tell the sitter 6604 and then unset it")
+
+    [warned] = [event for event in events if isinstance(event, Warned)]
+    assert "may be a password or code" in warned.message
+    [remembered] = memory.list_memories()
+    assert "6604" not in remembered.question

@@ -187,3 +187,22 @@ def test_without_writing_nobody_learns(memory):
         assert (store.writes, store.learner) == (False, None)
         store.release()
     assert learner.calls == []
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "is_withheld"),
+    [
+        ("The gate code is 4711 until Friday.", {}, True),
+        ("If it beeps, tell the sitter 6604 and then unset.", {}, True),
+        ("If it beeps, tell the sitter 6604 and then unset.", {"archives": False}, False),
+        ("Is 4711 the gate code?", {}, False),
+        (STATEMENT, {}, False),
+    ],
+)
+def test_statement_with_what_may_be_a_code_is_withheld_in_part(memory, said, options, is_withheld):
+    assert store_of(memory, **options).withholds(exchange(said)) is is_withheld
+
+
+def test_nothing_is_withheld_where_secrets_are_kept(tmp_path):
+    with Memory(tmp_path / "all.db", user_id="steve", keeps_secrets=True) as memory:
+        assert not store_of(memory).withholds(exchange("The gate code is 4711 until Friday."))

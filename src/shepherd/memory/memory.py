@@ -146,6 +146,11 @@ class Memory:
         self._store.close()
 
     @property
+    def keeps_secrets(self) -> bool:
+        """True if text with a secret is stored like other text."""
+        return self._store.keeps_secrets
+
+    @property
     def user_id(self) -> str:
         """The user of every call that names none."""
         return self._rows.user_id

@@ -15,6 +15,7 @@ from shepherd.prompt.archive_policy import archived_answer, is_statement, is_wor
 from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
 from shepherd.trace import trace_of
+from shepherd.turn.small_model import is_small_model
 from shepherd.types import Message, TurnStats
 from shepherd.wording import counted
 
@@ -111,6 +112,19 @@ class ConversationStore:
         if archive and self.archives and _is_own(exchange.user) and is_statement(exchange.user.raw):
             exchange.memory_id = self._archive(exchange, now)
 
+    def withholds(self, exchange: Exchange) -> bool:
+        """Return whether a statement has a value that is left out of memory, since it may be a code."""
+        if self._memory is None or self._memory.keeps_secrets or not (self.archives or self.learner):
+            return False
+        text = exchange.user.raw
+        if not (_is_own(exchange.user) and is_statement(text)):
+            return False
+        # Not at the top: few messages are statements, and it takes a while to load.
+        from shepherd.secret_detection import find_secrets
+        from shepherd.secret_detection.unexplained import find_unexplained
+
+        return bool(find_secrets(text) or find_unexplained(text))
+
     def write_summary(self, exchanges: Sequence[Exchange], summary: Summary) -> None:
         """Store the summary that replaces these evicted exchanges, without its private pieces.
 
@@ -173,6 +187,12 @@ class ConversationStore:
         return memory_id if record is not None and record.timestamp == said_at else None
 
 
+_WITHHELD = (
+    "a value in this message may be a password or code: it stays in this conversation and isn't remembered",
+    "",
+)
+
+
 class Recorder:
     """Records the turns of one conversation, under the rules of memory that hold for its model."""
 
@@ -180,6 +200,7 @@ class Recorder:
         self._store, self._dialogue, self._traces = parts.store, parts.dialogue, parts.traces
         self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
         self._has_told_of_leaving = False
+        self._tells_withheld = not is_small_model(parts.access.model)  # that one says it in its answer
 
     def register_answer(self, draft: Draft, exchange: Exchange) -> None:
         """Add the answer to the dialogue, which ends its turn."""
@@ -227,6 +248,8 @@ class Recorder:
                 exchange.trace = self._traces.write(session, record)
 
         _attempt(draft, "keeping this turn", write)
+        if self._tells_withheld and self._store.withholds(exchange):
+            draft.notes.append(_WITHHELD)
 
     def archive_evicted(self, draft: Draft, before: Sequence[Exchange], now: int) -> None:
         """Store evicted turns as memories, so that they can be recalled; `before` as in `store`."""
