@@ -434,7 +434,7 @@ def running_worker(
     extractor = _extractor(config, path, engine)
     settings = WorkerSettings(
         # The bundled model, which quotes, is so fast that the user can see at once what it learned.
-        min_turns=1 if for_everyone or extractor.copies else config.memory_extraction_min_turns,
+        min_turns=1 if for_everyone or extractor.facts_only else config.memory_extraction_min_turns,
         max_turns=config.memory_extraction_max_turns,
         idle_timeout_s=config.memory_extraction_idle_timeout,
         queue_limit=config.memory_extraction_queue_limit,
@@ -480,7 +480,7 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
         open_own,
         max_tokens=config.memory_extraction_max_tokens,
         temperature=0.0 if built_in else config.memory_extraction_temperature,
-        copies=built_in,
+        facts_only=built_in,
         apart=built_in,  # a small model makes fewer mistakes with one sentence at a time
     )
 

@@ -153,7 +153,7 @@ SENTENCES = (
 class WorstExtractor:
     """Claims every planted value under every common key, whatever the user said."""
 
-    copies = False
+    facts_only = False
 
     def answers(self, lines, cancellation):
         values = [value for _, value in SENTENCES]

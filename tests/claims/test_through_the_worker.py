@@ -26,7 +26,9 @@ def facts(tmp_path_factory) -> dict[int, dict[str, str]]:
         Memory(tmp_path_factory.mktemp("learning") / "memory.db") as memory,
         Engine(BUILT_IN_FILE, settings=EngineSettings(n_threads=1, n_ctx=2048)) as engine,
     ):
-        extractor = LocalExtractor(engine.sibling, max_tokens=200, temperature=0.0, copies=True, apart=True)
+        extractor = LocalExtractor(
+            engine.sibling, max_tokens=200, temperature=0.0, facts_only=True, apart=True
+        )
         worker = ExtractionWorker(memory, extractor, None, settings=WorkerSettings(min_turns=1))
         try:
             for line in all_lines():

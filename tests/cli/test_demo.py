@@ -18,8 +18,8 @@ def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home)
     assert "You live in Texas." in done.stdout
     assert "Appended to your last message" in done.stdout
     assert "reused" in done.stdout
-    # Each process says at its end what was learned.
-    assert "learned name = Steve · shepherd memory learned --undo 1" in done.stderr
+    # At the next prompt, or at the end of the process.
+    assert "learned name = Steve · " in done.stderr
     assert not home.database.exists()
     assert not home.history.exists()
 

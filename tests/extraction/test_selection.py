@@ -19,7 +19,7 @@ texts = st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=6)), max_siz
 
 def kept(memory: Memory, *context: tuple[str, str]) -> list[tuple[str, str]]:
     answer = Extracted(context=list(context))
-    return select(answer, ("I like it.",), memory, "steve", copies=False, secrets=True).context
+    return select(answer, ("I like it.",), memory, "steve", facts_only=False, secrets=True).context
 
 
 @pytest.mark.parametrize(
@@ -92,39 +92,31 @@ def shared_memory(tmp_path_factory):
         yield memory
 
 
-@pytest.mark.parametrize("copies", [True, False])
+@pytest.mark.parametrize("facts_only", [True, False])
 @pytest.mark.parametrize(
     "answer", ["proper-lemon-stapler-window", "lemon-stapler", "It is proper-lemon-stapler-window"]
 )
-def test_secret_is_not_stored_without_the_words_around_it_either(memory, copies, answer):
+def test_secret_is_not_stored_without_the_words_around_it_either(memory, facts_only, answer):
     line = "I use Debian. The SSH key passphrase is proper-lemon-stapler-window."
     found = Extracted({}, [("What does the user want to give SSH?", answer)])
 
-    assert select(found, [line], memory, "steve", copies=copies, secrets=False).context == []
+    assert select(found, [line], memory, "steve", facts_only=facts_only, secrets=False).context == []
 
 
 def test_nothing_is_learned_from_what_may_be_a_code(memory):
     line = "I work at Shell and the cleaner gets 8890 from me."
     found = Extracted({"work": "Shell", "code": "8890"}, [("What does the cleaner get?", "8890")])
 
-    chosen = select(found, [line], memory, "steve", copies=False, secrets=False)
+    chosen = select(found, [line], memory, "steve", facts_only=False, secrets=False)
 
     assert chosen.facts == {"employer": "Shell"}
     assert chosen.context == []
     assert "8890" not in str(chosen.claims)
 
 
-@pytest.mark.parametrize(
-    ("line", "answer", "is_kept"),
-    [
-        ("Haha, I'm the queen of Finland.", "Finland", False),
-        ("I really like Finland.", "Finland", True),
-        ("Ich mag Finnland im Winter.", "Finnland", True),
-    ],
-)
-def test_a_liking_needs_a_sentence_that_says_so(memory, line, answer, is_kept):
-    found = Extracted({}, [("What does the user like?", answer)])
+def test_memories_of_a_model_that_only_finds_facts_are_dropped(memory):
+    found = Extracted({"pet": "Rex"}, [("When is the user's dog?", "Rex")])
 
-    chosen = select(found, [line], memory, "steve", copies=True, secrets=False)
+    chosen = select(found, ["My dog is called Rex."], memory, "steve", facts_only=True, secrets=False)
 
-    assert bool(chosen.context) == is_kept
+    assert (chosen.context, chosen.dropped) == ([], 1)

@@ -185,7 +185,7 @@ def test_a_server_that_asks_for_a_pause_of_years_gets_the_longest_of_ours(
 class Parts:
     """An extractor that was asked in parts, whose answers are these."""
 
-    copies = False
+    facts_only = False
 
     def __init__(self, *answers: str) -> None:
         self._answers = list(answers)

@@ -37,7 +37,7 @@ class Teller:
         claimed = self.memory.extraction.claim("worker")
         assert claimed is not None
         found = Extracted(dict(facts or {}), list(context))
-        kept = select(found, claimed.lines, self.memory, "steve", copies=True, secrets=False)
+        kept = select(found, claimed.lines, self.memory, "steve", facts_only=False, secrets=False)
         new = [NewMemory(q, a, claimed.told_at, "extraction", claimed.session_id) for q, a in kept.context]
         return self.memory.extraction.finish(
             claimed, kept.claims, new, statements=kept.sources, dropped=kept.dropped

@@ -179,7 +179,7 @@ class World:
         memory.append_message(self.sessions[user], Message("user", line), user, job=OpenJob("w/1/a", 1))
         job = memory.extraction.claim("worker", user)
         assert job is not None
-        kept = select(Extracted(claims), job.lines, memory, user, copies=True, secrets=False)
+        kept = select(Extracted(claims), job.lines, memory, user, facts_only=True, secrets=False)
         memory.extraction.finish(job, kept.claims, [], statements=kept.sources, dropped=kept.dropped)
 
 

@@ -238,10 +238,13 @@ def learned_in_words(memory: Memory, user_id: str) -> str:
     waiting = stats.open + stats.waiting + stats.running
     parts = []
     if stats.done:
-        learned = f"{counted(stats.facts, 'fact')} and {counted(stats.memories, 'memory', 'memories')}"
-        parts.append(f"{learned} from what was said")
+        learned = [counted(stats.facts, "fact")]
+        if stats.memories:
+            learned.append(counted(stats.memories, "memory", "memories"))
+        parts.append(f"{' and '.join(learned)} from your messages")
     if waiting:
-        parts.append(f"{counted(waiting, 'job')} to come")
+        # Messages that are collected first, or that wait for the model.
+        parts.append(f"{counted(waiting, 'group')} of messages still to read")
     if stats.dead:
         parts.append(f"{stats.dead:,} failed (shepherd memory jobs)")
     return ", ".join(parts)

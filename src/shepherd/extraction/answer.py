@@ -77,8 +77,8 @@ class Cancellation:
 class Extractor(Protocol):
     """Something that answers the extraction request."""
 
-    # Whether a value that is not in the lines is taken for invented: small models copy, large ones reword.
-    copies: bool
+    # A model of a few megabytes finds values and makes up questions for them: its memories are dropped.
+    facts_only: bool
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         """Return the raw answers, one for each part that the lines had to be cut into.
@@ -251,13 +251,13 @@ def select(
     memory: Memory,
     user_id: str,
     *,
-    copies: bool,
+    facts_only: bool,
     secrets: bool,
 ) -> Selected:
     """Return what is stored of an answer: facts and memories that the user's own words bear out.
 
-    With `copies`, a memory's answer must stand in a statement of the user's; without, the lines must state
-    something. `secrets` lets keys, passwords and the like through.
+    Memories need lines that state something; with `facts_only` there are none, and the turn itself is
+    remembered. `secrets` lets keys, passwords and the like through.
     """
     lines = list(lines)
     hidden = [] if secrets else _secrets_of(lines)
@@ -277,41 +277,20 @@ def select(
     values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
     unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())
     kept.dropped = extracted.dropped + unused
-    says_something = any(map(stating_sentences, lines))
+    is_meant = not facts_only and any(map(stating_sentences, lines))
     for question, answer in extracted.context:
-        is_meant = is_borne_out(answer, lines) if copies else says_something
         told = is_secret(question, answer) or _tells(question, hidden) or _tells(answer, hidden)
         is_safe = secrets or not told
         is_new = not (
             _echoes(question, answer, kept.facts)
             or _is_known(memory, user_id, question, answer, kept.context)
         )
-        if is_meant and is_safe and is_new and (not copies or _has_opinion(question, answer, lines)):
+        if is_meant and is_safe and is_new:
             kept.context.append((question, answer))
             kept.sources.append(_source(answer, lines, secrets))
         else:
             kept.dropped += 1
     return kept
-
-
-# A question about what somebody likes, and the words with which people say so.
-_ASKS_OPINION = re.compile(r"\b(?:dis)?(?:like|love|prefer|enjoy|hate)s?\b", re.IGNORECASE)
-_OPINION = re.compile(
-    r"\b(?:(?:dis)?lik(?:e[sd]?|ing)|lov(?:e[sd]?|ing)|prefer\w*|enjoy\w*|hat(?:e[sd]?|ing)|favou?rite\w*"
-    r"|ador\w*|fan|fond|into|keen|crazy|mad|obsess\w*|stand|rather|best|mag|liebe?|hasse|gerne?|lieber"
-    r"|am liebsten|lieblings\w*|aim\w+|déteste|préf\w+|gustan?|encantan?|odio|amo|piac\w+|gosto|adoro|hou"
-    r"|haat|leuk|lievelings\w*|graag)\b",
-    re.IGNORECASE,
-)
-
-
-def _has_opinion(question: str, answer: str, lines: Sequence[str]) -> bool:
-    """Return whether a memory of what the user likes comes from a sentence that says so."""
-    if not _ASKS_OPINION.search(question):
-        return True
-    source, number = _source(answer, lines, secrets=True)
-    said = [source] if source else lines if number < 0 else [lines[number]]
-    return any(map(_OPINION.search, said))
 
 
 def _is_new(assertion: Assertion) -> bool:

@@ -46,7 +46,7 @@ class EndpointExtractor:
     UsageError for an address or a key that cannot be one.
     """
 
-    copies = False
+    facts_only = False
 
     def __init__(
         self,

@@ -44,10 +44,10 @@ class LocalExtractor:
         *,
         max_tokens: int,
         temperature: float,
-        copies: bool = False,
+        facts_only: bool = False,
         apart: bool = False,
     ) -> None:
-        self.copies = copies
+        self.facts_only = facts_only
         self._apart = apart
         self._open_engine = open_engine
         self._max_tokens = max_tokens

@@ -255,7 +255,7 @@ class ExtractionWorker:
             job.lines,
             self._memory,
             job.user_id,
-            copies=self._extractor.copies,
+            facts_only=self._extractor.facts_only,
             secrets=self.settings.secrets,
         )
         memories = [
