@@ -337,9 +337,9 @@ UPGRADES = {
     ),
     5: (),
 }
-# Full-text indexes of SQLite. Tokens of our one tokenizer, each with its tenant's number before it (t17_word):
-# document frequencies are the user's own, and any SQLite can open the file. Contentless: the text is in
-# `context` once. Without contentless_delete, which keeps the words of deleted rows until a merge: with
+# Full-text indexes of SQLite. Tokens of our one tokenizer, each with its tenant's number before it
+# (t17_word): document frequencies are the user's own, and any SQLite can open the file. Contentless: the text
+# is in `context` once. Without contentless_delete, which keeps the words of deleted rows until a merge: with
 # secure-delete a deletion takes them out of the index at once.
 _FULL_TEXT = (
     """CREATE VIRTUAL TABLE context_fts USING fts5(

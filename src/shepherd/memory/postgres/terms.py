@@ -169,9 +169,7 @@ class _TermIndex:
         memories.describe(connection, memory_id, found.length, question, answer, signs)
         return found.length
 
-    def remove(
-        self, connection: transactions.Connection, memory_id: int, question: str, answer: str
-    ) -> None:
+    def remove(self, connection: transactions.Connection, memory_id: int, question: str, answer: str) -> None:
         connection.execute("DELETE FROM context_terms WHERE id = ?", (memory_id,))
 
     def note_changes(
