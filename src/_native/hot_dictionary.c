@@ -202,6 +202,23 @@ shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *
     return SHP_HOT_OK;
 }
 
+void hot_dictionary_forget(hot_dictionary *dictionary, uint32_t number)
+{
+    hot_term *term = &dictionary->terms[number];
+    size_t n;
+    const uint8_t *word = hot_dictionary_word(dictionary, term, &n);
+    if (n && word[0] == HOT_FORGOTTEN)
+        return;
+    dictionary->n_replies -= n && word[0] == HOT_REPLIES;
+    if (n > HOT_LETTERS)
+        memset(dictionary->names + term->word.name + 2, 0, n);
+    memset(&term->word, 0, sizeof term->word);
+    term->word.letters[0] = HOT_FORGOTTEN;
+    for (int i = 0; i < 4; i++)
+        term->word.letters[1 + i] = (uint8_t)(number >> 8 * i);
+    term->n_letters = 5;
+}
+
 void hot_dictionary_free(hot_dictionary *dictionary)
 {
     free(dictionary->names);

@@ -238,6 +238,14 @@ static void remove_postings(shp_hot *index, const uint32_t *documents, size_t n)
         index->n_postings -= hot_postings_remove(&index->heap, &index->dictionary.terms[number], number, documents, n);
 }
 
+/* Overwrites the words that no memory has any more, so that a saved index does not have them. */
+static void forget_words(shp_hot *index)
+{
+    for (uint32_t number = 0; number < index->dictionary.n; number++)
+        if (!index->dictionary.terms[number].n)
+            hot_dictionary_forget(&index->dictionary, number);
+}
+
 /* ---- changes */
 
 static shp_hot_status add_row(shp_hot *index, const shp_hot_row *row, const token_buffer *buffer, size_t first,
@@ -301,6 +309,7 @@ shp_hot_status shp_hot_remove(shp_hot *index, const int64_t *sequences, size_t n
         documents[n_found++] = document;
     }
     remove_postings(index, documents, n_found);
+    forget_words(index);
     shp_rwlock_disown(&index->lock);
     free(documents);
     return SHP_HOT_OK;
@@ -322,6 +331,7 @@ shp_hot_status shp_hot_replace(shp_hot *index, const shp_hot_row *row)
         index->total_length -= index->documents[document].doc_len;
         hot_document_set(index, document, row);
         status = index_tokens(index, document, &buffer, 0, n_tokens, &offset);
+        forget_words(index);
     }
     shp_rwlock_disown(&index->lock);
     buffer_free(&buffer);

@@ -27,6 +27,8 @@ enum { HOT_LETTERS = 12, HOT_LONG = 255 };
 /* A word has two lists: of the memories in which a person wrote it, and of those in which only an assistant did, whose
    term is the word behind this byte, which no UTF-8 has. */
 enum { HOT_REPLIES = 255, HOT_LONGEST_WORD = 4 * SHP_TERM_CHARACTERS };
+/* Before the number of a term whose word no memory has any more; no UTF-8 has this byte either. */
+enum { HOT_FORGOTTEN = 254 };
 
 /* All data of a word except its list, together to save a cache miss. */
 typedef struct {
@@ -61,6 +63,8 @@ int hot_dictionary_is(const hot_dictionary *dictionary, uint32_t number, const u
 /* A term's word; valid until the next one is added. */
 const uint8_t *hot_dictionary_word(const hot_dictionary *dictionary, const hot_term *term, size_t *n);
 shp_hot_status hot_dictionary_intern(hot_dictionary *dictionary, const uint8_t *word, size_t n, uint32_t *out);
+/* Overwrites the word of a term whose list is empty; the word gets another term when it comes again. */
+void hot_dictionary_forget(hot_dictionary *dictionary, uint32_t number);
 /* Fills the slots again from the terms; SHP_HOT_DAMAGED when two terms have the same word. */
 shp_hot_status hot_dictionary_rehash(hot_dictionary *dictionary, uint32_t n_slots);
 void hot_dictionary_free(hot_dictionary *dictionary);

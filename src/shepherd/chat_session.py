@@ -179,7 +179,7 @@ class Session:
                 stack.callback(engine.close)
                 if config.session_cache:
                     file = from_home(config.session_cache, "session_cache")
-                    stack.enter_context(persistent_kv_cache(engine, file, self._warn))
+                    stack.enter_context(persistent_kv_cache(engine, file, self._warn, memory))
                     stack.callback(self._closing, "saving the session cache …")
             else:
                 from shepherd.providers import open_remote

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -185,6 +186,7 @@ def open_memory(
         vectors=_or_none(vector_settings, config, warn),
         reranker=_or_none(reranker_of, config, warn),
         keeps_secrets=config.memory_extraction_secrets,
+        saved_files=[from_home(config.session_cache, "session_cache")] if config.session_cache else (),
     )
     if not config.user_id and "://" not in named:
         try:
@@ -404,17 +406,36 @@ def own_summarizer(config: Config, path: Path) -> Iterator[Summarizer | None]:
 
 
 @contextmanager
-def persistent_kv_cache(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> Iterator[None]:
-    """Load the engine's KV cache from a file, and save it at the end; a failure is only a warning."""
+def persistent_kv_cache(
+    engine: Engine, path: Path, warn: Callable[[str, str], None], memory: Memory | None = None
+) -> Iterator[None]:
+    """Load the engine's KV cache from a file, and save it at the end; a failure is only a warning.
+
+    It is not saved if something was forgotten meanwhile, by any process: the cache may still have it.
+    """
+    before = _count_forgettings(memory)
     try:
         engine.load_session(path)
     except SessionCacheError as error:
         warn(str(error), error.hint)
     yield
+    if _count_forgettings(memory) != before:
+        return
     try:
         engine.save_session(path)
     except SessionCacheError as error:
         warn(str(error), error.hint)
+    # Whoever forgets deletes the file, but perhaps before it was written.
+    if _count_forgettings(memory) != before:
+        path.unlink(missing_ok=True)
+
+
+def _count_forgettings(memory: Memory | None) -> int:
+    """Return how often something was forgotten; another number each time if the memory cannot be read."""
+    try:
+        return 0 if memory is None else memory.count_forgettings()
+    except StoreError:
+        return -time.monotonic_ns()
 
 
 @contextmanager

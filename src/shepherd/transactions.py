@@ -36,8 +36,8 @@ class ChunkIndex(Protocol):
     def add(self, connection: Connection, tenant: int, chunks: Sequence[tuple[int, str]]) -> list[int]:
         """Add the words of each (id, text); return how many words each has, with repeats."""
 
-    def remove(self, connection: Connection, chunk_ids: Sequence[int]) -> None:
-        """Remove the words of chunks."""
+    def remove(self, connection: Connection, chunks: Sequence[tuple[int, str]]) -> None:
+        """Remove the words of each (id, text); the texts are those that were added."""
 
     def note_removed(
         self, connection: Connection, tenant: int, version: int, chunk_ids: Sequence[int]
@@ -116,6 +116,14 @@ class Transactions(Protocol):
         `size`: about how many bytes the database grows by. `stays`: the rows are never pruned; StoreFullError
         is raised if they do not fit.
         """
+
+    def forget(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
+        """Do as `write` for a deletion; if the result is true, remove what it left in other files as well."""
+
+    def forget_chunks(
+        self, connection: Connection, user_id: str, chunk_ids: Sequence[int], titles: Sequence[str]
+    ) -> None:
+        """Remove copies of deleted nodes, given by their chunks and titles, from conversations and traces."""
 
     def find_number(self, connection: Connection, user_id: str) -> int | None:
         """Return the number of a user, None if the user has stored nothing yet."""

@@ -1,10 +1,11 @@
-"""Numbers in sentences."""
+"""Numbers in sentences, and words in texts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
-__all__ = ["counted", "inflected"]
+__all__ = ["counted", "inflected", "mentions"]
 
 _FORMS = re.compile(r"\[([^|\]]*)\|([^\]]*)\]")
 
@@ -21,3 +22,11 @@ def inflected(number: int, words: str) -> str:
     '1 memory belongs to nobody'
     """
     return _FORMS.sub(lambda forms: forms[1 if number == 1 else 2], words).replace("{}", f"{number:,}")
+
+
+def mentions(values: Iterable[str]) -> Callable[[str], object] | None:
+    """Return a search for any of the values as whole words, whatever their case; None without any."""
+    words = [re.escape(value.strip()) for value in values if value.strip()]
+    if not words:
+        return None
+    return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE).search

@@ -483,10 +483,11 @@ def test_a_job_goes_when_all_of_it_is_taken_back(memory):
     assert memory.extraction.jobs() == []
 
 
-def test_clearing_a_conversation_skips_nothing(memory):
+def test_nothing_is_learned_from_a_conversation_after_it_was_deleted(memory):
+    say(memory, "I am Bob")
     memory.clear_session(say(memory, "I am Steve"))
 
-    assert [job.lines for job in memory.extraction.jobs()] == [("I am Steve",)]
+    assert [job.lines for job in memory.extraction.jobs()] == [("I am Bob",)]
 
 
 def test_an_injected_tail_that_comes_back_is_left_out(memory):

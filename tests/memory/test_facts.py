@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -154,9 +155,13 @@ def test_what_was_said_before_does_not_bring_back_a_fact_whose_values_are_gone(d
         now[0] = 200
         memory.clear_fact("pin", with_history=True)
 
+        assert memory.extraction.claim("me") is None
+
+        memory.append_message(session, Message("user", "It opens the door"), job=OpenJob("me", 1))
         job = memory.extraction.claim("me")
         assert job is not None
-        assert memory.extraction.finish(job, [Claim("pin", "1234")], []) == (0, 0)
+        now[0] = 100.0
+        assert memory.extraction.finish(replace(job, told_at=100), [Claim("pin", "1234")], []) == (0, 0)
         assert memory.get_fact("pin") is None
 
 

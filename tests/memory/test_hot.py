@@ -623,8 +623,10 @@ def test_an_index_that_missed_a_change_is_built_again(store, cold) -> None:
             " total_length = total_length - (SELECT doc_len FROM context WHERE id = ?) WHERE number = 1",
             (ids[7],),
         )
-        connection.execute("DELETE FROM context WHERE id = ?", (ids[7],))
-        cold.terms.remove(connection, ids[7])
+        [texts] = connection.execute(
+            "DELETE FROM context WHERE id = ? RETURNING user_message, assistant_response", (ids[7],)
+        )
+        cold.terms.remove(connection, ids[7], *texts)
 
     make_hot(store)
 

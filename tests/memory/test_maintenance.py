@@ -56,7 +56,11 @@ def test_healthy_database_has_no_problems(memory: Memory) -> None:
 @pytest.mark.parametrize(
     ("harm", "problem"),
     [
-        ("DELETE FROM context_fts WHERE rowid % 2 = 0", "missing from the full-text index"),
+        (
+            "INSERT INTO context_fts(context_fts, rowid, user_message, assistant_response)"
+            " SELECT 'delete', id, '', '' FROM context WHERE id % 2 = 0",
+            "missing from the full-text index",
+        ),
         ("INSERT INTO context_fts(rowid, user_message) VALUES(99, 't1_ghost')", "no memory"),
         ("UPDATE tenants SET n = n + 5", "sums of 2 users are wrong"),
         ("UPDATE tenants SET total_length = 0, message_bytes = 1", "sums of 2 users are wrong"),

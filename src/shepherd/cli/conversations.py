@@ -13,6 +13,7 @@ from shepherd.cli.parsing import (
     finish_actions,
     loaded_settings,
 )
+from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
 from shepherd.commands.screen import Screen, counted, day
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def build_parser() -> Parser:
         action.add_argument("name", metavar="NAME", help="its id, as list shows it, or words of its title")
     rename.add_argument("title", metavar="TITLE", help='the title; "" for the beginning of the first message')
     delete.add_argument("names", nargs="+", metavar="NAME", help="their ids, or their whole titles")
+    add_receipt(delete)
     finish_actions(actions, with_memory=True)
     return parser
 
@@ -109,14 +111,21 @@ def _rename(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _delete(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     """Delete those that are named; none if one of the names is wrong."""
     from shepherd.commands.conversations import conversation_named, short_id, title_in_words
+    from shepherd.memory import Receipt
 
+    receipt = Receipt()
     named = [conversation_named(memory, name, in_title=False) for name in arguments.names]
     for one in dict.fromkeys(named):
-        memory.clear_session(one.id)
+        texts = [message.raw for message in memory.load_session(one.id) if message.role == "user"]
+        memory.clear_session(one.id, receipt=receipt)
+        forget_typed(texts, receipt)
         if not screen.as_json:
             screen.note(f"deleted {short_id(one.id)}: {title_in_words(one)}")
     if screen.as_json:
-        screen.json({"deleted": [one.id for one in dict.fromkeys(named)]})
+        value: dict[str, object] = {"deleted": [one.id for one in dict.fromkeys(named)]}
+        screen.json({**value, "receipt": receipt_value(receipt, arguments)} if arguments.receipt else value)
+    elif arguments.receipt:
+        print_receipt(receipt, arguments, screen)
 
 
 def _print(found: list[SessionSummary], screen: Screen, *, empty: str) -> None:

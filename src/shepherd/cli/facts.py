@@ -8,14 +8,19 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
-from shepherd.commands.screen import Screen, day, shortened
+from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
+from shepherd.commands.screen import Screen, counted, day, shortened
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.wording import mentions
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
     from shepherd.types import Fact
 
 __all__ = ["build_parser", "execute"]
+
+_EVERY = (1 << 63) - 1
+_LISTED = 20
 
 
 def build_parser() -> Parser:
@@ -41,7 +46,8 @@ def build_parser() -> Parser:
             "key", metavar="KEY", help="name of the fact; favorite_color and favoriteColor are the same"
         )
     put.add_argument("value", metavar="VALUE", help="its value")
-    clear.add_argument("--history", action="store_true", help="also forget its earlier values")
+    clear.add_argument("--history", action="store_true", help="also forget its earlier values, everywhere")
+    add_receipt(clear)
     finish_actions(actions, with_memory=True)
     return parser
 
@@ -90,16 +96,51 @@ def _set(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    before = _found(memory, arguments.key)
-    if not memory.clear_fact(arguments.key, with_history=arguments.history):
+    from shepherd.memory import Receipt
+
+    if arguments.receipt and not arguments.history:
+        raise UsageError("--receipt needs --history", hint="without it, the history keeps the values")
+    before, receipt = _found(memory, arguments.key), Receipt()
+    values = _values(memory, arguments.key) if arguments.history else set()
+    if not memory.clear_fact(arguments.key, with_history=arguments.history, receipt=receipt):
         raise _missing(arguments.key)
+    if values:
+        forget_typed((), receipt, mentions(values))
     key = arguments.key if before is None else before.key
     if arguments.history:  # perhaps a secret, which must not get into a log
         note = f"{key} is forgotten, with all values that it had"
     else:
         former = "" if before is None else f"; it was {shortened(before.value)}"
         note = f"{key} is forgotten{former} (shepherd facts history {shlex.quote(key)} still shows it)"
-    screen.result({"cleared": arguments.key}, note=note)
+    value: dict[str, object] = {"cleared": arguments.key}
+    if arguments.receipt:
+        value["receipt"] = receipt_value(receipt, arguments)
+    screen.result(value, note=note)
+    if arguments.receipt and not screen.as_json:
+        print_receipt(receipt, arguments, screen)
+    if values and not screen.as_json:
+        _note_left(memory, values, screen)
+
+
+def _values(memory: Memory, key: str) -> set[str]:
+    return {period.value for period in memory.fact_periods(key, corrected=True)}
+
+
+def _note_left(memory: Memory, values: set[str], screen: Screen) -> None:
+    """Name memories and conversations that still have a value; by their ids, since it may be a secret."""
+    from shepherd.commands.conversations import still_said
+
+    has_value = mentions(values)
+    ids = [
+        str(one.id)
+        for one in memory.list_memories(limit=_EVERY)
+        if has_value is not None and has_value(f"{one.question}\n{one.answer}")
+    ]
+    if ids:
+        n = counted(len(ids), "memory still has", "memories still have")
+        screen.note(f"{n} a value of it. To delete, run\n  shepherd memory forget {' '.join(ids[:_LISTED])}")
+    if note := still_said(memory, values):
+        screen.note(note)
 
 
 def _found(memory: Memory, key: str) -> Fact | None:

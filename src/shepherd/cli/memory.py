@@ -26,6 +26,7 @@ from shepherd.cli.parsing import (
     stdin_bytes,
 )
 from shepherd.cli.progress import amount, working
+from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
 from shepherd.commands.conversations import still_said
 from shepherd.commands.explain import decided_in_words, item_in_words, nothing_to
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
@@ -108,6 +109,11 @@ def _add_changing(actions: Any) -> None:
     forget = add_action(actions, "forget", "delete memories")
     forget.add_argument("ids", type=ID, nargs="*", metavar="ID", help="their numbers")
     forget.add_argument("--question", metavar="TEXT", help="delete all memories of exactly this question")
+    forget.add_argument(
+        "--everything", action="store_true", help="delete all that is stored for the user, also conversations"
+    )
+    forget.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
+    add_receipt(forget)
 
 
 def _add_transfer(actions: Any) -> None:
@@ -151,7 +157,12 @@ def _add_upkeep(actions: Any) -> None:
     )
     restore.add_argument("file", metavar="FILE", help="a copy by shepherd memory backup")
     restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
-    add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
+    audit = add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
+    audit.add_argument(
+        "--canary",
+        metavar="WORD",
+        help="search every file of Shepherd's for a word instead, also that of other users (-: from stdin)",
+    )
     jobs = add_action(actions, "jobs", "list messages that are still to be learned from")
     jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (default: all)")
     jobs.add_argument(
@@ -270,22 +281,73 @@ def _pin(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    from shepherd.memory import Receipt
+
+    if arguments.everything:
+        return _forget_everything(memory, arguments, screen)
     if not arguments.ids and arguments.question is None:
-        raise UsageError("nothing to forget", hint="name an ID, or --question TEXT")
-    records = [] if screen.as_json else [memory.get_memory(memory_id) for memory_id in arguments.ids]
-    texts = [record.question or record.answer for record in records if record is not None]
-    texts += [arguments.question or ""]
-    removed = memory.clear_memory(arguments.question) if arguments.question is not None else 0
-    missing = [memory_id for memory_id in arguments.ids if not memory.delete_memory(memory_id)]
-    removed += len(arguments.ids) - len(missing)
-    screen.result(
-        {"removed": removed, "missing": missing}, note=f"{counted(removed, 'memory', 'memories')} forgotten"
-    )
-    if removed and not screen.as_json and (note := still_said(memory, texts)):
-        screen.note(note)
+        raise UsageError("nothing to forget", hint="name an ID, --question TEXT, or --everything")
+    receipt = Receipt()
+    records = [record for one in arguments.ids if (record := memory.get_memory(one)) is not None]
+    texts = [record.question or record.answer for record in records] + [arguments.question or ""]
+    removed = 0
+    if arguments.question is not None:
+        removed = memory.clear_memory(arguments.question, receipt=receipt)
+    gone = set(memory.delete_memories(arguments.ids, receipt=receipt))
+    missing = [memory_id for memory_id in arguments.ids if memory_id not in gone]
+    removed += len(gone)
+    if removed:
+        forget_typed(texts, receipt)
+    value: dict[str, Any] = {"removed": removed, "missing": missing}
+    if arguments.receipt:
+        value["receipt"] = receipt_value(receipt, arguments)
+    screen.result(value, note=f"{counted(removed, 'memory', 'memories')} forgotten")
+    if removed and not screen.as_json:
+        if arguments.receipt:
+            print_receipt(receipt, arguments, screen)
+        if note := still_said(memory, texts):
+            screen.note(note)
     for memory_id in [] if screen.as_json else missing:
         screen.warn(f"no memory has the id {memory_id}", _IDS)
     return 1 if missing or not removed else 0
+
+
+def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    """Delete all that is stored for a user."""
+    from shepherd.knowledge import Knowledge
+    from shepherd.memory import Receipt
+    from shepherd.memory.removal import parts_of
+
+    if arguments.ids or arguments.question is not None:
+        raise UsageError("--everything names no memory", hint="leave out the ID and --question")
+    user = memory.user_id
+    users = memory.transactions.read(lambda connection: parts_of(connection, user))
+    stats = [memory.stats(one) for one in users]
+    n_nodes = sum(Knowledge(memory.transactions, one).count_nodes() for one in users)
+    held = _claimed(
+        sum(one.memories for one in stats),
+        sum(one.facts for one in stats),
+        n_nodes,
+        sum(one.sessions for one in stats),
+    )
+    also = f" and {counted(len(users) - 1, 'part')} of it that programs have named" if len(users) > 1 else ""
+    question = f"Delete everything that is stored for {user!r}{also}: {held}? This can't be undone."
+    if not agreed(question, screen, yes=arguments.yes):
+        screen.note("nothing was changed")
+        return 1
+    receipt = Receipt()
+    is_own = "user_id" not in given_settings(arguments)
+    with working(screen, "deleting"):
+        n_rows = memory.delete_user(receipt=receipt)
+    if is_own:  # the history of the prompt is that of the account
+        forget_typed((), receipt, lambda line: True)
+    value: dict[str, Any] = {"user": user, "rows": n_rows}
+    if arguments.receipt:
+        value["receipt"] = receipt_value(receipt, arguments)
+    screen.result(value, note=f"everything of {printable(user)} is deleted: {held}")
+    if arguments.receipt and not screen.as_json:
+        print_receipt(receipt, arguments, screen)
+    return 0
 
 
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -446,7 +508,11 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
-def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> int:
+    if arguments.canary is not None:
+        from shepherd.cli.canaries import search_everywhere
+
+        return search_everywhere(memory, arguments, screen)
     with working(screen, "looking for duplicates"):
         findings = memory.audit()
     rows = [
@@ -454,6 +520,7 @@ def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         for f in findings
     ]
     screen.listing(findings, ["what", "ids", "why it matters"], rows, empty="nothing to clean up")
+    return 0
 
 
 def _first(ids: tuple[int, ...]) -> str:

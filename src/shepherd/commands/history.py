@@ -12,7 +12,7 @@ from prompt_toolkit.history import FileHistory, History
 
 from shepherd.paths import replacing
 
-__all__ = ["LineHistory", "open_history"]
+__all__ = ["LineHistory", "open_history", "remove_lines"]
 
 
 def open_history(path: Path, is_private: Callable[[], bool], warn: Callable[[str], None]) -> LineHistory:
@@ -56,15 +56,20 @@ class LineHistory(History):
     def remove(self, lines: Collection[str]) -> None:
         """Delete these lines, wherever they are, from this run and from the file."""
         self._loaded_strings = [line for line in self._loaded_strings if line not in lines]
-        if self._path is None:
-            return
-        with contextlib.suppress(OSError):
-            before = self._path.read_bytes()
-            after = b"".join(entry for entry in _entries(before) if _line_of(entry) not in lines)
-            if after != before:
-                # A link is kept: the history may be among other files of the user.
-                with replacing(self._path.resolve()) as file:
-                    file.write(after)
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                remove_lines(self._path, lambda line: line in lines)
+
+
+def remove_lines(path: Path, is_meant: Callable[[str], bool]) -> int:
+    """Delete the lines that are meant from a history file; return how many. Raises OSError."""
+    before = list(_entries(path.read_bytes()))
+    after = [entry for entry in before if (line := _line_of(entry)) is None or not is_meant(line)]
+    if len(after) < len(before):
+        # A link is kept: the history may be among other files of the user.
+        with replacing(path.resolve()) as file:
+            file.write(b"".join(after))
+    return len(before) - len(after)
 
 
 def _entries(data: bytes) -> Iterator[bytes]:

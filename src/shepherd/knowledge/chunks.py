@@ -163,13 +163,13 @@ def add_part(connection: Connection, shelf: Shelf, node_id: int, part: Part, tex
 def remove(connection: Connection, shelf: Shelf, node_id: int, part: Part) -> None:
     """Remove the chunks of a part of a node."""
     rows = connection.execute(
-        "DELETE FROM chunks WHERE user_id = ? AND node_id = ? AND part = ? RETURNING id, doc_len",
+        "DELETE FROM chunks WHERE user_id = ? AND node_id = ? AND part = ? RETURNING id, doc_len, text",
         (shelf.user_id, node_id, part),
     )
     if rows:
-        gone = [chunk_id for chunk_id, _ in rows]
-        shelf.index.remove(connection, gone)
-        version = _count(connection, shelf, -len(rows), -sum(length for _, length in rows))
+        gone = [chunk_id for chunk_id, _, _ in rows]
+        shelf.index.remove(connection, [(chunk_id, text) for chunk_id, _, text in rows])
+        version = _count(connection, shelf, -len(rows), -sum(length for _, length, _ in rows))
         shelf.index.note_removed(connection, shelf.number, version, gone)
 
 

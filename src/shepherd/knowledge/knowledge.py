@@ -192,8 +192,26 @@ class Knowledge:
         return [str(values.get("source_text", "")), chunks.card(title, description, notes)]
 
     def delete_node(self, node_id: int) -> bool:
-        """Remove a node with its edges and chunks; False if there is none."""
-        return self.transaction(lambda connection, shelf: nodes.delete(connection, shelf, node_id))
+        """Remove a node with its edges and chunks, and all copies of it; False if there is none.
+
+        Nothing of it can be read again from a file of Shepherd's when this returns.
+        """
+
+        def delete(connection: Connection) -> bool:
+            shelf = chunks.shelf_of(connection, self._transactions, self.user_id, self._count_tokens)
+            named = connection.execute(
+                "SELECT title FROM nodes WHERE user_id = ? AND id = ?", (self.user_id, node_id)
+            )
+            had = connection.execute(
+                "SELECT id FROM chunks WHERE user_id = ? AND node_id = ?", (self.user_id, node_id)
+            )
+            if not nodes.delete(connection, shelf, node_id):
+                return False
+            gone = [chunk_id for (chunk_id,) in had]
+            self._transactions.forget_chunks(connection, self.user_id, gone, [title for (title,) in named])
+            return True
+
+        return self._forget(delete)
 
     # ---- edges
 
@@ -246,7 +264,7 @@ class Knowledge:
 
     def delete_edge(self, edge_id: int) -> bool:
         """Remove an edge; False if there is none."""
-        return self.transaction(lambda connection, _: edges.delete(connection, self.user_id, edge_id))
+        return self._forget(lambda connection: edges.delete(connection, self.user_id, edge_id))
 
     def list_edges(
         self, node_id: int | None = None, *, type: str | None = None, limit: int = 100
@@ -294,7 +312,7 @@ class Knowledge:
     def delete_dimension(self, name: str) -> bool:
         """Remove a dimension and take it off all nodes; False if there is none."""
         cleaned = dimensions.cleaned(storable(name))
-        return self.transaction(lambda connection, _: dimensions.delete(connection, self.user_id, cleaned))
+        return self._forget(lambda connection: dimensions.delete(connection, self.user_id, cleaned))
 
     # ---- finding
 
@@ -516,10 +534,7 @@ class Knowledge:
         `size`: bytes by which the database will grow. `texts`: parts of nodes that will be cut into chunks;
         their vectors are made before the transaction begins. UsageError for an anonymous user.
         """
-        if self.user_id in ANONYMOUS_USERS:
-            raise UsageError(
-                "nothing is kept for this user", hint="--user or the setting 'user_id' names a user"
-            )
+        self._refuse_anonymous()
         # A model takes its time: the database must not be locked meanwhile.
         meaning = self._transactions.meaning
         vectors = {} if meaning is None else meaning.embed_documents(retrieval.pieces(texts))
@@ -529,6 +544,16 @@ class Knowledge:
             return work(connection, shelf)
 
         return self._transactions.write(self.user_id, run, size=size, stays=True)
+
+    def _forget(self, delete: Callable[[Connection], bool]) -> bool:
+        self._refuse_anonymous()
+        return self._transactions.forget(self.user_id, delete)
+
+    def _refuse_anonymous(self) -> None:
+        if self.user_id in ANONYMOUS_USERS:
+            raise UsageError(
+                "nothing is kept for this user", hint="--user or the setting 'user_id' names a user"
+            )
 
     def now(self) -> int:
         """Return unix seconds."""

@@ -5,6 +5,7 @@ Depends on no model and no conversation in progress.
 
 from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.extraction_queue import ExtractionQueue
+from shepherd.memory.forgetting import Receipt
 from shepherd.memory.memory import Memory
 from shepherd.memory.records import (
     Activity,
@@ -53,6 +54,7 @@ __all__ = [
     "MemoryStore",
     "NewMemory",
     "OpenJob",
+    "Receipt",
     "SessionSummary",
     "Turn",
 ]

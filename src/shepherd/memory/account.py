@@ -19,6 +19,7 @@ from pathlib import Path
 from shepherd.config import default_user_id
 from shepherd.errors import StoreError
 from shepherd.memory.migration import DEFAULT_USER
+from shepherd.memory.tenants import REMOVED
 from shepherd.transactions import Connection, Transactions
 
 __all__ = ["Account", "find_user", "is_own_file"]
@@ -131,7 +132,8 @@ def _users(connection: Connection) -> set[str]:
         " SELECT id FROM u WHERE id IS NOT NULL"
         for table in _TABLES
     ]
-    return {user for query in queries for (user,) in connection.execute(query)}
+    found = {user for query in queries for (user,) in connection.execute(query)}
+    return {user for user in found if not user.startswith(REMOVED)}
 
 
 def _is_host_and(user: str, login: str) -> bool:

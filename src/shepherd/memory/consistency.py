@@ -125,9 +125,10 @@ def _refile(connection: Connection, terms: TermIndex) -> None:
         f" c.user_id {_STRANGERS} ORDER BY c.id"
     )
     # All of them first: a number that is missing from `tenants` may be given to the first of these users.
-    for memory_id, *_ in strangers:
+    for memory_id, question, answer, *_ in strangers:
         connection.execute("DELETE FROM context WHERE id = ?", (memory_id,))
-        terms.remove(connection, memory_id)
+        connection.execute("DELETE FROM recalls WHERE id = ?", (memory_id,))
+        terms.remove(connection, memory_id, question, answer)
     for _, question, answer, timestamp, source, session, pinned, user_id in strangers:
         new = NewMemory(question, answer, timestamp, source, session, bool(pinned))
         terms.add(connection, user_id, [new])

@@ -12,7 +12,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from shepherd._native.store import Connection, Recall, SQLiteError
@@ -101,6 +101,31 @@ class Database:
         """Return a new connection for reading, for work that lasts; the caller closes it."""
         return self._connect(read_only=True)
 
+    def empty_log(self) -> bool:
+        """Move the log into the file and cut it to nothing; False if a reader keeps it for `busy_timeout_s`.
+
+        Outside of transactions. What was deleted is then in neither of the two.
+        """
+        with self._on_writer() as writer:
+            [(is_busy, _, _)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return not is_busy
+
+    def rewrite(self) -> None:
+        """Write the file anew, without free pages; needs room for a copy, and others wait to write."""
+        with self._on_writer() as writer:
+            writer.execute("VACUUM")
+
+    @contextlib.contextmanager
+    def _on_writer(self) -> Iterator[Connection]:
+        """Give the writing connection without a transaction."""
+        writer = self.acquire_writer()
+        try:
+            yield writer
+        except SQLiteError as error:
+            raise self.failure(error) from error
+        finally:
+            self.release_writer()
+
     def backup(self, path: str) -> None:
         """Copy the database to a new file while it is in use; UsageError if there is a file."""
         target = os.path.abspath(os.path.expanduser(path))
@@ -182,6 +207,9 @@ class Database:
     def _sign(self) -> None:
         """Sign a new file or migrate an older one, and set what a writing connection needs."""
         writer = self._writer
+        if not self.read_only:
+            # Whatever is deleted from here on is overwritten with zeros.
+            writer.execute("PRAGMA secure_delete = ON")
         if writer.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
             # Before WAL: an interrupted creation leaves an empty file, never a log of unknown origin.
             writer.execute("BEGIN IMMEDIATE")

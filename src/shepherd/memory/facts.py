@@ -51,6 +51,7 @@ __all__ = [
     "restore",
     "rows_of_user",
     "set_value",
+    "values_of",
 ]
 
 _SEPARATORS = str.maketrans("", "", "_-. \t")
@@ -363,6 +364,17 @@ def clear(
     if known is None:
         return None
     return _change(connection, user_id, known, known.key, None, source, now, since, evidence)
+
+
+def values_of(connection: Connection, user_id: str, key: str) -> set[str]:
+    """Return all values that a fact has or had, under any spelling of its key."""
+    is_alike = _like(key)
+    rows = connection.execute(
+        "SELECT key, value FROM fact_history WHERE user_id = ?1"
+        " UNION SELECT key, value FROM facts WHERE user_id = ?1",
+        (user_id,),
+    )
+    return {value for other, value in rows if value is not None and is_alike(other)}
 
 
 def forget_values(connection: Connection, user_id: str, key: str) -> tuple[list[str], list[str]]:

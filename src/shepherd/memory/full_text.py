@@ -16,6 +16,7 @@ from shepherd.memory.corpora import MEMORIES
 from shepherd.memory.hot import HotChunks
 from shepherd.memory.memories import INSERT_MEMORY, USER, NewRows, TermIndex, content_hash
 from shepherd.memory.records import NewMemory
+from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
 
 __all__ = ["FULL_TEXT", "FileChunks", "add_all"]
@@ -25,6 +26,9 @@ _AT_ONCE = 16
 _KNOWN = "SELECT content_hash, id, user_message FROM context WHERE user_id = ? AND content_hash IN ({})"
 _KNOWN_ONE, _KNOWN_MANY = _KNOWN.format("?"), _KNOWN.format(", ".join("?" * _AT_ONCE))
 _INSERT_TOKENS = "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)"
+_DELETE_TOKENS = (
+    "INSERT INTO context_fts(context_fts, rowid, user_message, assistant_response) VALUES('delete', ?, ?, ?)"
+)
 # As many versions as memories: see hot_rows.py and documents.c.
 _COUNT = (
     "UPDATE tenants SET n = n + ?1, total_length = total_length + ?2, bytes = bytes + ?3,"
@@ -87,21 +91,21 @@ class _FullText:
     ) -> list[tuple[int, bool]]:
         return add_all(connection, user_id, new)
 
-    def replace(
+    def put(
         self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str, source: str
     ) -> int:
         question_tokens, question_length = scoped(question, tenant)
         answer_tokens, answer_length = scoped(answer, tenant)
         signs = discourse.signs(question, answer, source)
         length = rank.length_of(signs, question_length, answer_length)
-        connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
         connection.execute(_INSERT_TOKENS, (memory_id, question_tokens, answer_tokens))
         memories.describe(connection, memory_id, length, question, answer, signs)
         return length
 
-    def remove(self, connection: Connection, memory_id: int) -> None:
-        connection.execute("DELETE FROM context_fts WHERE rowid = ?", (memory_id,))
-        connection.execute("DELETE FROM recalls WHERE id = ?", (memory_id,))
+    def remove(self, connection: Connection, memory_id: int, question: str, answer: str) -> None:
+        tenant = memory_id >> SEQUENCE_BITS
+        tokens = scoped(question, tenant)[0], scoped(answer, tenant)[0]
+        connection.execute(_DELETE_TOKENS, (memory_id, *tokens))
 
     def note_changes(
         self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]
@@ -128,10 +132,13 @@ class FileChunks(HotChunks):
             lengths.append(length)
         return lengths
 
-    def remove(self, connection: Connection, chunk_ids: Sequence[int]) -> None:
-        """Remove the words of chunks."""
-        for chunk_id in chunk_ids:
-            connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (chunk_id,))
+    def remove(self, connection: Connection, chunks: Sequence[tuple[int, str]]) -> None:
+        """Remove the words of each (id, text)."""
+        for chunk_id, text in chunks:
+            connection.execute(
+                "INSERT INTO chunks_fts(chunks_fts, rowid, text) VALUES('delete', ?, ?)",
+                (chunk_id, scoped(text, chunk_id >> SEQUENCE_BITS)[0]),
+            )
 
     def clear(self, connection: Connection) -> None:
         """Remove the words of all chunks."""

@@ -128,6 +128,20 @@ class HotRecall(HotIndexes):
         finally:
             slot.lock.release()
 
+    def forget_saved(self, tenant: int) -> list[str]:
+        """Delete the saved index of a tenant, which has words that are gone; return the files.
+
+        Outside of transactions. The index in memory follows the deletion, and may be saved again.
+        """
+        slot = self._slots.get(tenant)
+        if slot is not None:
+            slot.saved_version = -1
+        return self._files.remove(tenant)
+
+    def forget_all_saved(self) -> None:
+        """Delete all saved indexes."""
+        self._files.remove_all()
+
     def wait(self, timeout_s: float = 60.0) -> bool:
         """Wait until the background has nothing to do; return False after the timeout."""
         done = threading.Event()
@@ -292,8 +306,11 @@ class HotRecall(HotIndexes):
             return
         # A file that is a little behind is caught up faster than it is written.
         n_behind = followed.version - slot.saved_version
-        if slot.saved_version >= 0 and n_behind <= 500 + counts["n_memories"] // 50:
+        is_near = slot.saved_version >= 0 and n_behind <= 500 + counts["n_memories"] // 50
+        if is_near and self._files.has(followed.tenant):
             return
+        # What another process has deleted must not be saved.
+        self.bring(followed.tenant)
         if self._files.save(followed):
             slot.saved_version = followed.version
 

@@ -20,7 +20,7 @@ import struct
 from shepherd._native.hot import HotIndex
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import Corpus
-from shepherd.memory.hot_rows import Followed, Tables
+from shepherd.memory.hot_rows import Connection, Followed, Tables
 from shepherd.memory.schema import memory_range
 
 __all__ = ["HotFiles"]
@@ -37,7 +37,10 @@ class HotFiles:
         self._folder = tables.folder
 
     def save(self, followed: Followed) -> bool:
-        """Write the index and its number; return whether that succeeded."""
+        """Write the index and its number; return whether that succeeded.
+
+        An index of an older version is not saved: it may have words of memories that were deleted since.
+        """
         saved = followed.index.save()
         if saved is None or self._tables.read_only:
             return False
@@ -51,12 +54,16 @@ class HotFiles:
                 file.write(_HEAD.pack(token, followed.version, followed.next_sequence))
                 file.write(saved)
             with self._tables.write() as connection:
+                if self._version(connection, followed.tenant) != followed.version:
+                    part.unlink()
+                    return False
                 connection.execute(
                     "INSERT INTO meta(key, value) VALUES(?, ?)"
                     " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
                     (self._token_key(followed.tenant), token),
                 )
-            os.replace(part, target)
+                # Before the commit: whoever deletes a memory after it also deletes this file.
+                os.replace(part, target)
         except (OSError, StoreError):
             with contextlib.suppress(OSError):
                 part.unlink()
@@ -75,6 +82,33 @@ class HotFiles:
         if counts is None or counts["version"] != version or token != self._token(tenant):
             return None
         return Followed(self._corpus, tenant, index, version, next_sequence)
+
+    def has(self, tenant: int) -> bool:
+        """Return whether there is a saved index of a tenant."""
+        return (self._folder / self._name(tenant)).exists()
+
+    def remove(self, tenant: int) -> list[str]:
+        """Delete the saved index of a tenant, also a part of one; return the files. Raises StoreError."""
+        removed = []
+        file = self._folder / self._name(tenant)
+        for path in (file, file.with_suffix(".part")):
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StoreError(f"{path}: {error.strerror}", hint="delete this file") from error
+            removed.append(str(path))
+        return removed
+
+    def remove_all(self) -> None:
+        """Delete the saved indexes of all tenants."""
+        for path in self._folder.glob(f"{self._corpus.saved_prefix}[0-9]*"):
+            self.remove(int(path.stem.removeprefix(self._corpus.saved_prefix)))
+
+    def _version(self, connection: Connection, tenant: int) -> int | None:
+        rows = connection.execute(self._corpus.version, (tenant,))
+        return rows[0][0] if rows else None
 
     @property
     def n_bytes(self) -> int:

@@ -21,6 +21,7 @@ __all__ = [
     "INSERT_MEMORY",
     "MEMORY_COLUMNS",
     "ORDERS",
+    "TEXTS_SQL",
     "USER",
     "Deleted",
     "NewRows",
@@ -55,6 +56,9 @@ MEMORY_COLUMNS = (
 INSERT_MEMORY = f"INSERT INTO context({MEMORY_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # The list of what was learned must not keep a text that its memory has not.
 _FORGET_ITEM = "DELETE FROM learned WHERE memory_id = ?"
+_FORGET_RECALLS = "DELETE FROM recalls WHERE id = ?"
+# Another program may have stored bytes.
+TEXTS_SQL = "CAST(user_message AS TEXT), CAST(assistant_response AS TEXT)"
 _RECORD = "id, user_message, assistant_response, timestamp, pinned, source"
 _PAGE = 500
 _ALL = MemoryFilter()
@@ -88,13 +92,13 @@ class TermIndex(Protocol):
     def add(self, connection: Any, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
         """Store memories; return the id of each, and whether it is new (else that of the identical one)."""
 
-    def replace(
+    def put(
         self, connection: Connection, tenant: int, memory_id: int, question: str, answer: str, source: str
     ) -> int:
-        """Replace the terms of a memory and the columns computed from its text; return its length."""
+        """Add the terms of a stored memory, and set the columns computed from its text; return its length."""
 
-    def remove(self, connection: Connection, memory_id: int) -> None:
-        """Remove the terms of a memory and its count of recalls."""
+    def remove(self, connection: Connection, memory_id: int, question: str, answer: str) -> None:
+        """Remove the terms of a memory with these texts."""
 
     def note_changes(
         self, connection: Connection, tenant: int, version: int, memory_ids: Iterable[int]
@@ -208,10 +212,12 @@ def edit(
             f"memory {memory_id}: memory {other[0]} already says exactly this", hint="delete one of the two"
         )
     connection.execute(_FORGET_ITEM, (memory_id,))
+    [old_texts] = connection.execute(f"SELECT {TEXTS_SQL} FROM context WHERE id = ?", (memory_id,))
+    terms.remove(connection, memory_id, *old_texts)
     [(old_length, old_size)] = connection.execute(
         f"SELECT doc_len, {tenants.MEMORY_BYTES_SQL} FROM context WHERE id = ?", (memory_id,)
     )
-    length = terms.replace(connection, tenant, memory_id, question, answer, known.source)
+    length = terms.put(connection, tenant, memory_id, question, answer, known.source)
     [(size,)] = connection.execute(
         "UPDATE context SET user_message = ?, assistant_response = ?, content_hash = ? WHERE id = ?"
         f" RETURNING {tenants.MEMORY_BYTES_SQL}",
@@ -245,7 +251,7 @@ def reindex(connection: Connection, tenant: int, terms: TermIndex) -> None:
     before: discourse.Neighbour | None = None
     while found := page(connection, tenant, after):
         for memory_id, memory in found:
-            terms.replace(connection, tenant, memory_id, memory.question, memory.answer, memory.source)
+            terms.put(connection, tenant, memory_id, memory.question, memory.answer, memory.source)
             if memory_id != after + 1:
                 before = None
             sequence = memory_id & ((1 << SEQUENCE_BITS) - 1)
@@ -271,15 +277,18 @@ def delete(connection: Connection, tenant: int, memory_ids: Iterable[int], terms
     removed_length = removed_bytes = 0
     for places, few in _few(tenant, memory_ids):
         rows = connection.execute(
-            f"DELETE FROM context WHERE id IN {places} RETURNING id, doc_len, {tenants.MEMORY_BYTES_SQL}", few
+            f"DELETE FROM context WHERE id IN {places} RETURNING id, doc_len, {tenants.MEMORY_BYTES_SQL},"
+            f" {TEXTS_SQL}",
+            few,
         )
-        for memory_id, length, size in rows:
-            terms.remove(connection, memory_id)
+        for memory_id, length, size, question, answer in rows:
+            terms.remove(connection, memory_id, question, answer)
             removed.append(memory_id)
             removed_length += length
             removed_bytes += size
     if removed:
-        connection.execute_many(_FORGET_ITEM, [(memory_id,) for memory_id in removed])
+        for statement in (_FORGET_ITEM, _FORGET_RECALLS):
+            connection.execute_many(statement, [(memory_id,) for memory_id in removed])
         [(version,)] = connection.execute(
             "UPDATE tenants SET n = n - ?, total_length = total_length - ?, bytes = bytes - ?,"
             " version = version + 1 WHERE number = ? RETURNING version",
@@ -331,7 +340,7 @@ def restore(connection: Connection, tenant: int, deleted: Deleted, terms: TermIn
     if other is not None:
         raise UsageError(f"memory {other[0]} already says exactly this", hint="delete it first")
     connection.execute(INSERT_MEMORY, row)
-    length = terms.replace(connection, tenant, deleted.id, row[1], row[2], row[8])
+    length = terms.put(connection, tenant, deleted.id, row[1], row[2], row[8])
     if deleted.recalls is not None:
         connection.execute("INSERT INTO recalls(id, n, last) VALUES(?, ?, ?)", (deleted.id, *deleted.recalls))
     [(size,)] = connection.execute(

@@ -5,18 +5,29 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from shepherd.errors import SecretError, UsageError
 from shepherd.escaping import storable, without_blocks
 from shepherd.lru_cache import FIFODict
-from shepherd.memory import facts, injection_format, learned, memories, recall_counts, sessions, tenants
+from shepherd.memory import (
+    facts,
+    forgetting,
+    injection_format,
+    learned,
+    memories,
+    recall_counts,
+    sessions,
+    tenants,
+)
 from shepherd.memory.api_keys import ApiKeys
 from shepherd.memory.extraction_queue import ExtractionQueue
+from shepherd.memory.forgetting import Receipt
 from shepherd.memory.injection_format import FactsBlocks
 from shepherd.memory.ledger import LedgerNotes
 from shepherd.memory.queries import RecallQuery, asked_time, may_ask_for_time, newest_results, parse_query
@@ -56,6 +67,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Memory"]
 
+_Result = TypeVar("_Result")
+
 _NOTHING = Injection()
 _ALL = MemoryFilter()
 # The largest whole number of either database; nobody has more rows.
@@ -82,7 +95,8 @@ class Memory:
     default the one given here; `""` and `"unknown"` are anonymous: nothing is read or written for them.
     `vectors`: memories are ranked by an embedding model as well as by words. `reranker`: orders the passages
     of knowledge; closed with the memory. Text with a secret (a password, a key, a card number …) is refused
-    with SecretError, unless `keeps_secrets`. Text that UTF-8 cannot encode is stored with U+FFFD.
+    with SecretError, unless `keeps_secrets`. `saved_files` are made of what is stored, such as a session
+    cache, and are deleted with every forgetting. Text that UTF-8 cannot encode is stored with U+FFFD.
     Thread-safe. Errors are those of shepherd.errors.
     """
 
@@ -101,6 +115,7 @@ class Memory:
         vectors: VectorSettings | None = None,
         reranker: Reranker | None = None,
         keeps_secrets: bool = False,
+        saved_files: Sequence[str | os.PathLike[str]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
@@ -121,6 +136,7 @@ class Memory:
         )
         self._store.reranker = reranker
         self._store.keeps_secrets = keeps_secrets
+        self._store.saved_files = tuple(map(Path, saved_files))
         self._rows = UserRows(self._store, user_id, clock)
         self.ledger = LedgerNotes(self._rows)
         self.extraction = ExtractionQueue(self._rows)
@@ -328,13 +344,23 @@ class Memory:
         except SecretError:
             return None
 
-    def clear_memory(self, question: str, user_id: str | None = None) -> int:
-        """Delete the memories with exactly this question, except for case and whitespace; return how many."""
-        deleted = self._rows.change_memories(
-            user_id, [], memories.delete_question, storable(question), self._store.terms
+    def clear_memory(
+        self, question: str, user_id: str | None = None, *, receipt: Receipt | None = None
+    ) -> int:
+        """Delete the memories with exactly this question, except for case and whitespace; return how many.
+
+        As with every forgetting, nothing of them can be read again from a file when this returns (with
+        PostgreSQL, from a file of Shepherd's). `receipt` is filled with what was removed where.
+        """
+        return len(
+            self._forget_memories(
+                user_id,
+                receipt,
+                lambda connection, tenant: memories.delete_question(
+                    connection, tenant, storable(question), self._store.terms
+                ),
+            )
         )
-        self._keep_forgotten(user_id, deleted)
-        return len(deleted)
 
     def get_memory(self, memory_id: int, user_id: str | None = None) -> MemoryRecord | None:
         """Return the memory of that id, if it is this user's."""
@@ -348,13 +374,24 @@ class Memory:
         answer: str | None = None,
         user_id: str | None = None,
     ) -> bool:
-        """Replace question, answer or both; return whether there is such a memory."""
+        """Replace question, answer or both; return whether there is such a memory.
+
+        The former texts are forgotten as clear_memory forgets a memory.
+        """
         self._refuse_secret("holds_secret", question or "", answer or "")
         question = None if question is None else storable(question)
         answer = None if answer is None else storable(answer)
-        is_edited = self._rows.change_memories(
-            user_id, False, memories.edit, memory_id, question, answer, self._store.terms
-        )
+
+        def work(connection: Connection, user: str) -> tuple[bool, Counter[str]]:
+            tenant = tenants.find(connection, user)
+            before = None if tenant is None else memories.get(connection, tenant, memory_id)
+            if tenant is None or before is None:
+                return False, Counter()
+            memories.edit(connection, tenant, memory_id, question, answer, self._store.terms)
+            former = (memory_id, before.question, before.answer)
+            return True, forgetting.copies_of_memories(connection, user, [former])
+
+        is_edited = self._forget(user_id, False, work)
         self.wake_vectors()
         return is_edited
 
@@ -366,12 +403,16 @@ class Memory:
         """Delete a memory; return whether there was one."""
         return bool(self.delete_memories([memory_id], user_id))
 
-    def delete_memories(self, memory_ids: Sequence[int], user_id: str | None = None) -> list[int]:
-        """Delete memories in one transaction; return the ids of those that there were."""
-        deleted = self._rows.change_memories(
-            user_id, [], memories.delete_and_keep, list(dict.fromkeys(memory_ids)), self._store.terms
+    def delete_memories(
+        self, memory_ids: Sequence[int], user_id: str | None = None, *, receipt: Receipt | None = None
+    ) -> list[int]:
+        """Delete memories in one transaction; return the ids of those that there were. See clear_memory."""
+        ids = list(dict.fromkeys(memory_ids))
+        deleted = self._forget_memories(
+            user_id,
+            receipt,
+            lambda connection, tenant: memories.delete_and_keep(connection, tenant, ids, self._store.terms),
         )
-        self._keep_forgotten(user_id, deleted)
         gone = {one.id for one in deleted}
         return [memory_id for memory_id in dict.fromkeys(memory_ids) if memory_id in gone]
 
@@ -396,6 +437,65 @@ class Memory:
                 forgotten.remove(deleted)
         self.wake_vectors()
         return self.get_memory(deleted.id, user_id)
+
+    def _forget_memories(
+        self,
+        user_id: str | None,
+        receipt: Receipt | None,
+        delete: Callable[[Connection, int], list[memories.Deleted]],
+    ) -> list[memories.Deleted]:
+        """Delete memories with all copies of them, and keep them in this process to be restored."""
+
+        def work(connection: Connection, user: str) -> tuple[list[memories.Deleted], Counter[str]]:
+            tenant = tenants.find(connection, user)
+            deleted = [] if tenant is None else delete(connection, tenant)
+            texts = [(one.id, one.row[1], one.row[2]) for one in deleted]
+            removed = forgetting.copies_of_memories(connection, user, texts)
+            return deleted, removed + Counter({forgetting.MEMORIES: len(deleted)})
+
+        nothing: list[memories.Deleted] = []
+        deleted = self._forget(user_id, nothing, work, receipt)
+        self._keep_forgotten(user_id, deleted)
+        return deleted
+
+    def _forget(
+        self,
+        user_id: str | None,
+        default: _Result,
+        work: Callable[[Connection, str], tuple[_Result, Counter[str]]],
+        receipt: Receipt | None = None,
+    ) -> _Result:
+        """Return the result of `work` once it is committed, and nothing of what it deleted is left anywhere.
+
+        `work` also returns the numbers of rows that it removed, for the receipt.
+        """
+        user = self._rows.user(user_id)
+        if user is None:
+            return default
+
+        def delete(connection: Connection) -> tuple[_Result, Counter[str]]:
+            result, removed = work(connection, user)
+            if result:
+                forgetting.note(connection)
+            return result, removed
+
+        result, removed = self._store.write(user, delete)
+        if not result:
+            return result
+        self._rows.follow(user_id)
+        files, left = self._store.erase(user)
+        if receipt is not None:
+            receipt.removed += removed
+            receipt.files += files
+            receipt.left += [one for one in left if one not in receipt.left]
+        return result
+
+    def count_forgettings(self) -> int:
+        """Return how often something was forgotten, by any user and process.
+
+        A file that was made of the memory before, such as a session cache, may have what is gone since.
+        """
+        return self._store.read(forgetting.count)
 
     def _keep_forgotten(self, user_id: str | None, deleted: Sequence[memories.Deleted]) -> None:
         user = self._rows.user(user_id)
@@ -475,23 +575,37 @@ class Memory:
         return list(self._rows.read(user_id, (), facts.of_user))
 
     def clear_fact(
-        self, key: str, user_id: str | None = None, *, source: str = "user", with_history: bool = False
+        self,
+        key: str,
+        user_id: str | None = None,
+        *,
+        source: str = "user",
+        with_history: bool = False,
+        receipt: Receipt | None = None,
     ) -> bool:
         """Remove a fact, found as get_fact finds it; return whether there was anything to remove.
 
         Its values stay in the history, unless `with_history`: then only the fact that it was cleared does,
-        and the sentences with one of these values are removed everywhere.
+        and the sentences with one of these values are removed everywhere, as clear_memory does.
         """
-        is_cleared = self._rows.write(
-            user_id,
-            False,
-            learned.clear_fact,
-            storable(key.strip()),
-            source=storable(source),
-            now=self._rows.seconds(),
-            terms=self._store.terms,
-            with_history=with_history,
-        )
+        options: dict[str, Any] = {
+            "source": storable(source),
+            "now": self._rows.seconds(),
+            "terms": self._store.terms,
+            "with_history": with_history,
+        }
+        key = storable(key.strip())
+
+        def work(connection: Connection, user: str) -> tuple[bool, Counter[str]]:
+            values = facts.values_of(connection, user, key)
+            if not learned.clear_fact(connection, user, key, **options):
+                return False, Counter()
+            removed = forgetting.copies_of_values(connection, user, values)
+            return True, removed + Counter({forgetting.FACTS: len(values)})
+
+        if with_history:
+            return self._forget(user_id, False, work, receipt)
+        is_cleared = self._rows.write(user_id, False, learned.clear_fact, key, **options)
         self._rows.follow(user_id)
         return is_cleared
 
@@ -685,29 +799,67 @@ class Memory:
 
         Facts and memories that were learned from them are deleted too, unless they were changed since.
         """
-        terms = self._store.terms
-        removed = self._rows.write(user_id, [], sessions.delete_last_turn, storable(session_id), terms)
-        self._rows.follow(user_id)
-        return len(removed)
+        terms, session = self._store.terms, storable(session_id)
+        return self._forget_messages(
+            user_id,
+            lambda connection, user: len(sessions.delete_last_turn(connection, user, session, terms)),
+        )
 
     def delete_messages(self, session_id: str, position: int, user_id: str | None = None) -> int:
         """Delete the message at a position of a conversation, counted from 1, and all after it.
 
         Returns how many. What was learned from them is deleted as `delete_last_turn` does.
         """
-        terms = self._store.terms
-        removed = self._rows.write(
-            user_id, [], sessions.delete_from, storable(session_id), max(_whole(position), 1), terms
+        terms, session, first = self._store.terms, storable(session_id), max(_whole(position), 1)
+        return self._forget_messages(
+            user_id,
+            lambda connection, user: len(sessions.delete_from(connection, user, session, first, terms)),
         )
-        self._rows.follow(user_id)
-        return len(removed)
 
-    def clear_session(self, session_id: str, user_id: str | None = None) -> int:
-        """Delete all messages of a conversation, with its title; return how many messages.
+    def clear_session(
+        self, session_id: str, user_id: str | None = None, *, receipt: Receipt | None = None
+    ) -> int:
+        """Delete all messages of a conversation, with its title; return how many messages. See clear_memory.
 
-        What was learned from them stays. Raises UsageError if this user has no such conversation.
+        What was learned from them stays, but messages that wait to be learned from are deleted too. Raises
+        UsageError if this user has no such conversation.
         """
-        return self._rows.write(user_id, 0, sessions.clear, storable(session_id))
+        session = storable(session_id)
+        return self._forget_messages(
+            user_id, lambda connection, user: sessions.clear(connection, user, session), receipt
+        )
+
+    def _forget_messages(
+        self,
+        user_id: str | None,
+        delete: Callable[[Connection, str], int],
+        receipt: Receipt | None = None,
+    ) -> int:
+        def work(connection: Connection, user: str) -> tuple[int, Counter[str]]:
+            n = delete(connection, user)
+            return n, Counter({forgetting.MESSAGES: n})
+
+        return self._forget(user_id, 0, work, receipt)
+
+    def delete_user(self, user_id: str | None = None, *, receipt: Receipt | None = None) -> int:
+        """Delete everything that is stored of a user, in every table; return how many rows there were.
+
+        With it go the parts of the user's memory that programs with the user's API keys have named, and the
+        keys, which are revoked. It can't be undone. See clear_memory.
+        """
+        from shepherd.memory import removal
+
+        user = self._rows.user(user_id)
+        if user is None:
+            return 0
+        removed, files, left = removal.remove_user(self._store, user, self._rows.seconds())
+        with self._forgotten_lock:
+            self._forgotten.pop(user, None)
+        if receipt is not None:
+            receipt.removed += removed
+            receipt.files += files
+            receipt.left += left
+        return removed.total()
 
     # ---- maintenance
 
@@ -774,6 +926,15 @@ class Memory:
     def activity(self, user_id: str | None = None, *, n_recalled: int = 10) -> Activity:
         """Return the number of memories of each day, and the most recalled ones."""
         return self._rows.read_memories(user_id, Activity(), tenants.activity, _whole(n_recalled))
+
+    @property
+    def path(self) -> str:
+        """Absolute path of the database, or the server's address without the password."""
+        return self._store.path
+
+    def tables_with(self, forms: Sequence[str]) -> dict[str, int]:
+        """Return how many rows of each table, of all users, have one of these forms of a word."""
+        return self._store.tables_with(forms)
 
     def audit(self, user_id: str | None = None) -> list[AuditFinding]:
         """Return memories and facts that a person may want to look at: duplicates, echoes, secrets, …"""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from shepherd._native import store as native
 from shepherd.errors import StoreFullError
-from shepherd.memory import ledger, memories, sessions, tenants
+from shepherd.memory import forgetting, ledger, memories, sessions, tenants
 from shepherd.memory.database import PAGE_COUNTS, Database, pages_in_use
 from shepherd.memory.full_text import FULL_TEXT
 from shepherd.memory.memories import TermIndex
@@ -180,6 +180,7 @@ def prune(database: Database, limit: int, knowledge: KnowledgeBytes | None = Non
             if n_here is None:
                 _log.warning("%s: over max_db_size by what may not be removed", database.path)
                 return n_removed
+            forgetting.note(connection)
             n_removed += n_here
             if used_bytes(connection) > limit:
                 engine.settle(connection)
@@ -205,6 +206,7 @@ def write_within(
                 hint="raise max_db_size, or remove something: shepherd knowledge forget ID",
             )
         engine.settle(connection)
+        forgetting.note(connection)
     return result
 
 

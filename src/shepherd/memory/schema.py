@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
-USER_VERSION = 4
+USER_VERSION = 5
 
 # A memory's id is tenant number << 40 | sequence: one user's memories lie together in the file, newest last,
 # and 2^23 users may have 2^40 memories each.
@@ -335,6 +335,27 @@ UPGRADES = {
         "INSERT INTO meta(key, value) SELECT 'learned_last/' || user_id, count(*) FROM learned"
         " GROUP BY user_id",
     ),
+    5: (),
+}
+# Full-text indexes of SQLite. Tokens of our one tokenizer, each with its tenant's number before it
+# (t17_word): document frequencies are the user's own, and any SQLite can open the file. Contentless: the text
+# is in `context` once. Without contentless_delete, which keeps the words of deleted rows until a merge: with
+# secure-delete a deletion takes them out of the index at once.
+_FULL_TEXT = (
+    """CREATE VIRTUAL TABLE context_fts USING fts5(
+        user_message, assistant_response, content='', tokenize="ascii tokenchars '_'")""",
+    "INSERT INTO context_fts(context_fts, rank) VALUES('secure-delete', 1)",
+    """CREATE VIRTUAL TABLE chunks_fts USING fts5(text, content='', tokenize="ascii tokenchars '_'")""",
+    "INSERT INTO chunks_fts(chunks_fts, rank) VALUES('secure-delete', 1)",
+)
+# Upgrades of SQLite alone. The indexes are filled when the store is opened: no tokenizer has made them.
+_OWN_UPGRADES = {
+    5: (
+        "DROP TABLE context_fts",
+        "DROP TABLE chunks_fts",
+        *_FULL_TEXT,
+        "DELETE FROM meta WHERE key = 'tokenizer_version'",
+    )
 }
 # Tables and indexes of SQLite alone.
 _OWN = (
@@ -342,18 +363,12 @@ _OWN = (
     "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
     # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
     f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
-    # Tokens of our one tokenizer, each with its tenant's number before it (t17_word): document frequencies
-    # are the user's own, and any SQLite can open the file. Contentless: the text is in `context` once.
-    """CREATE VIRTUAL TABLE context_fts USING fts5(
-        user_message, assistant_response,
-        content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
     "CREATE INDEX fact_history_key ON fact_history(user_id, key)",
     "CREATE INDEX sessions_latest ON sessions(user_id, updated_at)",
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(state, next_try)",
     # Covers the columns that ranking reads, as context_docs does.
     "CREATE INDEX chunks_docs ON chunks(id, doc_len, node_id)",
-    """CREATE VIRTUAL TABLE chunks_fts USING fts5(
-        text, content='', contentless_delete=1, tokenize="ascii tokenchars '_'")""",
+    *_FULL_TEXT,
     # Keeps a message from being extracted twice.
     "CREATE UNIQUE INDEX extraction_jobs_messages ON extraction_jobs(user_id, message_ids)",
 )
@@ -365,6 +380,8 @@ def create_schema(connection: Connection) -> None:
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES('tokenizer_version', ?)", (TOKENIZER_VERSION,))
     connection.execute("INSERT INTO meta VALUES('recalls_counted_since', unixepoch())")
+    # Nothing was deleted before deletions overwrite, as in older databases.
+    connection.execute("INSERT INTO meta VALUES('overwrites', 1)")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {USER_VERSION}")
 
@@ -372,7 +389,7 @@ def create_schema(connection: Connection) -> None:
 def upgrade(connection: Connection, version: int) -> None:
     """Bring the tables from an older version to this one, inside the caller's transaction."""
     for newer in range(version + 1, USER_VERSION + 1):
-        for statement in UPGRADES[newer]:
+        for statement in (*UPGRADES[newer], *_OWN_UPGRADES.get(newer, ())):
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {USER_VERSION}")
 

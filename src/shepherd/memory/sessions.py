@@ -301,7 +301,9 @@ def clear(connection: Connection, user_id: str, session_id: str) -> int:
     _delete_traces(connection, user_id, session_id)
     ledger.forget_session(connection, user_id, session_id)
     learned.forget_session(connection, user_id, session_id)
-    return len(_delete(connection, user_id, "session_id = ?1", session_id))
+    removed = _delete(connection, user_id, "session_id = ?1", session_id)
+    extraction_jobs.withdraw(connection, user_id, removed)
+    return len(removed)
 
 
 def drop_oldest(connection: Connection, user_id: str) -> bool:

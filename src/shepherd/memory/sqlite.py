@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -14,8 +15,17 @@ from shepherd._native import store as native
 from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.installation import install_extra
-from shepherd.memory import facts, maintenance, ownership, pruning, recall_counts, tenants
-from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
+from shepherd.memory import (
+    facts,
+    forgetting,
+    maintenance,
+    ownership,
+    pruning,
+    recall_counts,
+    tenants,
+    word_rows,
+)
+from shepherd.memory.corpora import CHUNKS, Corpus
 from shepherd.memory.database import Database
 from shepherd.memory.full_text import FULL_TEXT, FileChunks
 from shepherd.memory.hot import HotRecall
@@ -32,8 +42,11 @@ __all__ = ["FileTables", "SQLiteStore", "open_store"]
 
 _Result = TypeVar("_Result")
 
+_log = logging.getLogger(__name__)
+
 # Number of waiting counts of recalls that are written with the commit itself; more take a statement each.
 _MOST_DEFERRED = 48
+_USER_VERSION = "SELECT number, version FROM tenants WHERE user_id = ?"
 # Parameters of one statement; more rows are fetched in several.
 _MOST_IDS = 32
 _ROWS = [f"SELECT {COLUMNS} FROM context WHERE id IN ({', '.join('?' * n)})" for n in range(_MOST_IDS + 1)]
@@ -109,6 +122,7 @@ class SQLiteStore(MemoryStore):
         self._knowledge_bytes = pruning.KnowledgeBytes()
         if not read_only:
             maintenance.refresh_index(self._database)
+            self._finish_forgetting()
 
     @property
     def path(self) -> str:
@@ -140,10 +154,13 @@ class SQLiteStore(MemoryStore):
                 result = work(connection)
             if size:
                 self._count_recalls(connection)
+        if stays and size:
+            self._finish_forgetting()
         if size and writing.used_bytes > self._limit_bytes:
             # The write itself is stored; an obstacle to pruning now is not its failure.
             with contextlib.suppress(StoreLockedError, StoreFullError):
                 pruning.prune(self._database, self._limit_bytes, self._knowledge_bytes, user_id)
+            self._finish_forgetting()
         return result
 
     def follow(self, user_id: str) -> None:
@@ -166,13 +183,14 @@ class SQLiteStore(MemoryStore):
     def recall(self, user_id: str, query: RecallQuery) -> tuple[tuple[Fact, ...], list[SearchResult]]:
         """Return the facts in key order and the best memories, both of one moment; counts the recall."""
         with self._database.look() as connection:
-            tenant = self._tenants.get(user_id) or tenants.find(connection, user_id)
-            rows, versions = connection.execute_together(
-                [(facts.ROWS_OF_USER, (user_id,)), (MEMORIES.version, (tenant,))]
+            # The number each time: another process may have removed the user, who then began anew.
+            rows, users = connection.execute_together(
+                [(facts.ROWS_OF_USER, (user_id,)), (_USER_VERSION, (user_id,))]
             )
+            tenant, version = users[0] if users else (None, None)
             results = []
             if query.keywords and query.limit > 0 and tenant is not None:
-                results = self._best(connection, tenant, query, versions[0][0] if versions else None)
+                results = self._best(connection, tenant, query, version)
         if tenant is not None:
             self._tenants[user_id] = tenant
         self.recall_counts.note((result.id for result in results), query.now)
@@ -224,6 +242,62 @@ class SQLiteStore(MemoryStore):
             hot_bytes=self._recall.n_bytes,
             hot_saved_bytes=self._recall.n_saved_bytes,
         )
+
+    def clean(self, user_id: str) -> tuple[list[str], list[str]]:
+        """Delete saved indexes, and overwrite what is left in the log and in old free pages."""
+        with self._database.read() as connection:
+            tenant, number = tenants.find(connection, user_id), forgetting.count(connection)
+        files = [] if tenant is None else self._forget_saved(tenant)
+        left = self._clean(number)
+        return files, left
+
+    def _forget_saved(self, tenant: int) -> list[str]:
+        return self._recall.forget_saved(tenant) + self._chunk_recall.forget_saved(tenant)
+
+    def _finish_forgetting(self) -> None:
+        """Do what a process that was killed while it forgot has not done, for all users."""
+        with self._database.read() as connection:
+            if forgetting.is_finished(connection):
+                return
+            number = forgetting.count(connection)
+        try:
+            self._recall.forget_all_saved()
+            self._chunk_recall.forget_all_saved()
+            self._clean(number)
+        except StoreError as error:  # no reason not to open it; the next forgetting says what is wrong
+            _log.warning("%s", error)
+
+    def _clean(self, number: int) -> list[str]:
+        """Clean file and log after the forgetting of that number; return what could not be reached."""
+        left = []
+        if not self._overwrites():
+            try:
+                self._database.rewrite()
+            except (StoreLockedError, StoreFullError) as error:
+                left.append(f"free pages of {self.path}, from before deletions were overwritten: {error}")
+            else:
+                with self._database.write() as connection:
+                    connection.execute("INSERT INTO meta VALUES('overwrites', 1)")
+        if not self._database.empty_log():
+            left.append(f"{self.path}-wal: another program reads it; it is emptied when that has ended")
+        if not left:
+            with self._database.write() as connection:
+                forgetting.mark_finished(connection, number)
+        return left
+
+    def _overwrites(self) -> bool:
+        with self._database.read() as connection:
+            return bool(connection.execute("SELECT 1 FROM meta WHERE key = 'overwrites'"))
+
+    def tables_with(self, forms: Sequence[str]) -> dict[str, int]:
+        """Return how many rows of each table have one of the forms of a word."""
+        with self._database.read() as connection:
+            columns = connection.execute(
+                "SELECT t.name, c.name FROM sqlite_master t JOIN pragma_table_info(t.name) c"
+                " WHERE t.type = 'table' AND c.type = 'TEXT' AND t.name NOT LIKE '%!_fts%' ESCAPE '!'"
+                " AND t.name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY t.name, c.cid"
+            )
+            return word_rows.count_rows(connection, columns, forms)
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""

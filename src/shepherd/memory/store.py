@@ -7,13 +7,15 @@ shepherd.errors, with path and remedy. Any method may be called from any thread.
 
 from __future__ import annotations
 
+import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from shepherd.errors import UsageError
+from shepherd.errors import StoreError, UsageError
 from shepherd.escaping import storable
-from shepherd.memory import memories, tenants
+from shepherd.memory import forgetting, memories, tenants
 from shepherd.memory.facts import FactCache
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.queries import RecallQuery
@@ -47,10 +49,17 @@ class MemoryStore(ABC):
     meaning: Meaning | None = None
     reranker: Reranker | None = None
     keeps_secrets: bool = False
+    # Files of others that are made of what is stored, such as a session cache: deleted with every forgetting.
+    saved_files: Sequence[Path] = ()
 
     def __init__(self) -> None:
         self._facts = FactCache()
         self.recall_counts = RecallCounts()
+
+    @property
+    @abstractmethod
+    def path(self) -> str:
+        """Absolute path of the file, or the server's address without the password."""
 
     @abstractmethod
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
@@ -87,6 +96,14 @@ class MemoryStore(ABC):
         """Return counts of a user and sizes of the database."""
 
     @abstractmethod
+    def clean(self, user_id: str) -> tuple[list[str], list[str]]:
+        """Do the part of `erase` that differs between the engines."""
+
+    @abstractmethod
+    def tables_with(self, forms: Sequence[str]) -> dict[str, int]:
+        """Return how many rows of each table have one of the forms of a word."""
+
+    @abstractmethod
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
 
@@ -108,6 +125,35 @@ class MemoryStore(ABC):
 
     # ---- the same on both engines
 
+    def erase(self, user_id: str) -> tuple[list[str], list[str]]:
+        """Clean up after a committed deletion of this user: all that is not in rows and indexes of words.
+
+        Return the files that were deleted, and what could not be reached, in words. Outside of transactions.
+        """
+        removed = [path for file in self.saved_files for path in _remove_with_parts(file)]
+        files, left = self.clean(user_id)
+        return removed + files, left
+
+    def forget(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
+        """Do as `write` for a deletion, then as `erase`; nothing more if the result is false."""
+
+        def delete(connection: Connection) -> _Result:
+            result = work(connection)
+            if result:
+                forgetting.note(connection)
+            return result
+
+        result = self.write(user_id, delete)
+        if result:
+            self.erase(user_id)
+        return result
+
+    def forget_chunks(
+        self, connection: Connection, user_id: str, chunk_ids: Sequence[int], titles: Sequence[str]
+    ) -> None:
+        """Remove copies of deleted nodes, given by their chunks and titles, from conversations and traces."""
+        forgetting.copies_of_chunks(connection, user_id, chunk_ids, titles)
+
     def find_number(self, connection: Connection, user_id: str) -> int | None:
         """Return the number of a user, None if the user has stored nothing yet."""
         return tenants.find(connection, user_id)
@@ -123,6 +169,22 @@ class MemoryStore(ABC):
         )
         self.follow(user_id)
         return stored
+
+
+def _remove_with_parts(file: Path) -> list[str]:
+    """Delete a saved file, and what interrupted writes of it left beside it; return the files."""
+    removed = []
+    for path in (file, *file.parent.glob(f".{glob.escape(file.name)}.*")):
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StoreError(
+                f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
+            ) from error
+        removed.append(str(path))
+    return removed
 
 
 def size_of(new: Sequence[NewMemory]) -> int:

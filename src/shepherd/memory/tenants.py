@@ -13,6 +13,7 @@ from shepherd.types import SECONDS_PER_DAY
 __all__ = [
     "MEMORY_BYTES_SQL",
     "MESSAGE_BYTES_SQL",
+    "REMOVED",
     "ROW_BYTES",
     "activity",
     "add_message_bytes",
@@ -21,6 +22,8 @@ __all__ = [
     "find",
 ]
 
+# Before the number of a user who was removed: numbers are never given again, so their rows stay.
+REMOVED = "removed/"
 # Bytes of a row beside its text, in headers and indexes. Only the shares of users depend on it.
 ROW_BYTES = 256
 # length() of a text counts characters, and SQLite's stops at a NUL.

@@ -28,6 +28,7 @@ from shepherd.factory import (
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in
+from shepherd.memory import Memory
 from shepherd.paths import from_home
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
@@ -69,7 +70,7 @@ def opened_server(
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        models = _models(config, provider, path, stack, warn, loading)
+        models = _models(config, provider, path, stack, warn, loading, opened)
         config = with_auto_resolved(config, models.engine)
         if opened is not None:
             opened.wake_vectors()
@@ -117,6 +118,7 @@ def _models(
     stack: ExitStack,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None],
+    memory: Memory | None,
 ) -> Models:
     if path is None:
 
@@ -126,7 +128,7 @@ def _models(
         open_one(frozenset(), False).close()  # finds a missing key or client before the first request
         models = Models(provider, name=provider.model or provider.name, open_remote=open_one)
     else:
-        engine = _engine(config, path, stack, warn, loading)
+        engine = _engine(config, path, stack, warn, loading, memory)
         models = Models(provider, name=_name(path), engine=engine)
     stack.callback(models.close)
     return models
@@ -154,6 +156,7 @@ def _engine(
     stack: ExitStack,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None],
+    memory: Memory | None,
 ) -> Engine:
     slots = config.server_slots
     windows = min(config.server_windows or slots, slots)
@@ -168,7 +171,7 @@ def _engine(
         )
     if config.session_cache:
         stack.enter_context(
-            persistent_kv_cache(engine, from_home(config.session_cache, "session_cache"), warn)
+            persistent_kv_cache(engine, from_home(config.session_cache, "session_cache"), warn, memory)
         )
     return engine
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from shepherd import transactions
 from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
-from shepherd.memory import facts, ownership, recall_counts
+from shepherd.memory import facts, forgetting, ownership, recall_counts, tenants, word_rows
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.facts import FactRow
 from shepherd.memory.hot import HotRecall
@@ -52,6 +53,12 @@ _LOOK = (
 _LOOK_WITH_FACTS = (
     f"{_LOOK} UNION ALL SELECT {_FACT}, created_at, updated_at, valid_from, key, value, NULL, NULL, NULL"
     " FROM facts WHERE user_id = ?1 ORDER BY kind, key"
+)
+# What a deletion leaves, which only the server's administrator can reach.
+_SERVER_FILES = (
+    "PostgreSQL's own files: deleted rows stay in them until VACUUM and later writes reuse their place, and"
+    " in its WAL, replicas and backups as long as those are kept; hot indexes saved on other machines follow"
+    " when these use the memory again"
 )
 
 
@@ -300,6 +307,30 @@ class PostgresStore(MemoryStore):
             hot_bytes=self._recall.n_bytes,
             hot_saved_bytes=self._recall.n_saved_bytes,
         )
+
+    def clean(self, user_id: str) -> tuple[list[str], list[str]]:
+        """Delete the saved indexes of this machine; the server cleans its own files in its own time."""
+        tenant, number = self._database.read(
+            lambda connection: (tenants.find(connection, user_id), forgetting.count(connection))
+        )
+        files = []
+        if tenant is not None:
+            files = self._recall.forget_saved(tenant) + self._chunk_recall.forget_saved(tenant)
+        self._database.write(user_id, lambda connection: forgetting.mark_finished(connection, number))
+        return files, [_SERVER_FILES]
+
+    def tables_with(self, forms: Sequence[str]) -> dict[str, int]:
+        """Return how many rows of each table have one of the forms of a word."""
+
+        def work(connection: transactions.Connection) -> dict[str, int]:
+            columns = connection.execute(
+                "SELECT table_name::text, column_name::text FROM information_schema.columns"
+                " WHERE table_schema = current_schema() AND data_type = 'text'"
+                " ORDER BY table_name, ordinal_position"
+            )
+            return word_rows.count_rows(connection, columns, forms)
+
+        return self._database.read(work)
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""

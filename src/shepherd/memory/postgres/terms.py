@@ -147,7 +147,7 @@ class _TermIndex:
     def add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
         return add_all(connection, user_id, new)
 
-    def replace(
+    def put(
         self,
         connection: transactions.Connection,
         tenant: int,
@@ -169,9 +169,8 @@ class _TermIndex:
         memories.describe(connection, memory_id, found.length, question, answer, signs)
         return found.length
 
-    def remove(self, connection: transactions.Connection, memory_id: int) -> None:
+    def remove(self, connection: transactions.Connection, memory_id: int, question: str, answer: str) -> None:
         connection.execute("DELETE FROM context_terms WHERE id = ?", (memory_id,))
-        connection.execute("DELETE FROM recalls WHERE id = ?", (memory_id,))
 
     def note_changes(
         self, connection: transactions.Connection, tenant: int, version: int, memory_ids: Iterable[int]
@@ -201,9 +200,10 @@ class ServerChunks(HotChunks):
         )
         return [terms.length for _, terms in found]
 
-    def remove(self, connection: transactions.Connection, chunk_ids: Sequence[int]) -> None:
-        """Remove the words of chunks."""
-        connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (list(chunk_ids),))  # type: ignore[arg-type]
+    def remove(self, connection: transactions.Connection, chunks: Sequence[tuple[int, str]]) -> None:
+        """Remove the words of each (id, text)."""
+        ids = [chunk_id for chunk_id, _ in chunks]
+        connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (ids,))  # type: ignore[arg-type]
 
     def clear(self, connection: transactions.Connection) -> None:
         """Remove the words of all chunks."""

@@ -1,0 +1,107 @@
+"""Forgetting from the command line: the lines of the prompt's history go as well, and a receipt is shown."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from shepherd.cli.parsing import loaded_settings
+from shepherd.commands.screen import Screen
+from shepherd.errors import StoreError
+from shepherd.paths import history_file
+from shepherd.stored_files import copies_of_database
+
+if TYPE_CHECKING:
+    from shepherd.memory import Receipt
+
+__all__ = ["add_receipt", "forget_typed", "print_receipt", "receipt_value"]
+
+_LINES = "lines of the prompt's history"
+# Rows by table, as users know them.
+_TABLES = {
+    "context": "memories",
+    "chunks": "chunks of documents",
+    "fact_history": "changes of facts",
+    "learned": "entries of what was learned",
+    "ledger": "notes about requests",
+    "extraction_jobs": "messages waiting to be learned from",
+    "trace": "values of traces",
+    "focused_nodes": "nodes in focus",
+    "node_dimensions": "assignments to dimensions",
+    "session_entities": "entities of conversations",
+    "session_summaries": "summaries of conversations",
+    "sessions": "conversations",
+}
+# A shorter text is removed from the history only if it is all that was typed.
+_LEAST_CHARS = 12
+_ELSEWHERE = "backups, exports and copies that you made, and what a chat or server that is running holds"
+
+
+def add_receipt(parser: Any) -> None:
+    """Add the option of a command that forgets."""
+    parser.add_argument(
+        "--receipt", action="store_true", help="show what was removed where, and what was not"
+    )
+
+
+def forget_typed(
+    texts: Collection[str], receipt: Receipt, is_meant: Callable[[str], object] | None = None
+) -> None:
+    """Delete lines from the history of the prompt: those with one of the texts, or that are meant."""
+    path = history_file()
+    if not path.exists():
+        return
+    # Not at the top: prompt_toolkit takes a tenth of a second.
+    from shepherd.commands.history import remove_lines
+
+    wanted = {_folded(text) for text in texts} - {""}
+    long = [text for text in wanted if len(text) >= _LEAST_CHARS]
+
+    def is_one(line: str) -> bool:
+        typed = _folded(line)
+        return (
+            typed in wanted
+            or any(text in typed for text in long)
+            or (is_meant is not None and bool(is_meant(line)))
+        )
+
+    try:
+        n_removed = remove_lines(path, is_one)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
+        ) from error
+    receipt.removed[_LINES] += n_removed
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def receipt_value(receipt: Receipt, arguments: Namespace) -> dict[str, object]:
+    """Return the receipt for --json."""
+    return {
+        "removed": {_TABLES.get(name, name): n for name, n in receipt.removed.items() if n},
+        "files": receipt.files,
+        "left": [*receipt.left, *_copies(arguments), _ELSEWHERE],
+    }
+
+
+def print_receipt(receipt: Receipt, arguments: Namespace, screen: Screen) -> None:
+    """Print what was removed where, and what could not be reached."""
+    for name, n in receipt.removed.items():
+        if n:
+            screen.print(f"removed      {n:,} {_TABLES.get(name, name)}")
+    for path in receipt.files:
+        screen.print(f"deleted      {path}")
+    if not receipt.left:
+        screen.print("overwritten  their words in the search index, their pages in the database, and its log")
+    for what in (*receipt.left, *_copies(arguments)):
+        screen.print(f"not reached  {what}")
+    screen.print(f"not reached  {_ELSEWHERE}")
+
+
+def _copies(arguments: Namespace) -> list[str]:
+    copies = copies_of_database(loaded_settings(arguments).config)
+    return [f"{path}, an older copy of the database; delete it once you need it no more" for path in copies]

@@ -1,0 +1,299 @@
+"""Forgetting: copies of what is deleted, and the receipt of what was removed where.
+
+The rows of a memory or a fact are deleted by their modules. Their texts are also in what was made of them:
+tails of stored messages, results of tools, notes of the ledger, traces, and messages that wait to be learned
+from. These functions remove them, inside the transaction of the deletion. What was typed and answered stays,
+since a conversation is a thing of its own; `shepherd memory audit --canary WORD` finds it there.
+
+Each forgetting is counted in `meta` with its transaction, and again once the files beside the database and
+the log are clean. If the numbers differ, a process was killed in between, and the next one finishes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from shepherd.memory import extraction_jobs, tenants
+from shepherd.transactions import Connection
+from shepherd.types import Injection
+from shepherd.wording import mentions
+
+__all__ = [
+    "FACTS",
+    "MEMORIES",
+    "MESSAGES",
+    "Receipt",
+    "copies_of_chunks",
+    "copies_of_memories",
+    "copies_of_values",
+    "count",
+    "is_finished",
+    "mark_finished",
+    "note",
+]
+
+# Names in a receipt of what is removed by other modules.
+MEMORIES = "memories"
+FACTS = "values of facts"
+MESSAGES = "messages of conversations"
+# Keys in `meta` of the number of forgettings, and of those after which everything was cleaned.
+_FORGOTTEN, _FINISHED = "forgotten", "forgotten_finished"
+_PAGE = 500
+# A few ids are looked for by SQL, more by reading every tail.
+_FEW = 8
+_MOST_VALUES = 30
+_SIZE = tenants.MESSAGE_BYTES_SQL
+# The parts of a note of the ledger that are made of memory; the rest says where its conversation is stored.
+_OF_MEMORY = frozenset(("tail", "parts", "hubs", "blocks", "workflows", "summary", "summed"))
+_REMOVED = "[forgotten]"
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What a forgetting removed: numbers of rows by place, and files; `left` says what it could not reach."""
+
+    removed: Counter[str] = field(default_factory=Counter)
+    files: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+# ---- the count of forgettings
+
+
+def note(connection: Connection) -> None:
+    """Count a forgetting, in the transaction that deletes."""
+    connection.execute(
+        "INSERT INTO meta(key, value) VALUES(?, 1) ON CONFLICT(key) DO UPDATE SET value = meta.value + 1",
+        (_FORGOTTEN,),
+    )
+
+
+def count(connection: Connection) -> int:
+    """Return the number of forgettings; a copy that was made before the last one may have what is gone."""
+    return _value(connection, _FORGOTTEN)
+
+
+def is_finished(connection: Connection) -> bool:
+    """Return whether files and log were cleaned after the last forgetting."""
+    return count(connection) == _value(connection, _FINISHED)
+
+
+def mark_finished(connection: Connection, number: int) -> None:
+    """Record that files and log are clean of what was deleted up to that number."""
+    connection.execute(
+        "INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT(key) DO UPDATE SET value = excluded.value",
+        (_FINISHED, number),
+    )
+
+
+def _value(connection: Connection, key: str) -> int:
+    rows = connection.execute("SELECT value FROM meta WHERE key = ?", (key,))
+    return int(rows[0][0]) if rows else 0
+
+
+# ---- copies
+
+
+def copies_of_memories(
+    connection: Connection, user_id: str, forgotten: Sequence[tuple[int, str, str]]
+) -> Counter[str]:
+    """Remove all copies of memories, given as (id, question, answer); return how many were where."""
+    if not forgotten:
+        return Counter()
+    ids = {memory_id for memory_id, _, _ in forgotten}
+    texts = [text for _, *both in forgotten for text in both if text.strip()]
+    questions = [" ".join(question.split()).casefold() for _, question, _ in forgotten if question.strip()]
+
+    def is_meant(parts: dict[str, Any], sent: str) -> bool:
+        return any(result.get("id") in ids for result in parts.get("results", ()))
+
+    # As json.dumps writes them, without blanks.
+    likes = [f'%"id":{memory_id},%' for memory_id in ids] if len(ids) <= _FEW else []
+    return Counter(
+        {
+            "messages with appended memory": _drop_tails(connection, user_id, is_meant, likes),
+            "results of tools": _drop_results(connection, user_id, texts),
+            "notes about requests": _strip_notes(connection, user_id),
+            "traces": _drop_traces(
+                connection,
+                user_id,
+                ("path LIKE '%/tail/context/%/id' AND value = ?", [str(one) for one in ids]),
+            ),
+            "messages waiting to be learned from": _withdraw(
+                connection,
+                user_id,
+                lambda line: any(question in line for question in questions),
+            ),
+        }
+    )
+
+
+def copies_of_values(connection: Connection, user_id: str, values: Collection[str]) -> Counter[str]:
+    """Remove all copies of the values of a fact; return how many were where."""
+    has_value = mentions(values)
+    if has_value is None:
+        return Counter()
+    return Counter(
+        {
+            "messages with appended facts": _drop_tails(
+                connection, user_id, lambda parts, sent: bool(has_value(f"{parts.get('tail', '')}\n{sent}"))
+            ),
+            "results of tools": _drop_results(connection, user_id, list(values)),
+            "notes about requests": _strip_notes(connection, user_id),
+            "traces": _drop_traces(connection, user_id, _containing(values)),
+            "messages waiting to be learned from": _withdraw(
+                connection, user_id, lambda line: bool(has_value(line))
+            ),
+        }
+    )
+
+
+def copies_of_chunks(
+    connection: Connection, user_id: str, chunk_ids: Collection[int], titles: Collection[str]
+) -> Counter[str]:
+    """Remove all copies of deleted nodes, given by their chunks and titles; return how many were where."""
+    # A focus or a system part does not say which nodes it showed.
+    shown = {f"chunk:{chunk_id}" for chunk_id in chunk_ids} | {"focus", "changed"}
+    return Counter(
+        {
+            "messages with appended passages": _drop_tails(
+                connection,
+                user_id,
+                lambda parts, sent: not shown.isdisjoint(parts.get("parts", ())),
+                ['%"parts":["%'],
+            ),
+            "results of tools": _drop_results(connection, user_id, list(titles)),
+            "notes about requests": _strip_notes(connection, user_id),
+            "traces": _drop_traces(connection, user_id, _containing(titles)),
+        }
+    )
+
+
+def _drop_tails(
+    connection: Connection,
+    user_id: str,
+    is_meant: Callable[[dict[str, Any], str], bool],
+    likes: Sequence[str] = (),
+) -> int:
+    """Remove what was appended to messages for which `is_meant` (parts, text sent); return how many."""
+    n_dropped = grown = 0
+    for message_id, injected, sent, size in _messages(connection, user_id, "m.injected", likes):
+        parts = json.loads(injected)
+        if not is_meant(parts, sent or ""):
+            continue
+        composed = (sent or "")[: int(parts.get("composed", 0))]
+        rest = {**asdict(Injection()), "composed": len(composed)} if composed else None
+        [(after,)] = connection.execute(
+            f"UPDATE messages SET sent = ?, injected = ? WHERE id = ? RETURNING {_SIZE}",
+            (composed or None, json.dumps(rest, separators=(",", ":")) if rest else None, message_id),
+        )
+        n_dropped += 1
+        grown += after - size
+    if n_dropped:
+        tenants.add_message_bytes(connection, user_id, grown)
+    return n_dropped
+
+
+def _messages(
+    connection: Connection, user_id: str, column: str, likes: Sequence[str], condition: str = ""
+) -> Iterator[tuple[Any, ...]]:
+    """Yield (id, column, sent, size) of the user's messages that have it, and match one of `likes`."""
+    matching = " OR ".join([f"{column} LIKE ?"] * len(likes))
+    which = f"{column} IS NOT NULL{condition}" + (f" AND ({matching})" if likes else "")
+    after = 0
+    while page := connection.execute(
+        f"SELECT m.id, {column}, m.sent, {_SIZE} FROM messages m JOIN sessions s ON s.id = m.session_id"
+        f" WHERE s.user_id = ? AND m.id > ? AND {which} ORDER BY m.id LIMIT {_PAGE}",
+        (user_id, after, *likes),
+    ):
+        yield from page
+        after = page[-1][0]
+
+
+def _drop_results(connection: Connection, user_id: str, texts: Sequence[str]) -> int:
+    """Remove results of tool calls that contain one of the texts, as it is or as JSON has it."""
+    forms = {
+        form
+        for text in texts
+        for form in (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
+    }
+    n_dropped = grown = 0
+    for message_id, raw, _, size in _messages(connection, user_id, "m.raw", (), " AND m.role = 'tool'"):
+        if not any(form in raw for form in forms):
+            continue
+        [(after,)] = connection.execute(
+            f"UPDATE messages SET raw = ?, sent = NULL WHERE id = ? RETURNING {_SIZE}", (_REMOVED, message_id)
+        )
+        n_dropped += 1
+        grown += after - size
+    if n_dropped:
+        tenants.add_message_bytes(connection, user_id, grown)
+    return n_dropped
+
+
+def _strip_notes(connection: Connection, user_id: str) -> int:
+    """Remove what is made of memory from the notes of the ledger, which may be an excerpt of anything."""
+    n_stripped = 0
+    rows = connection.execute(
+        "SELECT hash, note FROM ledger WHERE user_id = ? AND hash NOT LIKE 'resp\\_%' ESCAPE '\\'", (user_id,)
+    )
+    for key, text in rows:
+        parts = json.loads(text)
+        if _OF_MEMORY.isdisjoint(parts):
+            continue
+        kept = {name: part for name, part in parts.items() if name not in _OF_MEMORY}
+        connection.execute(
+            "UPDATE ledger SET note = ? WHERE user_id = ? AND hash = ?",
+            (json.dumps(kept, separators=(",", ":")), user_id, key),
+        )
+        n_stripped += 1
+    return n_stripped
+
+
+def _containing(texts: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the condition for values of traces that contain one of the texts."""
+    escaped = [re.sub(r"([\\%_])", r"\\\1", text.strip().lower()) for text in texts if text.strip()]
+    return "lower(value) LIKE ? ESCAPE '\\'", [f"%{text}%" for text in escaped]
+
+
+def _drop_traces(connection: Connection, user_id: str, which: tuple[str, list[str]]) -> int:
+    """Delete all traces of the conversations in which a row meets the condition; return how many rows.
+
+    All of them: the text of a prompt has the turns before it.
+    """
+    condition, parameters = which
+    roots: set[str] = set()
+    for start in range(0, len(parameters), _MOST_VALUES):
+        some = parameters[start : start + _MOST_VALUES]
+        rows = connection.execute(
+            f"SELECT path FROM trace WHERE user_id = ? AND ({' OR '.join([f'({condition})'] * len(some))})",
+            (user_id, *some),
+        )
+        roots.update("/".join(path.split("/")[:3]) for (path,) in rows)
+    n_dropped = 0
+    for root in roots:
+        n_dropped += len(
+            connection.execute(
+                "DELETE FROM trace WHERE user_id = ? AND path >= ? AND path < ? RETURNING 1",
+                (user_id, f"{root}/", f"{root}0"),
+            )
+        )
+    return n_dropped
+
+
+def _withdraw(connection: Connection, user_id: str, is_meant: Callable[[str], bool]) -> int:
+    """Take the messages that are meant, in lower case with single blanks, out of the jobs that wait."""
+    meant = [
+        message_id
+        for job in extraction_jobs.of_user(connection, user_id)
+        for message_id, line in zip(job.message_ids, job.lines, strict=True)
+        if is_meant(" ".join(line.split()).casefold())
+    ]
+    if meant:
+        extraction_jobs.withdraw(connection, user_id, meant)
+    return len(meant)
