@@ -18,7 +18,6 @@ from shepherd.config import Config
 from shepherd.config.file import load
 from shepherd.errors import (
     ConfigError,
-    SessionCacheError,
     ShepherdError,
     StoreError,
     StoreFullError,
@@ -67,7 +66,6 @@ __all__ = [
     "open_memory_or_warn",
     "open_memory_to_read",
     "own_summarizer",
-    "persistent_kv_cache",
     "reranker_of",
     "running_worker",
     "summarizer_of",
@@ -404,20 +402,6 @@ def own_summarizer(config: Config, path: Path) -> Iterator[Summarizer | None]:
 
 
 @contextmanager
-def persistent_kv_cache(engine: Engine, path: Path, warn: Callable[[str, str], None]) -> Iterator[None]:
-    """Load the engine's KV cache from a file, and save it at the end; a failure is only a warning."""
-    try:
-        engine.load_session(path)
-    except SessionCacheError as error:
-        warn(str(error), error.hint)
-    yield
-    try:
-        engine.save_session(path)
-    except SessionCacheError as error:
-        warn(str(error), error.hint)
-
-
-@contextmanager
 def running_worker(
     memory: Memory,
     config: Config,
@@ -539,10 +523,12 @@ def open_engine(
     loading: Callable[[str], None] = lambda text: None,
     slots: int = 1,
     windows: int = 1,
+    keeps: bool = False,
 ) -> Engine:
     """Load the model at `path`, after a trial if it is not bundled and never was loaded here.
 
-    It generates `slots` answers at once, whose conversations share so many `windows`.
+    It generates `slots` answers at once, whose conversations share so many `windows`. If it `keeps` them,
+    another process continues those that are stored in a memory (setting cache_disk_gb).
     """
     load_check.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
     name, shown = path.stem, -1
@@ -556,6 +542,8 @@ def open_engine(
     loading(f"loading {name} …")
     try:
         settings = replace(_engine_settings(config), slots=slots, windows=windows)
+        if not keeps:
+            settings = replace(settings, cache_disk_bytes=0)
         return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True, progress=report)
     finally:
         loading("")
@@ -569,6 +557,7 @@ def _engine_settings(config: Config) -> EngineSettings:
         kv_type=config.kv_type,
         swa_full=config.swa_full,
         cache_ram_bytes=config.cache_ram_mb << 20,
+        cache_disk_bytes=int(config.cache_disk_gb * 1e9),
         kv_edit=config.kv_edit,
         n_threads=config.threads,
     )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from shepherd import kept_files
 from shepherd._native.text import STOP_WORDS
 from shepherd._native.text import keywords as extract_keywords
 from shepherd.errors import UsageError
@@ -193,7 +194,10 @@ class Knowledge:
 
     def delete_node(self, node_id: int) -> bool:
         """Remove a node with its edges and chunks; False if there is none."""
-        return self.transaction(lambda connection, shelf: nodes.delete(connection, shelf, node_id))
+        is_removed = self.transaction(lambda connection, shelf: nodes.delete(connection, shelf, node_id))
+        if is_removed:  # its passages may be in kept conversations
+            kept_files.forget(kept_files.owner_of(self._transactions.path, self.user_id))
+        return is_removed
 
     # ---- edges
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from shepherd import kept_files
 from shepherd.errors import SecretError, UsageError
 from shepherd.escaping import storable, without_blocks
 from shepherd.lru_cache import FIFODict
@@ -66,6 +67,8 @@ _TOOL = "tool"
 _MOST_FORGOTTEN = 200
 _MOST_FORGETTERS = 256
 _MOST_ITEMS = 1000
+# A message is stored when its turn ends; what it says may be in a file since the turn began.
+_LONGEST_TURN_S = 3600
 
 
 class Memory:
@@ -151,6 +154,19 @@ class Memory:
     @user_id.setter
     def user_id(self, user_id: str) -> None:
         self._rows.user_id = user_id
+
+    def files_owner(self, user_id: str | None = None) -> str:
+        """Return the name of a user in kept_files, under which an engine may keep conversations; "" for none.
+
+        Whatever deletes words here also deletes those files.
+        """
+        user = self._rows.user(user_id)
+        return "" if user is None else kept_files.owner_of(self._store.path, user)
+
+    def _forget_files(self, user_id: str | None, removed: object, since: float = 0.0) -> None:
+        """Delete this user's kept conversations that go on after `since`, if something was removed."""
+        if removed and (owner := self.files_owner(user_id)):
+            kept_files.forget(owner, since)
 
     @property
     def transactions(self) -> Transactions:
@@ -327,6 +343,7 @@ class Memory:
             user_id, [], memories.delete_question, storable(question), self._store.terms
         )
         self._keep_forgotten(user_id, deleted)
+        self._forget_files(user_id, deleted)
         return len(deleted)
 
     def get_memory(self, memory_id: int, user_id: str | None = None) -> MemoryRecord | None:
@@ -355,16 +372,26 @@ class Memory:
         """Protect a memory from pruning, or no longer; return whether there is such a memory."""
         return self._rows.change_memories(user_id, False, memories.pin, memory_id, pinned)
 
-    def delete_memory(self, memory_id: int, user_id: str | None = None) -> bool:
+    def delete_memory(
+        self, memory_id: int, user_id: str | None = None, *, is_redundant: bool = False
+    ) -> bool:
         """Delete a memory; return whether there was one."""
-        return bool(self.delete_memories([memory_id], user_id))
+        return bool(self.delete_memories([memory_id], user_id, is_redundant=is_redundant))
 
-    def delete_memories(self, memory_ids: Sequence[int], user_id: str | None = None) -> list[int]:
-        """Delete memories in one transaction; return the ids of those that there were."""
+    def delete_memories(
+        self, memory_ids: Sequence[int], user_id: str | None = None, *, is_redundant: bool = False
+    ) -> list[int]:
+        """Delete memories in one transaction; return the ids of those that there were.
+
+        `is_redundant`: nothing is to be forgotten, as the same is stored elsewhere; kept conversations stay.
+        """
         deleted = self._rows.change_memories(
             user_id, [], memories.delete_and_keep, list(dict.fromkeys(memory_ids)), self._store.terms
         )
         self._keep_forgotten(user_id, deleted)
+        if not is_redundant:
+            since = min((one.known_since for one in deleted), default=0)
+            self._forget_files(user_id, deleted, since - _LONGEST_TURN_S)
         gone = {one.id for one in deleted}
         return [memory_id for memory_id in dict.fromkeys(memory_ids) if memory_id in gone]
 
@@ -486,6 +513,7 @@ class Memory:
             with_history=with_history,
         )
         self._rows.follow(user_id)
+        self._forget_files(user_id, is_cleared and with_history)
         return is_cleared
 
     def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
@@ -674,9 +702,11 @@ class Memory:
 
         Facts and memories that were learned from them are deleted too, unless they were changed since.
         """
-        terms = self._store.terms
-        removed = self._rows.write(user_id, [], sessions.delete_last_turn, storable(session_id), terms)
+        terms, session_id = self._store.terms, storable(session_id)
+        said_at = self._rows.read(user_id, 0, sessions.said_at, session_id)
+        removed = self._rows.write(user_id, [], sessions.delete_last_turn, session_id, terms)
         self._rows.follow(user_id)
+        self._forget_files(user_id, removed, said_at - _LONGEST_TURN_S)
         return len(removed)
 
     def delete_messages(self, session_id: str, position: int, user_id: str | None = None) -> int:
@@ -684,11 +714,11 @@ class Memory:
 
         Returns how many. What was learned from them is deleted as `delete_last_turn` does.
         """
-        terms = self._store.terms
-        removed = self._rows.write(
-            user_id, [], sessions.delete_from, storable(session_id), max(_whole(position), 1), terms
-        )
+        terms, session_id, position = self._store.terms, storable(session_id), max(_whole(position), 1)
+        said_at = self._rows.read(user_id, 0, sessions.said_at, session_id, position)
+        removed = self._rows.write(user_id, [], sessions.delete_from, session_id, position, terms)
         self._rows.follow(user_id)
+        self._forget_files(user_id, removed, said_at - _LONGEST_TURN_S)
         return len(removed)
 
     def clear_session(self, session_id: str, user_id: str | None = None) -> int:
@@ -696,7 +726,9 @@ class Memory:
 
         What was learned from them stays. Raises UsageError if this user has no such conversation.
         """
-        return self._rows.write(user_id, 0, sessions.clear, storable(session_id))
+        n_removed = self._rows.write(user_id, 0, sessions.clear, storable(session_id))
+        self._forget_files(user_id, n_removed)
+        return n_removed
 
     # ---- maintenance
 
@@ -791,7 +823,9 @@ class Memory:
             raise UsageError(
                 "a user cannot claim their own memories", hint="name another user to take over from"
             )
-        return self._store.claim(storable(from_user), user)
+        claimed = self._store.claim(storable(from_user), user)
+        self._forget_files(from_user, claimed)
+        return claimed
 
     def check(self, repair: bool = False) -> CheckReport:
         """Look for damage in the whole database; with `repair` mend what can be made again."""

@@ -52,6 +52,11 @@ class MemoryStore(ABC):
         self._facts = FactCache()
         self.recall_counts = RecallCounts()
 
+    @property
+    @abstractmethod
+    def path(self) -> str:
+        """Path or address of the database, without a password."""
+
     @abstractmethod
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work`; everything in it sees the same moment. May run it again."""

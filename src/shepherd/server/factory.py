@@ -19,7 +19,6 @@ from shepherd.factory import (
     open_embedder,
     open_engine,
     open_memory_or_read_only,
-    persistent_kv_cache,
     reranker_of,
     running_worker,
     summarizer_of,
@@ -28,7 +27,6 @@ from shepherd.factory import (
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in
-from shepherd.paths import from_home
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
 from shepherd.server.middleware import require_keys_for
@@ -157,7 +155,7 @@ def _engine(
 ) -> Engine:
     slots = config.server_slots
     windows = min(config.server_windows or slots, slots)
-    engine = open_engine(config, path, loading=loading, slots=slots, windows=windows)
+    engine = open_engine(config, path, loading=loading, slots=slots, windows=windows, keeps=True)
     stack.callback(engine.close)
     if engine.n_cells < windows * engine.window_tokens:
         warn(
@@ -165,10 +163,6 @@ def _engine(
             " long conversations that are answered at once may be read again",
             "a smaller n_ctx or fewer server_slots fit;"
             f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
-        )
-    if config.session_cache:
-        stack.enter_context(
-            persistent_kv_cache(engine, from_home(config.session_cache, "session_cache"), warn)
         )
     return engine
 

@@ -458,7 +458,14 @@ class Conversations:
             total_tokens=request.max_tokens,
             extra=extra,
             promise=Promise(self.keeps(request), self.config.memory_extraction_secrets),
+            owner=self._files_owner(request),
         )
+
+    def _files_owner(self, request: ChatRequest) -> str:
+        """Return whose files the conversation may be kept in; "" for one that is not stored."""
+        if self._memory is None or not self.keeps(request):
+            return ""
+        return self._memory.files_owner(request.user_id)
 
     def _refuse_for_remote(self, request: ChatRequest) -> None:
         is_forced = bool(request.tools) and request.tool_choice not in ("auto", "none")

@@ -87,7 +87,8 @@ class GenerationOptions:
     `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
     `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
     options of this kind of model only, such as stop strings. `promise` says what becomes of the message, for
-    a model that acknowledges it.
+    a model that acknowledges it. A local model may keep the conversation on disk if it has an `owner`: for
+    one that is stored, see Memory.files_owner.
     """
 
     sampling: Sampling
@@ -97,6 +98,7 @@ class GenerationOptions:
     total_tokens: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
     promise: Promise = field(default_factory=Promise)
+    owner: str = ""
 
 
 class Turn:
@@ -253,6 +255,7 @@ class Turn:
             extra["must_call"] = choice == "required" or choice
         if isinstance(self.model, Engine):
             extra["is_cancelled"] = self._cancelled.is_set
+            extra["owner"] = options.owner
         # What a grammar forces is no talk, and log probabilities are of the tokens as they were sampled.
         is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):
