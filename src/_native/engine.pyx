@@ -354,6 +354,11 @@ def common_prefix(const int32_t[::1] one not None, const int32_t[::1] other not 
     return i
 
 
+def common_prefixes(list several not None, const int32_t[::1] other not None):
+    """Return for each of several arrays of ids how many leading ones are the same as in the other."""
+    return [common_prefix(one, other) for one in several]
+
+
 @cython.final
 cdef class State:
     """Memory for a sequence's state that is read from a file. A Decoder takes it over."""

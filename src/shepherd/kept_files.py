@@ -30,10 +30,11 @@ __all__ = [
     "KeptFile",
     "Usage",
     "all_files",
-    "files_of",
     "folder",
     "forget",
     "owner_of",
+    "owners",
+    "paths_of",
     "put",
     "remove",
     "touch",
@@ -73,18 +74,26 @@ def owner_of(database: str, user_id: str) -> str:
     return hashlib.sha256(f"{database}\0{user_id}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
-def files_of(root: Path, owner: str) -> list[KeptFile]:
-    """Return an owner's files, in no order."""
-    return list(_files(root / owner, _SUFFIX))
+def owners(root: Path) -> list[str]:
+    """Return all who have a folder."""
+    try:
+        return [entry.name for entry in os.scandir(root) if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def paths_of(root: Path, owner: str) -> list[Path]:
+    """Return the paths of an owner's files, in no order."""
+    own = root / owner
+    try:
+        return [own / entry.name for entry in os.scandir(own) if entry.name.endswith(_SUFFIX)]
+    except OSError:
+        return []
 
 
 def all_files(root: Path) -> list[KeptFile]:
     """Return the files of all owners, the least recently used first, unfinished ones included."""
-    found: list[KeptFile] = []
-    with contextlib.suppress(OSError), os.scandir(root) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                found += _files(Path(entry.path), _SUFFIX, _PART)
+    found = [file for owner in owners(root) for file in _files(root / owner, _SUFFIX, _PART)]
     return sorted(found, key=lambda file: file.used_at)
 
 

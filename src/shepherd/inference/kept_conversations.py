@@ -7,10 +7,10 @@ state_file.py for the files and shepherd.kept_files for their folder.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -26,7 +26,6 @@ from shepherd.inference.state_file import (
     size_of,
     write_state,
 )
-from shepherd.kept_files import KeptFile
 
 __all__ = ["KeptConversations", "KeptCounts"]
 
@@ -37,6 +36,9 @@ _WAIT_MS = 60_000
 _JOIN_S = 0.05
 _MOST_WARNINGS = 8
 _TICK_NS = 50_000_000
+_MOST_FILES = 2000
+_FILLED = 0.9  # of the limit, after files were deleted
+_COUNTED_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class KeptCounts:
 @dataclass(frozen=True, slots=True)
 class _Entry:
     number: int
-    file: KeptFile
+    path: Path
     front: Front
 
 
@@ -80,6 +82,8 @@ class KeptConversations:
         self._numbers = count(1)
         self._warnings: list[str] = []
         self._n_written = self._n_read = self._n_failed = 0
+        # Bytes of all files, as far as is known until then; other processes may write, too.
+        self._total, self._counted_until = 0, 0.0
         self._is_stopping = False
         self._decoder: native.Decoder | None = None
         self._threads: list[threading.Thread] = []
@@ -94,18 +98,21 @@ class KeptConversations:
             return number
 
     def find(self, owner: str, ids: array[int]) -> tuple[int, int]:
-        """Return the number of the owner's file with most of this prompt, and how much; zeros without one."""
-        best: tuple[int, int, int] | None = None
+        """Return the number of the owner's file with most of this prompt, and how much; zeros without one.
+
+        It takes 0.2 us for each of the owner's files.
+        """
         with self._lock:
-            for entry in self._scan(owner):
-                common = native.common_prefix(entry.front.ids, ids)
-                common = min(common, len(ids) - 1)
-                n = entry.front.parts[0][0]
-                if common < _LEAST_TOKENS or common * _LEAST_SHARE < n:
-                    continue
-                if best is None or (common, -n) > best[:2]:
-                    best = common, -n, entry.number
-        return (0, 0) if best is None else (best[2], best[0])
+            entries = self._scan(owner)
+            commons = native.common_prefixes([entry.front.ids for entry in entries], ids)
+        best, most = None, _LEAST_TOKENS - 1
+        for entry, common in zip(entries, commons, strict=True):
+            n = min(common, len(ids) - 1)
+            length = len(entry.front.ids)
+            is_better = n > most or (n == most and best is not None and length < len(best.front.ids))
+            if is_better and n * _LEAST_SHARE >= length:
+                best, most = entry, n
+        return (0, 0) if best is None else (best.number, most)
 
     def counts(self) -> KeptCounts:
         """Return what is on disk, and what was done."""
@@ -119,49 +126,54 @@ class KeptConversations:
             found, self._warnings = self._warnings, []
             return found
 
-    def _scan(self, owner: str) -> Iterator[_Entry]:
-        """Yield the owner's files of this model as the folder has them now. Under the lock."""
-        known = self._entries.get(owner, {})
-        if self._is_unchanged(owner):
-            yield from (entry for entry in known.values() if entry is not None)
-            return
-        listed = {file.path: file for file in kept_files.files_of(self._root, owner)}
-        for path in known.keys() - listed.keys():
-            entry = known.pop(path)
-            if entry is not None:
-                del self._by_number[entry.number]
-        for path, file in listed.items():
-            if path not in known:
-                entry = known[path] = self._entry(file)
-                if entry is not None:
-                    self._by_number[entry.number] = entry
-        self._entries[owner] = known
-        yield from (entry for entry in known.values() if entry is not None)
+    def _scan(self, owner: str) -> list[_Entry]:
+        """Return the owner's files of this model as the folder has them now. Under the lock."""
+        known = self._entries.setdefault(owner, {})
+        if not self._is_unchanged(owner):
+            listed = set(kept_files.paths_of(self._root, owner))
+            for path in known.keys() - listed:
+                self._drop(owner, path)
+            for path in listed - known.keys():
+                self._add(owner, path)
+        return [entry for entry in known.values() if entry is not None]
 
     def _is_unchanged(self, owner: str) -> bool:
         """Return whether the folder is as it was when it was listed last; notes its time. Under the lock."""
-        try:
-            changed_at = (self._root / owner).stat().st_mtime_ns
-        except OSError:
-            changed_at = 0
-        before, self._changed_at[owner] = self._changed_at.get(owner), changed_at
+        before, changed_at = self._changed_at.get(owner), self._time_of(owner)
+        self._changed_at[owner] = changed_at
         # A folder that has just changed may change again without another time.
         return before == changed_at and time.time_ns() - changed_at > _TICK_NS
 
-    def _entry(self, file: KeptFile) -> _Entry | None:
+    def _time_of(self, owner: str) -> int:
         try:
-            with open(file.path, "rb") as opened:
-                front = read_front(opened, file.size_bytes)
+            return (self._root / owner).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _add(self, owner: str, path: Path) -> None:
+        entry = self._entries[owner][path] = self._entry(path)
+        if entry is not None:
+            self._by_number[entry.number] = entry
+
+    def _drop(self, owner: str, path: Path) -> None:
+        entry = self._entries[owner].pop(path, None)
+        if entry is not None:
+            del self._by_number[entry.number]
+
+    def _entry(self, path: Path) -> _Entry | None:
+        try:
+            with open(path, "rb") as opened:
+                front = read_front(opened, os.fstat(opened.fileno()).st_size)
         except FileNotFoundError:
             return None
         except (OSError, StateFileError) as error:
-            self._refuse(file.path, error)
+            self._refuse(path, error)
             return None
         if front.identity != self._identity or front.parts[0][0] >= self._window:
             return None  # of another model or another window
         if any(size > self._state_bytes for _, size in front.parts):
             return None
-        return _Entry(next(self._numbers), file, front)
+        return _Entry(next(self._numbers), path, front)
 
     def _refuse(self, path: Path, error: Exception) -> None:
         """Note that a file cannot be used; one that is damaged is deleted. Under the lock."""
@@ -186,7 +198,7 @@ class KeptConversations:
         if entry is None:
             return []
         try:
-            with open(entry.file.path, "rb") as file:
+            with open(entry.path, "rb") as file:
                 parts = read_states(file, entry.front)
         except FileNotFoundError:  # forgotten meanwhile
             return []
@@ -194,9 +206,9 @@ class KeptConversations:
             return []
         except (OSError, StateFileError) as error:
             with self._lock:
-                self._refuse(entry.file.path, error)
+                self._refuse(entry.path, error)
             return []
-        kept_files.touch(entry.file.path)
+        kept_files.touch(entry.path)
         self._n_read += 1
         return parts
 
@@ -207,12 +219,12 @@ class KeptConversations:
         with self._lock:
             owner = self._names[unwritten.owner]
             older = [entry for entry in self._scan(owner) if _is_older(entry.front, ids, unwritten.head)]
-        same = [entry for entry in older if entry.front.ids == ids]
-        if same:
-            kept_files.touch(same[0].file.path)
-            return True
+        for entry in older:
+            if entry.front.ids == ids:
+                kept_files.touch(entry.path)
+                return True
         try:
-            if not self._make_room(size_of(parts), [entry.file for entry in older]):
+            if not self._make_room(size_of(parts)):
                 return False
             path = kept_files.put(
                 self._root,
@@ -227,26 +239,36 @@ class KeptConversations:
             return False
         if path is None:
             return False
-        for entry in older:
-            kept_files.remove(entry.file.path)
-        self._n_written += 1
+        with self._lock:
+            for entry in older:
+                kept_files.remove(entry.path)
+                self._drop(owner, entry.path)
+            self._add(owner, path)
+            self._changed_at[owner] = self._time_of(owner)
+            self._n_written += 1
         return True
 
-    def _make_room(self, size_bytes: int, older: list[KeptFile]) -> bool:
+    def _make_room(self, size_bytes: int) -> bool:
         """Delete the files used longest ago until one of this size fits; False if it never does."""
-        files = kept_files.all_files(self._root)
-        gone = {file.path for file in older}
-        total = sum(file.size_bytes for file in files if file.path not in gone)
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        limit = min(self._limit, (disk_usage(self._root).free + total) // _DISK_SHARE)
+        limit = min(self._limit, (disk_usage(self._root).free + self._total) // _DISK_SHARE)
         if size_bytes > limit:
             return False
-        for file in files:
-            if total + size_bytes <= limit:
-                break
-            if file.path not in gone:
+        now = time.monotonic()
+        if now < self._counted_until and self._total + size_bytes <= limit:
+            self._total += size_bytes
+            return True
+        files = kept_files.all_files(self._root)
+        self._total, n = sum(file.size_bytes for file in files), len(files)
+        if self._total + size_bytes > limit or n >= _MOST_FILES:
+            # Some more, so that the folders are not listed for each file.
+            for file in files:
+                if self._total + size_bytes <= _FILLED * limit and n < _FILLED * _MOST_FILES:
+                    break
                 kept_files.remove(file.path)
-                total -= file.size_bytes
+                self._total, n = self._total - file.size_bytes, n - 1
+        self._total += size_bytes
+        self._counted_until = now + _COUNTED_S
         return True
 
     # ---- the threads
@@ -270,6 +292,11 @@ class KeptConversations:
             pass
 
     def _read_all(self, decoder: native.Decoder) -> None:
+        for owner in kept_files.owners(self._root):
+            if self._is_stopping:
+                return
+            with self._lock:
+                self._scan(owner)
         while not self._is_stopping:
             if decoder.wait_for_read(_WAIT_MS) and (wanted := decoder.next_read()):
                 job, number = wanted
@@ -278,7 +305,7 @@ class KeptConversations:
                 except ValueError:  # ids that this model does not have: a forged file
                     with self._lock:
                         if entry := self._by_number.get(number):
-                            self._refuse(entry.file.path, StateFileError())
+                            self._refuse(entry.path, StateFileError())
                     decoder.was_read(job, [])
 
     def _write_all(self, decoder: native.Decoder) -> None:
