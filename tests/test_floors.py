@@ -39,6 +39,7 @@ FLOORS = [
         "fusion",
         "http_endpoint",
         "installation",
+        "kept_files",
         "lru_cache",
         "replies",
         "secret_detection",

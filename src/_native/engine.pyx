@@ -9,9 +9,11 @@ import ctypes
 
 cimport cython
 
+from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.string cimport strlen
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, strlen
 
 from priority_lock cimport shp_priority_lock, shp_priority_lock_free, shp_priority_lock_new
 from scheduler cimport (
@@ -25,17 +27,27 @@ from scheduler cimport (
     SHP_MOST_BOUNDARIES,
     SHP_MOST_SHOWN,
     SHP_MOST_SLOTS,
+    SHP_MOST_WRITTEN,
     SHP_PLAIN,
     SHP_RECURRENT,
     SHP_SLIDING,
     SHP_STATE_PARTIAL,
     SHP_STATE_WHOLE,
     shp_api,
+    shp_belonging,
     shp_context,
     shp_edit,
     shp_job,
     shp_job_free,
     shp_job_new,
+    shp_keeping_give_back,
+    shp_keeping_n_lost,
+    shp_keeping_next_read,
+    shp_keeping_stage_one,
+    shp_keeping_take,
+    shp_keeping_wait,
+    shp_keeping_wake,
+    shp_keeping_was_read,
     shp_llama,
     shp_llama_batch,
     shp_llama_token_data,
@@ -56,7 +68,10 @@ from scheduler cimport (
     shp_scheduler_wait_idle,
     shp_sequence,
     shp_snapshot,
-    shp_snapshots_adopt,
+    shp_snapshots_add_read,
+    shp_snapshots_free_data,
+    shp_snapshots_new_data,
+    shp_snapshots_want_none,
 )
 from stream cimport (
     SHP_END_STOP,
@@ -102,6 +117,7 @@ AMBIGUOUS = SHP_CODE_AMBIGUOUS
 EXACT, SHIFT, HOLE = range(3)                           # as shp_edit
 MOST_SLOTS, MOST_BOUNDARIES, MOST_SHOWN = SHP_MOST_SLOTS, SHP_MOST_BOUNDARIES, SHP_MOST_SHOWN
 MOST_LIKELY = SHP_MOST_LIKELY
+MOST_WRITTEN = SHP_MOST_WRITTEN
 
 # In the order of the members of shp_llama (llama_api.h).
 _FUNCTIONS = (
@@ -330,6 +346,81 @@ def end_stream(Stream stream not None, int ending=SHP_END_STOP):
     shp_stream_end(stream.ptr, <shp_ending>ending, NULL)
 
 
+def common_prefix(const int32_t[::1] one not None, const int32_t[::1] other not None):
+    """Return how many leading ids are the same."""
+    cdef Py_ssize_t n = min(one.shape[0], other.shape[0]), i = 0
+    while i < n and one[i] == other[i]:
+        i += 1
+    return i
+
+
+def common_prefixes(list several not None, const int32_t[::1] other not None):
+    """Return for each of several arrays of ids how many leading ones are the same as in the other."""
+    return [common_prefix(one, other) for one in several]
+
+
+@cython.final
+cdef class State:
+    """Memory for a sequence's state that is read from a file. A Decoder takes it over."""
+
+    cdef uint8_t *data      # owned until a Decoder takes it
+    cdef readonly size_t size
+
+    def __cinit__(self, size_t size):
+        self.data = shp_snapshots_new_data(size) if size > 0 else NULL
+        self.size = size
+        if self.data == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.data != NULL:
+            shp_snapshots_free_data(self.data, self.size)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, <Py_ssize_t>self.size, 0, flags)
+
+    def view(self):
+        """Return the memory; release it before the state is passed on."""
+        return memoryview(self)
+
+
+@cython.final
+cdef class Unwritten:
+    """A sequence to be written, with its checkpoints; give it back to its Decoder.
+
+    `parts` yields `(ids, state, is_checkpoint)`, the sequence itself first; they are valid until it is given back.
+    """
+
+    cdef shp_snapshot items[SHP_MOST_WRITTEN]
+    cdef int32_t n
+
+    @property
+    def owner(self):
+        """Number of the owner, as it was submitted."""
+        return self.items[0].belonging.owner
+
+    @property
+    def asked_ms(self):
+        """Time of the sequence's last run, as it was submitted."""
+        return self.items[0].belonging.asked_ms
+
+    @property
+    def head(self):
+        """Number of leading tokens that unrelated conversations share."""
+        return self.items[0].belonging.n_head
+
+    def parts(self):
+        """Return the sequence and its checkpoints, the longest first."""
+        cdef int32_t i
+        found = []
+        for i in range(self.n):
+            found.append((
+                <int32_t[:self.items[i].n]>self.items[i].ids, <uint8_t[:self.items[i].size]>self.items[i].data,
+                self.items[i].flags == SHP_STATE_PARTIAL,
+            ))
+        return found
+
+
 @cython.final
 cdef class Decoder:
     """The scheduler of one context: its sequences, the mirrors of their KV cache, and the decoding loop.
@@ -337,7 +428,8 @@ cdef class Decoder:
     `serve` runs on a thread of its own; `submit` may be called from any thread. The addresses must outlive this object:
     call close() and let `serve` return before you free them. Each running job has one of `n_slots` sequences, which
     share `n_cells` cells of the KV cache (0: as many as one window has tokens); more jobs wait in the queue if they
-    may. `cache_bytes` bounds the memory for snapshots: checkpoints and parked sequences.
+    may. `cache_bytes` bounds the memory for snapshots: checkpoints and parked sequences. If it `writes`, other
+    threads read and write files: see `next_read` and `take_unwritten`.
 
     Foreground runs hold `priority_lock`. While `yields_to` is held, all runs of this Decoder pause: after a token, or,
     on the CPU, within a micro-batch of the prompt, which is then decoded again.
@@ -350,7 +442,8 @@ cdef class Decoder:
     cdef PriorityLock yields_to     # while another Decoder's runs hold it, ours pause
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
-                  int n_chunk, int n_slots=1, int n_cells=0, size_t cache_bytes=0, int edit=SHP_EDIT_EXACT,
+                  int n_chunk, int n_slots=1, int n_cells=0, size_t cache_bytes=0, bint writes=False,
+                  int edit=SHP_EDIT_EXACT,
                   PriorityLock priority_lock=None,
                   PriorityLock yields_to=None):
         cdef shp_schedule schedule
@@ -369,6 +462,7 @@ cdef class Decoder:
         schedule.n_slots, schedule.n_chunk = n_slots, min(n_chunk, n_window)
         schedule.n_cells = max(n_cells, n_window)
         schedule.snapshot_bytes, schedule.edit = cache_bytes, <shp_edit>edit
+        schedule.writes = writes and cache_bytes > 0
         schedule.priority_lock = NULL if priority_lock is None else priority_lock.ptr
         schedule.yields_to = NULL if yields_to is None else yields_to.ptr
         self.scheduler = shp_scheduler_new(&self.context, &schedule)
@@ -380,7 +474,8 @@ cdef class Decoder:
 
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
                uintptr_t grammar=0, max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
-               bint background=False, bint may_wait=False, logprobs=None):
+               bint background=False, bint may_wait=False, logprobs=None, int64_t owner=0, int64_t asked_ms=0,
+               int64_t file=0, int in_file=0):
         """Queue a run for the engine thread: prefill `tokens`, then sample up to `max_tokens` into `stream`.
 
         Returns False when all slots are busy and the run may not wait. `sampler` may be 0 when nothing is sampled.
@@ -391,6 +486,8 @@ cdef class Decoder:
         `shown` are control tokens whose text goes into the stream; the text of other control tokens does not.
         A `background` run pauses while foreground runs wait or run. `logprobs`: also record each token's log
         probability and those of the so many likeliest tokens; see Stream.likely.
+        With an `owner`, who asked at `asked_ms`, the sequence is to be written. `file` is the number of a file that
+        has the first `in_file` tokens; if the cache has fewer, it is read first.
         """
         cdef Py_ssize_t n = tokens.shape[0], i
         cdef shp_job *job
@@ -423,6 +520,9 @@ cdef class Decoder:
                 job.sampling.n_shown += 1
             job.max_tokens = min(max_tokens, self.context.n_window)
             job.n_penalty, job.is_background = penalty_last_n, background
+            job.belonging.owner, job.belonging.asked_ms = owner, asked_ms
+            job.belonging.n_head = job.n_shared_head
+            job.file, job.n_in_file = file, in_file
             job.sampling.sampler, job.sampling.grammar = <void *>sampler, <void *>grammar
             if logprobs is not None:
                 job.sampling.asks_likely, job.sampling.n_likely = 1, logprobs
@@ -464,38 +564,110 @@ cdef class Decoder:
         self._check_idle()
         return shp_scheduler_park(self.scheduler)
 
-    def snapshots(self):
-        """Yield the snapshots, one at a time: `(ids as int32 bytes, state, is_checkpoint)`."""
-        cdef shp_snapshot *item
-        cdef size_t i = 0
-        while True:
-            self._check_idle()
-            if i >= shp_scheduler_snapshots(self.scheduler).count:
-                return
-            item = &shp_scheduler_snapshots(self.scheduler).items[i]
-            i += 1
-            yield (
-                (<char *>item.ids)[:item.n * sizeof(int32_t)], (<char *>item.data)[:item.size],
-                item.flags == SHP_STATE_PARTIAL,
-            )
-
     def adopt(self, const int32_t[::1] ids not None, const uint8_t[::1] state not None, bint is_checkpoint):
-        """Add a snapshot that `snapshots` yielded for the same model and settings.
-
-        Returns False when it does not fit into `cache_bytes`, or leaves no room for a token in the window.
-        """
+        """Add a snapshot of these tokens. Returns False when it does not fit into `cache_bytes`."""
         self._check_idle()
+        self._check_ids(ids)
+        cdef shp_belonging nobody
+        cdef uint8_t *data
+        nobody.owner, nobody.asked_ms, nobody.n_head = 0, 0, 0
+        if state.shape[0] == 0:
+            raise ValueError("the state is empty")
+        data = shp_snapshots_new_data(state.shape[0])
+        if data == NULL:
+            raise MemoryError
+        memcpy(data, &state[0], state.shape[0])
+        cdef int is_added = shp_snapshots_add_read(
+            shp_scheduler_snapshots(self.scheduler), &ids[0], <int32_t>ids.shape[0], data, state.shape[0],
+            SHP_STATE_PARTIAL if is_checkpoint else SHP_STATE_WHOLE, nobody)
+        shp_snapshots_want_none(shp_scheduler_snapshots(self.scheduler))
+        return is_added != 0
+
+    def wait_for_read(self, int timeout_ms):
+        """Wait until `next_read` has something; False after the timeout or once woken."""
+        cdef int has_work
+        with nogil:
+            has_work = shp_keeping_wait(self.scheduler, 1, timeout_ms)
+        return has_work != 0
+
+    def wait_for_unwritten(self, int timeout_ms):
+        """Wait until `take_unwritten` has something; False after the timeout or once woken."""
+        cdef int has_work
+        with nogil:
+            has_work = shp_keeping_wait(self.scheduler, 0, timeout_ms)
+        return has_work != 0
+
+    def wake_files(self):
+        """Let `wait_for_read` and `wait_for_unwritten` return."""
+        with nogil:
+            shp_keeping_wake(self.scheduler)
+
+    def next_read(self):
+        """Return `(job, file)` of the next job that waits for its file; None without one. Pass it to `was_read`."""
+        cdef shp_job *job
+        with nogil:
+            job = shp_keeping_next_read(self.scheduler)
+        return None if job == NULL else (<uintptr_t>job, job.file)
+
+    def was_read(self, uintptr_t job, parts):
+        """Let the job go on with what was read, `(ids, State, is_checkpoint)`: the sequence, then checkpoints of it.
+
+        The states are taken over; ValueError, after which the job still waits, if the ids cannot be a sequence here.
+        """
+        cdef shp_snapshot items[SHP_MOST_WRITTEN]
+        cdef int32_t n = 0, i
+        cdef State state
+        cdef const int32_t[::1] ids
+        parts = list(parts)
+        if len(parts) > SHP_MOST_WRITTEN:
+            raise ValueError(f"{len(parts)} parts; at most {SHP_MOST_WRITTEN}")
+        for part in parts:
+            self._check_ids(part[0])
+        for ids, state, is_checkpoint in parts:
+            items[n].ids = <int32_t *>malloc(ids.shape[0] * sizeof(int32_t))
+            if items[n].ids == NULL or state.data == NULL:
+                free(items[n].ids)
+                break
+            memcpy(items[n].ids, &ids[0], ids.shape[0] * sizeof(int32_t))
+            items[n].n, items[n].size = <int32_t>ids.shape[0], state.size
+            items[n].flags = SHP_STATE_PARTIAL if is_checkpoint else SHP_STATE_WHOLE
+            items[n].data, state.data = state.data, NULL
+            n += 1
+        with nogil:
+            shp_keeping_was_read(self.scheduler, <shp_job *>job, items, n)
+
+    def take_unwritten(self):
+        """Return the Unwritten sequence to write next; None without one."""
+        cdef Unwritten found = Unwritten.__new__(Unwritten)
+        with nogil:
+            found.n = shp_keeping_take(self.scheduler, found.items)
+        return found if found.n > 0 else None
+
+    def give_back(self, Unwritten unwritten not None):
+        """Give back what was taken, written or not; it is not to be written again."""
+        with nogil:
+            shp_keeping_give_back(self.scheduler, unwritten.items, unwritten.n)
+        unwritten.n = 0
+
+    def stage(self):
+        """Make the next idle sequence to be written one of `take_unwritten`, once `serve` has returned."""
+        cdef int has_staged
+        with nogil:
+            has_staged = shp_keeping_stage_one(self.scheduler)
+        return has_staged != 0
+
+    @property
+    def n_lost(self):
+        """Number of sequences that left the memory before they were written."""
+        return shp_keeping_n_lost(self.scheduler)
+
+    cdef _check_ids(self, const int32_t[::1] ids):
         cdef Py_ssize_t n = ids.shape[0], i
-        if n == 0 or state.shape[0] == 0:
-            raise ValueError(f"{n} ids and {state.shape[0]} bytes")
-        if n >= self.context.n_window:
-            return False
+        if not 0 < n < self.context.n_window:
+            raise ValueError(f"{n} ids; the window holds {self.context.n_window}")
         for i in range(n):
             if not 0 <= ids[i] < self.context.n_vocab:
                 raise ValueError(f"token {ids[i]} at {i}; the vocabulary has {self.context.n_vocab}")
-        return shp_snapshots_adopt(
-            shp_scheduler_snapshots(self.scheduler), &ids[0], <int32_t>n, &state[0], state.shape[0],
-            SHP_STATE_PARTIAL if is_checkpoint else SHP_STATE_WHOLE) != 0
 
     @property
     def snapshot_bytes(self):

@@ -31,6 +31,10 @@ shp_job *shp_job_new(shp_stream *out, const int32_t *prompt, int32_t n_prompt) {
 void shp_job_free(shp_job *job) {
     shp_sampling_free(&job->sampling);
     shp_stream_free(job->out);
+    for (int32_t i = 0; i < job->n_read; i++) {
+        free(job->read[i].ids);
+        shp_snapshots_free_data(job->read[i].data, job->read[i].size);
+    }
     free(job->prompt);
     free(job);
 }
@@ -66,6 +70,8 @@ void shp_scheduler_close(shp_scheduler *s) {
     shp_flag_set(&s->is_closed, 1);
     for (shp_job *job = s->waiting; job; job = job->next)
         shp_stream_cancel(job->out);
+    for (shp_job *job = s->in_files; job; job = job->next)
+        shp_stream_cancel(job->out);
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].job)
             shp_stream_cancel(s->slots.items[i].job->out);
@@ -77,13 +83,13 @@ int shp_scheduler_wait_idle(shp_scheduler *s, int timeout_ms) {
     int64_t until = shp_now_ns() + (int64_t)timeout_ms * 1000000;
     shp_mutex_lock(&s->mutex);
     /* The condition is also signalled for other changes. */
-    while (s->n_jobs > 0 && timeout_ms != 0) {
+    while ((s->n_jobs > 0 || s->is_staging) && timeout_ms != 0) {
         int64_t left_ms = (until - shp_now_ns() + 999999) / 1000000;
         if (timeout_ms > 0 && left_ms <= 0)
             break;
         shp_condition_wait_ms(&s->changed, &s->mutex, timeout_ms < 0 ? -1 : (int)left_ms);
     }
-    int is_idle = s->n_jobs == 0;
+    int is_idle = s->n_jobs == 0 && !s->is_staging;
     shp_mutex_unlock(&s->mutex);
     return is_idle;
 }
@@ -119,6 +125,7 @@ void shp_job_finish(shp_scheduler *s, shp_job *job, shp_slot *slot, shp_ending e
         s->last_slot = (int32_t)(slot - s->slots.items);
     }
     s->n_jobs--;
+    s->idle_since_ns = now;
     s->is_admission_paused = 0;
     if (s->priority_lock && !job->is_background)
         shp_priority_lock_release(s->priority_lock);

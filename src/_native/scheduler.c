@@ -68,13 +68,19 @@ shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule 
     s->n_batch = schedule->n_chunk > schedule->n_slots ? schedule->n_chunk : schedule->n_slots;
     s->priority_lock = schedule->priority_lock;
     s->yields_to = schedule->yields_to;
-    shp_snapshots_init(&s->snapshots, schedule->snapshot_bytes);
+    if (shp_snapshots_init(&s->snapshots, schedule->snapshot_bytes) != 0) {
+        free(s);
+        return NULL;
+    }
+    s->snapshots.writes = schedule->writes;
     if (shp_mutex_init(&s->mutex) != 0) {
+        shp_snapshots_free(&s->snapshots);
         free(s);
         return NULL;
     }
     if (shp_condition_init(&s->changed) != 0) {
         shp_mutex_destroy(&s->mutex);
+        shp_snapshots_free(&s->snapshots);
         free(s);
         return NULL;
     }
@@ -105,7 +111,7 @@ void shp_scheduler_free(shp_scheduler *s) {
 void shp_scheduler_forget(shp_scheduler *s) {
     for (int32_t i = 0; i < s->slots.n; i++)
         s->slots.items[i].sequence.n = 0;
-    shp_snapshots_free(&s->snapshots);
+    shp_snapshots_clear(&s->snapshots);
     shp_api.memory_clear(s->context.memory, true);
 }
 
@@ -154,6 +160,7 @@ static void start_job(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     slot->job = job;
     cancel_if_closed(s, job);
     shp_mutex_unlock(&s->mutex);
+    slot->sequence.belonging = job->belonging;
     slot->is_decoding = 0;
     slot->prefix_source = -1;
     if (job->is_resumed)
@@ -189,11 +196,14 @@ static void admit(shp_scheduler *s) {
     while (shp_flag_get(&s->has_waiting) && !s->is_admission_paused) {
         shp_slot *background = shp_scheduler_background_slot(s);
         job = shp_job_dequeue(s, 0);
+        if (shp_keeping_read_first(s, job))
+            continue;
         if (!has_idle_slot(s) && background && !job->is_background)
             shp_job_preempt(s, background);
         shp_slot *slot = NULL;
         if (has_idle_slot(s))
             slot = shp_slots_place(&s->slots, job->prompt, job->n_prompt, job->n_shared_head);
+        shp_snapshots_want_none(&s->snapshots);
         if (!slot) {
             s->is_admission_paused = has_idle_slot(s);
             shp_mutex_lock(&s->mutex);
@@ -247,6 +257,7 @@ static void step(shp_scheduler *s) {
     for (int32_t i = 0; i < s->slots.n; i++)
         if (s->slots.items[i].job && shp_stream_is_cancelled(s->slots.items[i].job->out))
             shp_job_end(s, &s->slots.items[i], SHP_END_CANCELLED, 0);
+    shp_keeping_tell(s);
     if (!may_run(s))
         return;
     run_batches(s);
@@ -256,9 +267,14 @@ static void step(shp_scheduler *s) {
 
 static int wait_for_jobs(shp_scheduler *s) {
     shp_mutex_lock(&s->mutex);
-    while (s->n_jobs == 0 && !s->is_closed)
-        shp_condition_wait_ms(&s->changed, &s->mutex, -1);
     /* Jobs submitted before the closing must still end: their readers wait for that. */
+    while (s->n_jobs == s->n_in_files && (s->n_jobs > 0 || !s->is_closed)) {
+        int wait_ms = shp_keeping_wait_ms(s);
+        if (wait_ms != 0)
+            shp_condition_wait_ms(&s->changed, &s->mutex, wait_ms);
+        else
+            shp_keeping_stage(s);
+    }
     int has_jobs = s->n_jobs > 0;
     shp_mutex_unlock(&s->mutex);
     return has_jobs;

@@ -30,6 +30,14 @@ typedef struct shp_job {
     int32_t max_tokens, n_penalty;
     shp_sampling sampling;
     int is_background;  /* pauses while a foreground job waits or runs */
+    shp_belonging belonging;
+    int64_t file;      /* the reader's number of a file with a state, and how many tokens of the prompt that has; */
+    int32_t n_in_file; /* 0: there is none, or it was read */
+
+    /* What was read from the file; used by whoever has the job. */
+    shp_snapshot read[SHP_MOST_WRITTEN];
+    int32_t n_read;
+    int is_being_read;
 
     /* Used by the engine thread only. */
     shp_counters counts;
@@ -55,6 +63,7 @@ typedef struct {
     int32_t n_slots, n_chunk; /* n_chunk: tokens of a batch at most (n_ubatch) */
     int32_t n_cells;          /* capacity of the KV cache in tokens, for all sequences; one has at most n_window */
     size_t snapshot_bytes;    /* budget for checkpoints and parked sequences */
+    int writes;               /* a thread writes and reads files, see keeping.h */
     shp_edit edit;
     shp_priority_lock *priority_lock; /* held by foreground jobs; borrowed, may be NULL, as the next */
     shp_priority_lock *yields_to;     /* while it is held, no job runs outside a time slice */
@@ -73,7 +82,7 @@ void shp_scheduler_close(shp_scheduler *s);
 int shp_scheduler_wait_idle(shp_scheduler *s, int timeout_ms); /* 1: no job is waiting or running */
 
 /* The following only while the scheduler is idle. */
-void shp_scheduler_forget(shp_scheduler *s);
+void shp_scheduler_forget(shp_scheduler *s); /* not while another thread has something to write */
 int shp_scheduler_park(shp_scheduler *s); /* saves snapshots of all sequences; returns how many */
 shp_slot *shp_scheduler_slot(shp_scheduler *s, int32_t i);
 int32_t shp_scheduler_last_slot(const shp_scheduler *s); /* the slot of the last run */

@@ -54,6 +54,10 @@ cdef extern from "sequence.h" nogil:
         int32_t *ids
         int32_t *positions
         int32_t n
+    ctypedef struct shp_belonging:
+        int64_t owner                       # 0: none
+        int64_t asked_ms
+        int32_t n_head
     ctypedef enum shp_edit:
         SHP_EDIT_EXACT
         SHP_EDIT_SHIFT
@@ -66,11 +70,16 @@ cdef extern from "snapshots.h" nogil:
         uint8_t *data                       # size bytes
         size_t size
         uint32_t flags
+        shp_belonging belonging
     ctypedef struct shp_snapshots:
-        shp_snapshot *items
-        size_t count
         size_t bytes
-    int shp_snapshots_adopt(shp_snapshots *, const int32_t *, int32_t, const uint8_t *, size_t, uint32_t) noexcept
+        size_t budget
+    enum: SHP_MOST_WRITTEN
+    uint8_t *shp_snapshots_new_data(size_t) noexcept                                # NULL: no memory
+    void shp_snapshots_free_data(uint8_t *, size_t) noexcept
+    int shp_snapshots_add_read(shp_snapshots *, const int32_t *, int32_t, uint8_t *, size_t, uint32_t,
+                               shp_belonging) noexcept
+    void shp_snapshots_want_none(shp_snapshots *) noexcept
 
 cdef extern from "sampling.h" nogil:
     ctypedef struct shp_sampling:
@@ -98,6 +107,9 @@ cdef extern from "scheduler.h" nogil:
         int32_t n_penalty
         shp_sampling sampling
         int is_background
+        shp_belonging belonging
+        int64_t file
+        int32_t n_in_file
     ctypedef struct shp_slot:
         shp_sequence sequence
         shp_job *job
@@ -108,6 +120,7 @@ cdef extern from "scheduler.h" nogil:
         int32_t n_chunk
         int32_t n_cells
         size_t snapshot_bytes
+        int writes
         shp_edit edit
         shp_priority_lock *priority_lock    # borrowed, as the next; either may be NULL
         shp_priority_lock *yields_to
@@ -124,3 +137,13 @@ cdef extern from "scheduler.h" nogil:
     shp_slot *shp_scheduler_slot(shp_scheduler *, int32_t) noexcept
     int32_t shp_scheduler_last_slot(const shp_scheduler *) noexcept
     shp_snapshots *shp_scheduler_snapshots(shp_scheduler *) noexcept
+
+cdef extern from "keeping.h" nogil:
+    int shp_keeping_wait(shp_scheduler *, int, int) noexcept
+    void shp_keeping_wake(shp_scheduler *) noexcept
+    shp_job *shp_keeping_next_read(shp_scheduler *) noexcept                                # NULL: none
+    void shp_keeping_was_read(shp_scheduler *, shp_job *, const shp_snapshot *, int32_t) noexcept
+    int32_t shp_keeping_take(shp_scheduler *, shp_snapshot *) noexcept
+    void shp_keeping_give_back(shp_scheduler *, const shp_snapshot *, int32_t) noexcept
+    int64_t shp_keeping_n_lost(const shp_scheduler *) noexcept
+    int shp_keeping_stage_one(shp_scheduler *) noexcept

@@ -11,7 +11,11 @@ struct shp_scheduler {
     shp_mutex mutex;
     shp_condition changed;
     shp_job *waiting; /* queue, in the order in which the jobs will run */
-    int32_t n_jobs;   /* waiting and running */
+    int32_t n_jobs;   /* waiting, running, and in `in_files` */
+    shp_job *in_files;   /* jobs whose conversation is being read from a file, in order */
+    int32_t n_in_files;
+    int is_staging;      /* the engine thread copies a state although there is no job */
+    int64_t idle_since_ns;
     int has_waiting, is_closed; /* also read without the mutex, through shp_flag_get */
 
     shp_slots slots;
@@ -30,6 +34,12 @@ struct shp_scheduler {
     int64_t next_slice_ns;    /* the time before which no slice is requested */
     int64_t waiting_since_ns; /* start of the wait for yields_to; 0: not waiting */
 };
+
+/* keeping.c; the first under the mutex */
+int shp_keeping_wait_ms(shp_scheduler *s); /* until the next sequence is to be staged; -1: none */
+void shp_keeping_stage(shp_scheduler *s);
+int shp_keeping_read_first(shp_scheduler *s, shp_job *job); /* 1: it waits for its file; else it may be placed */
+void shp_keeping_tell(shp_scheduler *s);                    /* the thread that writes, if there is something new */
 
 /* jobs.c */
 void shp_job_enqueue(shp_scheduler *s, shp_job *job, int at_front); /* under the mutex */

@@ -24,7 +24,8 @@ int shp_sequence_init(shp_sequence *s, const shp_context *context, int32_t id) {
     s->context = context;
     s->id = id;
     s->n = 0;
-    s->used_at = 0;
+    s->used_at = s->staged_at = 0;
+    s->belonging = (shp_belonging){0, 0, 0};
     s->ids = malloc((size_t)context->n_window * sizeof *s->ids);
     s->positions = malloc((size_t)context->n_window * sizeof *s->positions);
     return s->ids && s->positions;

@@ -12,12 +12,21 @@ typedef struct {
     int32_t n_vocab;
 } shp_context;
 
+/* Whose tokens a sequence has. A conversation with an owner may be kept outside the process. */
+typedef struct {
+    int64_t owner;    /* a number; 0: none */
+    int64_t asked_ms; /* time of its last run, in unix milliseconds */
+    int32_t n_head;   /* leading tokens that unrelated conversations share */
+} shp_belonging;
+
 typedef struct {
     const shp_context *context;
     int32_t id;
     int32_t *ids, *positions; /* n_window entries each; owned */
     int32_t n;
-    int64_t used_at; /* number of its last run, counted up */
+    int64_t used_at;   /* number of its last run, counted up */
+    int64_t staged_at; /* used_at when its state was staged for writing; else another number */
+    shp_belonging belonging;
 } shp_sequence;
 
 /* How to reuse the cache for a prompt from whose middle a part was removed (setting kv_edit). */

@@ -199,6 +199,13 @@ static shp_slot *start_conversation(shp_slots *slots, const int32_t *prompt, int
     return slot;
 }
 
+int32_t shp_slots_held(const shp_slots *slots, const int32_t *prompt, int32_t n_prompt) {
+    int32_t shared, parked, is_state = shp_sequence_is_state(&slots->items[0].sequence);
+    longest_shared(slots, prompt, n_prompt - 1, &shared);
+    shp_snapshots_parked(slots->snapshots, prompt, n_prompt - 1, is_state, &parked);
+    return shared > parked ? shared : parked;
+}
+
 /* The parked sequence with the longest prefix of the prompt, if it has room now; else -1. A restore without room fails,
    and the snapshot would be lost. */
 static long restorable(const shp_slots *slots, const int32_t *prompt, int32_t most, int32_t *common) {

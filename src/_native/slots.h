@@ -28,6 +28,9 @@ void shp_slots_find_prefix_source(shp_slots *slots, shp_slot *slot);
 /* 1: the prefix source has not prefilled all of the shared prefix. 0: the slot prefills itself after what it copied. */
 int shp_slots_awaits_prefix(shp_slots *slots, shp_slot *slot);
 
+/* How many tokens of a prompt the slots and the parked sequences have. */
+int32_t shp_slots_held(const shp_slots *slots, const int32_t *prompt, int32_t n_prompt);
+
 /* Park and empty the least recently used idle sequence; 0 when all idle ones are empty. */
 int shp_slots_evict(shp_slots *slots);
 

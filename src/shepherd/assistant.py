@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, StoreError, UsageError
+from shepherd.inference import Engine, KeptCounts
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.prompt import (
@@ -182,6 +183,11 @@ class Assistant:
         return self._access.extraction if self._store.learner is not None else None
 
     @property
+    def kept(self) -> KeptCounts | None:
+        """Conversations that the local model has on disk; None where it keeps none."""
+        return self.engine.kept() if isinstance(self.engine, Engine) else None
+
+    @property
     def learning(self) -> Learning:
         """State of learning in this conversation: the model that learns, or why none does."""
         return self._access.learning
@@ -220,6 +226,7 @@ class Assistant:
                 tool_rounds=self.config.tool_rounds,
                 promise=promise,
                 refused=partial(refused_values, self.memory, self.user_id),
+                owner=self._files_owner(draft),
             )
             self._turn = Turn(
                 self.engine,
@@ -236,6 +243,13 @@ class Assistant:
                 draft.restore_tails()
                 if draft.is_registered and self._dialogue is not None:
                     self._dialogue.roll_back()
+
+    def _files_owner(self, draft: Draft) -> str:
+        """Return whose files the conversation may be kept in; "" if something in it must not be stored."""
+        is_private = draft.private or any(exchange.is_private for exchange in self._exchanges)
+        if self.memory is None or not self._store.writes or is_private or draft.snapshot.summary.private:
+            return ""
+        return self.memory.files_owner(self.user_id)
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -19,7 +19,6 @@ from shepherd.factory import (
     model_path,
     open_engine,
     open_memory_or_warn,
-    persistent_kv_cache,
     running_worker,
     summarizer_of,
     sums_up,
@@ -27,7 +26,7 @@ from shepherd.factory import (
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.memory import Memory
-from shepherd.paths import from_home, mcp_file
+from shepherd.paths import mcp_file
 from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 from shepherd.turn.components import ModelAccess
@@ -175,12 +174,11 @@ class Session:
                 config = replace(config, model=provider.model or config.model)
                 path = model_path(config, self._report)
                 memory, is_writable = self._memory_for(provider)
-                model: ChatModel = (engine := open_engine(config, path, loading=self._loading))
+                engine = open_engine(config, path, loading=self._loading, keeps=is_writable)
+                model: ChatModel = engine
                 stack.callback(engine.close)
-                if config.session_cache:
-                    file = from_home(config.session_cache, "session_cache")
-                    stack.enter_context(persistent_kv_cache(engine, file, self._warn, memory))
-                    stack.callback(self._closing, "saving the session cache …")
+                if engine.kept() is not None:
+                    stack.callback(self._closing, "saving the conversation …")
             else:
                 from shepherd.providers import open_remote
 

@@ -14,7 +14,6 @@
     ├── ModelError                 exit 1   the model file or the engine
     │   ├── ModelFormatError                not a GGUF, or cut short
     │   ├── ModelLoadError                  llama.cpp refused it, or memory ran out
-    │   ├── SessionCacheError               the file of --session-cache: damaged, of another model
     │   ├── TemplateError                   its chat template cannot be rendered
     │   └── ProviderError                   a remote model, or its server
     │       ├── ProviderKeyError            the API key is missing, wrong, or may not do this
@@ -44,7 +43,6 @@ __all__ = [
     "ProviderKeyError",
     "ProviderRefusedError",
     "ProviderUnavailableError",
-    "SessionCacheError",
     "ShepherdError",
     "StoreCorruptError",
     "StoreError",
@@ -131,10 +129,6 @@ class ModelFormatError(ModelError):
 
 class ModelLoadError(ModelError):
     """llama.cpp could not load the model or make a context for it."""
-
-
-class SessionCacheError(ModelError):
-    """A session cache cannot be used: damaged, of another model, or no such file at all."""
 
 
 class TemplateError(ModelError):

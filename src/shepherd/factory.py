@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,6 @@ from shepherd.config import Config
 from shepherd.config.file import load
 from shepherd.errors import (
     ConfigError,
-    SessionCacheError,
     ShepherdError,
     StoreError,
     StoreFullError,
@@ -68,7 +66,6 @@ __all__ = [
     "open_memory_or_warn",
     "open_memory_to_read",
     "own_summarizer",
-    "persistent_kv_cache",
     "reranker_of",
     "running_worker",
     "summarizer_of",
@@ -186,7 +183,6 @@ def open_memory(
         vectors=_or_none(vector_settings, config, warn),
         reranker=_or_none(reranker_of, config, warn),
         keeps_secrets=config.memory_extraction_secrets,
-        saved_files=[from_home(config.session_cache, "session_cache")] if config.session_cache else (),
     )
     if not config.user_id and "://" not in named:
         try:
@@ -406,39 +402,6 @@ def own_summarizer(config: Config, path: Path) -> Iterator[Summarizer | None]:
 
 
 @contextmanager
-def persistent_kv_cache(
-    engine: Engine, path: Path, warn: Callable[[str, str], None], memory: Memory | None = None
-) -> Iterator[None]:
-    """Load the engine's KV cache from a file, and save it at the end; a failure is only a warning.
-
-    It is not saved if something was forgotten meanwhile, by any process: the cache may still have it.
-    """
-    before = _count_forgettings(memory)
-    try:
-        engine.load_session(path)
-    except SessionCacheError as error:
-        warn(str(error), error.hint)
-    yield
-    if _count_forgettings(memory) != before:
-        return
-    try:
-        engine.save_session(path)
-    except SessionCacheError as error:
-        warn(str(error), error.hint)
-    # Whoever forgets deletes the file, but perhaps before it was written.
-    if _count_forgettings(memory) != before:
-        path.unlink(missing_ok=True)
-
-
-def _count_forgettings(memory: Memory | None) -> int:
-    """Return how often something was forgotten; another number each time if the memory cannot be read."""
-    try:
-        return 0 if memory is None else memory.count_forgettings()
-    except StoreError:
-        return -time.monotonic_ns()
-
-
-@contextmanager
 def running_worker(
     memory: Memory,
     config: Config,
@@ -562,10 +525,12 @@ def open_engine(
     loading: Callable[[str], None] = lambda text: None,
     slots: int = 1,
     windows: int = 1,
+    keeps: bool = False,
 ) -> Engine:
     """Load the model at `path`, after a trial if it is not bundled and never was loaded here.
 
-    It generates `slots` answers at once, whose conversations share so many `windows`.
+    It generates `slots` answers at once, whose conversations share so many `windows`. If it `keeps` them,
+    another process continues those that are stored in a memory (setting cache_disk_gb).
     """
     load_check.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
     name, shown = path.stem, -1
@@ -579,6 +544,8 @@ def open_engine(
     loading(f"loading {name} …")
     try:
         settings = replace(_engine_settings(config), slots=slots, windows=windows)
+        if not keeps:
+            settings = replace(settings, cache_disk_bytes=0)
         return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True, progress=report)
     finally:
         loading("")
@@ -592,6 +559,7 @@ def _engine_settings(config: Config) -> EngineSettings:
         kv_type=config.kv_type,
         swa_full=config.swa_full,
         cache_ram_bytes=config.cache_ram_mb << 20,
+        cache_disk_bytes=int(config.cache_disk_gb * 1e9),
         kv_edit=config.kv_edit,
         n_threads=config.threads,
     )

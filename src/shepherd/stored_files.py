@@ -59,11 +59,6 @@ def _all(config: Config) -> Iterator[tuple[Path, str]]:
     if database is not None:
         yield database, "database"
         yield from _of_database(database)
-    if config.session_cache:
-        cache = from_home(config.session_cache, "session_cache").absolute()
-        yield cache, "session cache"
-        for path in sorted(cache.parent.glob(f".{glob.escape(cache.name)}.*")):
-            yield path, "interrupted save of the session cache"
     for folder, what in (
         (state_dir(), "state"),
         (config_file().parent, "configuration"),
@@ -90,6 +85,8 @@ def _kind(path: Path, otherwise: str) -> str:
         return "saved search index"
     if path.name.removeprefix(".").startswith("history"):
         return "lines typed at the prompt"
+    if path.suffix in (".state", ".part"):
+        return "kept conversation"
     if path.suffix == ".log":
         return "log"
     return otherwise

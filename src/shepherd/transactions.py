@@ -102,6 +102,10 @@ class Transactions(Protocol):
     reranker: Reranker | None
     keeps_secrets: bool
 
+    @property
+    def path(self) -> str:
+        """Path or address of the database, without a password."""
+
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work`; everything in it sees the same moment. May run it again."""
 

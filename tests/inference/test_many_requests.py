@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -74,22 +73,6 @@ def test_closing_does_not_wait_for_a_prompt(engine: Engine) -> None:
     assert isinstance(slow.error, ShepherdError)
     with pytest.raises(UsageError, match="closed"):
         engine.generate(HELLO)
-
-
-def test_closing_ends_an_answer_that_the_saving_waits_for(endless_model: Path, tmp_path: Path) -> None:
-    engine = Engine(endless_model, settings=exact_settings(n_ctx=65_536))
-    answer = engine.generate(HELLO, sampling=GREEDY, max_tokens=60_000)
-    next(answer)
-    saving = Background(lambda: engine.save_session(tmp_path / "session"))
-    while not engine.is_locked:
-        time.sleep(0.001)
-
-    engine.close()
-
-    saving.join()
-    for _ in answer:
-        pass
-    assert answer.stats.finish_reason == "cancelled"
 
 
 def test_a_request_that_was_cancelled_before_decodes_nothing(engine: Engine) -> None:

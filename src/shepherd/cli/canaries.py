@@ -40,7 +40,7 @@ _BY_KIND = {
     "log of the database": "the next forgetting empties it, and so does closing every chat and server",
     "copy of the database": "delete this file once you need it no more",
     "saved search index": "delete this file; it is rebuilt",
-    "session cache": "delete this file; conversations are read again",
+    "kept conversation": "delete this file; the conversation is read again",
     "configuration": "shepherd config, or an editor",
 }
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from shepherd import kept_files
 from shepherd.cli.chat import provider_and_model
 from shepherd.cli.parsing import (
     Parser,
@@ -85,6 +86,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "llama.cpp": _llama,
         "device": _device,
         "model": lambda config: _model(config, model),
+        "conversations": _kept,
         "provider": _provider,
     }
     with working(screen, "looking"):
@@ -255,6 +257,18 @@ def _device(config: Config) -> Finding:
             CUDA_BUILD.replace("pip install", pip_install("").rstrip()),
         )
     return Finding("device", "ok", f"{cpu}; no GPU was found")
+
+
+def _kept(config: Config) -> Finding:
+    """What the engine has read of conversations, on disk."""
+    found, folder = kept_files.usage(), kept_files.folder()
+    if config.cache_disk_gb == 0 or config.cache_ram_mb == 0:
+        off = "cache_disk_gb" if config.cache_disk_gb == 0 else "cache_ram_mb"
+        left = f"; {size(found.size_bytes)} are left in {folder}" if found.n else ""
+        return Finding("conversations", "note", f"none is kept on disk: {off} is 0{left}")
+    limit = size(int(config.cache_disk_gb * 1e9))
+    kept = f"{counted(found.n, 'conversation')} kept, {size(found.size_bytes)} of {limit}, in {folder}"
+    return Finding("conversations", "ok", kept)
 
 
 def _provider(config: Config) -> Finding:

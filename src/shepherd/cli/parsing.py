@@ -182,7 +182,6 @@ def add_engine_options(parser: Parser) -> None:
     engine = parser.add_argument_group("the engine")
     for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
         add_setting_option(engine, option, key, "N")
-    add_setting_option(engine, "--session-cache", "session_cache", "PATH")
 
 
 def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, short: str = "") -> None:

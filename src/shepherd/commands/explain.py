@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened
+from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened, size
 from shepherd.errors import StoreError, UsageError
 from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
+    from shepherd.inference import KeptCounts
     from shepherd.memory import FactPeriod, LearnedItem, Memory
     from shepherd.turn import Finished
     from shepherd.types import TurnStats
@@ -27,6 +28,7 @@ __all__ = [
     "explain_turn",
     "fact_provenance",
     "item_in_words",
+    "kept_in_words",
     "learned_in_words",
     "list_facts",
     "list_learned",
@@ -165,6 +167,16 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
         f"times   recall {duration(stats.recall_ms)}, prefill {duration(stats.prefill_ms)}, "
         f"first token {duration(stats.ttft_ms)}, total {duration(stats.total_ms)}"
     )
+
+
+def kept_in_words(kept: KeptCounts) -> str:
+    """Return what is kept on disk, such as "3 conversations, 1.5 MiB of 1.9 GiB; 2 written, 1 read"."""
+    done = f"{kept.n_written:,} written, {kept.n_read:,} read"
+    if kept.n_failed:
+        done += f", {kept.n_failed:,} failed"
+    if kept.n_lost:
+        done += f", {kept.n_lost:,} dropped before they were written"
+    return f"{counted(kept.n, 'conversation')}, {size(kept.size_bytes)} of {size(kept.limit_bytes)}; {done}"
 
 
 _FACT_SOURCES = {

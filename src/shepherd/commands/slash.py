@@ -19,6 +19,7 @@ from shepherd.commands.explain import (
     explain_injection,
     explain_stats,
     explain_turn,
+    kept_in_words,
     learned_in_words,
     list_facts,
     list_learned,
@@ -215,6 +216,8 @@ def _why(chat: Chat, argument: str) -> None:
 
 def _stats(chat: Chat, argument: str) -> None:
     explain_stats(chat.screen, chat.assistant.last)
+    if (kept := chat.assistant.kept) is not None:
+        chat.screen.print(f"on disk {kept_in_words(kept)}")
     chat.screen.print(f"learning: {chat.assistant.learning.in_words()}")
     if chat.assistant.memory is not None and (learned := learned_in_words(chat.memory, chat.user)):
         chat.screen.print(f"learned {learned}")

@@ -88,9 +88,10 @@ class Config:
     cache_ram_mb: int = _integer(
         512, 0, _TOKENS, "MiB of RAM for checkpoints and for conversations that left the KV cache; 0: none"
     )
-    session_cache: str = _text(
-        "", "file to save the KV cache in, so that a restarted chat processes nothing twice; empty: off"
-    )
+    cache_disk_gb: float = _number(
+        2, 0, _MIB,
+        "GB on disk for conversations, so that a restarted chat or server processes nothing twice; 0: off",
+    )  # fmt: skip
     kv_edit: Literal["exact", "shift", "hole"] = _choice(
         "how to remove tokens from the cache: exact processes the rest again, others approximate",
         *("exact", "shift", "hole"),

@@ -279,7 +279,7 @@ class ExtractionWorker:
             found = self._memory.search(line, _MOST_ECHOES, job.user_id) if is_echo(line, facts) else []
             for result in found:
                 if result.source == "turn" and result.question == line and not result.pinned:
-                    self._memory.delete_memory(result.id, job.user_id)
+                    self._memory.delete_memory(result.id, job.user_id, is_redundant=True)
 
     def _note_failure(self, job: ExtractionJob, error: Exception, pause_s: float, *, refused: bool) -> None:
         if self._stop.is_set():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from shepherd.inference.engine import Answer, Engine, EngineSettings, Generation
 from shepherd.inference.gguf import GGUFHeader, TensorInfo, read_header
 from shepherd.inference.grammar import schema_to_grammar
+from shepherd.inference.kept_conversations import KeptCounts
 from shepherd.inference.model import ModelInfo
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "EngineSettings",
     "GGUFHeader",
     "Generation",
+    "KeptCounts",
     "ModelInfo",
     "TensorInfo",
     "read_header",

@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
+from shepherd import kept_files
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
 from shepherd.inference import load_check
 from shepherd.inference.generation import Answer, Generation, Review
 from shepherd.inference.grammar import GrammarCache
-from shepherd.inference.kv_cache_file import load_session, save_session
+from shepherd.inference.kept_conversations import KeptConversations, KeptCounts
 from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
@@ -94,23 +94,31 @@ class Engine:
                 n_slots=self.settings.slots,
                 n_cells=self.model.n_cells,
                 cache_bytes=self.settings.cache_ram_bytes,
+                writes=self.settings.cache_disk_bytes > 0,
                 edit=KV_EDITS[self.settings.kv_edit],
                 priority_lock=self._priority_lock,
                 yields_to=None if yields_to is None else yields_to._priority_lock,
             )
+            self._kept = self._kept_conversations()
         except BaseException:
             self.model.close()
             raise
-        # Held while a prompt is submitted and while the cache is saved or loaded. Nothing under it depends on
-        # the size of a request.
+        # Held while a prompt is submitted. Nothing under it depends on the size of a request.
         self._lock = threading.Lock()
         self._is_closing = False
         self._pid = os.getpid()
         self._thread = threading.Thread(target=self.decoder.serve, name="shepherd-engine", daemon=True)
         self._thread.start()
+        if self._kept is not None:
+            self._kept.start(self.decoder)
         # Also at interpreter exit: the thread must be out of llama.cpp before its globals are destroyed.
         self._close = weakref.finalize(
-            self, _shut_down, self.decoder, self._thread, (self._samplers, self._grammars, self.model)
+            self,
+            _shut_down,
+            self.decoder,
+            self._thread,
+            self._kept,
+            (self._samplers, self._grammars, self.model),
         )
 
     def __enter__(self) -> Engine:
@@ -136,7 +144,7 @@ class Engine:
 
     @property
     def is_locked(self) -> bool:
-        """True while an answer would wait for another thread, such as one that saves the cache."""
+        """True while an answer would wait for another thread."""
         return self._lock.locked()
 
     @property
@@ -154,6 +162,18 @@ class Engine:
         with self._lock:
             self._close()
 
+    def _kept_conversations(self) -> KeptConversations | None:
+        settings = self.settings
+        if settings.cache_disk_bytes == 0 or settings.cache_ram_bytes == 0:
+            return None
+        return KeptConversations(
+            kept_files.folder(),
+            self.model.state_identity(),
+            limit_bytes=settings.cache_disk_bytes,
+            state_bytes=settings.cache_ram_bytes,
+            window=self.window_tokens,
+        )
+
     def sibling(self, *, n_ctx: int = 0) -> Engine:
         """Another engine on the same weights, for work in the background: it pauses while this one answers.
 
@@ -169,31 +189,13 @@ class Engine:
             slots=1,
             windows=1,
             cache_ram_bytes=self.settings.cache_ram_bytes // 4,
+            cache_disk_bytes=0,
         )
         return Engine(self.model.path, settings=settings, yields_to=self, _weights_of=self.model)
 
-    def load_session(self, path: str | os.PathLike[str]) -> int:
-        """Take over the conversations that `save_session` wrote; how many. 0 when there is no such file.
-
-        Raises SessionCacheError when the file is damaged, of another model, or no such cache at all.
-        """
-        self._check_open()
-        with self._lock:
-            self._check_open()
-            self.decoder.wait_idle()
-            return load_session(self.decoder, Path(path), self.model.state_identity())
-
-    def save_session(self, path: str | os.PathLike[str]) -> int:
-        """Write what the cache holds, so that a new process goes on without reading it again; how many talks.
-
-        What does not fit `cache_ram_bytes` is left out. Waits for answers that are still made. Raises
-        SessionCacheError when the disk refuses, or when the file is another program's.
-        """
-        self._check_open()
-        with self._lock:
-            self._check_open()
-            self.decoder.wait_idle()
-            return save_session(self.decoder, Path(path), self.model.state_identity())
+    def kept(self) -> KeptCounts | None:
+        """Return what is kept on disk and what this engine did there; None if it keeps nothing."""
+        return None if self._kept is None else self._kept.counts()
 
     def tokenize(self, text: str, special: bool = False) -> list[int]:
         """Return the ids of `text`; with `special`, control tokens written in it become those tokens."""
@@ -275,6 +277,7 @@ class Engine:
         logprobs: int | None = None,
         review: Review | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
+        owner: str = "",
     ) -> Answer:
         """Begin the answer to a conversation, in which the model may think and call `tools`.
 
@@ -298,6 +301,8 @@ class Engine:
         A `review` gets the text before it is shown, and may replace it or end the answer.
         `is_cancelled` is called when the prompt is made. If it returns True, nothing is decoded, and the
         answer ends with finish_reason "cancelled".
+        With an `owner` (of kept_files), the conversation is kept on disk if the settings say so, and one that
+        is kept there is continued; it must be theirs alone, and something that may be stored.
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         TemplateError when the template refuses the messages. An answer that meets the end of the window ends
         with finish_reason "length". One in the `background` pauses while others are made.
@@ -327,6 +332,7 @@ class Engine:
             shown=self._transcript.shown(tools),
             started=started,
             is_cancelled=is_cancelled,
+            owner=owner,
         )
 
     def complete(
@@ -375,6 +381,7 @@ class Engine:
         started: float,
         shown: Sequence[int] = (),
         is_cancelled: Callable[[], bool] = lambda: False,
+        owner: str = "",
     ) -> _Run:
         if max_tokens < 0:
             raise UsageError(f"max_tokens is {max_tokens}", hint="use 1 or more; 0 only reads the prompt")
@@ -395,7 +402,9 @@ class Engine:
             started=started,
             shown=shown,
             has_logprobs=logprobs is not None,
+            take_warnings=tuple if self._kept is None else self._kept.take_warnings,
         )
+        belonging = self._belonging(owner, prompt)
         with ExitStack() as undo:
             sampler = self._samplers.borrow(sampling, stream, undo)
             rules = self._grammars.borrow(grammar, stream, undo) if grammar else None
@@ -416,11 +425,23 @@ class Engine:
                     background=background,
                     may_wait=True,
                     logprobs=logprobs,
+                    **belonging,
                 )
             undo.pop_all()  # the samplers are the stream's until it ends
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
         weakref.finalize(generation, stream.cancel).atexit = False
         return generation
+
+    def _belonging(self, owner: str, prompt: Prompt) -> dict[str, int]:
+        if self._kept is None or not owner:
+            return {}
+        file, n_in_file = self._kept.find(owner, prompt.token_ids)
+        return {
+            "owner": self._kept.number_of(owner),
+            "asked_ms": int(1000 * time.time()),
+            "file": file,
+            "in_file": n_in_file,
+        }
 
     def _check_open(self) -> None:
         if self._is_closing or self.is_closed:
@@ -459,10 +480,13 @@ class Engine:
 def _shut_down(
     decoder: native.Decoder,
     thread: threading.Thread,
+    kept: KeptConversations | None,
     parts: tuple[SamplerCache, GrammarCache, LoadedModel],
 ) -> None:
     decoder.close()
     thread.join()
+    if kept is not None:
+        kept.finish(decoder)
     for part in parts:
         part.close()
 

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
@@ -64,6 +64,7 @@ class _Run:
         started: float,
         shown: Collection[int] = (),
         has_logprobs: bool = False,
+        take_warnings: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         # Tokens of each message of the prompt, the template's text around it included.
         self.prompt_tokens_per_message = prompt_tokens_per_message
@@ -73,6 +74,7 @@ class _Run:
         self._started = started
         self._shown = frozenset(shown)
         self._has_logprobs = has_logprobs
+        self._take_warnings = take_warnings
         # One thread may read the text while another takes these.
         self._logprobs_lock = threading.Lock()
         self._logprobs: list[TokenLogprob] = []
@@ -237,6 +239,7 @@ class _Run:
             total_ms=1e3 * (time.perf_counter() - self._started),
             finish_reason=_REASONS[self._stream.ending],
             stopped_by=self._stream.stopped_by,
+            warnings=tuple(self._take_warnings()),
         )
 
 

@@ -22,9 +22,9 @@ from shepherd.inference.binding import (
     version,
 )
 from shepherd.inference.gguf import GGUFHeader, read_header
-from shepherd.inference.kv_cache_file import identity_of
 from shepherd.inference.load_check import affordable_cells, refuse_without_room, remedies
 from shepherd.inference.sampler import recommended_sampling
+from shepherd.inference.state_file import identity_of
 from shepherd.inference.tokenization import Vocabulary
 from shepherd.types import Sampling
 
@@ -58,7 +58,9 @@ class EngineSettings:
 
     `slots` conversations share the context, each with its own place in it; it has cells for `windows` full
     ones, or for fewer where memory ends. `cache_ram_bytes` bounds what is kept outside the context:
-    conversations that had to give up their slot, and checkpoints of caches that cannot rewind. `kv_edit`:
+    conversations that had to give up their slot, and checkpoints of caches that cannot rewind.
+    `cache_disk_bytes` bounds the files in which conversations of an owner are kept, so that another process
+    continues them; what does not fit into `cache_ram_bytes` is not kept there. `kv_edit`:
     what a prompt that lacks a part of the middle does to the cache. "exact" decodes again from there on;
     "shift" closes the gap and "hole" leaves it, both approximations.
     """
@@ -75,6 +77,7 @@ class EngineSettings:
     slots: int = 1
     windows: int = 1
     cache_ram_bytes: int = 512 << 20
+    cache_disk_bytes: int = 0
     kv_edit: Literal["exact", "shift", "hole"] = "exact"
 
     def __post_init__(self) -> None:
@@ -86,6 +89,7 @@ class EngineSettings:
         _in_range("slots", self.slots, 1, native.MOST_SLOTS)
         _in_range("windows", self.windows, 1, native.MOST_SLOTS)
         _in_range("cache_ram_bytes", self.cache_ram_bytes, 0, 1 << 50)
+        _in_range("cache_disk_bytes", self.cache_disk_bytes, 0, 1 << 60)
         if self.kv_edit not in KV_EDITS:
             raise UsageError(f"kv_edit is {self.kv_edit!r}", hint="use exact, shift or hole")
         if self.flash_attention not in _FLASH_ATTENTION:
@@ -211,7 +215,10 @@ class LoadedModel:
     def state_identity(self) -> bytes:
         """Return a digest of what a saved state depends on: model, cache settings, llama.cpp's version."""
         settings, flash, kind = self.settings, self._flash_attention(), self.info.cache_kind
-        return identity_of(self.path, version(), settings.kv_type, flash, settings.swa_full, kind)
+        assert self._weights is not None
+        # Long-rope factors depend on the size of the context.
+        cells = self._c.llama_n_ctx(self._context) if _has_long_rope(self._weights.header) else 0
+        return identity_of(self.path, version(), settings.kv_type, flash, settings.swa_full, kind, cells)
 
     def close(self) -> None:
         """Free the context, then the model. May be called twice; nothing may run in them any more."""
@@ -278,7 +285,7 @@ class LoadedModel:
         """Cells for all windows, as far as the model and this machine's memory go; one window at least."""
         window, settings = self._window(), self.settings
         cells = window * settings.windows
-        if any(tensor.name.startswith(_LONG_ROPE) for tensor in header.tensors):
+        if _has_long_rope(header):
             # llama.cpp chooses the factors by the cells of the whole context, which one window decides here.
             trained = trained_window(self._c, self._model)
             short = header.metadata.get(
@@ -370,6 +377,10 @@ class LoadedModel:
             chat_template=(c.llama_model_chat_template(model, None) or b"").decode("utf-8", "replace"),
             sampling=recommended_sampling(header.metadata),
         )
+
+
+def _has_long_rope(header: GGUFHeader) -> bool:
+    return any(tensor.name.startswith(_LONG_ROPE) for tensor in header.tensors)
 
 
 def _device(gpu_layers: int) -> str:

@@ -85,6 +85,11 @@ class Deleted(NamedTuple):
         """Id of the memory."""
         return int(self.row[0])
 
+    @property
+    def known_since(self) -> int:
+        """Time in unix seconds before which nothing can have its words; 0 where any time was given."""
+        return int(self.row[3]) if self.row[8] == "turn" else 0
+
 
 class TermIndex(Protocol):
     """The index that an engine searches memories by."""

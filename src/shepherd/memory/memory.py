@@ -8,10 +8,10 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
+from shepherd import kept_files
 from shepherd.errors import SecretError, UsageError
 from shepherd.escaping import storable, without_blocks
 from shepherd.lru_cache import FIFODict
@@ -81,6 +81,8 @@ _MOST_FORGETTERS = 256
 _MOST_ITEMS = 1000
 # Refused values among which those of the last messages are.
 _MOST_REFUSED = 20
+# A message is stored when its turn ends; what it says may be in a file since the turn began.
+_LONGEST_TURN_S = 3600
 
 
 class Memory:
@@ -95,8 +97,7 @@ class Memory:
     default the one given here; `""` and `"unknown"` are anonymous: nothing is read or written for them.
     `vectors`: memories are ranked by an embedding model as well as by words. `reranker`: orders the passages
     of knowledge; closed with the memory. Text with a secret (a password, a key, a card number …) is refused
-    with SecretError, unless `keeps_secrets`. `saved_files` are made of what is stored, such as a session
-    cache, and are deleted with every forgetting. Text that UTF-8 cannot encode is stored with U+FFFD.
+    with SecretError, unless `keeps_secrets`. Text that UTF-8 cannot encode is stored with U+FFFD.
     Thread-safe. Errors are those of shepherd.errors.
     """
 
@@ -115,7 +116,6 @@ class Memory:
         vectors: VectorSettings | None = None,
         reranker: Reranker | None = None,
         keeps_secrets: bool = False,
-        saved_files: Sequence[str | os.PathLike[str]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
@@ -136,7 +136,6 @@ class Memory:
         )
         self._store.reranker = reranker
         self._store.keeps_secrets = keeps_secrets
-        self._store.saved_files = tuple(map(Path, saved_files))
         self._rows = UserRows(self._store, user_id, clock)
         self.ledger = LedgerNotes(self._rows)
         self.extraction = ExtractionQueue(self._rows)
@@ -174,6 +173,14 @@ class Memory:
     @user_id.setter
     def user_id(self, user_id: str) -> None:
         self._rows.user_id = user_id
+
+    def files_owner(self, user_id: str | None = None) -> str:
+        """Return the name of a user in kept_files, under which an engine may keep conversations; "" for none.
+
+        Whatever deletes words here also deletes those files.
+        """
+        user = self._rows.user(user_id)
+        return "" if user is None else kept_files.owner_of(self._store.path, user)
 
     @property
     def transactions(self) -> Transactions:
@@ -399,20 +406,38 @@ class Memory:
         """Protect a memory from pruning, or no longer; return whether there is such a memory."""
         return self._rows.change_memories(user_id, False, memories.pin, memory_id, pinned)
 
-    def delete_memory(self, memory_id: int, user_id: str | None = None) -> bool:
+    def delete_memory(
+        self, memory_id: int, user_id: str | None = None, *, is_redundant: bool = False
+    ) -> bool:
         """Delete a memory; return whether there was one."""
-        return bool(self.delete_memories([memory_id], user_id))
+        return bool(self.delete_memories([memory_id], user_id, is_redundant=is_redundant))
 
     def delete_memories(
-        self, memory_ids: Sequence[int], user_id: str | None = None, *, receipt: Receipt | None = None
+        self,
+        memory_ids: Sequence[int],
+        user_id: str | None = None,
+        *,
+        is_redundant: bool = False,
+        receipt: Receipt | None = None,
     ) -> list[int]:
-        """Delete memories in one transaction; return the ids of those that there were. See clear_memory."""
+        """Delete memories in one transaction; return the ids of those that there were. See clear_memory.
+
+        `is_redundant`: nothing is to be forgotten, as the same is stored elsewhere; copies stay.
+        """
         ids = list(dict.fromkeys(memory_ids))
-        deleted = self._forget_memories(
-            user_id,
-            receipt,
-            lambda connection, tenant: memories.delete_and_keep(connection, tenant, ids, self._store.terms),
-        )
+        if is_redundant:
+            deleted = self._rows.change_memories(
+                user_id, [], memories.delete_and_keep, ids, self._store.terms
+            )
+            self._keep_forgotten(user_id, deleted)
+        else:
+            deleted = self._forget_memories(
+                user_id,
+                receipt,
+                lambda connection, tenant: memories.delete_and_keep(
+                    connection, tenant, ids, self._store.terms
+                ),
+            )
         gone = {one.id for one in deleted}
         return [memory_id for memory_id in dict.fromkeys(memory_ids) if memory_id in gone]
 
@@ -454,7 +479,13 @@ class Memory:
             return deleted, removed + Counter({forgetting.MEMORIES: len(deleted)})
 
         nothing: list[memories.Deleted] = []
-        deleted = self._forget(user_id, nothing, work, receipt)
+        deleted = self._forget(
+            user_id,
+            nothing,
+            work,
+            receipt,
+            since=lambda deleted: min((one.known_since for one in deleted), default=0),
+        )
         self._keep_forgotten(user_id, deleted)
         return deleted
 
@@ -464,10 +495,13 @@ class Memory:
         default: _Result,
         work: Callable[[Connection, str], tuple[_Result, Counter[str]]],
         receipt: Receipt | None = None,
+        *,
+        since: Callable[[_Result], int] = lambda _: 0,
     ) -> _Result:
         """Return the result of `work` once it is committed, and nothing of what it deleted is left anywhere.
 
-        `work` also returns the numbers of rows that it removed, for the receipt.
+        `work` also returns the numbers of rows that it removed, for the receipt. `since` returns the time in
+        unix seconds before which no kept conversation can have what was deleted.
         """
         user = self._rows.user(user_id)
         if user is None:
@@ -483,19 +517,12 @@ class Memory:
         if not result:
             return result
         self._rows.follow(user_id)
-        files, left = self._store.erase(user)
+        files, left = self._store.erase(user, since(result) - _LONGEST_TURN_S)
         if receipt is not None:
             receipt.removed += removed
             receipt.files += files
             receipt.left += [one for one in left if one not in receipt.left]
         return result
-
-    def count_forgettings(self) -> int:
-        """Return how often something was forgotten, by any user and process.
-
-        A file that was made of the memory before, such as a session cache, may have what is gone since.
-        """
-        return self._store.read(forgetting.count)
 
     def _keep_forgotten(self, user_id: str | None, deleted: Sequence[memories.Deleted]) -> None:
         user = self._rows.user(user_id)
@@ -803,6 +830,7 @@ class Memory:
         return self._forget_messages(
             user_id,
             lambda connection, user: len(sessions.delete_last_turn(connection, user, session, terms)),
+            since=self._rows.read(user_id, 0, sessions.said_at, session),
         )
 
     def delete_messages(self, session_id: str, position: int, user_id: str | None = None) -> int:
@@ -814,6 +842,7 @@ class Memory:
         return self._forget_messages(
             user_id,
             lambda connection, user: len(sessions.delete_from(connection, user, session, first, terms)),
+            since=self._rows.read(user_id, 0, sessions.said_at, session, first),
         )
 
     def clear_session(
@@ -834,12 +863,13 @@ class Memory:
         user_id: str | None,
         delete: Callable[[Connection, str], int],
         receipt: Receipt | None = None,
+        since: int = 0,
     ) -> int:
         def work(connection: Connection, user: str) -> tuple[int, Counter[str]]:
             n = delete(connection, user)
             return n, Counter({forgetting.MESSAGES: n})
 
-        return self._forget(user_id, 0, work, receipt)
+        return self._forget(user_id, 0, work, receipt, since=lambda _: since)
 
     def delete_user(self, user_id: str | None = None, *, receipt: Receipt | None = None) -> int:
         """Delete everything that is stored of a user, in every table; return how many rows there were.
@@ -963,7 +993,10 @@ class Memory:
             raise UsageError(
                 "a user cannot claim their own memories", hint="name another user to take over from"
             )
-        return self._store.claim(storable(from_user), user)
+        claimed = self._store.claim(storable(from_user), user)
+        if claimed and (owner := self.files_owner(from_user)):
+            kept_files.forget(owner)
+        return claimed
 
     def check(self, repair: bool = False) -> CheckReport:
         """Look for damage in the whole database; with `repair` mend what can be made again."""

@@ -257,6 +257,18 @@ def load(connection: Connection, user_id: str, session_id: str | None) -> list[M
     return [_message(row) for row in rows]
 
 
+def said_at(connection: Connection, user_id: str, session_id: str, position: int = 0) -> int:
+    """Return when the message at a position, counted from 1, was stored; 0: the newest of the user."""
+    which = f"LIMIT 1 OFFSET {position - 1:d}" if position else "DESC LIMIT 1"
+    said_by = "" if position else "AND m.role = 'user'"
+    rows = connection.execute(
+        "SELECT m.created_at FROM messages m JOIN sessions s ON s.id = m.session_id"
+        f" WHERE m.session_id = ? AND s.user_id = ? {said_by} ORDER BY m.id {which}",
+        (session_id, user_id),
+    )
+    return rows[0][0] if rows else 0
+
+
 def delete_last_turn(connection: Connection, user_id: str, session_id: str, terms: TermIndex) -> list[int]:
     """Delete the newest user message and all after it, and return their ids.
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shepherd import paths
+from shepherd import kept_files, paths
 from shepherd._native import store as native
 from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
@@ -263,6 +263,8 @@ class SQLiteStore(MemoryStore):
         try:
             self._recall.forget_all_saved()
             self._chunk_recall.forget_all_saved()
+            for owner in kept_files.owners(kept_files.folder()):
+                kept_files.forget(owner)
             self._clean(number)
         except StoreError as error:  # no reason not to open it; the next forgetting says what is wrong
             _log.warning("%s", error)

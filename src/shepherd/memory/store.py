@@ -7,13 +7,12 @@ shepherd.errors, with path and remedy. Any method may be called from any thread.
 
 from __future__ import annotations
 
-import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from shepherd.errors import StoreError, UsageError
+from shepherd import kept_files
+from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import forgetting, memories, tenants
 from shepherd.memory.facts import FactCache
@@ -49,8 +48,6 @@ class MemoryStore(ABC):
     meaning: Meaning | None = None
     reranker: Reranker | None = None
     keeps_secrets: bool = False
-    # Files of others that are made of what is stored, such as a session cache: deleted with every forgetting.
-    saved_files: Sequence[Path] = ()
 
     def __init__(self) -> None:
         self._facts = FactCache()
@@ -125,12 +122,13 @@ class MemoryStore(ABC):
 
     # ---- the same on both engines
 
-    def erase(self, user_id: str) -> tuple[list[str], list[str]]:
+    def erase(self, user_id: str, since: float = 0.0) -> tuple[list[str], list[str]]:
         """Clean up after a committed deletion of this user: all that is not in rows and indexes of words.
 
-        Return the files that were deleted, and what could not be reached, in words. Outside of transactions.
+        Return the files that were deleted, and what could not be reached, in words. Kept conversations that
+        ended before `since`, in unix seconds, stay. Outside of transactions.
         """
-        removed = [path for file in self.saved_files for path in _remove_with_parts(file)]
+        removed = kept_files.forget(kept_files.owner_of(self.path, user_id), since)
         files, left = self.clean(user_id)
         return removed + files, left
 
@@ -169,22 +167,6 @@ class MemoryStore(ABC):
         )
         self.follow(user_id)
         return stored
-
-
-def _remove_with_parts(file: Path) -> list[str]:
-    """Delete a saved file, and what interrupted writes of it left beside it; return the files."""
-    removed = []
-    for path in (file, *file.parent.glob(f".{glob.escape(file.name)}.*")):
-        try:
-            path.unlink()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreError(
-                f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
-            ) from error
-        removed.append(str(path))
-    return removed
 
 
 def size_of(new: Sequence[NewMemory]) -> int:

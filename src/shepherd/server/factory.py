@@ -19,7 +19,6 @@ from shepherd.factory import (
     open_embedder,
     open_engine,
     open_memory_or_read_only,
-    persistent_kv_cache,
     reranker_of,
     running_worker,
     summarizer_of,
@@ -28,8 +27,6 @@ from shepherd.factory import (
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in
-from shepherd.memory import Memory
-from shepherd.paths import from_home
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
 from shepherd.server.middleware import require_keys_for
@@ -70,7 +67,7 @@ def opened_server(
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        models = _models(config, provider, path, stack, warn, loading, opened)
+        models = _models(config, provider, path, stack, warn, loading)
         config = with_auto_resolved(config, models.engine)
         if opened is not None:
             opened.wake_vectors()
@@ -118,7 +115,6 @@ def _models(
     stack: ExitStack,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None],
-    memory: Memory | None,
 ) -> Models:
     if path is None:
 
@@ -128,7 +124,7 @@ def _models(
         open_one(frozenset(), False).close()  # finds a missing key or client before the first request
         models = Models(provider, name=provider.model or provider.name, open_remote=open_one)
     else:
-        engine = _engine(config, path, stack, warn, loading, memory)
+        engine = _engine(config, path, stack, warn, loading)
         models = Models(provider, name=_name(path), engine=engine)
     stack.callback(models.close)
     return models
@@ -156,11 +152,10 @@ def _engine(
     stack: ExitStack,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None],
-    memory: Memory | None,
 ) -> Engine:
     slots = config.server_slots
     windows = min(config.server_windows or slots, slots)
-    engine = open_engine(config, path, loading=loading, slots=slots, windows=windows)
+    engine = open_engine(config, path, loading=loading, slots=slots, windows=windows, keeps=True)
     stack.callback(engine.close)
     if engine.n_cells < windows * engine.window_tokens:
         warn(
@@ -168,10 +163,6 @@ def _engine(
             " long conversations that are answered at once may be read again",
             "a smaller n_ctx or fewer server_slots fit;"
             f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
-        )
-    if config.session_cache:
-        stack.enter_context(
-            persistent_kv_cache(engine, from_home(config.session_cache, "session_cache"), warn, memory)
         )
     return engine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -140,6 +141,8 @@ async def props(request: Request) -> dict[str, Any]:
     if engine is not None:
         shown["default_generation_settings"]["n_ctx"] = engine.window_tokens
         shown["chat_template"] = engine.info.chat_template
+        kept = await blocking(engine.kept)
+        shown["kept_conversations"] = None if kept is None else asdict(kept)
     return shown
 
 

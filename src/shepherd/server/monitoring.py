@@ -16,6 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 from shepherd.errors import StoreError
+from shepherd.inference import KeptCounts
 from shepherd.server.description import described
 from shepherd.server.request_record import RequestRecord, current
 from shepherd.server.state import AppState, InjectionTime, Served, ServerState
@@ -153,10 +154,28 @@ class _StateCollector(Collector):
         yield answers
         if models.engine is not None:
             yield GaugeMetricFamily("shepherd_slots", "Answers that the engine makes at once", value=n_slots)
+            yield from _on_disk(models.engine.kept())
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return nothing: registering must not query the database."""
         return iter(())
+
+
+def _on_disk(kept: KeptCounts | None) -> Iterator[GaugeMetricFamily]:
+    if kept is None:
+        return
+    conversations = GaugeMetricFamily(
+        "shepherd_kept_conversations",
+        "Conversations on disk, and what this server did there",
+        labels=["state"],
+    )
+    for state in ("n", "n_written", "n_read", "n_failed", "n_lost"):
+        name = "present" if state == "n" else state.removeprefix("n_")
+        conversations.add_metric([name], getattr(kept, state))
+    yield conversations
+    yield GaugeMetricFamily(
+        "shepherd_kept_bytes", "Bytes of the conversations on disk", value=kept.size_bytes
+    )
 
 
 @router.get("/metrics")

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from shepherd.config import Config
+from shepherd.errors import StoreError
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.lru_cache import CachedFunction, LRUCache
@@ -249,6 +250,8 @@ class Conversations:
         )
         # Tokens of messages, by user and hash of the conversation up to them.
         self._tokens: LRUCache[tuple[str, str], int] = LRUCache(_KEPT_COUNTS)
+        # Stored conversations whose answers were read from the memory.
+        self._recovered: LRUCache[tuple[str, str], bool] = LRUCache(_KEPT_ANSWERS)
         self._answers: LRUCache[tuple[str, str], tuple[array[int], str]] = LRUCache(
             _KEPT_ANSWERS,
             max_bytes=_KEPT_ANSWERS_BYTES,
@@ -410,12 +413,38 @@ class Conversations:
         restored = Restored(list(request.messages), 0, frozenset())
         if self._store is not None and request.remembers:
             restored = self._store.restore(request.messages, request.user_id, hashes, request.session)
+        self._recover_answers(restored, request.user_id, hashes)
         for i, message in enumerate(restored.messages[:-1]):
             message.tokens = self._tokens.get((request.user_id, hashes[i])) or 0
             if message.role == "assistant" and (kept := self._answers.get((request.user_id, hashes[i]))):
                 answer = restored.messages[i] = message.copy()
                 answer.token_ids, answer.thought = tuple(kept[0]), kept[1]
         return restored
+
+    def _recover_answers(self, restored: Restored, user_id: str, hashes: Sequence[str]) -> None:
+        """Read the sampled ids of a stored conversation, once: this process did not make its answers."""
+        unknown = [
+            i
+            for i, message in enumerate(restored.messages[:-1])
+            if message.role == "assistant" and self._answers.get((user_id, hashes[i])) is None
+        ]
+        key = user_id, restored.session
+        if not unknown or self.models.engine is None or self._memory is None or self._recovered.get(key):
+            return
+        if not restored.session:
+            return
+        self._recovered.put(key, True)
+        try:
+            stored = self._memory.load_session(restored.session, user_id)
+        except StoreError as error:
+            _log.info("the ids of earlier answers: %s", error)
+            return
+        said = {
+            message.raw: message for message in stored if message.role == "assistant" and message.token_ids
+        }
+        for i in unknown:
+            if answer := said.get(restored.messages[i].content):
+                self._answers.put((user_id, hashes[i]), (array("i", answer.token_ids), answer.thought))
 
     def _toolbox(self, request: ChatRequest) -> Toolbox | None:
         """Return the memory tools of this user if the request asks for them. Denied if there are none."""
@@ -460,7 +489,14 @@ class Conversations:
             extra=extra,
             promise=Promise(self.keeps(request), self.config.memory_extraction_secrets),
             refused=partial(refused_values, self._memory, request.user_id),
+            owner=self._files_owner(request),
         )
+
+    def _files_owner(self, request: ChatRequest) -> str:
+        """Return whose files the conversation may be kept in; "" for one that is not stored."""
+        if self._memory is None or not self.keeps(request):
+            return ""
+        return self._memory.files_owner(request.user_id)
 
     def _refuse_for_remote(self, request: ChatRequest) -> None:
         is_forced = bool(request.tools) and request.tool_choice not in ("auto", "none")

@@ -91,6 +91,7 @@ class GenerationOptions:
     `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
     options of this kind of model only, such as stop strings. `promise` says what becomes of the message, for
     a model that acknowledges it; `refused` returns the values in lower case that the user undid or rejected.
+    A local model may keep the conversation on disk if it has an `owner`: see Memory.files_owner.
     """
 
     sampling: Sampling
@@ -101,6 +102,7 @@ class GenerationOptions:
     extra: Mapping[str, Any] = field(default_factory=dict)
     promise: Promise = field(default_factory=Promise)
     refused: Callable[[], Collection[str]] = frozenset
+    owner: str = ""
 
 
 class Turn:
@@ -257,6 +259,7 @@ class Turn:
             extra["must_call"] = choice == "required" or choice
         if isinstance(self.model, Engine):
             extra["is_cancelled"] = self._cancelled.is_set
+            extra["owner"] = options.owner
         # What a grammar forces is no talk, and log probabilities are of the tokens as they were sampled.
         is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):

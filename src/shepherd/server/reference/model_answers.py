@@ -451,6 +451,7 @@ class Props(TypedDict):
     modalities: dict[str, bool]
     default_generation_settings: dict[str, Any]
     chat_template: NotRequired[str]
+    kept_conversations: NotRequired[dict[str, int] | None]
 
 
 class Slot(TypedDict):
