@@ -10,6 +10,7 @@ route, which tells how many tokens llama.cpp has decoded.
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 import threading
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 Options = dict[str, Any]
+_OWNER = "0" * 32
 # [role, text] or [role, text, ids of an answer]
 Spoken = list[list[Any]]
 
@@ -30,6 +32,10 @@ class Shepherd:
         from shepherd.inference import Engine, EngineSettings
         from shepherd.types import Sampling
 
+        if options.get("disk"):
+            os.environ["XDG_CACHE_HOME"] = options["disk"]
+        self._owner = _OWNER if options.get("disk") else ""
+
         self._engine = Engine(
             options["model"],
             settings=EngineSettings(
@@ -38,6 +44,7 @@ class Shepherd:
                 n_batch=options["n_batch"],
                 n_ubatch=options["n_batch"],
                 slots=options["slots"],
+                cache_disk_bytes=1 << 40 if options.get("disk") else 0,
                 flash_attention="off",
                 kv_edit=options.get("kv_edit", "exact"),
             ),
@@ -71,16 +78,18 @@ class Shepherd:
         return _at_once([lambda messages=messages: self.turn(messages, n) for messages in requests])
 
     def save(self, path: str) -> None:
-        """Write the session cache."""
-        self._engine.save_session(path)
+        """Wait until the conversation is on disk."""
+        while self._engine.kept().n_written == 0:
+            time.sleep(0.001)
 
     def load(self, path: str) -> None:
-        """Take it over."""
-        self._engine.load_session(path)
+        """Nothing to do: the turn reads it."""
 
     def _answer(self, messages: list[Any], n: int, started: float) -> dict[str, Any]:
         first = 0.0
-        with self._engine.generate(messages, sampling=self._greedy, max_tokens=n) as answer:
+        with self._engine.generate(
+            messages, sampling=self._greedy, max_tokens=n, owner=self._owner
+        ) as answer:
             for _ in answer:
                 first = first or time.perf_counter()
         ended = time.perf_counter()

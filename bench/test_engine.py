@@ -6,7 +6,6 @@ per token   microseconds beside the model's own work: a step of an answer less l
             llama_sampler_sample alone; one stream, eight, and eight with a busy Python thread
 clients     tokens read per new token: 1, 2 and 8 clients that take turns, with a common system prompt. The
             peer is llama_cpp.Llama, as its users have it: one context for all
-restart     tokens read and milliseconds with a session cache and without
 
   python -m pytest bench/test_engine.py --benchmark-only -s
 """
@@ -18,7 +17,7 @@ import time
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -254,36 +253,3 @@ def test_clients_that_take_turns_read_new_tokens_once(benchmark, model: Path) ->
 
     benchmark.pedantic(measure, rounds=1)
     print("", *rows, sep="\n")
-
-
-def test_restart_with_a_session_cache_reads_new_tokens_only(benchmark, model: Path, tmp_path: Path) -> None:
-    from shepherd.inference import Engine, EngineSettings
-    from shepherd.types import Message
-
-    settings = EngineSettings(n_ctx=N_CTX, n_threads=1)
-    messages = [Message("system", SYSTEM), Message("user", "what is the name of the user? " * sized(400, 40))]
-
-    def restart(with_cache: bool) -> tuple[int, float]:
-        with Engine(model, settings=replace(settings)) as engine:
-            started = time.perf_counter()
-            if with_cache:
-                engine.load_session(tmp_path / "session")
-            with engine.generate([*messages, Message("user", "and now?")], max_tokens=1) as generation:
-                for _ in generation:
-                    pass
-            return generation.stats.decoded_tokens, 1e3 * (time.perf_counter() - started)
-
-    with Engine(model, settings=settings) as engine:
-        with engine.generate(messages, max_tokens=1) as generation:
-            for _ in generation:
-                pass
-        engine.save_session(tmp_path / "session")
-    with_cache = benchmark.pedantic(restart, args=(True,), rounds=1)
-    without = restart(False)
-
-    size_mb = (tmp_path / "session").stat().st_size / 1e6
-    print(
-        f"\nafter a restart: {with_cache[0]:,} tokens read, {with_cache[1]:.0f} ms with the session cache "
-        f"({size_mb:.1f} MB); {without[0]:,} tokens, {without[1]:.0f} ms without"
-    )
-    assert with_cache[0] < without[0] / 10

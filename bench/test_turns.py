@@ -148,14 +148,14 @@ def _makers(
     # llama-cpp-python's server keeps conversations in RAM or on the disk, as it was started.
     disk = {"disk": str(folder)} if is_restarted else {}
     makers: dict[str, Callable[[], Side]] = {
-        "Shepherd": lambda: Library("Shepherd", "shepherd", {**options, "memory": memory}),
+        "Shepherd": lambda: Library("Shepherd", "shepherd", {**options, **disk, "memory": memory}),
         "shepherd serve": lambda: ShepherdServer("shepherd serve", {**options, "memory": memory}),
         "llama_cpp.Llama": lambda: Library("llama_cpp.Llama", "llama", options),
         "llama-cpp-python's server": lambda: PythonServer("llama-cpp-python's server", {**options, **disk}),
         "llama-server": lambda: LlamaServer("llama-server", options, folder),
     }
     if is_restarted:
-        # Its session cache is written when it ends, not when it is told to: the engine's is measured here.
+        # It keeps what is stored in a memory, which the others have not: the engine's is measured here.
         del makers["shepherd serve"]
     if shifts:
         makers["Shepherd, shift"] = lambda: Library(

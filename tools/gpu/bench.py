@@ -3,7 +3,8 @@
 
     PYTHONPATH=build/gpu/python python tools/gpu/bench.py 8b 35b-a3b --out bench/results/gpu.json
 
-For each shape: reading a prompt, one more token, and the turn after, of which only what is new is to be read.
+For each shape: reading a prompt, one more token, and the turn after, of which only what is new is to be read;
+and the next turn of each of many conversations after a process was killed, for Shepherd.
 Both sides run the same ids on the same library, each in processes of their own that take turns; both are
 greedy, and what they say is compared. Printed are medians with the least and the most; the file has all
 figures, hardware and versions.
@@ -18,7 +19,9 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -120,6 +123,15 @@ def compare(shape: str, model: Path, options: dict[str, int], rounds: int) -> di
     return {"shape": shape, "bytes": model.stat().st_size, "same_answer": same, "runs": runs, **options}
 
 
+def restarted(model: Path, n: int, n_threads: int) -> dict[str, Any]:
+    """Return what the next turns cost after kill -9 during conversations of 2,000 tokens."""
+    from bench.restarts import restart
+
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"n": n, "n_tokens": 2000, "n_ctx": 4096, "n_threads": n_threads, "slots": 4}
+        return asdict(restart(model, Path(folder), **options))
+
+
 def report(result: dict[str, Any]) -> None:
     """Print a table of one model's figures."""
     print(f"\n{result['shape']}: {result['bytes'] / 1e9:.1f} GB, same answer: {result['same_answer']}")
@@ -133,6 +145,12 @@ def report(result: dict[str, Any]) -> None:
             spread = f"({min(values):,.1f} to {max(values):,.1f})"
             cells.append(f"{side} {statistics.median(values):,.1f} {spread}")
         print(f"  {figure:24}" + "   ".join(cells))
+    if found := result.get("restart"):
+        print(
+            f"  after kill -9, {found['n']} conversations of {found['n_tokens']:,} tokens, "
+            f"{found['size_mb']:,.0f} MB: {found['n_decoded']:,} tokens read for {found['n_new']:,} new "
+            f"ones, first token {found['first_ms']:.1f} ms, warm {found['warm_ms']:.1f} ms"
+        )
     for side in SIDES:
         for found in result["runs"][side]:
             if "error" in found:
@@ -173,6 +191,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file for the figures, JSON")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 is half of the cores")
+    parser.add_argument(
+        "--conversations", type=int, default=100, help="conversations to be killed with; 0: none (100)"
+    )
     for name, default in (("prompt", 4096), ("answer", 256), ("turn", 100)):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"tokens ({default})")
     given = parser.parse_args()
@@ -190,6 +211,8 @@ def main() -> None:
             given.models.mkdir(parents=True, exist_ok=True)
             subprocess.run([sys.executable, str(HERE / "shapes.py"), shape, str(model)], check=True)
         results.append(compare(shape, model, options, given.rounds))
+        if given.conversations:
+            results[-1]["restart"] = restarted(model, given.conversations, options["n_threads"])
         report(results[-1])
     if given.out:
         given.out.parent.mkdir(parents=True, exist_ok=True)
