@@ -39,12 +39,14 @@ from shepherd.extraction.local import WINDOW_TOKENS
 from shepherd.http_endpoint import api_url
 from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.hub import Report
+from shepherd.inference.kv_cache_file import remove_session
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
 from shepherd.memory.account import Account, find_user, is_own_file
 from shepherd.paths import default_database, expanded, from_home, mcp_file
 from shepherd.prompt import Summarizer
+from shepherd.stored_files import note_session_cache, session_caches
 from shepherd.types import ANONYMOUS_USERS, Learning
 
 if TYPE_CHECKING:
@@ -186,7 +188,7 @@ def open_memory(
         vectors=_or_none(vector_settings, config, warn),
         reranker=_or_none(reranker_of, config, warn),
         keeps_secrets=config.memory_extraction_secrets,
-        saved_files=[from_home(config.session_cache, "session_cache")] if config.session_cache else (),
+        removers=[lambda: [file for path in session_caches(config) for file in remove_session(path)]],
     )
     if not config.user_id and "://" not in named:
         try:
@@ -414,6 +416,7 @@ def persistent_kv_cache(
     It is not saved if something was forgotten meanwhile, by any process: the cache may still have it.
     """
     before = _count_forgettings(memory)
+    note_session_cache(path)
     try:
         engine.load_session(path)
     except SessionCacheError as error:
@@ -427,7 +430,7 @@ def persistent_kv_cache(
         warn(str(error), error.hint)
     # Whoever forgets deletes the file, but perhaps before it was written.
     if _count_forgettings(memory) != before:
-        path.unlink(missing_ok=True)
+        remove_session(path)
 
 
 def _count_forgettings(memory: Memory | None) -> int:

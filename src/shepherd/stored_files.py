@@ -7,6 +7,7 @@ conversations) are the user's own.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,14 @@ from pathlib import Path
 from shepherd.config import Config
 from shepherd.paths import cache_dir, config_file, data_dir, default_database, from_home, state_dir
 
-__all__ = ["StoredFile", "copies_of_database", "database_file", "stored_files"]
+__all__ = [
+    "StoredFile",
+    "copies_of_database",
+    "database_file",
+    "note_session_cache",
+    "session_caches",
+    "stored_files",
+]
 
 _ASIDE = (".before-restore", ".before-migration")
 
@@ -45,6 +53,30 @@ def copies_of_database(config: Config) -> list[Path]:
     return [path for path in beside if not path.name.endswith(("-wal", "-shm", "-journal"))]
 
 
+def session_caches(config: Config) -> list[Path]:
+    """Return the session cache of the settings, and those that chats and servers were told to use."""
+    named = [from_home(config.session_cache, "session_cache").absolute()] if config.session_cache else []
+    with contextlib.suppress(OSError):
+        noted = _noted_caches().read_text(encoding="utf-8").splitlines()
+        named += [Path(line) for line in noted if Path(line) not in named]
+    return named
+
+
+def note_session_cache(path: Path) -> None:
+    """Note a session cache, so that a forgetting finds it whatever the settings are then."""
+    line, file = str(path.absolute()), _noted_caches()
+    with contextlib.suppress(OSError, UnicodeError):
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(file, "a+", encoding="utf-8") as opened:
+            opened.seek(0)
+            if line not in opened.read().splitlines():
+                opened.write(f"{line}\n")
+
+
+def _noted_caches() -> Path:
+    return state_dir() / "session-caches"
+
+
 def stored_files(config: Config) -> list[StoredFile]:
     """Return every file that there is, each once, the database first."""
     found: dict[Path, StoredFile] = {}
@@ -59,8 +91,7 @@ def _all(config: Config) -> Iterator[tuple[Path, str]]:
     if database is not None:
         yield database, "database"
         yield from _of_database(database)
-    if config.session_cache:
-        cache = from_home(config.session_cache, "session_cache").absolute()
+    for cache in session_caches(config):
         yield cache, "session cache"
         for path in sorted(cache.parent.glob(f".{glob.escape(cache.name)}.*")):
             yield path, "interrupted save of the session cache"

@@ -100,7 +100,9 @@ class Canaries:
         claimed = memory.extraction.claim("worker")
         assert claimed is not None
         claims = [Claim(learned_key, boat, said[0], 0), Claim(set_key, rival, said[1], 1)]
-        new = [NewMemory(f"Which boat is {self.word()}?", self.word(), claimed.told_at, "extraction", session)]
+        new = [
+            NewMemory(f"Which boat is {self.word()}?", self.word(), claimed.told_at, "extraction", session)
+        ]
         memory.extraction.finish(claimed, claims, new, statements=[(said[0], 0)])
         # A message that waits, of a conversation that stays, and what was appended to it.
         value = self.word()

@@ -1,4 +1,4 @@
-"""What was forgotten can be read nowhere again: not in the database, its log, saved indexes or any other file."""
+"""What was forgotten can be read nowhere again: not in the database, its log, a saved index or any other file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def make_hot(memory: Memory, word: str) -> None:
     store = memory._store
     memory.search(word)
     Knowledge(memory.transactions, USER).search("filler")
-    assert store._recall.wait() and store._chunk_recall.wait()  # type: ignore[attr-defined]
+    assert store._recall.wait()
+    assert store._chunk_recall.wait()
 
 
 def filled(path: Path) -> Canaries:
@@ -194,7 +195,10 @@ def test_an_index_in_memory_has_no_words_that_no_memory_has() -> None:
     saved = index.save() or b""
     assert not any(word.encode() in saved for word in (short, long))
     index = HotIndex.load(saved, 0)
-    assert [hit[0] for word in ("mountain", "other") for hit in index.search(5, [word], 5, 1.0) or ()] == [3, 1]
+    assert [hit[0] for word in ("mountain", "other") for hit in index.search(5, [word], 5, 1.0) or ()] == [
+        3,
+        1,
+    ]
     assert not any(index.search(5, [word], 5, 1.0) for word in (short, long))
     index.add([(4, 1, 1, 0, 0, 0, long, "")])
     index.publish(6, 3, 3)
@@ -218,7 +222,7 @@ def told(memory: Memory) -> Iterator[tuple[Memory, str, int]]:
     memory.append_message(session, Message("tool", '{"results": ["under the mat"]}', tool_call_id="x"))
     Traces(memory.transactions, USER).write(session, {"tail/context/000000/id": memory_id})
     Traces(memory.transactions, USER).write("other", {"tail/context/000000/id": memory_id + 1})
-    yield memory, session, memory_id
+    return memory, session, memory_id
 
 
 def test_what_was_appended_goes_with_its_memory_and_the_rest_stays(told: tuple[Memory, str, int]) -> None:
@@ -284,21 +288,24 @@ def test_a_waiting_message_is_not_learned_from_after_its_memory_was_forgotten(me
     assert [job.lines for job in memory.extraction.jobs()] == [("It rains",)]
 
 
-def test_saved_files_of_others_are_deleted_with_every_forgetting(database: str, tmp_path: Path) -> None:
-    cache, interrupted = tmp_path / "cache.kv", tmp_path / ".cache.kv.abc"
-    with Memory(database, saved_files=[cache]) as memory:
+def test_saved_files_of_others_are_removed_with_every_forgetting(database: str) -> None:
+    calls: list[str] = []
+
+    def remove() -> list[str]:
+        calls.append("removed")
+        return ["/cache"]
+
+    with Memory(database, removers=[remove]) as memory:
         memory.set_fact("pet", "Rex")
-        for path in (cache, interrupted):
-            path.write_text("Rex")
         n_before = memory.count_forgettings()
         memory.clear_fact("pet")
-        assert cache.exists()  # the history has it still
+        assert not calls  # the history has it still
         receipt = Receipt()
 
         memory.clear_fact("pet", with_history=True, receipt=receipt)
 
-        assert not cache.exists() and not interrupted.exists()
-        assert {str(cache), str(interrupted)} <= set(receipt.files)
+        assert calls == ["removed"]
+        assert "/cache" in receipt.files
         assert memory.count_forgettings() == n_before + 1
 
 
@@ -331,12 +338,15 @@ def test_a_removed_user_leaves_nothing_and_can_begin_anew(database: str) -> None
 
         assert memory.delete_user(receipt=receipt) > 50
 
-        assert receipt.removed["context"] and receipt.removed["messages"] and receipt.removed["nodes"]
+        assert receipt.removed["context"]
+        assert receipt.removed["messages"]
+        assert receipt.removed["nodes"]
         for word in [*canaries.given, USER]:
             assert memory.tables_with([word]) == {}
         assert memory.delete_user() == 0
         assert memory.check().ok
-        assert theirs is not None and memory.get_memory(theirs, "anna") is not None
+        assert theirs is not None
+        assert memory.get_memory(theirs, "anna") is not None
         assert memory.get_fact("name", "anna") == "Anna"
         # Another process does not know that the number is another's now.
         again = memory.store_memory("What is new?", "all of it")
@@ -357,5 +367,8 @@ def test_parts_and_keys_go_with_their_owner(memory: Memory) -> None:
     assert memory.count_memories("anna/phone") == 0
     assert memory.get_fact("a", "team/anna") == "b"
     revoked = memory.keys.find(key)
-    assert revoked is not None and revoked.revoked_at and (revoked.id, revoked.label) == (record.id, "")
-    assert revoked.owner != "anna" and memory.keys.are_any()
+    assert revoked is not None
+    assert revoked.revoked_at
+    assert (revoked.id, revoked.label) == (record.id, "")
+    assert revoked.owner != "anna"
+    assert memory.keys.are_any()

@@ -14,8 +14,10 @@ The ids are what was said, so only its owner may read the file. It is written be
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
+import re
 import struct
 from array import array
 from collections.abc import Iterator
@@ -26,13 +28,15 @@ from shepherd._native import engine as native
 from shepherd.errors import SessionCacheError
 from shepherd.paths import replacing
 
-__all__ = ["identity_of", "load_session", "save_session"]
+__all__ = ["identity_of", "load_session", "remove_session", "save_session"]
 
 _MAGIC = b"SHPSESS1"
 _RECORD = struct.Struct("<IQB")
 _DIGEST_BYTES = 32
 _BODY = len(_MAGIC) + _DIGEST_BYTES
 _PIECE_BYTES = 1 << 20
+# The end of the name of a file that paths.replacing writes.
+_PART = re.compile(r"\.\w{8}")
 _SAMPLES, _SAMPLE_BYTES = 64, 1 << 12
 _REFUSED_HINT = "it will be written anew at the end; remove it to be rid of this message"
 
@@ -97,6 +101,28 @@ def load_session(decoder: native.Decoder, path: Path, identity: bytes) -> int:
         )
 
 
+def remove_session(path: Path) -> list[str]:
+    """Delete a session cache, and what interrupted writes of it left beside it; return the files.
+
+    Another sort of file at `path` stays. Raises SessionCacheError if a file cannot be deleted.
+    """
+    beside = path.parent.glob(f".{glob.escape(path.name)}.*")
+    parts = [part for part in beside if _PART.fullmatch(part.name.removeprefix(f".{path.name}"))]
+    removed = []
+    with _as_session_error(path):
+        for file in (path, *parts):
+            with contextlib.suppress(FileNotFoundError):
+                if _is_ours(file):
+                    file.unlink()
+                    removed.append(str(file))
+    return removed
+
+
+def _is_ours(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+
+
 def _records(file: BinaryIO, path: Path) -> Iterator[tuple[array[int], bytes, bool]]:
     while head := file.read(_RECORD.size):
         try:
@@ -111,10 +137,8 @@ def _records(file: BinaryIO, path: Path) -> Iterator[tuple[array[int], bytes, bo
 
 
 def _check_ours(path: Path) -> None:
-    if path.exists() and path.stat().st_size > 0:
-        with open(path, "rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
-                raise _foreign(path)
+    if path.exists() and path.stat().st_size > 0 and not _is_ours(path):
+        raise _foreign(path)
 
 
 def _foreign(path: Path) -> SessionCacheError:

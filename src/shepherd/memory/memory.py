@@ -8,7 +8,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
@@ -93,8 +92,9 @@ class Memory:
     default the one given here; `""` and `"unknown"` are anonymous: nothing is read or written for them.
     `vectors`: memories are ranked by an embedding model as well as by words. `reranker`: orders the passages
     of knowledge; closed with the memory. Text with a secret (a password, a key, a card number …) is refused
-    with SecretError, unless `keeps_secrets`. `saved_files` are made of what is stored, such as a session
-    cache, and are deleted with every forgetting. Text that UTF-8 cannot encode is stored with U+FFFD.
+    with SecretError, unless `keeps_secrets`. `removers` are called with every forgetting: each deletes files
+    that were made of what is stored, such as a session cache, and returns their paths. Text that UTF-8 cannot
+    encode is stored with U+FFFD.
     Thread-safe. Errors are those of shepherd.errors.
     """
 
@@ -113,7 +113,7 @@ class Memory:
         vectors: VectorSettings | None = None,
         reranker: Reranker | None = None,
         keeps_secrets: bool = False,
-        saved_files: Sequence[str | os.PathLike[str]] = (),
+        removers: Sequence[Callable[[], list[str]]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
@@ -134,7 +134,7 @@ class Memory:
         )
         self._store.reranker = reranker
         self._store.keeps_secrets = keeps_secrets
-        self._store.saved_files = tuple(map(Path, saved_files))
+        self._store.removers = tuple(removers)
         self._rows = UserRows(self._store, user_id, clock)
         self.ledger = LedgerNotes(self._rows)
         self.extraction = ExtractionQueue(self._rows)

@@ -7,13 +7,11 @@ shepherd.errors, with path and remedy. Any method may be called from any thread.
 
 from __future__ import annotations
 
-import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from shepherd.errors import StoreError, UsageError
+from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import forgetting, memories, tenants
 from shepherd.memory.facts import FactCache
@@ -49,8 +47,8 @@ class MemoryStore(ABC):
     meaning: Meaning | None = None
     reranker: Reranker | None = None
     keeps_secrets: bool = False
-    # Files of others that are made of what is stored, such as a session cache: deleted with every forgetting.
-    saved_files: Sequence[Path] = ()
+    # Delete files that others have made of what is stored, such as a session cache, and return them.
+    removers: Sequence[Callable[[], list[str]]] = ()
 
     def __init__(self) -> None:
         self._facts = FactCache()
@@ -130,7 +128,7 @@ class MemoryStore(ABC):
 
         Return the files that were deleted, and what could not be reached, in words. Outside of transactions.
         """
-        removed = [path for file in self.saved_files for path in _remove_with_parts(file)]
+        removed = [path for remove in self.removers for path in remove()]
         files, left = self.clean(user_id)
         return removed + files, left
 
@@ -169,22 +167,6 @@ class MemoryStore(ABC):
         )
         self.follow(user_id)
         return stored
-
-
-def _remove_with_parts(file: Path) -> list[str]:
-    """Delete a saved file, and what interrupted writes of it left beside it; return the files."""
-    removed = []
-    for path in (file, *file.parent.glob(f".{glob.escape(file.name)}.*")):
-        try:
-            path.unlink()
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreError(
-                f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
-            ) from error
-        removed.append(str(path))
-    return removed
 
 
 def size_of(new: Sequence[NewMemory]) -> int:
