@@ -1,4 +1,4 @@
-"""What was forgotten can be read nowhere again: not in the database, its log, a saved index or any other file."""
+"""What was forgotten can be read nowhere again: not in the database, nor in its log or any other file."""
 
 from __future__ import annotations
 
