@@ -26,7 +26,7 @@ _TABLES = {
     "learned": "entries of what was learned",
     "ledger": "notes about requests",
     "extraction_jobs": "messages waiting to be learned from",
-    "trace": "values of traces",
+    "trace": "entries of traces",
     "focused_nodes": "nodes in focus",
     "node_dimensions": "assignments to dimensions",
     "session_entities": "entities of conversations",
@@ -92,7 +92,7 @@ def print_receipt(receipt: Receipt, arguments: Namespace, screen: Screen) -> Non
     """Print what was removed where, and what could not be reached."""
     for name, n in receipt.removed.items():
         if n:
-            screen.print(f"removed      {n:,} {_TABLES.get(name, name)}")
+            screen.print(f"removed      {_TABLES.get(name, name)}: {n:,}")
     for path in receipt.files:
         screen.print(f"deleted      {path}")
     if not receipt.left:

@@ -119,7 +119,7 @@ def copies_of_memories(
             "messages with appended memory": _drop_tails(connection, user_id, is_meant, likes),
             "results of tools": _drop_results(connection, user_id, texts),
             "notes about requests": _strip_notes(connection, user_id),
-            "traces": _drop_traces(
+            "entries of traces": _drop_traces(
                 connection,
                 user_id,
                 ("path LIKE '%/tail/context/%/id' AND value = ?", [str(one) for one in ids]),
@@ -145,7 +145,7 @@ def copies_of_values(connection: Connection, user_id: str, values: Collection[st
             ),
             "results of tools": _drop_results(connection, user_id, list(values)),
             "notes about requests": _strip_notes(connection, user_id),
-            "traces": _drop_traces(connection, user_id, _containing(values)),
+            "entries of traces": _drop_traces(connection, user_id, _containing(values)),
             "messages waiting to be learned from": _withdraw(
                 connection, user_id, lambda line: bool(has_value(line))
             ),
@@ -169,7 +169,7 @@ def copies_of_chunks(
             ),
             "results of tools": _drop_results(connection, user_id, list(titles)),
             "notes about requests": _strip_notes(connection, user_id),
-            "traces": _drop_traces(connection, user_id, _containing(titles)),
+            "entries of traces": _drop_traces(connection, user_id, _containing(titles)),
         }
     )
 

@@ -88,6 +88,8 @@ def _remove_memories(connection: Connection, store: MemoryStore, tenant: int) ->
             memory_range(tenant),
         )
     ]
+    if ids:
+        forgetting.note(connection)
     return memories.delete(connection, tenant, ids, store.terms)
 
 
@@ -106,6 +108,7 @@ def _remove_chunks(connection: Connection, store: MemoryStore, tenant: int) -> i
         (len(rows), sum(length for _, _, length in rows), tenant),
     )
     store.chunks.note_removed(connection, tenant, version, [row[0] for row in rows])
+    forgetting.note(connection)
     return len(rows)
 
 

@@ -1,0 +1,113 @@
+"""Forgetting from the command line: the receipt, the search for what is left, and the removal of a user."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shepherd.memory import Memory
+from shepherd.types import Message
+
+WORD = "Quixlemont"
+
+
+@pytest.fixture
+def told(home) -> str:
+    """Id of a memory; the word is in a memory, a fact, a conversation and the history of the prompt."""
+    home.database.parent.mkdir(parents=True)
+    with Memory(home.database, user_id="steve") as memory:
+        memory_id = memory.store_memory("What is my cat called?", f"Your cat is called {WORD}.")
+        memory.set_fact("cat", WORD)
+        session = memory.start_session()
+        memory.append_message(session, Message("user", f"My cat is {WORD}"))
+    home.history.parent.mkdir(parents=True)
+    home.history.write_text(f"\n# 1\n+My cat is {WORD}\n\n# 2\n+What is my cat called?\n\n# 3\n+hello\n")
+    return str(memory_id)
+
+
+def typed(home) -> list[str]:
+    return [line for line in home.history.read_text().splitlines() if line.startswith("+")]
+
+
+def test_each_step_removes_what_it_names_until_the_word_is_nowhere(shepherd, home, told) -> None:
+    def places() -> list[str]:
+        found = json.loads(shepherd("memory", "audit", "--canary", WORD.lower(), "--json").stdout)
+        return [one["where"].split(": ")[-1].split("/")[-1] for one in found]
+
+    assert places() == ["context", "fact_history", "facts", "messages", "history"]
+
+    first = shepherd("memory", "forget", told, "--receipt")
+    assert first.stdout.splitlines()[0].startswith("removed")
+    assert "memories: 1" in first.stdout
+    assert "lines of the prompt's history: 1" in first.stdout
+    assert places() == ["fact_history", "facts", "messages", "history"]
+    second = shepherd("facts", "clear", "cat", "--history", "--receipt", "--json")
+    receipt = json.loads(second.stdout)["receipt"]
+    assert (receipt["removed"]["values of facts"], receipt["files"]) == (1, [])
+    assert places() == ["messages"]
+    assert WORD not in second.stderr
+    name = json.loads(shepherd("conversations", "list", "--json").stdout)[0]["id"]
+    third = shepherd("conversations", "delete", name, "--receipt")
+    assert "messages of conversations: 1" in third.stdout
+    clean = shepherd("memory", "audit", "--canary", WORD)
+    assert (clean.returncode, clean.stdout) == (0, "")
+    assert "the word is in none of" in clean.stderr
+    assert typed(home) == ["+hello"]
+
+
+def test_a_cleared_fact_names_memories_and_conversations_with_its_value(shepherd, told) -> None:
+    cleared = shepherd("facts", "clear", "cat", "--history")
+
+    assert f"shepherd memory forget {told}" in cleared.stderr
+    assert "shepherd conversations delete " in cleared.stderr
+    assert WORD not in cleared.stderr + cleared.stdout
+
+
+def test_the_word_can_come_from_stdin(shepherd, told) -> None:
+    found = shepherd("memory", "audit", "--canary", "-", input=f"{WORD}\n")
+
+    assert found.returncode == 1
+    assert "shepherd memory forget ID" in found.stdout
+
+
+def test_a_copy_of_the_database_is_named_by_receipt_and_audit(shepherd, home, told) -> None:
+    copy = home.database.with_name("memory.db.before-restore")
+    copy.write_bytes(home.database.read_bytes())
+
+    receipt = shepherd("memory", "forget", told, "--receipt").stdout
+    audit = shepherd("memory", "audit", "--canary", WORD).stdout
+
+    assert f"not reached  {copy}" in receipt
+    assert f"{copy}\tcopy of the database\tdelete this file" in audit
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("memory", "audit", "--canary", " "), "there is no word to look for"),
+        (("facts", "clear", "cat", "--receipt"), "--receipt needs --history"),
+        (("memory", "forget", "1", "--everything"), "--everything names no memory"),
+        (("memory", "forget", "--everything"), "confirm with --yes"),
+        (("memory", "forget"), "name an ID, --question TEXT, or --everything"),
+    ],
+)
+def test_mistakes_are_explained(shepherd, told, arguments, says) -> None:
+    done = shepherd(*arguments)
+
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_everything_of_a_user_is_deleted_and_others_stay(shepherd, home, told) -> None:
+    with Memory(home.database, user_id="anna") as memory:
+        memory.store_memory("Anna's?", "this")
+
+    done = shepherd("memory", "forget", "--everything", "--yes", "--receipt")
+
+    assert done.returncode == 0
+    assert "everything of steve is deleted: 1 memory, 1 fact, 0 nodes and 1 conversation" in done.stderr
+    assert "memories: 1" in done.stdout
+    assert shepherd("memory", "audit", "--canary", WORD).returncode == 0
+    assert typed(home) == []
+    assert "Anna's?" in shepherd("memory", "list", "--user", "anna").stdout

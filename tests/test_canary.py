@@ -1,0 +1,61 @@
+"""A word is found in any bytes that contain it, and in no others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shepherd import canary
+from shepherd.canary import WordSearch
+from tests.examples import examples
+
+WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=3, max_size=12)
+
+
+@settings(max_examples=examples(60))
+@given(WORDS, st.binary(max_size=40), st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "json"]), st.data())
+def test_a_word_is_found_in_every_encoding_and_case(
+    word: str, around: bytes, encoding: str, data: st.DataObject
+) -> None:
+    written = data.draw(st.sampled_from([word, word.upper(), word.lower()]))
+    # A case with other letters, as of the German sharp s, is another word.
+    if written.lower() != word.lower():
+        written = word
+    stored = json.dumps(written).encode() if encoding == "json" else written.encode(encoding)
+
+    assert WordSearch(word).in_bytes(around + stored + around)
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("Zürich", "ZU\N{COMBINING DIAERESIS}RICH"),
+        ("Zu\N{COMBINING DIAERESIS}rich", "zürich"),
+        ('say "hi"', '{"said": "SAY \\"HI\\""}'),
+        ("🐑lamb", json.dumps("🐑Lamb")),
+    ],
+)
+def test_other_forms_of_a_word_are_found(word: str, text: str) -> None:
+    assert WordSearch(word).in_bytes(text.encode())
+
+
+@pytest.mark.parametrize("text", ["Zurich", "Zürch", "Z\\u00fcrch", "Züri ch", ""])
+def test_another_word_is_not_found(text: str) -> None:
+    assert not WordSearch("Zürich").in_bytes(text.encode())
+    assert not WordSearch("zurichs").in_bytes(text.encode())
+
+
+@pytest.mark.parametrize("at", [0, 5, 8, 59, 60, 64, 100])
+def test_a_word_across_two_pieces_of_a_file_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    monkeypatch.setattr(canary, "_BLOCK_BYTES", 64)
+    path = tmp_path / "file"
+    path.write_bytes(b"." * at + "ZÜRICH".encode("utf-16-le") + b"." * 70)
+
+    assert WordSearch("zürich").in_file(path)
+    assert not WordSearch("zürichs").in_file(path)
