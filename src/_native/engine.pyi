@@ -23,6 +23,10 @@ EXACT: int
 SHIFT: int
 HOLE: int
 
+DRAFT_OFF: int
+DRAFT_AUTO: int
+DRAFT_ALWAYS: int
+
 MOST_SLOTS: int
 MOST_BOUNDARIES: int
 MOST_SHOWN: int
@@ -58,6 +62,15 @@ class PriorityLock:
     def __new__(cls) -> Self: ...
 
 @final
+class Draft:
+    def __new__(cls, vocab: int) -> Self: ...
+    def begin(self, tokens: Any, earlier: Any) -> None: ...
+    def take(self, token: int) -> None: ...
+    def candidates(self, most: int) -> tuple[list[int], int]: ...
+
+def choose_drafts(drafts: Sequence[Draft], times: Iterable[tuple[int, int]], room: int) -> list[int]: ...
+
+@final
 class Decoder:
     def __new__(
         cls,
@@ -73,6 +86,7 @@ class Decoder:
         n_cells: int = 0,
         cache_bytes: int = 0,
         edit: int = 0,
+        draft: int = 0,
         priority_lock: PriorityLock | None = None,
         yields_to: PriorityLock | None = None,
     ) -> Self: ...
@@ -91,6 +105,7 @@ class Decoder:
         background: bool = False,
         may_wait: bool = False,
         logprobs: int | None = None,
+        earlier: Any = None,
     ) -> bool: ...
     def serve(self) -> None: ...
     def close(self) -> None: ...

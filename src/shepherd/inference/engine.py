@@ -17,10 +17,11 @@ from typing import TypeVar
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
 from shepherd.inference import load_check
+from shepherd.inference.earlier_answers import EarlierAnswers
 from shepherd.inference.generation import Answer, Generation, Review
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kv_cache_file import load_session, save_session
-from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
+from shepherd.inference.model import DRAFTS, KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import check_tools
@@ -83,6 +84,7 @@ class Engine:
             self._transcript = Transcript(vocabulary, self.template)
             self._samplers = SamplerCache(vocabulary.n_tokens, vocabulary.address)
             self._grammars = GrammarCache(vocabulary.address)
+            self._earlier = EarlierAnswers(vocabulary.eos)
             self.decoder = native.Decoder(
                 self.model.context_address,
                 self.model.memory_address,
@@ -95,6 +97,7 @@ class Engine:
                 n_cells=self.model.n_cells,
                 cache_bytes=self.settings.cache_ram_bytes,
                 edit=KV_EDITS[self.settings.kv_edit],
+                draft=DRAFTS[self.settings.draft],
                 priority_lock=self._priority_lock,
                 yields_to=None if yields_to is None else yields_to._priority_lock,
             )
@@ -133,6 +136,10 @@ class Engine:
     def n_cells(self) -> int:
         """Tokens that all conversations can have together; less than asked for where memory ends."""
         return self.model.n_cells
+
+    @property
+    def _drafts(self) -> bool:
+        return self.settings.draft != "off" and self.info.cache_kind in ("plain", "sliding")
 
     @property
     def is_locked(self) -> bool:
@@ -274,6 +281,7 @@ class Engine:
         must_call: bool | str = False,
         logprobs: int | None = None,
         review: Review | None = None,
+        user: str = "",
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> Answer:
         """Begin the answer to a conversation, in which the model may think and call `tools`.
@@ -296,6 +304,8 @@ class Engine:
         With `logprobs` (0 to 20) each token comes with the logarithm of its probability, and those of so many
         of the likeliest: a softmax of the model's own logits, as OpenAI's, before samplers and grammar.
         A `review` gets the text before it is shown, and may replace it or end the answer.
+        With a `user`, likely next tokens are also guessed from earlier answers to the same user, see
+        EngineSettings.draft.
         `is_cancelled` is called when the prompt is made. If it returns True, nothing is decoded, and the
         answer ends with finish_reason "cancelled".
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
@@ -326,6 +336,7 @@ class Engine:
             logprobs=logprobs,
             shown=self._transcript.shown(tools),
             started=started,
+            user=user,
             is_cancelled=is_cancelled,
         )
 
@@ -339,6 +350,7 @@ class Engine:
         grammar: str = "",
         background: bool = False,
         logprobs: int | None = None,
+        user: str = "",
     ) -> Generation:
         """Like `generate`, below the chat: go on after these ids. No BOS is added."""
         started = time.perf_counter()
@@ -359,6 +371,7 @@ class Engine:
             background=background,
             logprobs=logprobs,
             started=started,
+            user=user,
         )
 
     def _begin(
@@ -374,6 +387,7 @@ class Engine:
         logprobs: int | None,
         started: float,
         shown: Sequence[int] = (),
+        user: str = "",
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> _Run:
         if max_tokens < 0:
@@ -395,6 +409,7 @@ class Engine:
             started=started,
             shown=shown,
             has_logprobs=logprobs is not None,
+            keep=partial(self._earlier.add, user) if user and self._drafts else None,
         )
         with ExitStack() as undo:
             sampler = self._samplers.borrow(sampling, stream, undo)
@@ -416,6 +431,7 @@ class Engine:
                     background=background,
                     may_wait=True,
                     logprobs=logprobs,
+                    earlier=self._earlier.of(user) if user and self._drafts else None,
                 )
             undo.pop_all()  # the samplers are the stream's until it ends
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
