@@ -208,6 +208,7 @@ class Assistant:
                 self.tools,
                 tool_rounds=self.config.tool_rounds,
                 promise=promise,
+                user=self.user_id,
             )
             self._turn = Turn(
                 self.engine,

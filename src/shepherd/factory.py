@@ -570,5 +570,6 @@ def _engine_settings(config: Config) -> EngineSettings:
         swa_full=config.swa_full,
         cache_ram_bytes=config.cache_ram_mb << 20,
         kv_edit=config.kv_edit,
+        draft=config.draft,
         n_threads=config.threads,
     )

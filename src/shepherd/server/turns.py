@@ -458,6 +458,7 @@ class Conversations:
             total_tokens=request.max_tokens,
             extra=extra,
             promise=Promise(self.keeps(request), self.config.memory_extraction_secrets),
+            user=request.user_id,
         )
 
     def _refuse_for_remote(self, request: ChatRequest) -> None:

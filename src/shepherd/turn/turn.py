@@ -16,7 +16,16 @@ from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
 from shepherd.turn.small_model import Promise, Review, is_small_model
-from shepherd.types import Injection, Message, Sampling, Thought, Tool, ToolCall, TurnStats
+from shepherd.types import (
+    ANONYMOUS_USERS,
+    Injection,
+    Message,
+    Sampling,
+    Thought,
+    Tool,
+    ToolCall,
+    TurnStats,
+)
 from shepherd.wording import counted
 
 if TYPE_CHECKING:
@@ -87,7 +96,7 @@ class GenerationOptions:
     `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
     `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
     options of this kind of model only, such as stop strings. `promise` says what becomes of the message, for
-    a model that acknowledges it.
+    a model that acknowledges it. `user` is whose turn it is, "" for nobody known.
     """
 
     sampling: Sampling
@@ -97,6 +106,7 @@ class GenerationOptions:
     total_tokens: int = 0
     extra: Mapping[str, Any] = field(default_factory=dict)
     promise: Promise = field(default_factory=Promise)
+    user: str = ""
 
 
 class Turn:
@@ -253,6 +263,7 @@ class Turn:
             extra["must_call"] = choice == "required" or choice
         if isinstance(self.model, Engine):
             extra["is_cancelled"] = self._cancelled.is_set
+            extra["user"] = "" if options.user in ANONYMOUS_USERS else options.user
         # What a grammar forces is no talk, and log probabilities are of the tokens as they were sampled.
         is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):
