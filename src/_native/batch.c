@@ -315,13 +315,13 @@ static void recover(shp_scheduler *s, int32_t code) {
 }
 
 void shp_batch_decode(shp_scheduler *s) {
-    int64_t started = shp_now_ns();
+    int64_t started = shp_now_ns(), counted = shp_drafting_clock(s);
     s->is_in_decode_call = 1;
     int32_t code = shp_api.decode(s->context.ctx, s->batch);
     s->is_in_decode_call = 0;
     if (code == 0 && s->draft == SHP_DRAFT_AUTO) {
         shp_api.synchronize(s->context.ctx);
-        shp_drafting_measure(s, shp_now_ns() - started);
+        shp_drafting_measure(s, shp_drafting_clock(s) - counted);
     }
     s->model_ns += shp_now_ns() - started;
     if (code == 0)

@@ -25,9 +25,12 @@ typedef struct {
     const shp_ngrams *source;  /* of these two: where the answer seems to continue; NULL: nowhere */
     int32_t at;                /* index in the source of the likely next token */
     int32_t n_matched;         /* tokens before it that agree */
+    const shp_ngrams *lost_source; /* a long run that was left, and may be resumed near where it was; NULL: none */
+    int32_t lost_at, lost_matched, n_lost; /* n_lost: tokens since then */
     int is_on;
-    int is_forced;             /* the candidates come from the grammar */
+    int32_t n_forced;          /* so many of the candidates come from the grammar */
     int is_grammar_slow;       /* finding them took too long */
+    float trust;               /* how much better candidates are than expected, as a logarithm of odds */
     float seen[SHP_DRAFT_KINDS], right[SHP_DRAFT_KINDS]; /* predictions of each kind; older ones count less */
     int32_t tokens[SHP_MOST_DRAFTED];                    /* candidates, the next token first */
     int32_t n_candidates;
@@ -48,10 +51,8 @@ void shp_draft_begin(shp_draft *draft, const int32_t *ids, int32_t n, const shp_
 void shp_draft_take(shp_draft *draft, int32_t token);
 /* Collect at most `most` candidates; how many. */
 int32_t shp_draft_collect(shp_draft *draft, const shp_context *context, int32_t most);
-/* Use these candidates of the grammar instead. */
+/* The grammar leaves no choice but these tokens: use them, or the other candidates if those begin with them. */
 void shp_draft_force(shp_draft *draft, const int32_t *tokens, int32_t n);
-/* Whether the candidates are already so likely that the grammar's need not be looked for. */
-int shp_draft_is_sure(const shp_draft *draft);
 
 float shp_draft_chance(const shp_draft *draft, int32_t i); /* that candidate i is right if those before it are */
 

@@ -32,14 +32,14 @@ static int can_draft(const shp_scheduler *s, int has_foreground) {
 static void force(shp_scheduler *s, shp_slot *slot, int32_t most) {
     shp_draft *draft = &slot->draft;
     int32_t tokens[SHP_MOST_DRAFTED];
-    if (draft->is_grammar_slow || shp_draft_is_sure(draft))
+    if (draft->is_grammar_slow)
         return;
-    int64_t started = shp_now_ns();
+    int64_t started = shp_thread_clock_ns();
     int32_t n = shp_forced_tokens(slot->job->sampling.grammar, &s->context, &s->letters, tokens, most);
     if (n > 0)
         shp_draft_force(draft, tokens, n);
-    else if (s->draft == SHP_DRAFT_AUTO && s->costs.ns[1] > 0)
-        draft->is_grammar_slow = (double)(shp_now_ns() - started) > MOST_GRAMMAR_SHARE * s->costs.ns[1];
+    if (s->draft == SHP_DRAFT_AUTO && s->costs.ns[1] > 0 && n == 0)
+        draft->is_grammar_slow = (double)(shp_thread_clock_ns() - started) > MOST_GRAMMAR_SHARE * s->costs.ns[1];
 }
 
 /* Candidates of a slot: no more than the answer and the window have room for. The last token of an answer is sampled
@@ -89,6 +89,9 @@ void shp_drafting_choose(shp_scheduler *s, int has_foreground) {
     else
         shp_draft_choose(drafts, n_drafts, n_decoding, room, &s->costs);
 }
+
+/* Another program that takes the core makes a batch take longer, but not compute more. */
+int64_t shp_drafting_clock(const shp_scheduler *s) { return s->is_on_cpu ? shp_thread_clock_ns() : shp_now_ns(); }
 
 void shp_drafting_measure(shp_scheduler *s, int64_t ns) {
     for (int32_t i = 0; i < s->slots.n; i++)

@@ -47,9 +47,11 @@ from scheduler cimport (
     shp_draft_mode,
     shp_draft_take,
     shp_edit,
+    shp_forced_tokens,
     shp_job,
     shp_job_free,
     shp_job_new,
+    shp_letters,
     shp_llama,
     shp_llama_batch,
     shp_llama_token_data,
@@ -387,6 +389,21 @@ cdef class Draft:
         return [self.draft.tokens[i] for i in range(self.draft.n_candidates)], self.draft.n_matched
 
 
+def forced_tokens(uintptr_t vocab, uintptr_t grammar, int most):
+    """Return at most so many tokens that a grammar, a sampler, leaves no choice about now; 31 at most."""
+    cdef shp_context context
+    cdef shp_letters letters
+    cdef int32_t tokens[SHP_MOST_DRAFTED]
+    cdef int32_t i, n
+    if not is_bound or vocab == 0 or grammar == 0:
+        raise ValueError("bind() first, and pass a vocabulary and a grammar")
+    memset(&context, 0, sizeof(context))
+    memset(&letters, 0, sizeof(letters))
+    context.vocab, context.n_vocab = <void *>vocab, shp_api.vocab_n_tokens(<void *>vocab)
+    n = shp_forced_tokens(<void *>grammar, &context, &letters, tokens, max(0, min(most, SHP_MOST_DRAFTED)))
+    return [tokens[i] for i in range(n)]
+
+
 def choose_drafts(drafts, times, int room):
     """Return how many candidates of each Draft go into the next batch, by the times of batches by their tokens.
 
@@ -421,7 +438,8 @@ cdef class Decoder:
     on the CPU, within a micro-batch of the prompt, which is then decoded again.
 
     `draft`: check several likely next tokens of an answer in one batch, never, where batches so far say that it saves
-    time (DRAFT_AUTO), or wherever there are any. Only caches that can be cut have drafts.
+    time (DRAFT_AUTO), or wherever there are any. Only caches that can be cut have drafts. With `is_on_cpu`, batches
+    are timed by what the thread of `serve` computes.
     """
 
     cdef shp_context context
@@ -432,7 +450,7 @@ cdef class Decoder:
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
                   int n_chunk, int n_slots=1, int n_cells=0, size_t cache_bytes=0, int edit=SHP_EDIT_EXACT,
-                  int draft=SHP_DRAFT_OFF, PriorityLock priority_lock=None,
+                  int draft=SHP_DRAFT_OFF, bint is_on_cpu=False, PriorityLock priority_lock=None,
                   PriorityLock yields_to=None):
         cdef shp_schedule schedule
         if not is_bound:
@@ -452,6 +470,7 @@ cdef class Decoder:
         schedule.n_slots, schedule.n_chunk = n_slots, min(n_chunk, n_window)
         schedule.n_cells = max(n_cells, n_window)
         schedule.snapshot_bytes, schedule.edit, schedule.draft = cache_bytes, <shp_edit>edit, <shp_draft_mode>draft
+        schedule.is_on_cpu = is_on_cpu
         schedule.priority_lock = NULL if priority_lock is None else priority_lock.ptr
         schedule.yields_to = NULL if yields_to is None else yields_to.ptr
         self.scheduler = shp_scheduler_new(&self.context, &schedule)

@@ -74,7 +74,7 @@ int32_t shp_forced_tokens(void *grammar, const shp_context *context, shp_letters
                           && piece[0] == NEWLINE))
         first++;
     n = n - first - 1;
-    if (n <= 0)
+    if (n <= 0 || most <= 0)
         return 0;
     n = n < most ? n : most;
     memcpy(tokens, found + first + 1, (size_t)n * sizeof *tokens);

@@ -68,6 +68,7 @@ shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule 
     s->n_batch = schedule->n_chunk > schedule->n_slots ? schedule->n_chunk : schedule->n_slots;
     s->priority_lock = schedule->priority_lock;
     s->yields_to = schedule->yields_to;
+    s->is_on_cpu = schedule->is_on_cpu;
     /* A state cannot be rewound to the last right token of a draft. */
     if (context->kind == SHP_PLAIN || context->kind == SHP_SLIDING)
         s->draft = schedule->draft;

@@ -60,6 +60,7 @@ typedef struct {
     size_t snapshot_bytes;    /* budget for checkpoints and parked sequences */
     shp_edit edit;
     shp_draft_mode draft;
+    int is_on_cpu; /* llama.cpp computes on this thread, at least a part */
     shp_priority_lock *priority_lock; /* held by foreground jobs; borrowed, may be NULL, as the next */
     shp_priority_lock *yields_to;     /* while it is held, no job runs outside a time slice */
 } shp_schedule;

@@ -111,6 +111,11 @@ cdef extern from "draft.h" nogil:
     void shp_draft_choose(shp_draft **, int32_t, int32_t, int32_t, shp_batch_costs *) noexcept
     void shp_batch_costs_add(shp_batch_costs *, int32_t, int64_t) noexcept
 
+cdef extern from "forced.h" nogil:
+    ctypedef struct shp_letters:
+        pass
+    int32_t shp_forced_tokens(void *, const shp_context *, shp_letters *, int32_t *, int32_t) noexcept
+
 cdef extern from "scheduler.h" nogil:
     enum: SHP_CODE_NO_MEMORY
     enum: SHP_CODE_NO_LOGITS
@@ -139,6 +144,7 @@ cdef extern from "scheduler.h" nogil:
         size_t snapshot_bytes
         shp_edit edit
         shp_draft_mode draft
+        int is_on_cpu
         shp_priority_lock *priority_lock    # borrowed, as the next; either may be NULL
         shp_priority_lock *yields_to
     shp_scheduler *shp_scheduler_new(const shp_context *, const shp_schedule *) noexcept    # NULL: no memory

@@ -26,6 +26,7 @@ struct shp_scheduler {
     int is_in_decode_call;   /* llama_decode runs with our batch; others may use the context as well */
     int has_decode;          /* the batch has tokens of decoding slots: it must not be aborted */
     shp_draft_mode draft;
+    int is_on_cpu; /* see shp_schedule */
     shp_batch_costs costs;
     shp_letters letters;
     int32_t n_without_drafts; /* batches to come without drafts, since the cache had no room for one */
@@ -53,6 +54,7 @@ bool shp_batch_is_aborted(void *scheduler); /* llama.cpp's abort callback */
 /* drafting.c */
 void shp_drafting_begin(shp_scheduler *s, shp_slot *slot); /* its job starts to generate */
 void shp_drafting_choose(shp_scheduler *s, int has_foreground); /* the draft of each slot for the next batch */
+int64_t shp_drafting_clock(const shp_scheduler *s); /* times of batches, in nanoseconds */
 void shp_drafting_measure(shp_scheduler *s, int64_t ns); /* the batch has taken so long */
 
 shp_slot *shp_scheduler_background_slot(shp_scheduler *s); /* a slot with a background job, or NULL */

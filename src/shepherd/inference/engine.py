@@ -98,6 +98,7 @@ class Engine:
                 cache_bytes=self.settings.cache_ram_bytes,
                 edit=KV_EDITS[self.settings.kv_edit],
                 draft=DRAFTS[self.settings.draft],
+                is_on_cpu=self.model.info.n_gpu_layers == 0,
                 priority_lock=self._priority_lock,
                 yields_to=None if yields_to is None else yields_to._priority_lock,
             )
