@@ -40,6 +40,7 @@ class Shepherd:
                 slots=options["slots"],
                 flash_attention="off",
                 kv_edit=options.get("kv_edit", "exact"),
+                draft=options.get("draft", "off"),
             ),
         )
         self._memory: Any = None
@@ -52,9 +53,12 @@ class Shepherd:
             self._ledger = Ledger(self._memory, self._user)
         self._greedy = Sampling(temperature=0.0)
 
-    def turn(self, messages: Spoken, n: int) -> dict[str, Any]:
+    def turn(self, messages: Spoken, n: int, schema: dict[str, Any] | None = None) -> dict[str, Any]:
         """One answer."""
-        return self._answer([_message(*spoken) for spoken in messages], n, time.perf_counter())
+        from shepherd.inference import schema_to_grammar
+
+        grammar = schema_to_grammar(schema) if schema else ""
+        return self._answer([_message(*spoken) for spoken in messages], n, time.perf_counter(), grammar)
 
     def bare(self, messages: Spoken, n: int) -> dict[str, Any]:
         """One answer to a client that never saw the tails: what a server does with such a request."""
@@ -78,9 +82,9 @@ class Shepherd:
         """Take it over."""
         self._engine.load_session(path)
 
-    def _answer(self, messages: list[Any], n: int, started: float) -> dict[str, Any]:
+    def _answer(self, messages: list[Any], n: int, started: float, grammar: str = "") -> dict[str, Any]:
         first = 0.0
-        with self._engine.generate(messages, sampling=self._greedy, max_tokens=n) as answer:
+        with self._engine.generate(messages, sampling=self._greedy, max_tokens=n, grammar=grammar) as answer:
             for _ in answer:
                 first = first or time.perf_counter()
         ended = time.perf_counter()
@@ -95,6 +99,8 @@ class Shepherd:
             "inner_first_s": stats.prefill_ms / 1e3,
             "inner_said_s": stats.decode_ms / 1e3,
             "model_s": counters["model_ns"] / 1e9,
+            "drafted": stats.drafted_tokens,
+            "accepted": stats.accepted_tokens,
         }
 
 
