@@ -160,12 +160,14 @@ Rows = dict[str, dict[str, Row]]
 _WAYS = ("none", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
 
 
-def makers(model: Path, folder: Path, *, has_llama_server: bool) -> dict[str, Callable[[], Side]]:
+def makers(
+    model: Path, folder: Path, *, has_llama_server: bool, n_threads: int = 1, on_gpu: bool = False
+) -> dict[str, Callable[[], Side]]:
     """What starts each side: Shepherd's modes, and llama-server's ways to draft without a model."""
     options: dict[str, Any] = {
         "model": str(model),
         "n_ctx": 4096,
-        "n_threads": 1,
+        "n_threads": n_threads,
         "n_batch": 512,
         "slots": 1,
         "cache_bytes": 512 << 20,
@@ -176,7 +178,8 @@ def makers(model: Path, folder: Path, *, has_llama_server: bool) -> dict[str, Ca
         return lambda: Library(name, "shepherd", {**options, "draft": mode})
 
     def theirs(name: str, way: str) -> Callable[[], Side]:
-        return lambda: LlamaServer(name, {**options, "drafts": ["--spec-type", way]}, folder)
+        more = ["--spec-type", way, *(["-ngl", "999"] if on_gpu else [])]
+        return lambda: LlamaServer(name, {**options, "drafts": more}, folder)
 
     found = {
         "Shepherd": ours("Shepherd", "auto"),

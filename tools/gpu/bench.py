@@ -4,6 +4,8 @@
     PYTHONPATH=build/gpu/python python tools/gpu/bench.py 8b 35b-a3b --out bench/results/gpu.json
 
 For each shape: reading a prompt, one more token, and the turn after, of which only what is new is to be read.
+With --drafts also what drafts save, beside llama-server's if it was built, with a model of that size that
+recites its answers: see bench/drafts.py.
 Both sides run the same ids on the same library, each in processes of their own that take turns; both are
 greedy, and what they say is compared. Printed are medians with the least and the most; the file has all
 figures, hardware and versions.
@@ -24,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1]))
+# In place of this folder, whose bench.py would hide the folder bench.
+sys.path[0] = str(HERE.parents[1])
 
 SIDES = ("shepherd", "llama_cpp.Llama")
 FIGURES = ("prefill_tokens_per_s", "ttft_ms", "decode_tokens_per_s", "turn_ttft_ms", "turn_decoded_tokens")
@@ -120,6 +123,22 @@ def compare(shape: str, model: Path, options: dict[str, int], rounds: int) -> di
     return {"shape": shape, "bytes": model.stat().st_size, "same_answer": same, "runs": runs, **options}
 
 
+def drafts(name: str, folder: Path, n_threads: int, rounds: int) -> dict[str, Any]:
+    """All talks of bench/drafts.py with a model of this size; the figures by talk and side."""
+    from bench import drafts, recited_models
+    from bench.engines import LLAMA_SERVER
+
+    size, model = recited_models.SIZES[name], folder / f"recited-{name}.gguf"
+    if not model.exists():
+        recited_models.write(size, model)
+    sides = drafts.makers(
+        model, folder, has_llama_server=Path(LLAMA_SERVER).is_file(), n_threads=n_threads, on_gpu=True
+    )
+    rows = drafts.measure(model, size, sides, rounds)
+    drafts.show(name, rows)
+    return {talk: {name: row.summary() for name, row in by.items()} for talk, by in rows.items()}
+
+
 def report(result: dict[str, Any]) -> None:
     """Print a table of one model's figures."""
     print(f"\n{result['shape']}: {result['bytes'] / 1e9:.1f} GB, same answer: {result['same_answer']}")
@@ -173,6 +192,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="file for the figures, JSON")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0 is half of the cores")
+    parser.add_argument(
+        "--drafts", choices=("0.5b", "tiny"), help="also measure drafts, with a model of this size"
+    )
     for name, default in (("prompt", 4096), ("answer", 256), ("turn", 100)):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"tokens ({default})")
     given = parser.parse_args()
@@ -191,9 +213,12 @@ def main() -> None:
             subprocess.run([sys.executable, str(HERE / "shapes.py"), shape, str(model)], check=True)
         results.append(compare(shape, model, options, given.rounds))
         report(results[-1])
+    found: dict[str, Any] = {"machine": machine(), "results": results}
+    if given.drafts:
+        found["drafts"] = drafts(given.drafts, given.models, options["n_threads"], given.rounds)
     if given.out:
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps({"machine": machine(), "results": results}, indent=1) + "\n")
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
         print(f"\n{given.out}")
 
 
