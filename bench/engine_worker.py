@@ -47,6 +47,7 @@ class Shepherd:
                 cache_disk_bytes=1 << 40 if options.get("disk") else 0,
                 flash_attention="off",
                 kv_edit=options.get("kv_edit", "exact"),
+                draft=options.get("draft", "off"),
             ),
         )
         self._memory: Any = None
@@ -59,9 +60,12 @@ class Shepherd:
             self._ledger = Ledger(self._memory, self._user)
         self._greedy = Sampling(temperature=0.0)
 
-    def turn(self, messages: Spoken, n: int) -> dict[str, Any]:
+    def turn(self, messages: Spoken, n: int, schema: dict[str, Any] | None = None) -> dict[str, Any]:
         """One answer."""
-        return self._answer([_message(*spoken) for spoken in messages], n, time.perf_counter())
+        from shepherd.inference import schema_to_grammar
+
+        grammar = schema_to_grammar(schema) if schema else ""
+        return self._answer([_message(*spoken) for spoken in messages], n, time.perf_counter(), grammar)
 
     def bare(self, messages: Spoken, n: int) -> dict[str, Any]:
         """One answer to a client that never saw the tails: what a server does with such a request."""
@@ -85,10 +89,10 @@ class Shepherd:
     def load(self, path: str) -> None:
         """Nothing to do: the turn reads it."""
 
-    def _answer(self, messages: list[Any], n: int, started: float) -> dict[str, Any]:
+    def _answer(self, messages: list[Any], n: int, started: float, grammar: str = "") -> dict[str, Any]:
         first = 0.0
         with self._engine.generate(
-            messages, sampling=self._greedy, max_tokens=n, owner=self._owner
+            messages, sampling=self._greedy, max_tokens=n, grammar=grammar, owner=self._owner
         ) as answer:
             for _ in answer:
                 first = first or time.perf_counter()
@@ -104,6 +108,8 @@ class Shepherd:
             "inner_first_s": stats.prefill_ms / 1e3,
             "inner_said_s": stats.decode_ms / 1e3,
             "model_s": counters["model_ns"] / 1e9,
+            "drafted": stats.drafted_tokens,
+            "accepted": stats.accepted_tokens,
         }
 
 

@@ -34,7 +34,7 @@ HOW_TO_GET_IT = (
 _STARTS_S = 120
 # The first piece of an answer in the stream of either server.
 _PIECE = re.compile(rb'"content": ?"[^"]')
-_CONTENT = re.compile(rb'"content": ?"([^"]*)"')
+_CONTENT = re.compile(rb'"content": ?"((?:[^"\\]|\\.)*)"')
 Messages = Sequence[Sequence[Any]]
 
 
@@ -43,7 +43,8 @@ class Turn:
     """One answer: tokens of the prompt, tokens read for it, seconds to its first piece and then to its end.
 
     `cpu_s`: what its process computed meanwhile, all threads, 0 where the system does not tell. `inner_*`:
-    the times without HTTP, where the side tells. `model_s`: inside llama.cpp, Shepherd only.
+    the times without HTTP, where the side tells. `model_s`: inside llama.cpp, Shepherd only. `drafted` and
+    `accepted`: tokens of drafts, where the side tells.
     """
 
     text: str
@@ -56,6 +57,8 @@ class Turn:
     inner_first_s: float | None = None
     inner_said_s: float | None = None
     model_s: float = 0.0
+    drafted: int = 0
+    accepted: int = 0
 
 
 class Side(ABC):
@@ -83,8 +86,8 @@ class Side(ABC):
         )
 
     @abstractmethod
-    def turn(self, messages: Messages, n: int) -> Turn:
-        """One answer of `n` tokens."""
+    def turn(self, messages: Messages, n: int, schema: Mapping[str, Any] | None = None) -> Turn:
+        """One answer of `n` tokens, that matches a JSON schema if there is one."""
 
     @abstractmethod
     def together(self, requests: Sequence[Messages], n: int) -> list[Turn]:
@@ -135,8 +138,8 @@ class Library(Restartable):
         )
         self._answer()
 
-    def turn(self, messages: Messages, n: int) -> Turn:
-        return self._asked("turn", messages, n)
+    def turn(self, messages: Messages, n: int, schema: Mapping[str, Any] | None = None) -> Turn:
+        return self._asked("turn", messages, n, *([schema] if schema else []))
 
     def bare(self, messages: Messages, n: int) -> Turn:
         """One answer to a client without state; Shepherd only."""
@@ -151,9 +154,9 @@ class Library(Restartable):
     def load(self, path: Path) -> None:
         self._ask("load", str(path))
 
-    def _asked(self, operation: str, messages: Messages, n: int) -> Turn:
+    def _asked(self, operation: str, messages: Messages, n: int, *more: Any) -> Turn:
         before = self.cpu_s()
-        answer = self._ask(operation, messages, n)
+        answer = self._ask(operation, messages, n, *more)
         return Turn(**answer, cpu_s=self.cpu_s() - before)
 
     def _ask(self, operation: str, *arguments: Any) -> Any:
@@ -188,7 +191,7 @@ class Server(Side):
         super().__init__(name, options, command(self._port), environment)
         self._wait()
 
-    def turn(self, messages: Messages, n: int) -> Turn:
+    def turn(self, messages: Messages, n: int, schema: Mapping[str, Any] | None = None) -> Turn:
         body = {
             "messages": [{"role": role, "content": text} for role, text, *_ in messages],
             "max_tokens": n,
@@ -196,11 +199,13 @@ class Server(Side):
             "stream": True,
             **self._extras(),
         }
+        if schema:
+            body["response_format"] = {"type": "json_schema", "json_schema": {"schema": schema}}
         before = self._before()
         computed_s = self.cpu_s()
         data, first_s, said_s = self._stream(json.dumps(body).encode())
         computed_s = self.cpu_s() - computed_s
-        text = b"".join(_CONTENT.findall(data)).decode()
+        text = "".join(json.loads(b'"' + part + b'"') for part in _CONTENT.findall(data))
         turn = self._turn(data, text, first_s, said_s, before)
         turn.cpu_s = computed_s
         return turn
@@ -288,6 +293,7 @@ class ShepherdServer(Server):
             # As many cells as llama-server gets.
             "server_windows": 1,
             "cache_ram_mb": options["cache_bytes"] >> 20,
+            "draft": options.get("draft", "off"),
             # Neither learning nor archiving is in what the others do.
             "memory_extraction": "false",
             "archive_turns": "false",
@@ -361,7 +367,8 @@ class PythonServer(Server, Restartable):
 class LlamaServer(Server, Restartable):
     """llama.cpp's own server, set up as it does best here.
 
-    "reuse": the least that it may shift (--cache-reuse); "split": each slot has a fixed share of the window.
+    "reuse": the least that it may shift (--cache-reuse); "split": each slot has a fixed share of the window;
+    "drafts": options of its way to draft.
     """
 
     def __init__(self, name: str, options: dict[str, Any], folder: Path) -> None:
@@ -378,7 +385,7 @@ class LlamaServer(Server, Restartable):
             "--no-cache-idle-slots",
             "-cram", str(options["cache_bytes"] >> 20), "-cms", "0",
             "--cache-reuse", str(options.get("reuse", 0)), "--slot-save-path", str(folder),
-            "--host", "127.0.0.1", "--no-ui", "--log-disable",
+            "--host", "127.0.0.1", "--no-ui", "--log-disable", *options.get("drafts", ()),
         ]  # fmt: skip
         super().__init__(name, options, lambda port: [*fixed, "--port", str(port)])
 
@@ -403,4 +410,6 @@ class LlamaServer(Server, Restartable):
             said_s,
             inner_first_s=told["prompt_ms"] / 1e3,
             inner_said_s=told["predicted_ms"] / 1e3,
+            drafted=told.get("draft_n", 0),
+            accepted=told.get("draft_n_accepted", 0),
         )

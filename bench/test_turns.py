@@ -6,13 +6,16 @@ libraries, the servers over HTTP, streamed, by a client that parses after the cl
 says of its own times, without HTTP or Python, is in brackets. Rows with "shift" move cells of the KV cache,
 which is an approximation; "split" gives each of eight slots an eighth of the window.
 
+Nothing is drafted in these scenarios: each token is a batch on every side. Drafts are measured by themselves,
+with models that recite (drafts.py).
+
     python -m pytest bench/test_turns.py --benchmark-only -s
 
     SHEPHERD_BENCH_TURNS=0.5b       or tiny (plain attention), sliding, recurrent, hybrid; several with commas
     SHEPHERD_BENCH_MODELS=FOLDER    where models are kept: the 0.5b takes half a minute to write, 427 MB
     SHEPHERD_BENCH_ROUNDS=3         times that each scenario is run, sides taking turns
     SHEPHERD_BENCH_SIDES=a,b        only those whose name begins so
-    SHEPHERD_BENCH_SCENARIOS=a,b    likewise
+    SHEPHERD_BENCH_SCENARIOS=a,b    likewise; "drafts" are the drafts
     SHEPHERD_BENCH_RESULTS=FILE     write the figures there, as JSON
 """
 
@@ -33,7 +36,7 @@ from typing import Any
 
 import pytest
 
-from bench import talk_models, talks
+from bench import drafts, recited_models, talk_models, talks
 from bench.engines import (
     HOW_TO_GET_IT,
     LLAMA_SERVER,
@@ -44,7 +47,7 @@ from bench.engines import (
     Side,
     Turn,
 )
-from bench.small import IN_SMALL, count, sized
+from bench.small import IN_SMALL, JUDGED, count, sized
 
 KINDS = os.environ.get("SHEPHERD_BENCH_TURNS", "tiny").split(",")
 ROUNDS = count("SHEPHERD_BENCH_ROUNDS", 3, 1)
@@ -361,6 +364,40 @@ def _check(run: Run) -> None:
         more = run.size.answer - 1
         new = [now - before - more for prompts in append.prompts for before, now in pairwise(prompts)]
         assert append.later == new
+
+
+def test_drafts_make_an_answer_that_repeats_something_faster(
+    benchmark: Any, folder: Path, tmp_path: Path
+) -> None:
+    """Sides and rounds are not chosen: the figures are compared with each other."""
+    if not "drafts".startswith(SCENARIOS):
+        pytest.skip("other scenarios were asked for")
+    kinds = [kind for kind in KINDS if kind in recited_models.SIZES]
+    runs: dict[str, drafts.Rows] = {}
+
+    def measure() -> None:
+        for kind in kinds:
+            size = recited_models.SIZES[kind]
+            model = folder / f"recited-{kind}.gguf"
+            if not model.exists():
+                recited_models.write(size, model)
+            runs[kind] = drafts.measure(
+                model,
+                size,
+                drafts.makers(model, tmp_path, has_llama_server=not _is_without_llama_server()),
+                ROUNDS,
+            )
+            drafts.show(kind, runs[kind])
+
+    try:
+        benchmark.pedantic(measure, rounds=1)
+    except FileNotFoundError as error:
+        pytest.fail(str(error))
+    if RESULTS:
+        drafts.write(runs, Path(RESULTS))
+    for kind, rows in runs.items():
+        # A tiny model's token takes less time than the clock can tell apart.
+        drafts.check(rows, is_judged=JUDGED and kind != "tiny")
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
-/* One batch: a token for each decoding slot, then prefill tokens, round robin over the slots in prefill. The batch is
-   decoded, and each slot that has its logits samples. llama_decode may fail:
-   - 1, no room in the KV cache: an idle sequence is parked; else the prefill part is halved; else a job is preempted
+/* One batch: a token for each decoding slot, with its draft behind it, then prefill tokens, round robin over the slots in
+   prefill. The batch is decoded, and each slot that has its logits samples: of a draft, position by position, as long
+   as what it samples is what was drafted. The tokens behind that are taken out of the cache. llama_decode may fail:
+   - 1, no room in the KV cache: drafts are left out; else an idle sequence is parked; else the prefill part is halved; else a job is preempted
      or, if it is the only one, ends, since its window is full;
    - 2, aborted: the prefill part is decoded again, unless its jobs were cancelled;
    - -1, refused, or below -1, failed: the jobs whose sequences do not match the cache end. After a failure the cache's
@@ -12,22 +13,32 @@
 
 /* Prefill tokens of a batch in a time slice: few, since foreground answers wait for it and it cannot be aborted. */
 enum { SLICE_TOKENS = 8 };
+/* Batches without drafts after one for which the cache had no room. */
+enum { WITHOUT_DRAFTS = 32 };
 
 static int is_paused(const shp_slot *slot, int has_foreground) {
     return slot->job->is_background && has_foreground;
 }
 
-static void add_tokens(shp_scheduler *s, shp_slot *slot, const int32_t *tokens, int32_t n) {
-    int32_t at = s->batch.n_tokens, position = shp_sequence_next_position(&slot->sequence);
-    slot->first = at;
-    slot->n_batched = n;
+/* Add the slot's next tokens, behind those that it has in the batch. */
+static void add_tokens(shp_scheduler *s, shp_slot *slot, const int32_t *tokens, int32_t n, int8_t has_logits) {
+    int32_t at = s->batch.n_tokens, position = shp_sequence_next_position(&slot->sequence) + slot->n_batched;
+    slot->first = at - slot->n_batched;
+    slot->n_batched += n;
     for (int32_t i = 0; i < n; i++, at++) {
         s->batch.token[at] = tokens[i];
         s->batch.pos[at] = position + i;
         s->batch.seq_id[at] = &slot->sequence.id;
-        s->batch.logits[at] = 0;
+        s->batch.logits[at] = has_logits;
     }
     s->batch.n_tokens = at;
+}
+
+static void add_decode(shp_scheduler *s, shp_slot *slot) {
+    add_tokens(s, slot, &slot->job->token, 1, 1);
+    add_tokens(s, slot, slot->draft.tokens, slot->draft.n, 1);
+    s->n_drafted += slot->draft.n;
+    s->has_decode = 1;
 }
 
 /* Add prefill tokens: up to the end of the prompt, the next boundary, or what the batch has room for. Boundaries count
@@ -42,24 +53,22 @@ static void add_prefill(shp_scheduler *s, shp_slot *slot, int32_t room) {
     if (to - n > room)
         to = n + room;
     is_last = to == job->n_prompt;
-    add_tokens(s, slot, job->prompt + n, to - n);
+    add_tokens(s, slot, job->prompt + n, to - n, 0);
     s->batch.logits[s->batch.n_tokens - 1] = is_last != 0;
 }
 
 void shp_batch_build(shp_scheduler *s) {
     int has_foreground = 0;
-    s->batch.n_tokens = s->has_decode = 0;
+    s->batch.n_tokens = s->has_decode = s->n_drafted = 0;
     for (int32_t i = 0; i < s->slots.n; i++) {
         s->slots.items[i].n_batched = 0;
         has_foreground |= s->slots.items[i].job && !s->slots.items[i].job->is_background;
     }
+    shp_drafting_choose(s, has_foreground);
     for (int32_t i = 0; i < s->slots.n; i++) {
         shp_slot *slot = &s->slots.items[i];
-        if (!slot->job || !slot->is_decoding || is_paused(slot, has_foreground))
-            continue;
-        add_tokens(s, slot, &slot->job->token, 1);
-        s->batch.logits[s->batch.n_tokens - 1] = 1;
-        s->has_decode = 1;
+        if (slot->job && slot->is_decoding && !is_paused(slot, has_foreground))
+            add_decode(s, slot);
     }
     int32_t left = s->n_chunk - s->batch.n_tokens;
     /* While the cache has no room, prefill waits for decoding jobs to end; without any it must go on. */
@@ -96,32 +105,69 @@ bool shp_batch_is_aborted(void *data) {
 
 /* ---- the engine thread: after the batch ---- */
 
-static void sample(shp_scheduler *s, shp_slot *slot) {
+/* Sample behind the first `n_held` tokens of the sequence, whose logits are at index `at` of the batch. */
+static shp_ending sample_one(shp_scheduler *s, shp_slot *slot, int32_t at, int32_t n_held, int32_t *code) {
     shp_job *job = slot->job;
-    int32_t at = slot->first + slot->n_batched - 1;
     int64_t started = shp_now_ns();
     int32_t token = shp_sampling_next(&job->sampling, &s->context, at, job->out);
     int64_t now = shp_now_ns();
     s->model_ns += now - started;
     if (token == SHP_NO_TOKEN || token == SHP_AMBIGUOUS) {
-        shp_job_end(s, slot, SHP_END_FAILED, token == SHP_NO_TOKEN ? SHP_CODE_NO_TOKEN : SHP_CODE_AMBIGUOUS);
-        return;
+        *code = token == SHP_NO_TOKEN ? SHP_CODE_NO_TOKEN : SHP_CODE_AMBIGUOUS;
+        return SHP_END_FAILED;
     }
     if (job->counts.sampled_tokens == 0)
         job->counts.first_token_ns = now - job->started_ns;
-    if (token < 0 || token >= s->context.n_vocab || shp_api.is_eog(s->context.vocab, token)) {
-        shp_job_end(s, slot, SHP_END_STOP, 0);
-        return;
-    }
+    if (token < 0 || token >= s->context.n_vocab || shp_api.is_eog(s->context.vocab, token))
+        return SHP_END_STOP;
     job->counts.sampled_tokens++;
     job->token = token;
+    shp_draft_take(&slot->draft, token);
     shp_status status = shp_sampling_write(&job->sampling, &s->context, job->out, token);
     if (status == SHP_STOPPED)
-        shp_job_end(s, slot, SHP_END_STOP, 0);
-    else if (status != SHP_OK)
-        shp_job_end(s, slot, SHP_END_FAILED, SHP_CODE_NO_MEMORY);
-    else if (job->counts.sampled_tokens == job->max_tokens || slot->sequence.n == s->context.n_window)
-        shp_job_end(s, slot, SHP_END_LENGTH, 0);
+        return SHP_END_STOP;
+    if (status != SHP_OK) {
+        *code = SHP_CODE_NO_MEMORY;
+        return SHP_END_FAILED;
+    }
+    return job->counts.sampled_tokens == job->max_tokens || n_held == s->context.n_window ? SHP_END_LENGTH
+                                                                                         : SHP_RUNNING;
+}
+
+/* Take the rest of a draft out of the cache: all but the first n tokens of the sequence. */
+static void drop_draft(shp_scheduler *s, shp_slot *slot, int32_t n, int is_running) {
+    shp_sequence *sequence = &slot->sequence;
+    int32_t n_before = sequence->n;
+    if (shp_sequence_cut(sequence, n))
+        return;
+    /* The answer goes on once the cache holds its tokens again. */
+    int32_t n_held = sequence->n;
+    sequence->n = n;
+    if (is_running)
+        shp_job_preempt(s, slot);
+    sequence->n = n_held == n_before ? n : 0;
+    shp_snapshots_back(&s->snapshots, sequence, n);
+}
+
+/* Sample once, or behind each token of a draft as long as it is right. */
+static void sample(shp_scheduler *s, shp_slot *slot) {
+    shp_job *job = slot->job;
+    int32_t last = slot->first + slot->n_batched - 1, at = last - slot->draft.n, code = 0;
+    int32_t n_drafted = slot->draft.n, n_right = 0;
+    shp_ending ending;
+    for (;; at++, n_right++) {
+        ending = sample_one(s, slot, at, slot->sequence.n - (last - at), &code);
+        if (ending != SHP_RUNNING || at == last || job->token != s->batch.token[at + 1]
+            || shp_stream_is_cancelled(job->out))
+            break;
+    }
+    slot->draft.n = 0;
+    job->counts.drafted_tokens += n_drafted;
+    job->counts.accepted_tokens += n_right;
+    if (at < last)
+        drop_draft(s, slot, slot->sequence.n - (last - at), ending == SHP_RUNNING);
+    if (ending != SHP_RUNNING)
+        shp_job_end(s, slot, ending, code);
 }
 
 /* Prefill is complete: sample the first token. */
@@ -144,6 +190,7 @@ static void start_decode(shp_scheduler *s, shp_slot *slot) {
     else {
         if (!job->is_resumed)
             shp_sampling_begin(&job->sampling, job->prompt + job->n_prompt - tail, tail);
+        shp_drafting_begin(s, slot);
         sample(s, slot);
     }
 }
@@ -208,6 +255,10 @@ static void preempt_or_end(shp_scheduler *s, shp_slot *slot) {
 static void make_room(shp_scheduler *s) {
     shp_slot *slot = NULL;
     int32_t n_prompt = 0;
+    if (s->n_drafted > 0) {
+        s->n_without_drafts = WITHOUT_DRAFTS;
+        return;
+    }
     if (shp_slots_evict(&s->slots))
         return;
     for (int32_t i = 0; i < s->slots.n; i++) {
@@ -264,10 +315,14 @@ static void recover(shp_scheduler *s, int32_t code) {
 }
 
 void shp_batch_decode(shp_scheduler *s) {
-    int64_t started = shp_now_ns();
+    int64_t started = shp_now_ns(), counted = shp_drafting_clock(s);
     s->is_in_decode_call = 1;
     int32_t code = shp_api.decode(s->context.ctx, s->batch);
     s->is_in_decode_call = 0;
+    if (code == 0 && s->draft == SHP_DRAFT_AUTO) {
+        shp_api.synchronize(s->context.ctx);
+        shp_drafting_measure(s, shp_drafting_clock(s) - counted);
+    }
     s->model_ns += shp_now_ns() - started;
     if (code == 0)
         after_batch(s);

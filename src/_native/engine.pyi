@@ -23,6 +23,10 @@ EXACT: int
 SHIFT: int
 HOLE: int
 
+DRAFT_OFF: int
+DRAFT_AUTO: int
+DRAFT_ALWAYS: int
+
 MOST_SLOTS: int
 MOST_BOUNDARIES: int
 MOST_SHOWN: int
@@ -79,6 +83,16 @@ class Unwritten:
     def parts(self) -> list[tuple[memoryview, memoryview, bool]]: ...
 
 @final
+class Draft:
+    def __new__(cls, vocab: int) -> Self: ...
+    def begin(self, tokens: Any, earlier: Any) -> None: ...
+    def take(self, token: int) -> None: ...
+    def candidates(self, most: int) -> tuple[list[int], int]: ...
+
+def forced_tokens(vocab: int, grammar: int, most: int) -> list[int]: ...
+def choose_drafts(drafts: Sequence[Draft], times: Iterable[tuple[int, int]], room: int) -> list[int]: ...
+
+@final
 class Decoder:
     def __new__(
         cls,
@@ -95,6 +109,8 @@ class Decoder:
         cache_bytes: int = 0,
         writes: bool = False,
         edit: int = 0,
+        draft: int = 0,
+        is_on_cpu: bool = False,
         priority_lock: PriorityLock | None = None,
         yields_to: PriorityLock | None = None,
     ) -> Self: ...
@@ -117,6 +133,7 @@ class Decoder:
         asked_ms: int = 0,
         file: int = 0,
         in_file: int = 0,
+        earlier: Any = None,
     ) -> bool: ...
     def serve(self) -> None: ...
     def close(self) -> None: ...

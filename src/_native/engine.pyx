@@ -13,7 +13,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy, strlen
+from libc.string cimport memcpy, memset, strlen
 
 from priority_lock cimport shp_priority_lock, shp_priority_lock_free, shp_priority_lock_new
 from scheduler cimport (
@@ -21,6 +21,9 @@ from scheduler cimport (
     SHP_CODE_NO_LOGITS,
     SHP_CODE_NO_MEMORY,
     SHP_CODE_NO_TOKEN,
+    SHP_DRAFT_ALWAYS,
+    SHP_DRAFT_AUTO,
+    SHP_DRAFT_OFF,
     SHP_EDIT_EXACT,
     SHP_EDIT_HOLE,
     SHP_HYBRID,
@@ -34,9 +37,21 @@ from scheduler cimport (
     SHP_STATE_PARTIAL,
     SHP_STATE_WHOLE,
     shp_api,
+    SHP_MOST_DRAFTED,
+    SHP_MOST_DRAFTS,
+    shp_batch_costs,
+    shp_batch_costs_add,
     shp_belonging,
     shp_context,
+    shp_draft,
+    shp_draft_begin,
+    shp_draft_choose,
+    shp_draft_collect,
+    shp_draft_free,
+    shp_draft_mode,
+    shp_draft_take,
     shp_edit,
+    shp_forced_tokens,
     shp_job,
     shp_job_free,
     shp_job_new,
@@ -48,10 +63,14 @@ from scheduler cimport (
     shp_keeping_wait,
     shp_keeping_wake,
     shp_keeping_was_read,
+    shp_letters,
     shp_llama,
     shp_llama_batch,
     shp_llama_token_data,
     shp_llama_token_data_array,
+    shp_ngrams,
+    shp_ngrams_assign,
+    shp_ngrams_free,
     shp_sampling_reserve,
     shp_schedule,
     shp_scheduler,
@@ -115,6 +134,7 @@ RUNNING, STOP, LENGTH, CANCELLED, FAILED = range(5)     # as shp_ending
 NO_MEMORY, NO_LOGITS, NO_TOKEN = SHP_CODE_NO_MEMORY, SHP_CODE_NO_LOGITS, SHP_CODE_NO_TOKEN
 AMBIGUOUS = SHP_CODE_AMBIGUOUS
 EXACT, SHIFT, HOLE = range(3)                           # as shp_edit
+DRAFT_OFF, DRAFT_AUTO, DRAFT_ALWAYS = range(3)          # as shp_draft_mode
 MOST_SLOTS, MOST_BOUNDARIES, MOST_SHOWN = SHP_MOST_SLOTS, SHP_MOST_BOUNDARIES, SHP_MOST_SHOWN
 MOST_LIKELY = SHP_MOST_LIKELY
 MOST_WRITTEN = SHP_MOST_WRITTEN
@@ -125,8 +145,9 @@ _FUNCTIONS = (
     "llama_memory_seq_rm", "llama_memory_seq_cp", "llama_memory_seq_add", "llama_memory_seq_pos_min",
     "llama_memory_seq_pos_max", "llama_memory_can_shift", "llama_state_seq_get_size_ext",
     "llama_state_seq_get_data_ext", "llama_state_seq_set_data_ext", "llama_sampler_sample", "llama_sampler_apply",
-    "llama_sampler_accept", "llama_sampler_reset", "llama_vocab_is_eog", "llama_vocab_n_tokens",
-    "llama_vocab_get_attr", "llama_vocab_get_text", "llama_token_to_piece", "llama_log_set",
+    "llama_sampler_accept", "llama_sampler_reset", "llama_sampler_clone", "llama_sampler_free", "llama_vocab_is_eog",
+    "llama_vocab_n_tokens", "llama_vocab_get_attr", "llama_vocab_get_text", "llama_token_to_piece", "llama_tokenize",
+    "llama_log_set",
 )
 
 
@@ -422,6 +443,80 @@ cdef class Unwritten:
 
 
 @cython.final
+cdef class Draft:
+    """The drafts of one answer, without a model: what the engine thread would check next, token by token.
+
+    `vocab` is the address of the vocabulary, whose ends of answers end a draft. `begin` may be called again.
+    """
+
+    cdef shp_draft draft
+    cdef shp_ngrams earlier
+    cdef shp_context context
+
+    def __cinit__(self, uintptr_t vocab):
+        if not is_bound or vocab == 0:
+            raise ValueError("bind() first, and pass a vocabulary")
+        self.context.vocab = <void *>vocab
+
+    def __dealloc__(self):
+        shp_draft_free(&self.draft)
+        shp_ngrams_free(&self.earlier)
+
+    def begin(self, const int32_t[::1] tokens not None, const int32_t[::1] earlier not None):
+        """Begin an answer after these tokens, to a user with these earlier answers (both not empty)."""
+        if tokens.shape[0] == 0 or earlier.shape[0] == 0:
+            raise ValueError("no tokens")
+        if not shp_ngrams_assign(&self.earlier, &earlier[0], <int32_t>earlier.shape[0]):
+            raise MemoryError
+        shp_draft_begin(&self.draft, &tokens[0], <int32_t>tokens.shape[0], &self.earlier)
+
+    def take(self, int token):
+        """Continue the answer with this token."""
+        shp_draft_take(&self.draft, token)
+
+    def candidates(self, int most):
+        """Return at most so many likely next tokens (31 of them at most), and how many tokens before them agree."""
+        shp_draft_collect(&self.draft, &self.context, max(0, min(most, SHP_MOST_DRAFTED)))
+        return [self.draft.tokens[i] for i in range(self.draft.n_candidates)], self.draft.n_matched
+
+
+def forced_tokens(uintptr_t vocab, uintptr_t grammar, int most):
+    """Return at most so many tokens that a grammar, a sampler, leaves no choice about now; 31 at most."""
+    cdef shp_context context
+    cdef shp_letters letters
+    cdef int32_t tokens[SHP_MOST_DRAFTED]
+    cdef int32_t i, n
+    if not is_bound or vocab == 0 or grammar == 0:
+        raise ValueError("bind() first, and pass a vocabulary and a grammar")
+    memset(&context, 0, sizeof(context))
+    memset(&letters, 0, sizeof(letters))
+    context.vocab, context.n_vocab = <void *>vocab, shp_api.vocab_n_tokens(<void *>vocab)
+    n = shp_forced_tokens(<void *>grammar, &context, &letters, tokens, max(0, min(most, SHP_MOST_DRAFTED)))
+    return [tokens[i] for i in range(n)]
+
+
+def choose_drafts(drafts, times, int room):
+    """Return how many candidates of each Draft go into the next batch, by the times of batches by their tokens.
+
+    `times` are `(tokens, nanoseconds)` in the order of measurement. Beside the drafts the batch has a token of each.
+    """
+    cdef shp_draft *chosen[SHP_MOST_DRAFTS]
+    cdef shp_batch_costs costs
+    cdef int32_t i, n = 0
+    if len(drafts) > SHP_MOST_DRAFTS:
+        raise ValueError(f"{len(drafts)} drafts; at most {SHP_MOST_DRAFTS}")
+    memset(&costs, 0, sizeof(costs))
+    for tokens, ns in times:
+        shp_batch_costs_add(&costs, tokens, ns)
+    for draft in drafts:
+        chosen[n] = &(<Draft?>draft).draft
+        chosen[n].n = 0
+        n += 1
+    shp_draft_choose(chosen, n, n, room, &costs)
+    return [chosen[i].n for i in range(n)]
+
+
+@cython.final
 cdef class Decoder:
     """The scheduler of one context: its sequences, the mirrors of their KV cache, and the decoding loop.
 
@@ -433,6 +528,10 @@ cdef class Decoder:
 
     Foreground runs hold `priority_lock`. While `yields_to` is held, all runs of this Decoder pause: after a token, or,
     on the CPU, within a micro-batch of the prompt, which is then decoded again.
+
+    `draft`: check several likely next tokens of an answer in one batch, never, where batches so far say that it saves
+    time (DRAFT_AUTO), or wherever there are any. Only caches that can be cut have drafts. With `is_on_cpu`, batches
+    are timed by what the thread of `serve` computes.
     """
 
     cdef shp_context context
@@ -443,7 +542,7 @@ cdef class Decoder:
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
                   int n_chunk, int n_slots=1, int n_cells=0, size_t cache_bytes=0, bint writes=False,
-                  int edit=SHP_EDIT_EXACT,
+                  int edit=SHP_EDIT_EXACT, int draft=SHP_DRAFT_OFF, bint is_on_cpu=False,
                   PriorityLock priority_lock=None,
                   PriorityLock yields_to=None):
         cdef shp_schedule schedule
@@ -455,14 +554,17 @@ cdef class Decoder:
             raise ValueError(f"n_window {n_window}, n_chunk {n_chunk}, kind {kind}")
         if not 1 <= n_slots <= SHP_MOST_SLOTS or not SHP_EDIT_EXACT <= edit <= SHP_EDIT_HOLE:
             raise ValueError(f"n_slots {n_slots}, edit {edit}")
+        if not SHP_DRAFT_OFF <= draft <= SHP_DRAFT_ALWAYS:
+            raise ValueError(f"draft {draft}")
         self.context.ctx, self.context.memory, self.context.vocab = <void *>ctx, <void *>memory, <void *>vocab
         self.context.kind, self.context.n_window, self.context.n_swa = kind, n_window, n_swa
         self.context.n_vocab = shp_api.vocab_n_tokens(self.context.vocab)
         self.priority_lock, self.yields_to, self.n_slots = priority_lock, yields_to, n_slots
         schedule.n_slots, schedule.n_chunk = n_slots, min(n_chunk, n_window)
         schedule.n_cells = max(n_cells, n_window)
-        schedule.snapshot_bytes, schedule.edit = cache_bytes, <shp_edit>edit
+        schedule.snapshot_bytes, schedule.edit, schedule.draft = cache_bytes, <shp_edit>edit, <shp_draft_mode>draft
         schedule.writes = writes and cache_bytes > 0
+        schedule.is_on_cpu = is_on_cpu
         schedule.priority_lock = NULL if priority_lock is None else priority_lock.ptr
         schedule.yields_to = NULL if yields_to is None else yields_to.ptr
         self.scheduler = shp_scheduler_new(&self.context, &schedule)
@@ -475,7 +577,7 @@ cdef class Decoder:
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
                uintptr_t grammar=0, max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
                bint background=False, bint may_wait=False, logprobs=None, int64_t owner=0, int64_t asked_ms=0,
-               int64_t file=0, int in_file=0):
+               int64_t file=0, int in_file=0, const int32_t[::1] earlier=None):
         """Queue a run for the engine thread: prefill `tokens`, then sample up to `max_tokens` into `stream`.
 
         Returns False when all slots are busy and the run may not wait. `sampler` may be 0 when nothing is sampled.
@@ -487,7 +589,8 @@ cdef class Decoder:
         A `background` run pauses while foreground runs wait or run. `logprobs`: also record each token's log
         probability and those of the so many likeliest tokens; see Stream.likely.
         With an `owner`, who asked at `asked_ms`, the sequence is to be written. `file` is the number of a file that
-        has the first `in_file` tokens; if the cache has fewer, it is read first.
+        has the first `in_file` tokens; if the cache has fewer, it is read first. `earlier`: tokens that the answer may
+        repeat, beside those of the prompt; they are only looked at to draft.
         """
         cdef Py_ssize_t n = tokens.shape[0], i
         cdef shp_job *job
@@ -497,6 +600,10 @@ cdef class Decoder:
         for i in range(n):
             if not 0 <= tokens[i] < self.context.n_vocab:
                 raise ValueError(f"token {tokens[i]} at {i}; the vocabulary has {self.context.n_vocab}")
+        if earlier is not None:
+            for i in range(earlier.shape[0]):
+                if not 0 <= earlier[i] < self.context.n_vocab:
+                    raise ValueError(f"earlier token {earlier[i]}; the vocabulary has {self.context.n_vocab}")
         if max_tokens < 0 or penalty_last_n < 0 or (max_tokens > 0 and sampler == 0):
             raise ValueError(f"max_tokens {max_tokens}, penalty_last_n {penalty_last_n}")
         if len(boundaries) > SHP_MOST_BOUNDARIES:
@@ -526,6 +633,8 @@ cdef class Decoder:
             job.sampling.sampler, job.sampling.grammar = <void *>sampler, <void *>grammar
             if logprobs is not None:
                 job.sampling.asks_likely, job.sampling.n_likely = 1, logprobs
+            if earlier is not None and earlier.shape[0] > 0:
+                shp_ngrams_assign(&job.earlier, &earlier[0], <int32_t>earlier.shape[0])
             if grammar != 0 and not shp_sampling_reserve(&job.sampling, self.context.n_vocab):
                 raise MemoryError
             answer = shp_scheduler_submit(self.scheduler, job, may_wait)

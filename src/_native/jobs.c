@@ -30,6 +30,7 @@ shp_job *shp_job_new(shp_stream *out, const int32_t *prompt, int32_t n_prompt) {
 
 void shp_job_free(shp_job *job) {
     shp_sampling_free(&job->sampling);
+    shp_ngrams_free(&job->earlier);
     shp_stream_free(job->out);
     for (int32_t i = 0; i < job->n_read; i++) {
         free(job->read[i].ids);

@@ -52,6 +52,8 @@ typedef struct {
     void (*sampler_apply)(void *sampler, shp_llama_token_data_array *candidates);
     void (*sampler_accept)(void *sampler, int32_t token);
     void (*sampler_reset)(void *sampler);
+    void *(*sampler_clone)(const void *sampler); /* freed by the next */
+    void (*sampler_free)(void *sampler);
     bool (*is_eog)(const void *vocab, int32_t token);
     int32_t (*vocab_n_tokens)(const void *vocab);
     int (*vocab_get_attr)(const void *vocab, int32_t token);
@@ -59,6 +61,9 @@ typedef struct {
     /* Negative: the bytes needed. */
     int32_t (*token_to_piece)(const void *vocab, int32_t token, char *out, int32_t capacity, int32_t lstrip,
                               bool special);
+    /* Negative: the tokens needed. */
+    int32_t (*tokenize)(const void *vocab, const char *text, int32_t length, int32_t *tokens, int32_t capacity,
+                        bool add_special, bool parse_special);
     void (*log_set)(void (*callback)(int, const char *, void *), void *data);
 } shp_llama;
 

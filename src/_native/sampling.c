@@ -7,26 +7,15 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "sync.h"
 
 enum { PIECE_BYTES = 256 }; /* longer pieces (runs of blanks) take a detour through malloc */
 
 /* Limits of the work that one token causes in the grammar. llama.cpp follows every way in which the text so far can be
    read; of an ambiguous grammar there can be twice as many after each character, four times the work, and nothing
    interrupts it. JSON schemas of 100 kB take 0.1 ms. */
-#ifdef CLOCK_THREAD_CPUTIME_ID
-enum { MOST_NS = 5000000 };
-
-static int64_t computed_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-#else /* the wall clock, which includes the time of other threads */
-enum { MOST_NS = 100000000 };
-
-static int64_t computed_ns(void) { return shp_now_ns(); }
-#endif
+static const int64_t MOST_NS = SHP_COUNTS_THREAD_TIME ? 5000000 : 100000000;
 
 int shp_sampling_reserve(shp_sampling *sampling, int32_t n_vocab) {
     sampling->candidates = malloc((size_t)n_vocab * sizeof *sampling->candidates);
@@ -150,9 +139,9 @@ static int32_t choose(shp_sampling *sampling, const shp_context *context, int32_
         return token;
     /* The end is not accepted: the grammar asserts that it is not called after it. */
     if (!shp_api.is_eog(context->vocab, token)) {
-        int64_t started = computed_ns();
+        int64_t started = shp_thread_clock_ns();
         shp_api.sampler_accept(sampling->grammar, token);
-        if (computed_ns() - started > MOST_NS)
+        if (shp_thread_clock_ns() - started > MOST_NS)
             return SHP_AMBIGUOUS;
     }
     shp_api.sampler_accept(sampling->sampler, token);

@@ -68,6 +68,10 @@ shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule 
     s->n_batch = schedule->n_chunk > schedule->n_slots ? schedule->n_chunk : schedule->n_slots;
     s->priority_lock = schedule->priority_lock;
     s->yields_to = schedule->yields_to;
+    s->is_on_cpu = schedule->is_on_cpu;
+    /* A state cannot be rewound to the last right token of a draft. */
+    if (context->kind == SHP_PLAIN || context->kind == SHP_SLIDING)
+        s->draft = schedule->draft;
     if (shp_snapshots_init(&s->snapshots, schedule->snapshot_bytes) != 0) {
         free(s);
         return NULL;
@@ -94,8 +98,10 @@ shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule 
 void shp_scheduler_free(shp_scheduler *s) {
     if (!s)
         return;
-    for (int32_t i = 0; i < s->slots.n; i++)
+    for (int32_t i = 0; i < s->slots.n; i++) {
         shp_sequence_free(&s->slots.items[i].sequence);
+        shp_draft_free(&s->slots.items[i].draft);
+    }
     free(s->slots.items);
     shp_snapshots_free(&s->snapshots);
     free(s->batch.token);

@@ -3,6 +3,7 @@
 #ifndef SHP_SCHEDULER_H
 #define SHP_SCHEDULER_H
 
+#include "draft.h"
 #include "priority_lock.h"
 #include "sampling.h"
 #include "sequence.h"
@@ -28,6 +29,7 @@ typedef struct shp_job {
     int32_t n_boundaries;
     int32_t n_shared_head; /* leading tokens of the prompt that unrelated conversations share */
     int32_t max_tokens, n_penalty;
+    shp_ngrams earlier; /* earlier answers to the same user, which this one may repeat; owned */
     shp_sampling sampling;
     int is_background;  /* pauses while a foreground job waits or runs */
     shp_belonging belonging;
@@ -55,6 +57,7 @@ typedef struct {
     int32_t prefix_source;     /* slot in prefill whose prefix this prompt shares and waits for; -1: none */
     int64_t prefix_source_run; /* used_at of that slot's sequence, which differs for each run */
     int32_t n_prefix;          /* tokens of that prefix */
+    shp_draft draft;           /* of the running job, while it generates; its batched tokens are the last n_batched */
 } shp_slot;
 
 typedef struct shp_scheduler shp_scheduler;
@@ -65,6 +68,8 @@ typedef struct {
     size_t snapshot_bytes;    /* budget for checkpoints and parked sequences */
     int writes;               /* a thread writes and reads files, see keeping.h */
     shp_edit edit;
+    shp_draft_mode draft;
+    int is_on_cpu; /* llama.cpp computes on this thread, at least a part */
     shp_priority_lock *priority_lock; /* held by foreground jobs; borrowed, may be NULL, as the next */
     shp_priority_lock *yields_to;     /* while it is held, no job runs outside a time slice */
 } shp_schedule;

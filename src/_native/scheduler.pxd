@@ -92,6 +92,39 @@ cdef extern from "sampling.h" nogil:
     enum: SHP_MOST_SHOWN
     int shp_sampling_reserve(shp_sampling *, int32_t) noexcept                      # 0: no memory
 
+cdef extern from "ngrams.h" nogil:
+    ctypedef struct shp_ngrams:
+        pass
+    void shp_ngrams_free(shp_ngrams *) noexcept
+    int shp_ngrams_assign(shp_ngrams *, const int32_t *, int32_t) noexcept         # 0: no memory
+
+cdef extern from "draft.h" nogil:
+    ctypedef enum shp_draft_mode:
+        SHP_DRAFT_OFF
+        SHP_DRAFT_AUTO
+        SHP_DRAFT_ALWAYS
+    enum: SHP_MOST_DRAFTED
+    enum: SHP_MOST_DRAFTS
+    ctypedef struct shp_draft:
+        int32_t n_matched
+        int is_on
+        int32_t *tokens                     # SHP_MOST_DRAFTED of them
+        int32_t n_candidates
+        int32_t n
+    ctypedef struct shp_batch_costs:
+        pass
+    void shp_draft_free(shp_draft *) noexcept
+    void shp_draft_begin(shp_draft *, const int32_t *, int32_t, const shp_ngrams *) noexcept
+    void shp_draft_take(shp_draft *, int32_t) noexcept
+    int32_t shp_draft_collect(shp_draft *, const shp_context *, int32_t) noexcept
+    void shp_draft_choose(shp_draft **, int32_t, int32_t, int32_t, shp_batch_costs *) noexcept
+    void shp_batch_costs_add(shp_batch_costs *, int32_t, int64_t) noexcept
+
+cdef extern from "forced.h" nogil:
+    ctypedef struct shp_letters:
+        pass
+    int32_t shp_forced_tokens(void *, const shp_context *, shp_letters *, int32_t *, int32_t) noexcept
+
 cdef extern from "scheduler.h" nogil:
     enum: SHP_CODE_NO_MEMORY
     enum: SHP_CODE_NO_LOGITS
@@ -105,6 +138,7 @@ cdef extern from "scheduler.h" nogil:
         int32_t n_shared_head
         int32_t max_tokens
         int32_t n_penalty
+        shp_ngrams earlier
         shp_sampling sampling
         int is_background
         shp_belonging belonging
@@ -122,6 +156,8 @@ cdef extern from "scheduler.h" nogil:
         size_t snapshot_bytes
         int writes
         shp_edit edit
+        shp_draft_mode draft
+        int is_on_cpu
         shp_priority_lock *priority_lock    # borrowed, as the next; either may be NULL
         shp_priority_lock *yields_to
     shp_scheduler *shp_scheduler_new(const shp_context *, const shp_schedule *) noexcept    # NULL: no memory

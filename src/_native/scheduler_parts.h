@@ -1,7 +1,8 @@
-/* Shared by scheduler.c, jobs.c and batch.c: the scheduler's state and their internal functions. */
+/* Shared by scheduler.c, jobs.c, batch.c and drafting.c: the scheduler's state and their internal functions. */
 #ifndef SHP_SCHEDULER_PARTS_H
 #define SHP_SCHEDULER_PARTS_H
 
+#include "forced.h"
 #include "scheduler.h"
 #include "slots.h"
 #include "sync.h"
@@ -28,6 +29,12 @@ struct shp_scheduler {
     int64_t model_ns;        /* spent inside llama.cpp so far */
     int is_in_decode_call;   /* llama_decode runs with our batch; others may use the context as well */
     int has_decode;          /* the batch has tokens of decoding slots: it must not be aborted */
+    shp_draft_mode draft;
+    int is_on_cpu; /* see shp_schedule */
+    shp_batch_costs costs;
+    shp_letters letters;
+    int32_t n_without_drafts; /* batches to come without drafts, since the cache had no room for one */
+    int32_t n_drafted;        /* tokens of drafts in the current batch */
     int is_admission_paused; /* a job found no room in the cache: none is admitted until one ends */
     shp_priority_lock *priority_lock, *yields_to; /* see shp_schedule */
     int has_slice;            /* we have a time slice of yields_to: the batch is small and must not be aborted */
@@ -53,6 +60,13 @@ void shp_job_count_prompt(shp_slot *slot);
 void shp_batch_build(shp_scheduler *s);
 void shp_batch_decode(shp_scheduler *s); /* decode, sample, end jobs, recover from failures */
 bool shp_batch_is_aborted(void *scheduler); /* llama.cpp's abort callback */
+
+/* drafting.c */
+void shp_drafting_begin(shp_scheduler *s, shp_slot *slot); /* its job starts to generate */
+void shp_drafting_choose(shp_scheduler *s, int has_foreground); /* the draft of each slot for the next batch */
+int64_t shp_drafting_clock(const shp_scheduler *s); /* times of batches, in nanoseconds */
+void shp_drafting_measure(shp_scheduler *s, int64_t ns); /* the batch has taken so long */
+
 shp_slot *shp_scheduler_background_slot(shp_scheduler *s); /* a slot with a background job, or NULL */
 
 #endif

@@ -18,6 +18,8 @@ cdef extern from "stream.h" nogil:
         int64_t reused_tokens
         int64_t decoded_tokens
         int64_t sampled_tokens
+        int64_t drafted_tokens
+        int64_t accepted_tokens
         int64_t prefill_ns
         int64_t first_token_ns
         int64_t decode_ns

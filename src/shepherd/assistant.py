@@ -227,6 +227,7 @@ class Assistant:
                 promise=promise,
                 refused=partial(refused_values, self.memory, self.user_id),
                 owner=self._files_owner(draft),
+                user=self.user_id,
             )
             self._turn = Turn(
                 self.engine,

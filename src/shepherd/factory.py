@@ -561,5 +561,6 @@ def _engine_settings(config: Config) -> EngineSettings:
         cache_ram_bytes=config.cache_ram_mb << 20,
         cache_disk_bytes=int(config.cache_disk_gb * 1e9),
         kv_edit=config.kv_edit,
+        draft=config.draft,
         n_threads=config.threads,
     )

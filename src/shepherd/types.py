@@ -284,15 +284,19 @@ class TurnStats:
     """Cost of one turn. Token counts come from the engine; times are in milliseconds.
 
     prompt_tokens = reused_tokens + decoded_tokens: the whole prompt, the part in the KV cache, and the part
-    that was processed for this turn. generated_tokens: the answer. evicted_turns: old turns that left the
-    window for this turn. With a remote model the counts are its server's (reused: cached there), or estimates
-    if `is_estimated`. stopped_by: index of the stop string that ended the answer, -1 for none or unknown.
+    that was processed for this turn. generated_tokens: the answer. drafted_tokens: guesses at its next tokens
+    that the model checked several at a time, of which accepted_tokens were right. evicted_turns: old turns
+    that left the window for this turn. With a remote model the counts are its server's (reused: cached
+    there), or estimates if `is_estimated`. stopped_by: index of the stop string that ended the answer, -1 for
+    none or unknown.
     """
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
     decoded_tokens: int = 0
     generated_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     window_tokens: int = 0
     evicted_turns: int = 0
     recall_ms: float = 0.0
@@ -304,6 +308,12 @@ class TurnStats:
     warnings: tuple[str, ...] = field(default_factory=tuple)
     is_estimated: bool = False
     stopped_by: int = -1
+
+    @property
+    def tokens_per_decode(self) -> float:
+        """Tokens generated per batch, 1 without drafts; 0 when nothing was generated."""
+        n_batches = self.generated_tokens - self.accepted_tokens
+        return self.generated_tokens / n_batches if n_batches > 0 else 0.0
 
     @property
     def tokens_per_second(self) -> float:

@@ -194,6 +194,15 @@ def test_estimates_and_a_window_of_unknown_size_are_said():
     assert err.getvalue() == "the provider counted nothing: the tokens are estimates\n"
 
 
+def test_stats_say_how_much_of_an_answer_was_drafted():
+    out = io.StringIO()
+    stats = TurnStats(generated_tokens=100, drafted_tokens=1200, accepted_tokens=60)
+
+    explain_stats(Screen(out, out), Finished("", stats, Injection()))
+
+    assert "drafts  1,200 tokens drafted, 60 accepted: 2.5 tokens per step\n" in out.getvalue()
+
+
 def test_a_turn_without_a_trace_says_nothing_and_one_of_little_says_little():
     out = io.StringIO()
     screen = Screen(out, out)

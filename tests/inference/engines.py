@@ -12,7 +12,10 @@ KINDS = ("plain", "sliding", "recurrent", "hybrid")
 
 
 def exact_settings(*, n_ctx: int = 512, n_ubatch: int = 64, swa_full: bool = False) -> EngineSettings:
-    """Flash attention off, one thread, 32-bit cache: a prompt may be split anywhere without a trace."""
+    """Flash attention off, one thread, 32-bit cache: a prompt may be split anywhere without a trace.
+
+    Nothing is drafted, so that each token of an answer has a batch of its own.
+    """
     return EngineSettings(
         n_ctx=n_ctx,
         n_ubatch=n_ubatch,
@@ -20,6 +23,7 @@ def exact_settings(*, n_ctx: int = 512, n_ubatch: int = 64, swa_full: bool = Fal
         flash_attention="off",
         kv_type="f32",
         swa_full=swa_full,
+        draft="off",
     )
 
 

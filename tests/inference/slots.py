@@ -25,7 +25,7 @@ HEAD = [7 * i % 200 for i in range(40)]
 
 
 def slot_settings(slots: int, *, n_ctx: int = 2048, cache_ram_bytes: int = 64 << 20) -> EngineSettings:
-    return replace(exact_settings(n_ctx=n_ctx), slots=slots, cache_ram_bytes=cache_ram_bytes)
+    return replace(exact_settings(n_ctx=n_ctx), slots=slots, cache_ram_bytes=cache_ram_bytes, draft="always")
 
 
 def conversation(seed: int, length: int) -> list[int]:

@@ -9,6 +9,8 @@ import gguf
 import httpx
 import pytest
 
+from shepherd.server.llama_completions import _timings
+from shepherd.types import TurnStats
 from tests import models
 
 HELLO = [{"role": "user", "content": "Hello, who are you?"}]
@@ -171,6 +173,13 @@ def coder(serve, tmp_path_factory) -> Iterator[httpx.Client]:
 def streamed(http: httpx.Client, path: str, body: dict) -> list[dict]:
     text = http.post(path, json={**body, "stream": True}).text
     return [json.loads(one.removeprefix("data: ")) for one in text.split("\n\n") if one]
+
+
+def test_timings_name_drafts_as_llama_server_does():
+    plain, drafted = TurnStats(generated_tokens=9), TurnStats(drafted_tokens=7, accepted_tokens=5)
+
+    assert "draft_n" not in _timings(plain)
+    assert _timings(drafted) == _timings(TurnStats()) | {"draft_n": 7, "draft_n_accepted": 5}
 
 
 def test_completion_continues_a_text_as_the_openai_route_does(http):

@@ -5,6 +5,8 @@
 
 For each shape: reading a prompt, one more token, and the turn after, of which only what is new is to be read;
 and the next turn of each of many conversations after a process was killed, for Shepherd.
+With --drafts also what drafts save, beside llama-server's if it was built, with a model of that size that
+recites its answers: see bench/drafts.py.
 Both sides run the same ids on the same library, each in processes of their own that take turns; both are
 greedy, and what they say is compared. Printed are medians with the least and the most; the file has all
 figures, hardware and versions.
@@ -27,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1]))
+# In place of this folder, whose bench.py would hide the folder bench.
+sys.path[0] = str(HERE.parents[1])
 
 SIDES = ("shepherd", "llama_cpp.Llama")
 FIGURES = ("prefill_tokens_per_s", "ttft_ms", "decode_tokens_per_s", "turn_ttft_ms", "turn_decoded_tokens")
@@ -132,6 +135,22 @@ def restarted(model: Path, n: int, n_threads: int) -> dict[str, Any]:
         return asdict(restart(model, Path(folder), **options))
 
 
+def drafts(name: str, folder: Path, n_threads: int, rounds: int) -> dict[str, Any]:
+    """All talks of bench/drafts.py with a model of this size; the figures by talk and side."""
+    from bench import drafts, recited_models
+    from bench.engines import LLAMA_SERVER
+
+    size, model = recited_models.SIZES[name], folder / f"recited-{name}.gguf"
+    if not model.exists():
+        recited_models.write(size, model)
+    sides = drafts.makers(
+        model, folder, has_llama_server=Path(LLAMA_SERVER).is_file(), n_threads=n_threads, on_gpu=True
+    )
+    rows = drafts.measure(model, size, sides, rounds)
+    drafts.show(name, rows)
+    return {talk: {name: row.summary() for name, row in by.items()} for talk, by in rows.items()}
+
+
 def report(result: dict[str, Any]) -> None:
     """Print a table of one model's figures."""
     print(f"\n{result['shape']}: {result['bytes'] / 1e9:.1f} GB, same answer: {result['same_answer']}")
@@ -194,6 +213,9 @@ def main() -> None:
     parser.add_argument(
         "--conversations", type=int, default=100, help="conversations to be killed with; 0: none (100)"
     )
+    parser.add_argument(
+        "--drafts", choices=("0.5b", "tiny"), help="also measure drafts, with a model of this size"
+    )
     for name, default in (("prompt", 4096), ("answer", 256), ("turn", 100)):
         parser.add_argument(f"--{name}", type=int, default=default, help=f"tokens ({default})")
     given = parser.parse_args()
@@ -214,9 +236,12 @@ def main() -> None:
         if given.conversations:
             results[-1]["restart"] = restarted(model, given.conversations, options["n_threads"])
         report(results[-1])
+    found: dict[str, Any] = {"machine": machine(), "results": results}
+    if given.drafts:
+        found["drafts"] = drafts(given.drafts, given.models, options["n_threads"], given.rounds)
     if given.out:
         given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps({"machine": machine(), "results": results}, indent=1) + "\n")
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
         print(f"\n{given.out}")
 
 

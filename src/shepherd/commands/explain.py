@@ -161,6 +161,11 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
         f"answer  {counted(stats.generated_tokens, 'token')} generated, "
         f"{stats.tokens_per_second:.1f} tokens/s, ended by {_ENDINGS[stats.finish_reason]}"
     )
+    if stats.drafted_tokens:
+        screen.print(
+            f"drafts  {counted(stats.drafted_tokens, 'token')} drafted, {stats.accepted_tokens:,} accepted: "
+            f"{stats.tokens_per_decode:.1f} tokens per step"
+        )
     left = f"; {counted(stats.evicted_turns, 'old turn')} left it" if stats.evicted_turns else ""
     screen.print(f"window  {counted(stats.window_tokens, 'token')}, {share:.0f} % used{left}")
     screen.print(

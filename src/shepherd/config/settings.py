@@ -96,6 +96,10 @@ class Config:
         "how to remove tokens from the cache: exact processes the rest again, others approximate",
         *("exact", "shift", "hole"),
     )
+    draft: Literal["auto", "off"] = _choice(
+        "let the model check several likely next tokens of an answer at once; auto: where that is faster",
+        *("auto", "off"),
+    )
     threads: int = _integer(0, 0, 512, "CPU threads; 0: llama.cpp chooses")
     model_trial: bool = _switch(True, "load a new model file in a separate process first, in case it crashes")
     system_prompt: str = _text("", "system prompt; empty: the built-in one")

@@ -17,10 +17,11 @@ from shepherd import kept_files
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
 from shepherd.inference import load_check
+from shepherd.inference.earlier_answers import EarlierAnswers
 from shepherd.inference.generation import Answer, Generation, Review
 from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kept_conversations import KeptConversations, KeptCounts
-from shepherd.inference.model import KV_EDITS, EngineSettings, LoadedModel, ModelInfo
+from shepherd.inference.model import DRAFTS, KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import check_tools
@@ -83,6 +84,7 @@ class Engine:
             self._transcript = Transcript(vocabulary, self.template)
             self._samplers = SamplerCache(vocabulary.n_tokens, vocabulary.address)
             self._grammars = GrammarCache(vocabulary.address)
+            self._earlier = EarlierAnswers(vocabulary.eos)
             self.decoder = native.Decoder(
                 self.model.context_address,
                 self.model.memory_address,
@@ -96,6 +98,8 @@ class Engine:
                 cache_bytes=self.settings.cache_ram_bytes,
                 writes=self.settings.cache_disk_bytes > 0,
                 edit=KV_EDITS[self.settings.kv_edit],
+                draft=DRAFTS[self.settings.draft],
+                is_on_cpu=self.model.info.n_gpu_layers == 0,
                 priority_lock=self._priority_lock,
                 yields_to=None if yields_to is None else yields_to._priority_lock,
             )
@@ -141,6 +145,10 @@ class Engine:
     def n_cells(self) -> int:
         """Tokens that all conversations can have together; less than asked for where memory ends."""
         return self.model.n_cells
+
+    @property
+    def _drafts(self) -> bool:
+        return self.settings.draft != "off" and self.info.cache_kind in ("plain", "sliding")
 
     @property
     def is_locked(self) -> bool:
@@ -276,6 +284,7 @@ class Engine:
         must_call: bool | str = False,
         logprobs: int | None = None,
         review: Review | None = None,
+        user: str = "",
         is_cancelled: Callable[[], bool] = lambda: False,
         owner: str = "",
     ) -> Answer:
@@ -299,6 +308,8 @@ class Engine:
         With `logprobs` (0 to 20) each token comes with the logarithm of its probability, and those of so many
         of the likeliest: a softmax of the model's own logits, as OpenAI's, before samplers and grammar.
         A `review` gets the text before it is shown, and may replace it or end the answer.
+        With a `user`, likely next tokens are also guessed from earlier answers to the same user, see
+        EngineSettings.draft.
         `is_cancelled` is called when the prompt is made. If it returns True, nothing is decoded, and the
         answer ends with finish_reason "cancelled".
         With an `owner` (of kept_files), the conversation is kept on disk if the settings say so, and one that
@@ -331,6 +342,7 @@ class Engine:
             logprobs=logprobs,
             shown=self._transcript.shown(tools),
             started=started,
+            user=user,
             is_cancelled=is_cancelled,
             owner=owner,
         )
@@ -345,6 +357,7 @@ class Engine:
         grammar: str = "",
         background: bool = False,
         logprobs: int | None = None,
+        user: str = "",
     ) -> Generation:
         """Like `generate`, below the chat: go on after these ids. No BOS is added."""
         started = time.perf_counter()
@@ -365,6 +378,7 @@ class Engine:
             background=background,
             logprobs=logprobs,
             started=started,
+            user=user,
         )
 
     def _begin(
@@ -380,6 +394,7 @@ class Engine:
         logprobs: int | None,
         started: float,
         shown: Sequence[int] = (),
+        user: str = "",
         is_cancelled: Callable[[], bool] = lambda: False,
         owner: str = "",
     ) -> _Run:
@@ -403,6 +418,7 @@ class Engine:
             shown=shown,
             has_logprobs=logprobs is not None,
             take_warnings=tuple if self._kept is None else self._kept.take_warnings,
+            keep=partial(self._earlier.add, user) if user and self._drafts else None,
         )
         belonging = self._belonging(owner, prompt)
         with ExitStack() as undo:
@@ -426,6 +442,7 @@ class Engine:
                     may_wait=True,
                     logprobs=logprobs,
                     **belonging,
+                    earlier=self._earlier.of(user) if user and self._drafts else None,
                 )
             undo.pop_all()  # the samplers are the stream's until it ends
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.

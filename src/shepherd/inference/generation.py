@@ -65,6 +65,7 @@ class _Run:
         shown: Collection[int] = (),
         has_logprobs: bool = False,
         take_warnings: Callable[[], Sequence[str]] = tuple,
+        keep: Callable[[Sequence[int]], object] | None = None,
     ) -> None:
         # Tokens of each message of the prompt, the template's text around it included.
         self.prompt_tokens_per_message = prompt_tokens_per_message
@@ -75,6 +76,7 @@ class _Run:
         self._shown = frozenset(shown)
         self._has_logprobs = has_logprobs
         self._take_warnings = take_warnings
+        self._keep_ids = keep
         # One thread may read the text while another takes these.
         self._logprobs_lock = threading.Lock()
         self._logprobs: list[TokenLogprob] = []
@@ -202,6 +204,8 @@ class _Run:
             return
         text = "".join(self._pieces)
         self._result = (text, self._ids(text), self._measure())
+        if self._keep_ids is not None:
+            self._keep_ids(self._result[1])
         with self._logprobs_lock:
             self._collect_logprobs()
         drain_log()
@@ -232,6 +236,8 @@ class _Run:
             reused_tokens=counts["reused_tokens"],
             decoded_tokens=counts["decoded_tokens"],
             generated_tokens=counts["sampled_tokens"],
+            drafted_tokens=counts["drafted_tokens"],
+            accepted_tokens=counts["accepted_tokens"],
             window_tokens=self._window_tokens,
             prefill_ms=counts["prefill_ns"] / 1e6,
             ttft_ms=1e3 * self._first_s if self._first_s is not None else counts["first_token_ns"] / 1e6,

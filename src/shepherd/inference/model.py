@@ -41,6 +41,7 @@ _KINDS: dict[CacheKind, int] = {
 }
 _FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 _KV_TYPES = {"f32": 0, "f16": 1, "q8_0": 8}  # ggml_type
+DRAFTS = {"off": native.DRAFT_OFF, "auto": native.DRAFT_AUTO, "always": native.DRAFT_ALWAYS}
 KV_EDITS = {"exact": native.EXACT, "shift": native.SHIFT, "hole": native.HOLE}
 _BYTES_PER_THREAD = 16 << 20
 _NO_ROPE = -1
@@ -62,7 +63,9 @@ class EngineSettings:
     `cache_disk_bytes` bounds the files in which conversations of an owner are kept, so that another process
     continues them; what does not fit into `cache_ram_bytes` is not kept there. `kv_edit`:
     what a prompt that lacks a part of the middle does to the cache. "exact" decodes again from there on;
-    "shift" closes the gap and "hole" leaves it, both approximations.
+    "shift" closes the gap and "hole" leaves it, both approximations. `draft`: check several likely next
+    tokens of an answer at once, where that should save time ("auto"), never, or wherever there are any
+    ("always", to see what it does).
     """
 
     n_ctx: int = 0
@@ -79,6 +82,7 @@ class EngineSettings:
     cache_ram_bytes: int = 512 << 20
     cache_disk_bytes: int = 0
     kv_edit: Literal["exact", "shift", "hole"] = "exact"
+    draft: Literal["auto", "off", "always"] = "auto"
 
     def __post_init__(self) -> None:
         _in_range("n_ctx", self.n_ctx, 0, 1 << 24)
@@ -92,6 +96,8 @@ class EngineSettings:
         _in_range("cache_disk_bytes", self.cache_disk_bytes, 0, 1 << 60)
         if self.kv_edit not in KV_EDITS:
             raise UsageError(f"kv_edit is {self.kv_edit!r}", hint="use exact, shift or hole")
+        if self.draft not in DRAFTS:
+            raise UsageError(f"draft is {self.draft!r}", hint="use auto, off or always")
         if self.flash_attention not in _FLASH_ATTENTION:
             raise UsageError(f"flash_attention is {self.flash_attention!r}", hint="use auto, on or off")
         if self.kv_type not in _KV_TYPES:

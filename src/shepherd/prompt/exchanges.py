@@ -95,6 +95,8 @@ def added_stats(first: TurnStats, then: TurnStats) -> TurnStats:
         reused_tokens=max(0, then.prompt_tokens - decoded),
         decoded_tokens=min(decoded, then.prompt_tokens),
         generated_tokens=first.generated_tokens + then.generated_tokens,
+        drafted_tokens=first.drafted_tokens + then.drafted_tokens,
+        accepted_tokens=first.accepted_tokens + then.accepted_tokens,
         prefill_ms=first.prefill_ms + then.prefill_ms,
         ttft_ms=first.ttft_ms,
         decode_ms=first.decode_ms + then.decode_ms,

@@ -76,6 +76,8 @@ class Continuation:
             prompt_tokens=self.total.prompt_tokens + stats.prompt_tokens,
             reused_tokens=self.total.reused_tokens + stats.reused_tokens,
             generated_tokens=self.total.generated_tokens + stats.generated_tokens,
+            drafted_tokens=self.total.drafted_tokens + stats.drafted_tokens,
+            accepted_tokens=self.total.accepted_tokens + stats.accepted_tokens,
         )
         return stats
 

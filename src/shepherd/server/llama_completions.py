@@ -279,6 +279,9 @@ def _timings(stats: TurnStats) -> dict[str, Any]:
     def rate(n: int, ms: float) -> float:
         return n / ms * 1000 if ms > 0 else 0.0
 
+    drafts: dict[str, int] = {}
+    if stats.drafted_tokens:  # as in llama-server, where fields of drafts are only there if there were any
+        drafts = {"draft_n": stats.drafted_tokens, "draft_n_accepted": stats.accepted_tokens}
     return {
         "cache_n": stats.reused_tokens,
         "prompt_n": stats.decoded_tokens,
@@ -289,6 +292,7 @@ def _timings(stats: TurnStats) -> dict[str, Any]:
         "predicted_ms": stats.decode_ms,
         "predicted_per_token_ms": stats.decode_ms / max(stats.generated_tokens, 1),
         "predicted_per_second": stats.tokens_per_second,
+        **drafts,
     }
 
 

@@ -490,6 +490,7 @@ class Conversations:
             promise=Promise(self.keeps(request), self.config.memory_extraction_secrets),
             refused=partial(refused_values, self._memory, request.user_id),
             owner=self._files_owner(request),
+            user=request.user_id,
         )
 
     def _files_owner(self, request: ChatRequest) -> str:

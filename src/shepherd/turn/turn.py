@@ -18,7 +18,16 @@ from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
 from shepherd.turn.small_model import Promise, Review, is_small_model
-from shepherd.types import Injection, Message, Sampling, Thought, Tool, ToolCall, TurnStats
+from shepherd.types import (
+    ANONYMOUS_USERS,
+    Injection,
+    Message,
+    Sampling,
+    Thought,
+    Tool,
+    ToolCall,
+    TurnStats,
+)
 from shepherd.wording import counted
 
 if TYPE_CHECKING:
@@ -91,7 +100,8 @@ class GenerationOptions:
     `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
     options of this kind of model only, such as stop strings. `promise` says what becomes of the message, for
     a model that acknowledges it; `refused` returns the values in lower case that the user undid or rejected.
-    A local model may keep the conversation on disk if it has an `owner`: see Memory.files_owner.
+    A local model may keep the conversation on disk if it has an `owner`: see Memory.files_owner. `user` is
+    whose turn it is, "" for nobody known.
     """
 
     sampling: Sampling
@@ -103,6 +113,7 @@ class GenerationOptions:
     promise: Promise = field(default_factory=Promise)
     refused: Callable[[], Collection[str]] = frozenset
     owner: str = ""
+    user: str = ""
 
 
 class Turn:
@@ -260,6 +271,7 @@ class Turn:
         if isinstance(self.model, Engine):
             extra["is_cancelled"] = self._cancelled.is_set
             extra["owner"] = options.owner
+            extra["user"] = "" if options.user in ANONYMOUS_USERS else options.user
         # What a grammar forces is no talk, and log probabilities are of the tokens as they were sampled.
         is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):
