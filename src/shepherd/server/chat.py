@@ -70,7 +70,7 @@ class ChatRequest:
     log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
     the first call of a client's tool. The turn is stored in the conversation that `session` names, or else in
     the one that earlier messages are in; messages there from position `replaces` on, counted from 1, are
-    deleted as soon as the request is accepted.
+    deleted as soon as the request is accepted. Of `n` answers the first is stored.
     """
 
     messages: tuple[Message, ...]
@@ -89,6 +89,7 @@ class ChatRequest:
     session: str = ""
     replaces: int = 0
     logit_bias: tuple[tuple[int, float], ...] = ()
+    n: int = 1
 
     @property
     def remembers(self) -> bool:
@@ -241,12 +242,14 @@ class Chat:
         self._reader = ReplyReader(
             turn.reply,
             lambda failed: turn.end(failed=failed),
-            is_quick=not state.conversations.keeps(turn.request),
+            is_quick=not (turn.is_first and state.conversations.keeps(turn.request)),
         )
         self._stats: TurnStats | None = None
         # Of replies before the present one.
         self._earlier_logprobs: list[TokenLogprob] = []
         self.news: LearnedNews | None = None
+        # Further answers to the same request, and the chat of each.
+        self.others: tuple[Chat, ...] = ()
         # Called with `stats` set, before the client learns of the end.
         self.before_end: Callable[[], Awaitable[None]] | None = None
         state.in_progress.add(self.cancel)
@@ -309,6 +312,7 @@ class Chat:
                         is_large=is_large and state.conversations.models.engine is not None,
                     )
             chat = cls(state, route, turn)
+            chat.others = tuple(cls(state, route, other) for other in turn.others)
         except Exception as error:
             state.served(Served(route, None, error=problem_of(error).code))
             raise
@@ -323,7 +327,8 @@ class Chat:
             try:
                 await blocking(lambda: state.conversations.delete_replaced(request))
             except BaseException as error:
-                await chat._end(error)
+                for one in (chat, *chat.others):
+                    await one._end(error)
                 raise
         return chat
 
@@ -365,10 +370,12 @@ class Chat:
         return earlier + (reply.take_logprobs() if isinstance(reply, Answer) else [])
 
     def cancel(self) -> None:
-        """End the answer soon."""
+        """End the answer soon, and others to the same request."""
         self._turn.cancel()
         if self.news is not None:
             self.news.cancel()
+        for other in self.others:
+            other.cancel()
 
     async def stream(
         self,

@@ -20,7 +20,8 @@ from shepherd.server.description import described
 from shepherd.server.errors import Denied, invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, LenientBody, event
 from shepherd.server.limits import MOST_STOP_CHARS
-from shepherd.server.openai_api import finite, sampling_in
+from shepherd.server.openai_answers import finite
+from shepherd.server.openai_api import sampling_in
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
 from shepherd.turn import sampling_of

@@ -29,7 +29,8 @@ from shepherd.server.http import (
 )
 from shepherd.server.identity import caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation
-from shepherd.server.openai_api import chat_logprobs, sampling_in
+from shepherd.server.openai_answers import chat_logprobs
+from shepherd.server.openai_api import sampling_in
 from shepherd.server.state import QueriedUser, ServerState
 from shepherd.server.stored_responses import StoredResponses
 from shepherd.server.streaming import blocking, cancelled_on_disconnect

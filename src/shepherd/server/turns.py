@@ -57,6 +57,9 @@ class ServedTurn:
     own_names: frozenset[str] = frozenset()
     # Id of the conversation that the turn was stored in, once it has ended.
     stored_in: str = ""
+    # Others to the same request: they are generated beside this one, and not stored.
+    others: tuple[ServedTurn, ...] = ()
+    is_first: bool = True
     # Texts of the replies before this one.
     _said: list[str] = field(default_factory=list)
     _needs_break: bool = False
@@ -171,7 +174,7 @@ class ServedTurn:
                     cost,
                     finish_reason=self._reason(),
                     stopped_by=-1 if self.turn.is_cut else cost.stopped_by,
-                    recall_ms=self.injection.recall_us / 1000,
+                    recall_ms=self.injection.recall_us / 1000 if self.is_first else 0.0,
                     evicted_turns=self.history.evicted_turns(self.draft),
                 )
                 self.log_notes()
@@ -328,7 +331,29 @@ class Conversations:
             own_names=own_names,
         )
         served.log_notes()
+        if request.n > 1:
+            served.others = self._others(served)
         return served
+
+    def _others(self, first: ServedTurn) -> tuple[ServedTurn, ...]:
+        """Start the other answers to a request. They share the first one's prompt, which is decoded once."""
+        others: list[ServedTurn] = []
+        request = first.request
+        try:
+            for i in range(1, request.n):
+                model = self.models.take(uses_memory=request.uses_memory)
+                try:
+                    turn = first.turn.another(i)
+                except BaseException:
+                    self.models.give_back(model)
+                    raise
+                others.append(ServedTurn(self, request, turn, first.history, is_first=False))
+        except BaseException:
+            for served in (first, *others):
+                served.cancel()
+                served.end(failed=True)
+            raise
+        return tuple(others)
 
     def delete_replaced(self, request: ChatRequest) -> None:
         """Delete the messages that an accepted request replaces, with what was learned from them."""
@@ -341,6 +366,8 @@ class Conversations:
         """Return True if `begin` is quick and waits for nothing: the event loop may call it."""
         engine = self.models.engine
         if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
+            return False
+        if request.n > 1:
             return False
         if sum(len(message.content) for message in request.messages) > _AT_ONCE_CHARS:
             return False
@@ -377,7 +404,7 @@ class Conversations:
             self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
         if turn.planner is not None:
             self._plans.ended(turn.planner, request.user_id, answer, key)
-        if self._store is not None and self.keeps(request):
+        if self._store is not None and turn.is_first and self.keeps(request):
             turn.stored_in = self._store.write(
                 FinishedTurn(
                     request.user_id,
@@ -424,6 +451,8 @@ class Conversations:
             raise invalid("memory_tools", "there is no memory here", "no_memory")
         if not request.uses_memory:
             raise invalid("memory_tools", "not without memory")
+        if request.n > 1:
+            raise invalid("n", "with memory_tools, there is one answer: each would change the memory")
         if not request.remembers:
             raise Denied(400, "no_user", "memory_tools: say whose memory it is about", param="user")
         tools = memory_tools(
@@ -471,6 +500,7 @@ class Conversations:
             "must_call": ("tool_choice", is_forced),
             "logprobs": ("logprobs", request.logprobs is not None),
             "logit_bias": ("logit_bias", bool(request.logit_bias)),
+            "n": ("n", request.n > 1),
         }
         for option, (param, is_asked) in asked.items():
             if is_asked and option not in provider.row.options:
