@@ -329,6 +329,8 @@ def test_models_answer_as_described(mini):
             post("/api/generate", **short, prompt="Hi", stream=stream)
         post("/api/chat", model=name, messages=[])
         post("/api/show", model=name)
+        for stream in (True, False):
+            post("/api/pull", model=name, stream=stream)
         post("/api/embed", model=name, input=["a", "b"])
         post("/api/embeddings", model=name, prompt="a")
         post("/v1/embeddings", model=name, input="a", encoding_format="base64")

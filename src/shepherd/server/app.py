@@ -26,6 +26,7 @@ from shepherd.server import (
     ollama_api,
     openai_api,
     page,
+    pulls,
     resources,
     responses_api,
     retrieval_api,
@@ -56,6 +57,7 @@ def create_app(state: ServerState) -> FastAPI:
     app.router.routes[:0] = [
         *(openai_api.route, completion_api.route, responses_api.route, anthropic_api.route),
         *ollama_api.routes,
+        pulls.route,
         *llama_completions.routes,
     ]
     return app

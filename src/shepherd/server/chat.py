@@ -50,6 +50,7 @@ __all__ = [
     "ChatRequest",
     "arguments_object",
     "grammar_of",
+    "names_of",
     "require_model",
 ]
 
@@ -154,9 +155,14 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
+def names_of(state: ServerState) -> tuple[str, ...]:
+    """Return all names of models that the server takes for certain."""
+    return state.conversations.models.names
+
+
 def require_model(state: ServerState, name: str) -> None:
     """Raise Denied if the server has no model of that name, and takes no other name."""
-    names = state.conversations.models.names
+    names = names_of(state)
     if name not in names and not state.config.server_any_model:
         message = f"there is no such model here; there is {names[0]} (which 'default' names, too)"
         raise Denied(404, "model_not_found", message, param="model")

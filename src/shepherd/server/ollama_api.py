@@ -31,6 +31,7 @@ from shepherd.server.errors import Problem, invalid, ollama_error, problem_of, u
 from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream, Refused, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
+from shepherd.server.pulls import TAG
 from shepherd.server.retrieval_api import embedded
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
@@ -43,8 +44,6 @@ __all__ = ["ChatBody", "GenerateBody", "router", "routes"]
 _VERSION = "0.12.6"
 _MOST_STOPS = 16
 _NS_PER_MS = 1_000_000
-# Ollama's models have a tag, and clients add this one where a name has none.
-_TAG = ":latest"
 _WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
 
 
@@ -121,7 +120,7 @@ class _Fields(ChatFields):
     @field_validator("model")
     @classmethod
     def _without_tag(cls, name: str) -> str:
-        return name.removesuffix(_TAG)
+        return name.removesuffix(TAG)
 
     @property
     def is_to_load(self) -> bool:
@@ -467,7 +466,7 @@ async def running(request: Request) -> dict[str, Any]:
 async def show(request: Request, body: ShowBody) -> dict[str, Any]:
     """Describe a model."""
     state: ServerState = request.app.state.shepherd
-    require_model(state, (body.model or body.name).removesuffix(_TAG))
+    require_model(state, (body.model or body.name).removesuffix(TAG))
     models = state.conversations.models
     listed = _listed(state, models.name)
     shown: dict[str, Any] = {
@@ -498,7 +497,7 @@ async def show(request: Request, body: ShowBody) -> dict[str, Any]:
 async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
     """Embed texts."""
     began = time.perf_counter()
-    asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.input, dimensions=body.dimensions)
+    asked = EmbeddingBody(model=body.model.removesuffix(TAG), input=body.input, dimensions=body.dimensions)
     rows, n_tokens = await embedded(request, asked)
     return {
         "model": body.model,
@@ -513,7 +512,7 @@ async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
 @described("OllamaEmbedding", 404)
 async def embed_one(request: Request, body: OldEmbeddingBody) -> dict[str, Any]:
     """Embed one text."""
-    asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.prompt)
+    asked = EmbeddingBody(model=body.model.removesuffix(TAG), input=body.prompt)
     rows, _ = await embedded(request, asked)
     return {"embedding": rows[0].tolist()}
 
@@ -531,8 +530,8 @@ def _listed(state: ServerState, name: str) -> dict[str, Any]:
     # Clients tell models apart by it; the file itself may have gigabytes.
     digest = hashlib.sha256(f"{name}\0{size}".encode("utf-8", "surrogatepass")).hexdigest()
     return {
-        "name": f"{name}{_TAG}",
-        "model": f"{name}{_TAG}",
+        "name": f"{name}{TAG}",
+        "model": f"{name}{TAG}",
         "modified_at": _written(state.started_at),
         "size": size,
         "digest": digest,

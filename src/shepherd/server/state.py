@@ -122,6 +122,8 @@ class ServerState(AppState):
     in_progress: set[Callable[[], None]] = field(default_factory=set)
     # The same for those whose requests name a conversation, by user and that name.
     running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
+    # Downloads of models under way.
+    pulls: set[object] = field(default_factory=set)
     # By user, the last learned thing that a client was told of.
     told_items: LRUCache[str, int] = field(default_factory=lambda: LRUCache(_USERS_TOLD))
     responses: LRUCache[tuple[str, str], str] = field(

@@ -387,6 +387,15 @@ class OllamaEmbedding(TypedDict):
     embedding: list[float]
 
 
+class OllamaProgress(TypedDict):
+    """A step of a download; the last one is `success`. Those about a file have its size and what came."""
+
+    status: str
+    digest: NotRequired[str]
+    total: NotRequired[int]
+    completed: NotRequired[int]
+
+
 # ---- llama.cpp's server
 
 
