@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -58,6 +59,8 @@ def test_a_model_is_pulled_with_its_progress_and_a_second_time_at_once(server, t
     with ollama.Client(server.url, trust_env=False) as client:
         steps = list(client.pull(NAME, stream=True))
         again = client.pull(NAME)
+        answer = client.chat(NAME, [{"role": "user", "content": "Hello"}])
+        listed = [model.model for model in client.list().models]
 
     said = [step.status for step in steps]
     about = [step for step in steps if step.digest]
@@ -67,6 +70,8 @@ def test_a_model_is_pulled_with_its_progress_and_a_second_time_at_once(server, t
     assert about[-1].completed == len(tiny)
     assert about[-1].digest.startswith("sha256:")
     assert again.status == "success"
+    assert answer.message.content == "Pulled it."
+    assert listed == ["shepherd-mini:latest", f"hf:{REPO}:Q8_0"]
     assert files_in(server.cache) == [FILE]
 
 
@@ -76,6 +81,9 @@ def test_a_pull_that_nobody_waits_for_ends_and_the_next_one_resumes_it(server, h
     with server.http() as client, client.stream("POST", "/api/pull", json=body) as answer:
         lines = (json.loads(line) for line in answer.iter_lines())
         next(line for line in lines if line.get("completed"))
+    until = time.monotonic() + 30
+    while '"/api/pull"' not in server.log and time.monotonic() < until:  # it has noticed
+        time.sleep(0.01)
     hub.release()
 
     with ollama.Client(server.url, trust_env=False) as client:
@@ -149,3 +157,20 @@ def test_only_a_key_for_models_may_pull(keyed, hub):
     assert (refused.status_code, nobody.status_code, chat.status_code) == (403, 401, 403)
     assert served.json() == {"status": "success"}
     assert len(hub.requests) == before
+
+
+def test_installed_models_are_served_by_the_names_that_they_are_pulled_by(server, serve, hub):
+    with ollama.Client(server.url, trust_env=False) as client:
+        client.pull(NAME)
+    again = serve(
+        "--models", "installed", HF_ENDPOINT=hub.endpoint, HF_HOME=str(server.cache), HF_HUB_DISABLE_XET="1"
+    )
+
+    names = [NAME, NAME.lower(), f"hf.co/{REPO}", f"hf.co/{REPO}:latest", f"hf:{REPO}", "tiny-q8_0"]
+
+    with ollama.Client(again.url, trust_env=False) as client:
+        listed = [model.model for model in client.list().models]
+        said = [client.generate(name, "Hello").response for name in (*listed, *names)]
+
+    assert listed == ["shepherd-mini:latest", f"hf:{REPO}:Q8_0"]
+    assert said[1:] == ["Pulled it."] * (1 + len(names))

@@ -20,7 +20,7 @@ from starlette.types import Receive
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
 from shepherd.server.description import MODEL, USER
-from shepherd.server.errors import Denied, Problem, invalid, problem_of
+from shepherd.server.errors import Problem, invalid, problem_of
 from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
 from shepherd.server.identity import MEMORY, Caller, caller_of
 from shepherd.server.limits import check_conversation
@@ -41,6 +41,7 @@ from shepherd.types import (
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
+    from shepherd.server.pool import Lease
     from shepherd.server.turns import ServedTurn
 
 __all__ = [
@@ -50,8 +51,6 @@ __all__ = [
     "ChatRequest",
     "arguments_object",
     "grammar_of",
-    "names_of",
-    "require_model",
 ]
 
 _log = logging.getLogger(__name__)
@@ -155,19 +154,6 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-def names_of(state: ServerState) -> tuple[str, ...]:
-    """Return all names of models that the server takes for certain."""
-    return state.conversations.models.names
-
-
-def require_model(state: ServerState, name: str) -> None:
-    """Raise Denied if the server has no model of that name, and takes no other name."""
-    names = names_of(state)
-    if name not in names and not state.config.server_any_model:
-        message = f"there is no such model here; there is {names[0]} (which 'default' names, too)"
-        raise Denied(404, "model_not_found", message, param="model")
-
-
 # Longest wait at the end of a stream for what is learned from it; the next stream has the rest.
 _LEARNING_S = 10.0
 
@@ -243,12 +229,13 @@ class LearnedNews:
 class Chat:
     """An answer. Iterate it for its pieces within `async with`; `stats` are set after the block."""
 
-    def __init__(self, state: ServerState, route: str, turn: ServedTurn) -> None:
-        self._state, self._route, self._turn = state, route, turn
+    def __init__(self, state: ServerState, route: str, turn: ServedTurn, lease: Lease) -> None:
+        self._state, self._route, self._turn, self._lease = state, route, turn, lease
+        self.model = lease.model.name
         self._reader = ReplyReader(
             turn.reply,
             lambda failed: turn.end(failed=failed),
-            is_quick=not (turn.is_first and state.conversations.keeps(turn.request)),
+            is_quick=not (turn.is_first and lease.conversations.keeps(turn.request)),
         )
         self._stats: TurnStats | None = None
         # Of replies before the present one.
@@ -267,7 +254,7 @@ class Chat:
     async def of(cls, request: Request, route: str, body: ChatFields) -> Chat:
         """Start the answer to a request of an API; raises what `begin` raises."""
         state: ServerState = request.app.state.shepherd
-        require_model(state, body.model)
+        state.pool.require(body.model)
         caller = caller_of(request, body.named_user())
         if body.memory_tools or body.learned:
             caller.require(MEMORY)
@@ -284,7 +271,8 @@ class Chat:
         if asked.replaces:
             _check_replacing(state, caller, asked)
         news = await LearnedNews.of(state, asked) if body.learned else None
-        chat = await cls.begin(state, route, asked, request.receive, is_large=is_large)
+        lease = await state.pool.lease(body.model, request.receive)
+        chat = await cls.begin(state, route, asked, request.receive, lease, is_large=is_large)
         chat.news = news
         return chat
 
@@ -295,18 +283,20 @@ class Chat:
         route: str,
         request: ChatRequest,
         receive: Receive,
+        lease: Lease,
         *,
         is_large: bool = False,
     ) -> Chat:
-        """Start the answer; raises what Conversations.begin raises.
+        """Start the answer with a leased model, which it gives back; raises what Conversations.begin raises.
 
         Waits for a remote model's first piece, which shows that the request was valid, unless the client
         disconnects.
         """
         try:
-            begin = state.conversations.begin
+            conversations = lease.conversations
+            begin = conversations.begin
             # A thread costs more than a quick beginning, and more still while others compute.
-            is_quick = state.conversations.begins_at_once(request)
+            is_quick = conversations.begins_at_once(request)
             asked_at = time.perf_counter()
             if is_quick:
                 turn = begin(request)
@@ -315,14 +305,16 @@ class Chat:
                 async with cancelled_on_disconnect(receive, cancelled.set):
                     turn = await blocking(
                         lambda: begin(request, asked_at=asked_at, cancelled=cancelled),
-                        is_large=is_large and state.conversations.models.engine is not None,
+                        is_large=is_large and conversations.models.is_local,
                     )
-            chat = cls(state, route, turn)
-            chat.others = tuple(cls(state, route, other) for other in turn.others)
-        except Exception as error:
-            state.served(Served(route, None, error=problem_of(error).code))
+            chat = cls(state, route, turn, lease)
+            chat.others = tuple(cls(state, route, other, lease.again()) for other in turn.others)
+        except BaseException as error:
+            lease.release()
+            if isinstance(error, Exception):
+                state.served(Served(route, None, error=problem_of(error).code))
             raise
-        if state.conversations.models.engine is None:
+        if not conversations.models.is_local:
             try:
                 async with cancelled_on_disconnect(receive, chat.cancel):
                     await chat._reader.peek()
@@ -331,7 +323,7 @@ class Chat:
                 raise
         if request.replaces:
             try:
-                await blocking(lambda: state.conversations.delete_replaced(request))
+                await blocking(lambda: conversations.delete_replaced(request))
             except BaseException as error:
                 for one in (chat, *chat.others):
                     await one._end(error)
@@ -445,6 +437,7 @@ class Chat:
         try:
             self._stats = await self._reader.end()
         finally:
+            self._lease.release()
             self._state.in_progress.discard(self.cancel)
             self._state.stopped(self._running_in, self.cancel)
         if error is None and self.before_end is not None:

@@ -15,14 +15,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
-from shepherd.inference import Engine
-from shepherd.server.chat import require_model
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
 from shepherd.server.description import described
 from shepherd.server.errors import invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, event
 from shepherd.server.openai_answers import REASONS, finite, usage_of
 from shepherd.server.openai_api import CompletionBody, require_supported, sampling_in
+from shepherd.server.pool import Lease
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect, merged
 from shepherd.turn import sampling_of
@@ -38,17 +37,20 @@ _DEFAULT_TOKENS = 16  # OpenAI's
 async def completions(request: Request, body: CompletionBody) -> Response:
     """Continue one or several texts, without chat template or memory."""
     state: ServerState = request.app.state.shepherd
-    require_model(state, body.model)
     body.refuse_unsupported()
-    engine = state.conversations.models.engine
-    require_supported(engine is not None, "model", "a remote model has chat completions only")
-    assert engine is not None
-    completion = _Completion(state, engine, body)
-    await completion.begin()
+    lease = await state.pool.lease(body.model, request.receive)
+    try:
+        require_supported(lease.engine is not None, "model", "a remote model has chat completions only")
+        completion = _Completion(state, lease, body)
+        await completion.begin()
+    except BaseException:
+        lease.release()
+        raise
     if body.stream:
-        return EventStream(_streamed(completion), completion.cancel)
-    async with cancelled_on_disconnect(request.receive, completion.cancel):
-        choices = await completion.whole()
+        return EventStream(_streamed(completion, lease), completion.cancel)
+    with lease:
+        async with cancelled_on_disconnect(request.receive, completion.cancel):
+            choices = await completion.whole()
     return JSONResponse({**completion.head, "choices": choices, "usage": usage_of(completion.total)})
 
 
@@ -61,19 +63,21 @@ class _Completion:
     Of `best_of` continuations of a prompt the likeliest `n` are returned, the best first.
     """
 
-    def __init__(self, state: ServerState, engine: Engine, body: CompletionBody) -> None:
+    def __init__(self, state: ServerState, lease: Lease, body: CompletionBody) -> None:
+        engine = lease.engine
+        assert engine is not None
         self.include_usage = body.stream_options is not None and body.stream_options.include_usage
         self.head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
             "created": int(time.time()),
-            "model": state.conversations.models.name,
+            "model": lease.model.name,
         }
         self.total = TurnStats()
         self._n = body.n or 1
         self._shows_logprobs = body.logprobs is not None
         n_made = body.best_of or self._n
-        sampling = sampling_of(state.config, engine.info.sampling, sampling_in(body))
+        sampling = sampling_of(lease.conversations.config, engine.info.sampling, sampling_in(body))
         wanted = Wanted(
             replace(sampling, logit_bias=body.biases),
             body.max_tokens or _DEFAULT_TOKENS,
@@ -183,12 +187,13 @@ def _choice(
     return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
 
-async def _streamed(completion: _Completion) -> AsyncGenerator[bytes, None]:
+async def _streamed(completion: _Completion, lease: Lease) -> AsyncGenerator[bytes, None]:
     usage: dict[str, Any] = {"usage": None} if completion.include_usage else {}
     try:
-        async with aclosing(completion.in_parts()) as choices:
-            async for choice in choices:
-                yield event({**completion.head, "choices": [choice], **usage})
+        with lease:
+            async with aclosing(completion.in_parts()) as choices:
+                async for choice in choices:
+                    yield event({**completion.head, "choices": [choice], **usage})
     except ShepherdError as error:
         yield event(openai_error(problem_of(error)))
         return

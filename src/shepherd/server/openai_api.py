@@ -24,7 +24,6 @@ from shepherd.server.http import (
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import MOST_ANSWERS, MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.openai_answers import streamed, whole
-from shepherd.server.state import ServerState
 from shepherd.types import (
     SEEDS,
     Message,
@@ -401,12 +400,10 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
     if body.recalled and not body.stream:
         raise invalid("recalled", "only a stream has it; GET /v1/trace/SESSION lists what was recalled")
     chat = await Chat.of(request, _ROUTE, body)
-    state: ServerState = request.app.state.shepherd
-    name = state.conversations.models.name
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
-        return streamed(chat, name, include_usage=include_usage, tells_recalled=bool(body.recalled))
-    return await whole(request, chat, name)
+        return streamed(chat, chat.model, include_usage=include_usage, tells_recalled=bool(body.recalled))
+    return await whole(request, chat, chat.model)
 
 
 route = JsonRoute(_ROUTE, ChatBody, chat_completions)

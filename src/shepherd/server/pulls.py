@@ -15,9 +15,8 @@ from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ModelError
 from shepherd.inference.hub import Transferred, Waiting
-from shepherd.inference.models import ModelRegistry, StoredModel
+from shepherd.inference.models import ModelRegistry
 from shepherd.inference.names import HUB_PREFIX
-from shepherd.server.chat import names_of
 from shepherd.server.description import described
 from shepherd.server.errors import Denied, ollama_error, problem_of
 from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream, line
@@ -88,24 +87,25 @@ class Pull:
             self.cancel()
 
     def cancel(self) -> None:
-        """End the download soon."""
+        """End the download soon, and the lines at once."""
         self._is_cancelled.set()
+        self._put(Denied(503, "pull_cancelled", "the download was cancelled; the next one resumes it"))
 
     def _run(self) -> None:
         try:
             self._put({"status": "pulling manifest"})
-            model = ModelRegistry().pull(self._spec, self._report)
+            self._state.offer(ModelRegistry().pull(self._spec, self._report))
             self._put({"status": "writing manifest"})
             self._put({"status": "success"})
-            self._loop_call(lambda: self._ended(model))
+            self._loop_call(self._ended)
         except ModelError as error:
             self._put(Denied(502, "pull_failed", f"{error} ({error.hint})" if error.hint else str(error)))
-            self._loop_call(lambda: self._ended(None))
+            self._loop_call(self._ended)
         except Exception as error:
             self._put(error)
-            self._loop_call(lambda: self._ended(None))
+            self._loop_call(self._ended)
 
-    def _ended(self, model: StoredModel | None) -> None:
+    def _ended(self) -> None:
         self._state.pulls.discard(self)
         self._state.in_progress.discard(self.cancel)
         self._lines.put_nowait(None)
@@ -147,7 +147,7 @@ async def pull(request: Request, body: PullBody) -> Response:
     """
     state: ServerState = request.app.state.shepherd
     name = body.model or body.name
-    if name.removesuffix(TAG) in names_of(state):
+    if name.removesuffix(TAG) in state.pool.names:
         return _told([{"status": "success"}], body)
     download = Pull(state, hub_name(name))
     lines = download.lines()

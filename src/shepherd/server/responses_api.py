@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.errors import ShepherdError
-from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest, require_model
+from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.description import MODEL, USER, described
 from shepherd.server.errors import Denied, Problem, invalid, unsupported
 from shepherd.server.http import (
@@ -287,7 +287,7 @@ async def _responses(request: Request, body: ResponseBody) -> Response:
     if previous:
         body.follow(await blocking(lambda: stored_responses.items_up_to(previous)))
     chat = await Chat.of(request, _ROUTE, body)
-    made = _Response(chat, body, state.conversations.models.name)
+    made = _Response(chat, body, chat.model)
 
     async def keep() -> None:
         response, items = made.finished(), [item.as_given() for item in body.items]
@@ -512,7 +512,8 @@ router = APIRouter(prefix=_ROUTE)
 async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[str, Any]:
     """Count the tokens of an input as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
-    require_model(state, body.model)
+    is_large = len(await request.body()) > LARGE_BYTES
+    lease = await state.pool.lease(body.model, request.receive)
     stored_responses = StoredResponses(state, caller_of(request, body.user).user_id)
 
     def count() -> int:
@@ -520,10 +521,11 @@ async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[st
             body.follow(stored_responses.items_up_to(body.previous_response_id))
         conversation, tools = body.conversation_of(), body.offered()
         check_conversation(conversation, tools)
-        return state.conversations.count_tokens(conversation, tools)
+        return lease.conversations.count_tokens(conversation, tools)
 
-    is_large = len(await request.body()) > LARGE_BYTES
-    return {"object": "response.input_tokens", "input_tokens": await blocking(count, is_large=is_large)}
+    with lease:
+        n_tokens = await blocking(count, is_large=is_large)
+    return {"object": "response.input_tokens", "input_tokens": n_tokens}
 
 
 @router.get("/{response_id}")

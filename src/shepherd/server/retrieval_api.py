@@ -154,7 +154,8 @@ class ContextBody(BaseModel):
 def build_prompt(request: Request, own: OwnMemory, body: ContextBody) -> dict[str, Any]:
     """Build a prompt of the caller's memory, knowledge and conversation."""
     state: ServerState = request.app.state.shepherd
-    conversations = state.conversations
+    lease = state.pool.lease_on_thread()
+    conversations = lease.conversations
     model = conversations.models.take()
     try:
         summarizer = conversations.summarizer
@@ -171,4 +172,5 @@ def build_prompt(request: Request, own: OwnMemory, body: ContextBody) -> dict[st
         )
     finally:
         conversations.models.give_back(model)
+        lease.release()
     return made.as_dict()

@@ -15,12 +15,14 @@ from shepherd.memory import ApiKeys, Memory
 from shepherd.server.description import USER
 from shepherd.server.errors import Denied, missing
 from shepherd.server.identity import CHAT, caller_of
+from shepherd.server.pool import ModelPool
 from shepherd.server.public_ids import memory_id
 from shepherd.types import NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.factory import LazyReranker
+    from shepherd.inference.models import StoredModel
     from shepherd.server.retrieval_api import Embeddings
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
@@ -112,13 +114,17 @@ class ServerState(AppState):
     """The parts of a server with the APIs.
 
     Writing, and everything else that waits for a disk, belongs on a worker thread, not into the event loop.
-    `in_progress` has the functions that cancel the answers that are being made.
+    `in_progress` has the functions that cancel the answers that are being made. `conversations` are those
+    with the default model; without a `pool` it is the only one.
     """
 
     conversations: Conversations
     worker: ExtractionWorker | None = None
     embeddings: Embeddings | None = None
     reranker: LazyReranker | None = None
+    pool: ModelPool = field(default_factory=lambda: ModelPool([]))
+    # Offers a model that was downloaded, until the server ends.
+    offer: Callable[[StoredModel], None] = lambda model: None
     in_progress: set[Callable[[], None]] = field(default_factory=set)
     # The same for those whose requests name a conversation, by user and that name.
     running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
@@ -131,6 +137,11 @@ class ServerState(AppState):
             _RESPONSES, max_bytes=_RESPONSES_BYTES, size_of=lambda key, text: 4 * len(text)
         )
     )
+
+    def __post_init__(self) -> None:
+        AppState.__post_init__(self)  # `super` doesn't work in a dataclass with slots
+        if not self.pool.models:
+            self.pool = ModelPool.of_one(self.conversations, takes_any=self.config.server_any_model)
 
     def stopped(self, place: tuple[str, str] | None, cancel: Callable[[], None]) -> None:
         """Forget an answer in a conversation (user and name), which has ended."""

@@ -243,8 +243,8 @@ class Conversations:
         self._store = None if memory is None else RequestStore(memory, config, worker)
         self._plans = Plans(memory, config, tells_private=models.provider.is_local, summarizer=summarizer)
         # The same messages come with every request of a conversation.
-        self._counted = models.engine and CachedFunction(
-            models.engine.count_tokens,
+        self._counted = CachedFunction(
+            self._count,
             max_entries=_COUNTED,
             max_bytes=_COUNTED_BYTES,
             size_of=lambda key, _: _ENTRY_BYTES + 4 * len(str(key[0])),
@@ -283,7 +283,7 @@ class Conversations:
             watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)
             restored = self._restored(request, hashes)
-            count = self._counted or model.count_tokens
+            count = self._counted if self.models.is_local else model.count_tokens
             history = ClientHistory.begin(restored)
 
             def take_snapshot(summary: Summary) -> Snapshot:
@@ -442,6 +442,11 @@ class Conversations:
                 answer = restored.messages[i] = message.copy()
                 answer.token_ids, answer.thought = tuple(kept[0]), kept[1]
         return restored
+
+    def _count(self, text: str) -> int:
+        """Count the tokens of a text; the model is local, and loaded."""
+        assert self.models.engine is not None
+        return self.models.engine.count_tokens(text)
 
     def _toolbox(self, request: ChatRequest) -> Toolbox | None:
         """Return the memory tools of this user if the request asks for them. Denied if there are none."""
