@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_TOKENS",
+    "Asked",
     "Chat",
     "ChatFields",
     "ChatRequest",
@@ -253,6 +254,11 @@ class Chat:
     @classmethod
     async def of(cls, request: Request, route: str, body: ChatFields) -> Chat:
         """Start the answer to a request of an API; raises what `begin` raises."""
+        return await (await cls.asked(request, route, body)).begin(request.receive)
+
+    @classmethod
+    async def asked(cls, request: Request, route: str, body: ChatFields) -> Asked:
+        """Return what a request of an API asks for. Denied for what cannot be had."""
         state: ServerState = request.app.state.shepherd
         state.pool.require(body.model)
         caller = caller_of(request, body.named_user())
@@ -270,11 +276,7 @@ class Chat:
         asked = await blocking(convert, is_large=True) if is_large else convert()
         if asked.replaces:
             _check_replacing(state, caller, asked)
-        news = await LearnedNews.of(state, asked) if body.learned else None
-        lease = await state.pool.lease(body.model, request.receive)
-        chat = await cls.begin(state, route, asked, request.receive, lease, is_large=is_large)
-        chat.news = news
-        return chat
+        return Asked(state, route, body.model, asked, is_large=is_large, tells_learned=bool(body.learned))
 
     @classmethod
     async def begin(
@@ -445,3 +447,26 @@ class Chat:
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn
         self._state.served(Served(self._route, self._stats, bool(turn.injection), code, turn.injection_time))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was checked, and whose answer has not begun."""
+
+    state: ServerState
+    route: str
+    model: str
+    request: ChatRequest
+    is_large: bool = False
+    tells_learned: bool = False
+
+    async def begin(self, receive: Receive) -> Chat:
+        """Start the answer, as soon as its model is loaded; `receive` tells if nobody waits for it any more.
+
+        Raises what Conversations.begin and ModelPool.lease raise.
+        """
+        news = await LearnedNews.of(self.state, self.request) if self.tells_learned else None
+        lease = await self.state.pool.lease(self.model, receive)
+        chat = await Chat.begin(self.state, self.route, self.request, receive, lease, is_large=self.is_large)
+        chat.news = news
+        return chat

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.factory import LazyReranker
     from shepherd.inference.models import StoredModel
+    from shepherd.server.background import BackgroundResponse
     from shepherd.server.retrieval_api import Embeddings
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
@@ -98,6 +100,14 @@ class AppState:
     observers: list[Callable[[Served], None]] = field(default_factory=list, kw_only=True)
     keys: ApiKeys | None = field(default=None, kw_only=True)
     learning: Learning = field(default=NOT_LEARNING, kw_only=True)
+    responses: LRUCache[tuple[str, str], str] = field(
+        default_factory=lambda: LRUCache(
+            _RESPONSES, max_bytes=_RESPONSES_BYTES, size_of=lambda key, text: 4 * len(text)
+        ),
+        kw_only=True,
+    )
+    # Held while a stored conversation is read and written back.
+    conversation_lock: threading.Lock = field(default_factory=threading.Lock, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.keys is None and self.memory is not None:
@@ -128,15 +138,12 @@ class ServerState(AppState):
     in_progress: set[Callable[[], None]] = field(default_factory=set)
     # The same for those whose requests name a conversation, by user and that name.
     running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
+    # By user and id, responses that are being made in the background, and those that were lately.
+    background: dict[tuple[str, str], BackgroundResponse] = field(default_factory=dict)
     # Downloads of models under way.
     pulls: set[object] = field(default_factory=set)
     # By user, the last learned thing that a client was told of.
     told_items: LRUCache[str, int] = field(default_factory=lambda: LRUCache(_USERS_TOLD))
-    responses: LRUCache[tuple[str, str], str] = field(
-        default_factory=lambda: LRUCache(
-            _RESPONSES, max_bytes=_RESPONSES_BYTES, size_of=lambda key, text: 4 * len(text)
-        )
-    )
 
     def __post_init__(self) -> None:
         AppState.__post_init__(self)  # `super` doesn't work in a dataclass with slots
@@ -201,6 +208,11 @@ class Own:
         if not self._state.is_writable:
             raise Denied(503, "memory_read_only", "this server may only read its memory")
         return memory
+
+    @property
+    def state(self) -> AppState:
+        """The state of the server."""
+        return self._state
 
     @property
     def can_chat(self) -> bool:
