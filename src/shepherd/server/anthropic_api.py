@@ -83,7 +83,7 @@ class _Metadata(LenientBody):
 class CountBody(StrictBody):
     """POST /v1/messages/count_tokens: a conversation."""
 
-    model: str = Field(description=MODEL)
+    model: str = Field(default="", description=MODEL)
     messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
     system: str | list[_Block] | None = None
     tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)

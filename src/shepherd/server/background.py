@@ -17,7 +17,7 @@ __all__ = ["BackgroundResponse", "end_all", "require_room", "running_of"]
 # Of one user at once.
 _MOST_RUNNING = 16
 # Ended ones whose events can still be read.
-_MOST_ENDED = 64
+_MOST_ENDED = 16
 _EVENT_END = b"\n\n"
 
 

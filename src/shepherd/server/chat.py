@@ -115,7 +115,7 @@ class ChatFields(StrictBody):
     Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.
     """
 
-    model: str = Field(description=MODEL)
+    model: str = Field(default="", description=MODEL)
     stream: bool | None = Field(default=False, description="Stream the answer.")
     memory: bool | None = Field(
         default=None, description="With false, nothing is recalled, stored or learned. The default is true."

@@ -105,7 +105,8 @@ def _pool(
     config = maker.config
     reserved = reserved_bytes(config, path)
     budget = budget_of(config)
-    maker.room_bytes = max(0, budget - reserved) if others or config.server_models_mb else 0
+    maker.room_bytes = max(1, budget - reserved) if budget else 0
+    maker.limits_default = bool(others or config.server_models_mb)
     default = maker.local(offer_of(ModelRegistry().at(path))) if path is not None else maker.remote()
     if config.server_models_mb and default.size_bytes > maker.room_bytes:
         raise UsageError(
@@ -124,7 +125,7 @@ def _pool(
     stack.callback(pool.close)
     for offer in others:
         model = maker.local(offer)
-        if model.size_bytes > maker.room_bytes:
+        if 0 < maker.room_bytes < model.size_bytes:
             maker.warn(
                 f"{model.name} needs about {model.size_bytes >> 20} MiB, and cannot be loaded:"
                 f" {maker.room_bytes >> 20} MiB are left for models",

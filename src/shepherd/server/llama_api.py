@@ -64,6 +64,7 @@ class RerankBody(LenientBody):
     texts: list[str] = Field(default_factory=list, max_length=_MOST_DOCUMENTS)
     top_n: int | None = Field(default=None, ge=1)
     return_documents: bool = False
+    return_text: bool = False
 
     @property
     def all_texts(self) -> list[str]:
@@ -178,8 +179,8 @@ async def slots(request: Request, model: str = "") -> list[dict[str, Any]]:
 
 @router.post("/v1/rerank")
 @described("Ranking", 404)
-async def rerank(request: Request, body: RerankBody) -> dict[str, Any]:
-    """Order texts by their relevance to a question."""
+async def rerank(request: Request, body: RerankBody) -> dict[str, Any] | list[dict[str, Any]]:
+    """Order texts by their relevance to a question; `texts` are answered as Hugging Face's servers do."""
     state: ServerState = request.app.state.shepherd
     reranker = state.reranker
     if reranker is None:
@@ -193,6 +194,9 @@ async def rerank(request: Request, body: RerankBody) -> dict[str, Any]:
     check_text("".join((body.query, *texts)), "documents")
     scores = await blocking(lambda: reranker.scores(body.query, texts), is_large=True)
     ranked = sorted(zip(scores, range(len(texts)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    if not body.documents:
+        shown = [{"text": text} if body.return_text else {} for text in texts]
+        return [{"index": i, "score": score, **shown[i]} for score, i in ranked[: body.top_n]]
     results = [
         {
             "index": i,

@@ -42,7 +42,10 @@ _EMBEDDING_WINDOW = 512
 
 @dataclass(slots=True)
 class ModelMaker:
-    """What the models of one server have in common. `room_bytes` is for one of them alone, 0 for no limit."""
+    """What the models of one server have in common. `room_bytes` is for one of them alone, 0 for no limit.
+
+    The default model, which is made first, is only limited if `limits_default`.
+    """
 
     config: Config
     provider: ProviderSettings
@@ -51,6 +54,7 @@ class ModelMaker:
     warn: Callable[[str, str], None]
     loading: Callable[[str], None]
     room_bytes: int = 0
+    limits_default: bool = False
     worker: ExtractionWorker | None = None
     pool: ModelPool | None = None
     priority_lock: PriorityLock = field(default_factory=PriorityLock)
@@ -58,17 +62,18 @@ class ModelMaker:
     def local(self, offer: Offer) -> ServedModel:
         """Return a model of this machine, which is not loaded yet. Raises ModelError for a damaged file."""
         settings = self._settings()
-        windows, needed = windows_in(self.room_bytes, offer.path, settings)
-        needed += self._background_bytes(offer)
-        model = ServedModel(offer.name, offer.path, offer.about, needed, also=offer.also)
         is_default = self.pool is None
+        room, own = self.room_bytes, self._background_bytes(offer)
+        limit = 0 if room == 0 or (is_default and not self.limits_default) else max(1, room - own)
+        windows, needed = windows_in(limit, offer.path, settings)
+        model = ServedModel(offer.name, offer.path, offer.about, needed + own, also=offer.also)
 
         def load() -> Engine:
             engine = self._open(offer.path, settings.slots, windows)
             if is_default:
                 self._restore_cache(engine)
             loaded = replace(engine.settings, n_ctx=engine.n_cells, windows=1)
-            model.size_bytes = model_bytes(offer.path, loaded, 0) + self._background_bytes(offer)
+            model.size_bytes = model_bytes(offer.path, loaded, 0) + own
             return engine
 
         def unload(engine: Engine) -> None:

@@ -154,7 +154,7 @@ Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | No
 class _Sampled(StrictBody):
     """Fields that chats and completions share."""
 
-    model: str = Field(description=MODEL)
+    model: str = Field(default="", description=MODEL)
     stream: bool | None = Field(default=False, description="Stream the answer.")
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
@@ -341,7 +341,7 @@ class CompletionBody(_Sampled):
 class EmbeddingBody(StrictBody):
     """POST /v1/embeddings."""
 
-    model: str = Field(description="The embedder's name in GET /v1/models, or `default`.")
+    model: str = Field(default="", description="The embedder's name in GET /v1/models, or `default`.")
     input: str | list[str] | Refused[list[int]] | Refused[list[list[int]]]
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(default=None, description="Only the model's own number is accepted.")

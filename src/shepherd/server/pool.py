@@ -211,6 +211,10 @@ class ModelPool:
             return self.default
         return None
 
+    def takes_any(self, name: str) -> bool:
+        """Return True for a name that is no model's, where such names are taken."""
+        return self._takes_any and name not in self.names
+
     def require(self, name: str) -> ServedModel:
         """Return the model of that name; Denied if there is none."""
         model = self.find(name)
@@ -429,7 +433,9 @@ class ModelPool:
             model.converse_now()
         except ShepherdError as error:
             _log.warning("loading %s failed: %s", model.name, error)
-            return error
+            # Clients learn the model's name, not where its file is.
+            said, hint = (text.replace(str(model.path), model.name) for text in (str(error), error.hint))
+            return ModelError(said, hint=hint)
         except Exception as error:
             _log.exception("loading %s", model.name)
             return InternalError(f"loading {model.name}: {type(error).__name__}")

@@ -144,7 +144,7 @@ async def show_response(
         if running is None or not running.streams:
             if running is None:
                 await blocking(lambda: _stored(request, response_id, user))
-            raise invalid("stream", "only a response that was made with both background and stream has one")
+            raise invalid("stream", "only a recent response made with both background and stream has one")
         return EventStream(running.follow(starting_after), lambda: None)
     if running is not None:
         return JSONResponse(running.shown())

@@ -84,7 +84,7 @@ class _Named(LenientBody):
 class InputTokensBody(StrictBody):
     """POST /v1/responses/input_tokens: what a response would read."""
 
-    model: str = Field(description=MODEL)
+    model: str = Field(default="", description=MODEL)
     input: _Input = ""
     instructions: str | None = None
     previous_response_id: str | None = Field(default=None, max_length=256)

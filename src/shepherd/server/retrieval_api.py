@@ -93,7 +93,7 @@ async def embedded(request: Request, body: EmbeddingBody) -> tuple[list[Any], in
             "this server makes no embeddings (the setting server_embeddings names a GGUF made for them)",
             param="model",
         )
-    if body.model not in (source.name, "default"):
+    if body.model not in (source.name, "default", "") and not state.pool.takes_any(body.model):
         message = f"there is no such model for embeddings here; there is {source.name}"
         raise Denied(404, "model_not_found", message, param="model")
     texts = body.texts

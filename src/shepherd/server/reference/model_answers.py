@@ -497,9 +497,20 @@ class RankedText(TypedDict):
     document: NotRequired[dict[str, str]]
 
 
-class Ranking(TypedDict):
+class ScoredText(TypedDict):
+    """A text by its place in `texts`; `text` if the request asked for it."""
+
+    index: int
+    score: float
+    text: NotRequired[str]
+
+
+class RankedTexts(TypedDict):
     """The texts, the most relevant first."""
 
     object: Literal["list"]
     model: str
     results: list[RankedText]
+
+
+Ranking = RankedTexts | list[ScoredText]
