@@ -100,7 +100,7 @@ void shp_priority_lock_grant_slice(shp_priority_lock *lock) {
     if (!shp_flag_get(&lock->n_requests))
         return;
     shp_mutex_lock(&lock->mutex);
-    if (lock->n_requests > 0) {
+    if (lock->n_requests > 0 && lock->slice == NO_SLICE) { /* several foreground engines may share the lock */
         lock->slice = SLICE_GRANTED;
         shp_condition_broadcast(&lock->changed);
     }

@@ -35,7 +35,7 @@ from shepherd.extraction import (
 )
 from shepherd.extraction.local import WINDOW_TOKENS
 from shepherd.http_endpoint import api_url
-from shepherd.inference import Engine, EngineSettings, load_check
+from shepherd.inference import Engine, EngineSettings, PriorityLock, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.inference.names import HUB_PREFIX
@@ -55,7 +55,9 @@ __all__ = [
     "NAMING_SETTINGS",
     "LazyReranker",
     "check_setting",
+    "engine_settings",
     "existing_file",
+    "extraction_model",
     "keys_without_memory",
     "learning_of",
     "model_path",
@@ -357,6 +359,15 @@ def learning_of(
     return Learning(True, own.stem, where, "")
 
 
+def extraction_model(config: Config, chat_model: Path | None) -> Path | None:
+    """Return the file of the model that learns, perhaps the chat's; None if an endpoint does, or nothing."""
+    if config.memory_extraction is False or config.memory_extraction_endpoint:
+        return None
+    if config.memory_extraction_model or chat_model is None:
+        return existing_file(config.memory_extraction_model, "memory_extraction_model")
+    return chat_model
+
+
 def sums_up(config: Config, chat_model: Path | None) -> bool:
     """Return whether turns that leave the window are summarized; `auto`: by a local, not bundled model.
 
@@ -409,13 +420,16 @@ def running_worker(
     engine: Engine | None,
     *,
     for_everyone: bool = False,
+    open_sibling: Callable[[int], Engine] | None = None,
+    yields_to: Engine | PriorityLock | None = None,
 ) -> Iterator[ExtractionWorker]:
     """Give a running extraction worker; at the end it has a moment for the last messages.
 
     What it does not reach stays queued. With `for_everyone`, as in servers, it reads the messages of all
-    users after each answer.
+    users after each answer. A chat's model that is not always loaded is opened with `open_sibling`, which
+    gets the largest window; the worker yields to `yields_to` then.
     """
-    extractor = _extractor(config, path, engine)
+    extractor = _extractor(config, path, engine, open_sibling, yields_to or engine)
     settings = WorkerSettings(
         # The bundled model, which quotes, is so fast that the user can see at once what it learned.
         min_turns=1 if for_everyone or extractor.facts_only else config.memory_extraction_min_turns,
@@ -441,7 +455,13 @@ def running_worker(
         worker.close()
 
 
-def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extractor:
+def _extractor(
+    config: Config,
+    path: Path | None,
+    engine: Engine | None,
+    open_sibling: Callable[[int], Engine] | None,
+    yields_to: Engine | PriorityLock | None,
+) -> Extractor:
     if config.memory_extraction_endpoint:
         return EndpointExtractor(
             config.memory_extraction_endpoint,
@@ -450,15 +470,16 @@ def _extractor(config: Config, path: Path | None, engine: Engine | None) -> Extr
             max_tokens=config.memory_extraction_max_tokens,
             temperature=config.memory_extraction_temperature,
         )
-    own = path
-    if config.memory_extraction_model or own is None:
-        own = existing_file(config.memory_extraction_model, "memory_extraction_model")
+    own = extraction_model(config, path)
+    assert own is not None
     built_in = is_built_in(own)
 
     def open_own() -> Engine:
+        if open_sibling is not None and own == path:
+            return open_sibling(WINDOW_TOKENS)
         if engine is not None and own == path:
             return engine.sibling(n_ctx=min(engine.window_tokens, WINDOW_TOKENS))
-        return open_engine(replace(config, n_ctx=0), own, yields_to=engine)
+        return open_engine(replace(config, n_ctx=0), own, yields_to=yields_to)
 
     return LocalExtractor(
         open_own,
@@ -521,7 +542,8 @@ def open_engine(
     config: Config,
     path: Path,
     *,
-    yields_to: Engine | None = None,
+    yields_to: Engine | PriorityLock | None = None,
+    priority_lock: PriorityLock | None = None,
     loading: Callable[[str], None] = lambda text: None,
     slots: int = 1,
     windows: int = 1,
@@ -543,15 +565,23 @@ def open_engine(
 
     loading(f"loading {name} …")
     try:
-        settings = replace(_engine_settings(config), slots=slots, windows=windows)
+        settings = replace(engine_settings(config), slots=slots, windows=windows)
         if not keeps:
             settings = replace(settings, cache_disk_bytes=0)
-        return Engine(path, settings=settings, yields_to=yields_to, is_trusted=True, progress=report)
+        return Engine(
+            path,
+            settings=settings,
+            yields_to=yields_to,
+            priority_lock=priority_lock,
+            is_trusted=True,
+            progress=report,
+        )
     finally:
         loading("")
 
 
-def _engine_settings(config: Config) -> EngineSettings:
+def engine_settings(config: Config) -> EngineSettings:
+    """Return the settings of an engine with one slot."""
     return EngineSettings(
         n_ctx=config.n_ctx,
         n_gpu_layers=config.gpu_layers,

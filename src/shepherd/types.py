@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "ANONYMOUS_USERS",
     "SECONDS_PER_DAY",
+    "SEEDS",
     "Fact",
     "FinishReason",
     "Injection",
@@ -222,6 +223,10 @@ class Message:
         )
 
 
+# Seeds are below it; llama.cpp takes the number itself for a wish to draw one.
+SEEDS = 0xFFFFFFFF
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Sampling parameters, named as in llama.cpp. Temperature 0 is greedy; `seed` None draws one each time.
@@ -260,6 +265,10 @@ class Sampling:
         """Number of tokens that penalties look back; 0 without any."""
         is_on = self.repeat_penalty != 1.0 or self.frequency_penalty or self.presence_penalty
         return max(self.repeat_last_n if is_on else 0, self.dry_penalty_last_n if self.dry_multiplier else 0)
+
+    def of_answer(self, i: int) -> Sampling:
+        """Return the sampling of answer `i` of several to one prompt: a seed, if given, is `i` more."""
+        return self if self.seed is None else replace(self, seed=(self.seed + i) % SEEDS)
 
 
 FinishReason = Literal["stop", "length", "cancelled", "tool_calls", "filtered"]

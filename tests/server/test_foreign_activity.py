@@ -17,7 +17,7 @@ from shepherd.memory import Memory, OpenJob
 from shepherd.providers import ProviderSettings
 from shepherd.server.app import create_app
 from shepherd.server.models import Models
-from shepherd.server.state import ServerState
+from shepherd.server.state import AppState, ServerState
 from shepherd.server.turns import Conversations
 from shepherd.types import Message
 from tests.server.running import Running
@@ -164,7 +164,7 @@ def test_an_id_of_another_user_is_not_found(start, tmp_path):
     start("among", much)
     with Memory(tmp_path / "among.db") as memory:
         [record] = memory.list_memories("anna", limit=1)
-        app = create_app(ServerState(Config(), memory, True, None))
+        app = create_app(AppState(Config(), memory, True))
         with Running(app) as running, running.client() as client:
             found = client.get(f"/v1/memory/{record.id}", params={"user": "steve"})
             number = client.get(f"/v1/memory/{record.id}", params={"user": "anna"})

@@ -14,6 +14,7 @@ from shepherd.providers import ProviderTable
 from shepherd.server import page
 from shepherd.server.app import create_app
 from shepherd.server.models import Models
+from shepherd.server.pool import ServedModel
 from shepherd.server.state import AppState, Served, ServerState
 from shepherd.server.turns import Conversations
 from tests.server.running import Running
@@ -62,10 +63,17 @@ def answers() -> list[Served]:
 @pytest.fixture(scope="module")
 def server(memory, keys, answers, scripted_model) -> Iterator[Running]:
     config = Config(user_id="admin", temperature=0.0)
-    with Engine(scripted_model, settings=EngineSettings(n_threads=1, slots=2)) as engine:
+    settings = EngineSettings(n_threads=1, slots=2)
+    with (
+        Engine(scripted_model, settings=settings) as engine,
+        Engine(scripted_model, settings=settings) as other,
+    ):
         models = Models(ProviderTable().get(""), name="scripted", engine=engine)
         conversations = Conversations(models, memory=memory, config=config)
         state = ServerState(config, memory, True, conversations)
+        second = Models(ProviderTable().get(""), name="second", engine=other)
+        talks = Conversations(second, memory=memory, config=config)
+        state.pool.add(ServedModel("second", conversations=talks, engine=other, state="loaded"))
         state.observers.append(answers.append)
         with Running(create_app(state)) as running:
             yield running
@@ -97,32 +105,36 @@ def test_every_endpoint_but_the_public_ones_is_closed_without_a_good_key(server,
     assert (everything_of(memory, "bob"), len(answers)) == (before, n_answers)
 
 
+@pytest.mark.parametrize("model", ["default", "second"])
 @pytest.mark.parametrize("path", CHATS)
 @pytest.mark.parametrize(
     "user", [None, "", "unknown", *ODD_NAMES, *REFUSED], ids=lambda user: ascii(user)[:20]
 )
 def test_an_answer_has_nothing_of_another_owner_in_it_and_leaves_nothing_there(
-    user, path, server, keys, memory, answers
+    user, path, model, server, keys, memory, answers
 ):
     theirs = ["bob", "admin", *(f"bob/{name}" for name in ODD_NAMES)]
     before = {name: everything_of(memory, name) for name in theirs}
     answers.clear()
 
     with server.client(keys["anna"]) as client:
-        answer = client.post(path, json={**CHATS[path], **({} if user is None else {"user": user})})
+        body = {**CHATS[path], "model": model, **({} if user is None else {"user": user})}
+        answer = client.post(path, json=body)
 
     assert answer.status_code == (400 if user in REFUSED else 200), answer.text
     assert [served.injected for served in answers] == ([] if user in REFUSED else [False])
     assert {name: everything_of(memory, name) for name in theirs} == before
 
 
+@pytest.mark.parametrize("model", ["default", "second"])
 @pytest.mark.parametrize("user", [None, "", *ODD_NAMES], ids=lambda user: ascii(user)[:20])
-def test_an_answer_has_the_memory_of_the_owners_own_user_in_it(user, server, keys, answers):
+def test_an_answer_has_the_memory_of_the_owners_own_user_in_it(user, model, server, keys, answers):
     answers.clear()
 
     with server.client(keys["bob"]) as client:
         for path, body in CHATS.items():
-            answer = client.post(path, json={**body, **({} if user is None else {"user": user})})
+            named = {} if user is None else {"user": user}
+            answer = client.post(path, json={**body, "model": model, **named})
             assert answer.status_code == 200, answer.text
 
     assert [served.injected for served in answers] == [True] * len(CHATS)
@@ -205,7 +217,7 @@ def test_the_figures_have_tokens_and_slots(server, keys):
     figures = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(figures['shepherd_tokens_total{kind="generated"}']) > 0
     assert float(figures['shepherd_tokens_total{kind="decoded"}']) > 0
-    assert float(figures["shepherd_slots"]) == 2
+    assert float(figures["shepherd_slots"]) == 4  # of both models
     assert float(figures['shepherd_answers_under_way{state="waiting"}']) == 0
     assert 'shepherd_requests_total{method="GET",route="/v1/facts/{key:path}",status="200"}' in figures
     assert "secret" not in text

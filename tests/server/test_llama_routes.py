@@ -139,6 +139,7 @@ def test_texts_are_ranked_by_a_reranker(serve, tmp_path):
     texts = ["the dog", "hello world", "a cat and the dog"]
     with server.http() as http:
         whole = http.post("/v1/rerank", json={"query": "the dog", "documents": texts}).json()
+        plain = http.post("/rerank", json={"query": "the dog", "texts": texts, "return_text": True}).json()
         short = http.post(
             "/rerank",
             json={
@@ -156,6 +157,9 @@ def test_texts_are_ranked_by_a_reranker(serve, tmp_path):
     assert scores == sorted(scores, reverse=True)
     assert [one["index"] for one in short["results"]] == [one["index"] for one in whole["results"][:2]]
     assert all(one["document"]["text"] == texts[one["index"]] for one in short["results"])
+    assert [(one["index"], one["score"], one["text"]) for one in plain] == [
+        (one["index"], one["relevance_score"], texts[one["index"]]) for one in whole["results"]
+    ]
 
 
 PARTS = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
@@ -316,3 +320,27 @@ def test_ollama_continues_a_raw_text(http):
     assert whole["response"] == ours["content"] == "".join(part["response"] for part in parts)
     assert (whole["done_reason"], whole["eval_count"]) == ("length", 6)
     assert [part["done"] for part in parts] == [False] * (len(parts) - 1) + [True]
+
+
+def test_a_request_without_a_model_is_answered_by_the_default_one(mini):
+    said = [{"role": "user", "content": "Hello"}]
+    asked = {
+        "/v1/chat/completions": {"messages": said},
+        "/v1/completions": {"prompt": "Hello", "max_tokens": 2},
+        "/v1/messages": {"messages": said, "max_tokens": 9},
+        "/v1/messages/count_tokens": {"messages": said},
+        "/v1/responses": {"input": "Hello"},
+        "/v1/responses/input_tokens": {"input": "Hello"},
+        "/v1/embeddings": {"input": "Hello"},
+        "/completion": {"prompt": "Hello", "n_predict": 2},
+    }
+    with mini.http() as http:
+        answers = {path: http.post(path, json=body) for path, body in asked.items()}
+        foreign = http.post("/v1/embeddings", json={"input": "Hello", "model": "text-embedding-3-small"})
+        chat = http.post("/v1/embeddings", json={"input": "Hello", "model": "shepherd-mini"})
+
+    assert {path: answer.status_code for path, answer in answers.items()} == dict.fromkeys(asked, 200)
+    named = {answer.json().get("model") for answer in answers.values()}
+    assert named == {"shepherd-mini", "tiny-bert", None}
+    assert foreign.json()["data"] == answers["/v1/embeddings"].json()["data"]
+    assert chat.status_code == 404

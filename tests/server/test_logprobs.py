@@ -8,7 +8,7 @@ import openai
 import pytest
 
 from shepherd.server.completion_api import CompletionLogprobs
-from shepherd.server.openai_api import chat_logprobs
+from shepherd.server.openai_answers import chat_logprobs
 from shepherd.types import TokenLogprob
 
 HELLO = [{"role": "user", "content": "Hello, who are you?"}]

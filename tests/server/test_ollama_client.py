@@ -243,7 +243,7 @@ def test_texts_are_embedded(client):
         ("generate", {"prompt": "a", "suffix": "b"}, 400, "suffix"),
         ("generate", {"prompt": "a", "learned": True}, 400, "learned"),
         ("embed", {"model": "shepherd-mini", "input": "a"}, 404, "no such model for embeddings"),
-        ("pull", {}, 404, "Not Found"),
+        ("create", {}, 404, "Not Found"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_in_ollamas_shape(mini, path, fields, status, said):

@@ -245,7 +245,7 @@ def test_prompt_that_does_not_fit_is_refused_before_anything_is_sent(client, str
 @pytest.mark.parametrize(
     ("fields", "code", "param"),
     [
-        ({"n": 2}, "unsupported_parameter", "n"),
+        ({"n": 17}, "invalid_request", "n"),
         ({"top_logprobs": 3}, "invalid_request", "top_logprobs"),
         ({"frequency_penalty": 500}, "invalid_request", "frequency_penalty"),
         ({"logit_bias": {"one": 5}}, "invalid_request", "logit_bias"),

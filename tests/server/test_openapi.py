@@ -239,6 +239,10 @@ def test_errors_have_the_shape_of_the_api(own):
 def test_reading_routes_answer_as_described(own, ids, mini):
     learned = own.client.get("/v1/extraction/jobs").json()["data"][0]["id"]
     named = {**ids, "job_id": learned}
+    item = {"role": "user", "content": "Hello"}
+    made = own.ask("post", "/v1/conversations", json={"items": [item]})
+    [kept] = own.client.get(f"/v1/conversations/{made['id']}/items", params={"user": own.user}).json()["data"]
+    talk = {"session": made["id"], "item": kept["id"]}
     with mini.http() as client:
         models = Api(client, "steve of openapi")
         asked = {"model": "default", "input": "Hi", "max_output_tokens": 1, "user": models.user}
@@ -246,6 +250,9 @@ def test_reading_routes_answer_as_described(own, ids, mini):
         named |= {"name": "default", "response_id": stored["id"]}
         for path, method, operation in own.operations():
             if method != "get":
+                continue
+            if path.startswith("/v1/conversations/{session}/items"):
+                own.ask("get", path, named=talk)
                 continue
             api = models if operation["tags"][0] in (*FOREIGN, "Server") else own
             api.ask("get", path, named=named)
@@ -292,6 +299,16 @@ def test_writing_routes_answer_as_described(own, memory, ids):
     steve("post", "/v1/conversations/{session}/stop", named=gone)
     steve("delete", "/v1/conversations/{session}/messages/{message}", named={**gone, "message": 2})
     steve("delete", "/v1/conversations/{session}", named=gone)
+    item = {"role": "user", "content": "Hello"}
+    talk = {"session": steve("post", "/v1/conversations", json={"items": [item]})["id"]}
+    steve("post", "/v1/conversations/{session}", named=talk, json={"metadata": {"a": "b"}})
+    [added] = steve("post", "/v1/conversations/{session}/items", named=talk, json={"items": [item]})["data"]
+    steve("get", "/v1/conversations/{session}/items", named=talk)
+    about = {**talk, "item": added["id"]}
+    steve("get", "/v1/conversations/{session}/items/{item}", named=about)
+    steve("get", "/v1/conversations/{session}", named=talk)
+    steve("delete", "/v1/conversations/{session}/items/{item}", named=about)
+    steve("delete", "/v1/conversations/{session}", named=talk)
     job = {"job_id": own.client.get("/v1/extraction/jobs").json()["data"][0]["id"]}
     steve("post", "/v1/extraction/jobs/{job_id}/retry", 404, named=job)
 
@@ -322,6 +339,10 @@ def test_models_answer_as_described(mini):
         response = post("/v1/responses", model=name, input="Hi", max_output_tokens=2)
         post("/v1/responses", model=name, input="Hi", max_output_tokens=2, stream=True)
         post("/v1/responses/input_tokens", model=name, input="Hi")
+        post("/v1/responses", model=name, input="Hi", max_output_tokens=2, stream=True, background=True)
+        late = post("/v1/responses", model=name, input="Hi", max_output_tokens=2, background=True)
+        api.ask("post", "/v1/responses/{response_id}/cancel", named={"response_id": late["id"]})
+        api.ask("get", "/v1/responses/{response_id}", named={"response_id": late["id"]})
         api.ask("delete", "/v1/responses/{response_id}", named={"response_id": response["id"]})
         short = {"model": name, "options": {"num_predict": 2}}
         for stream in (True, False):
@@ -329,6 +350,8 @@ def test_models_answer_as_described(mini):
             post("/api/generate", **short, prompt="Hi", stream=stream)
         post("/api/chat", model=name, messages=[])
         post("/api/show", model=name)
+        for stream in (True, False):
+            post("/api/pull", model=name, stream=stream)
         post("/api/embed", model=name, input=["a", "b"])
         post("/api/embeddings", model=name, prompt="a")
         post("/v1/embeddings", model=name, input="a", encoding_format="base64")
@@ -362,10 +385,7 @@ def body_of(document: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 REFUSED = [
-    ("/v1/responses", {"input": "Hi"}, {"background": True}),
-    ("/v1/responses", {"input": "Hi"}, {"conversation": "one"}),
     ("/v1/responses", {"input": "Hi"}, {"prompt": {"id": "one"}}),
-    ("/v1/responses/input_tokens", {"input": "Hi"}, {"conversation": "one"}),
     ("/api/chat", {"messages": [{"role": "user", "content": "Hi"}]}, {"learned": True}),
     *[
         ("/api/generate", {"prompt": "Hi"}, field)
@@ -393,9 +413,9 @@ def test_fields_have_their_types_defaults_and_limits(own):
     chat = body_of(own.document, "/v1/chat/completions")
     fields = chat["properties"]
 
-    assert (chat["required"], chat["additionalProperties"]) == (["model", "messages"], False)
+    assert (chat["required"], chat["additionalProperties"]) == (["messages"], False)
     assert fields["temperature"]["anyOf"][0] == {"type": "number", "minimum": 0, "maximum": 5}
-    assert (fields["stream"]["default"], fields["n"]["enum"]) == (False, [1, None])
+    assert (fields["stream"]["default"], fields["n"]["default"]) == (False, 1)
     assert fields["metadata"]["x-ignored"] is True
     assert "x-ignored" not in fields["session"]
     assert body_of(own.document, "/api/chat")["properties"]["stream"]["default"] is True

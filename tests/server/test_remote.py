@@ -234,6 +234,7 @@ def test_demanded_call_is_demanded_once(served, memory):
     ("kind", "field", "fields"),
     [
         ("openai", "logprobs", {"logprobs": True}),
+        ("openai", "n", {"n": 2}),
         ("anthropic", "response_format", {"response_format": {"type": "json_object"}}),
         ("ollama", "tool_choice", {"tools": [LOOK], "tool_choice": "required"}),
     ],

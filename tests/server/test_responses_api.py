@@ -11,7 +11,7 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
-from shepherd.server.responses_api import ResponseBody
+from shepherd.server.responses_bodies import ResponseBody
 from tests.server.conftest import THOUGHT
 from tests.server.processes import ServerProcess
 
@@ -308,9 +308,11 @@ def test_words_and_calls_of_one_answer_are_one_message():
 @pytest.mark.parametrize(
     ("fields", "status", "param"),
     [
-        ({"background": True}, 400, "background"),
+        ({"background": True, "store": False}, 400, "background"),
+        ({"background": True, "stream": True, "learned": True}, 400, "learned"),
         ({"prompt": {"id": "pmpt_1"}}, 400, "prompt"),
-        ({"conversation": "conv_1"}, 400, "conversation"),
+        ({"conversation": "conv_1"}, 404, "conversation"),
+        ({"conversation": {"id": "conv_1"}, "previous_response_id": "resp_0"}, 400, "conversation"),
         ({"previous_response_id": "resp_0"}, 400, "previous_response_id"),
         ({"previous_response_id": "0" * 32}, 400, "previous_response_id"),
         ({"tools": [{"type": "web_search"}]}, 400, "tools"),

@@ -350,7 +350,16 @@ class Config:
         0, 0, 65535, "second port, for programs that look for Ollama, which is at 11434; 0: none"
     )
     server_any_model: bool = _switch(
-        True, "answer a request for any model with the one that is served; false: refuse other names"
+        True, "answer a request for any model if only one is served; false: refuse other names"
+    )
+    server_models: str = _text(
+        "", "models that requests can choose too: GGUF files, hf:… or `installed` for all, comma-separated"
+    )
+    server_models_mb: int = _integer(
+        0, 0, 1 << 26, "MiB for models with their contexts that are loaded at once; 0: 80 % of the memory"
+    )
+    server_model_aliases: str = _text(
+        "", "other names of models in requests, comma-separated: gpt-4o=default, small=NAME"
     )
     server_slots: int = _integer(4, 1, 64, "number of answers generated at once; further requests wait")
     server_windows: int = _integer(

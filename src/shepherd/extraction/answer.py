@@ -86,6 +86,9 @@ class Extractor(Protocol):
         Raises UnavailableError for what may pass, another ShepherdError for what will not, CancelledError.
         """
 
+    def release(self) -> None:
+        """Free what it holds for now; an answer in progress ends with UnavailableError."""
+
     def close(self) -> None:
         """Free what it holds. May be called twice."""
 

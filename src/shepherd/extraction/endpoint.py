@@ -85,6 +85,9 @@ class EndpointExtractor:
             self._takes_schema = response.status in _BAD_REQUEST
         return [_content(response)]
 
+    def release(self) -> None:
+        """Do nothing: the model is elsewhere."""
+
     def close(self) -> None:
         """Do nothing: no connection is kept between calls."""
 

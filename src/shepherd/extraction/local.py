@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -53,17 +54,22 @@ class LocalExtractor:
         self._max_tokens = max_tokens
         self._sampling = Sampling(temperature=temperature)
         self._engine: Engine | None = None
+        self._lock = threading.Lock()  # held while the engine is used
+        self._is_releasing = threading.Event()
+        self._cancel: Callable[[], None] = lambda: None
         self._prompt = EXTRACTION_PROMPT
 
     def answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         """Return the raw answers; lines that the window does not hold together are asked about in parts."""
-        if self._apart:
-            parts = [[sentence] for line in lines for sentence in split_sentences(line)]
-            return [answer for part in parts for answer in self._answers(part, cancellation)]
-        return self._answers(lines, cancellation)
+        with self._lock:
+            if self._apart:
+                parts = [[sentence] for line in lines for sentence in split_sentences(line)]
+                return [answer for part in parts for answer in self._answers(part, cancellation)]
+            return self._answers(lines, cancellation)
 
     def _answers(self, lines: Sequence[str], cancellation: Cancellation) -> list[str]:
         engine = self._opened()
+        self._check_released()
         messages = [Message("system", self._prompt), Message("user", extraction_request(lines))]
         max_tokens = min(self._max_tokens, engine.window_tokens // 2)
         # A token is at least a byte of text: what is much too long is not tokenised to find out.
@@ -78,6 +84,8 @@ class LocalExtractor:
         )
         try:
             cancellation.attach(generation.cancel)
+            self._cancel = generation.cancel
+            self._check_released()  # it may not have seen this generation
             with generation:
                 for _ in generation:
                     pass
@@ -85,12 +93,25 @@ class LocalExtractor:
         finally:
             generation.close()
             cancellation.attach(None)
+        self._check_released()
         if generation.stats.finish_reason == "cancelled":
             raise CancelledError
         is_long = len(lines) > 1 or len(lines[0]) >= _LONG_CHARACTERS
         if generation.stats.finish_reason == "length" and is_long:
             return [answer for part in _halves(lines) for answer in self._answers(part, cancellation)]
         return [text]
+
+    def release(self) -> None:
+        """Close the engine until it is needed again; an answer in progress ends with UnavailableError."""
+        self._is_releasing.set()
+        self._cancel()
+        with self._lock:
+            self.close()
+            self._is_releasing.clear()
+
+    def _check_released(self) -> None:
+        if self._is_releasing.is_set():
+            raise UnavailableError("another model needs the memory")
 
     def close(self) -> None:
         """Close the engine in the background. May be called twice."""

@@ -154,6 +154,10 @@ class ExtractionWorker:
             self._extractor.close()
         _living.discard(self.owner)
 
+    def release_model(self) -> None:
+        """Free the model's memory for now; a job in progress is tried again later."""
+        self._extractor.release()
+
     # ---- the thread
 
     def _serve(self) -> None:

@@ -6,7 +6,7 @@ Importing it does not load llama.cpp; making an Engine does.
 
 from __future__ import annotations
 
-from shepherd.inference.engine import Answer, Engine, EngineSettings, Generation
+from shepherd.inference.engine import Answer, Engine, EngineSettings, Generation, PriorityLock
 from shepherd.inference.gguf import GGUFHeader, TensorInfo, read_header
 from shepherd.inference.grammar import schema_to_grammar
 from shepherd.inference.kept_conversations import KeptCounts
@@ -20,6 +20,7 @@ __all__ = [
     "Generation",
     "KeptCounts",
     "ModelInfo",
+    "PriorityLock",
     "TensorInfo",
     "read_header",
     "schema_to_grammar",

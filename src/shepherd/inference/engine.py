@@ -29,7 +29,9 @@ from shepherd.inference.transcript import Prompt, Transcript
 from shepherd.replies import ReplyParser, parameter_types
 from shepherd.types import Message, Sampling, Tool
 
-__all__ = ["Answer", "Engine", "EngineSettings", "Generation"]
+__all__ = ["Answer", "Engine", "EngineSettings", "Generation", "PriorityLock"]
+
+PriorityLock = native.PriorityLock
 
 # Prompt tokens between two checks of the priorities, where llama_decode cannot be interrupted (GPUs).
 _BACKGROUND_CHUNK = 128
@@ -53,7 +55,8 @@ class Engine:
     downloaded; "" is the small model that comes with Shepherd.
     A file that was never loaded here is loaded in a child process first, where it may crash llama.cpp without
     harm; `is_trusted` skips that. With `yields_to`, its answers pause while that engine makes one. `progress`
-    is called with the share of the file that is loaded, 0 to 1.
+    is called with the share of the file that is loaded, 0 to 1. Engines that share a `priority_lock` have one
+    priority: what yields to one of them waits for answers of all.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
     """
 
@@ -62,9 +65,10 @@ class Engine:
         model: str | os.PathLike[str] = "",
         *,
         settings: EngineSettings | None = None,
-        yields_to: Engine | None = None,
+        yields_to: Engine | native.PriorityLock | None = None,
         is_trusted: bool = False,
         progress: Callable[[float], object] | None = None,
+        priority_lock: native.PriorityLock | None = None,
         _weights_of: LoadedModel | None = None,
     ) -> None:
         self.settings = settings or EngineSettings()
@@ -72,7 +76,7 @@ class Engine:
         if _weights_of is None:
             load_check.require(path, is_trusted=is_trusted)
         self.model = LoadedModel(path, self.settings, weights_of=_weights_of, progress=progress)
-        self._priority_lock = native.PriorityLock()
+        self._priority_lock = priority_lock or native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
             self.template = ChatTemplate(
@@ -101,7 +105,7 @@ class Engine:
                 draft=DRAFTS[self.settings.draft],
                 is_on_cpu=self.model.info.n_gpu_layers == 0,
                 priority_lock=self._priority_lock,
-                yields_to=None if yields_to is None else yields_to._priority_lock,
+                yields_to=yields_to._priority_lock if isinstance(yields_to, Engine) else yields_to,
             )
             self._kept = self._kept_conversations()
         except BaseException:

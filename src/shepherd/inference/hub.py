@@ -137,6 +137,7 @@ class Transferred:
     file: str
     done_bytes: int
     size_bytes: int
+    sha256: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +196,7 @@ class Hub:
         A file that turns out wrong is deleted; after any other failure, or Ctrl-C, what has come stays.
         """
         with PartialDownload(partial, file.size_bytes) as target:
-            report(Transferred(file.path, target.done_bytes, file.size_bytes))
+            report(Transferred(file.path, target.done_bytes, file.size_bytes, file.sha256))
             self._with_retries(
                 lambda: self._receive(listing, file, target, report),
                 listing.repo,
@@ -228,7 +229,7 @@ class Hub:
             _align(target, response)
             for chunk in response.iter_raw():
                 target.append(chunk)
-                report(Transferred(file.path, target.done_bytes, file.size_bytes))
+                report(Transferred(file.path, target.done_bytes, file.size_bytes, file.sha256))
         if target.missing_bytes:
             raise _TemporaryError("the connection ended early")
 

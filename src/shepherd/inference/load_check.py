@@ -28,9 +28,11 @@ __all__ = [
     "available_bytes",
     "cache_bytes",
     "is_known",
+    "model_bytes",
     "refuse_without_room",
     "remedies",
     "require",
+    "total_bytes",
     "vouch",
 ]
 
@@ -109,13 +111,41 @@ def affordable_cells(header: GGUFHeader, settings: EngineSettings, window: int, 
     available = available_bytes()
     if available is None:
         return cells
+    room = available - header.file_bytes
+    while cells > window and _context_bytes(header, settings, cells) > room:
+        cells = max(window, cells - window)
+    return cells
+
+
+def _context_bytes(header: GGUFHeader, settings: EngineSettings, cells: int) -> int:
+    """Bytes of a context: its cache, or the most it could have, and the scores of a micro-batch."""
     flash = settings.kv_type == "q8_0" or settings.flash_attention == "on"
     # Without flash attention a micro-batch has a score for each head and cell.
     scores = 4 * settings.n_ubatch * (1 if flash else max(1, _number(header, "attention.head_count")))
-    room = available - header.file_bytes
-    while cells > window and _full_attention_bytes(header, cells, settings.kv_type) + scores * cells > room:
-        cells = max(window, cells - window)
-    return cells
+    return _full_attention_bytes(header, cells, settings.kv_type) + scores * cells
+
+
+def model_bytes(path: str | os.PathLike[str], settings: EngineSettings, default_window: int) -> int:
+    """Bytes that a model with its context will take, about. `default_window` is the most of n_ctx 0.
+
+    Raises ModelFormatError for a damaged file.
+    """
+    header = read_header(path)
+    trained = _number(header, "context_length")
+    window = settings.n_ctx or min(trained or default_window, default_window)
+    weights = sum(file.stat().st_size for file in _files(os.fspath(path)))
+    return weights + _context_bytes(header, settings, window * settings.windows)
+
+
+def total_bytes() -> int | None:
+    """Return the memory of this machine, or of its container; None where the system does not say."""
+    try:
+        kilobytes = int(Path("/proc/meminfo").read_text().split(maxsplit=2)[1])  # MemTotal is the first line
+        limit = Path("/sys/fs/cgroup/memory.max")
+        allowed = limit.read_text().strip() if limit.exists() else "max"
+    except (OSError, ValueError, IndexError):
+        return None
+    return 1024 * kilobytes if allowed == "max" else min(1024 * kilobytes, int(allowed))
 
 
 def remedies(header: GGUFHeader | None, settings: EngineSettings, n_ctx: int) -> str:

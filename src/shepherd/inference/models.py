@@ -39,6 +39,8 @@ __all__ = [
     "ModelRegistry",
     "StoredModel",
     "is_built_in",
+    "parameters_in",
+    "quant_in",
     "resolve",
 ]
 
@@ -227,9 +229,9 @@ class ModelRegistry:
         return ModelDescription(
             title=str(first.metadata.get("general.name", "")),
             architecture=first.architecture,
-            quant=_quant(first, files[0]),
+            quant=quant_in(first, files[0]),
             n_ctx_train=_whole(first.metadata.get(f"{first.architecture}.context_length")),
-            n_params=sum(map(_elements, headers)),
+            n_params=sum(map(parameters_in, headers)),
             chat_template="tokenizer.chat_template" in first.metadata,
             licence=str(first.metadata.get("general.license", "")),
             size_bytes=sum(header.file_bytes for header in headers),
@@ -311,7 +313,8 @@ def _require_model(repository: Repository, listing: Listing, file: HubFile) -> N
         raise ModelFormatError(what + "; the download was deleted" * deleted, hint=error.hint) from error
 
 
-def _quant(header: GGUFHeader, path: Path) -> str:
+def quant_in(header: GGUFHeader, path: Path) -> str:
+    """Return the quantisation that the header tells, or else the file's name."""
     named = FILE_TYPES.get(_whole(header.metadata.get("general.file_type"), missing=-1), "")
     return named or quant_of(path.name)
 
@@ -320,7 +323,8 @@ def _whole(value: object, missing: int = 0) -> int:
     return value if isinstance(value, int) else missing
 
 
-def _elements(header: GGUFHeader) -> int:
+def parameters_in(header: GGUFHeader) -> int:
+    """Return the number of weights in a file."""
     return sum(math.prod(tensor.shape) for tensor in header.tensors)
 
 

@@ -279,6 +279,7 @@ class Summarizer:
         self._job: SummaryJob | None = None
         # Held while the model works, which a cancelled summary may still do.
         self._busy = threading.Lock()
+        self._working: SummaryJob | None = None
 
     def begin(self, turns: Sequence[str]) -> SummaryJob:
         """Summarise these turns, each with its speakers, in the background."""
@@ -296,6 +297,15 @@ class Summarizer:
             raise ModelError(f"the summary failed: {job.error}")
         return " ".join(job.pieces)
 
+    def release(self) -> None:
+        """Cancel the running summary, and close the model until the next one."""
+        working = self._working
+        if working is not None:
+            working.cancel()
+        with self._busy:
+            self._stack.close()
+            self._model = None
+
     def close(self) -> None:
         """Cancel the running summary and close the model. May be called twice."""
         self._is_closed = True
@@ -310,9 +320,13 @@ class Summarizer:
         with self._busy:
             if job.is_cancelled or self._is_closed:
                 return []
-            model = self._opened()
-            longest = min(max_tokens, model.window_tokens // _MOST_WRITTEN)
-            return [self._answer(model, part, job, longest) for part in _parts(turns, model, longest)]
+            self._working = job
+            try:
+                model = self._opened()
+                longest = min(max_tokens, model.window_tokens // _MOST_WRITTEN)
+                return [self._answer(model, part, job, longest) for part in _parts(turns, model, longest)]
+            finally:
+                self._working = None
 
     def _answer(self, model: ChatModel, text: str, job: SummaryJob, max_tokens: int) -> str:
         if job.is_cancelled:

@@ -17,7 +17,6 @@ from shepherd.server.chat import (
     ChatFields,
     ChatRequest,
     arguments_object,
-    require_model,
 )
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
@@ -84,7 +83,7 @@ class _Metadata(LenientBody):
 class CountBody(StrictBody):
     """POST /v1/messages/count_tokens: a conversation."""
 
-    model: str = Field(description=MODEL)
+    model: str = Field(default="", description=MODEL)
     messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
     system: str | list[_Block] | None = None
     tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
@@ -248,12 +247,11 @@ _REASONS: dict[FinishReason, str] = {
 async def messages(request: Request, body: MessagesBody) -> Response:
     """Answer a conversation, with what memory adds to its newest message."""
     chat = await Chat.of(request, _ROUTE, body)
-    state: ServerState = request.app.state.shepherd
     head = {
         "id": f"msg_{secrets.token_hex(12)}",
         "type": "message",
         "role": "assistant",
-        "model": state.conversations.models.name,
+        "model": chat.model,
     }
     blocks = _Blocks()
     if body.stream:
@@ -284,15 +282,17 @@ route = JsonRoute(_ROUTE, MessagesBody, messages)
 async def count_tokens(request: Request, body: CountBody) -> dict[str, int]:
     """Count the tokens of a conversation as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
-    require_model(state, body.model)
+    is_large = len(await request.body()) > LARGE_BYTES
+    lease = await state.pool.lease(body.model, request.receive)
 
     def count() -> int:
         conversation, tools = body.conversation(), body.offered()
         check_conversation(conversation, tools)
         check_text("".join(message.raw for message in conversation), "messages")
-        return state.conversations.count_tokens(conversation, tools)
+        return lease.conversations.count_tokens(conversation, tools)
 
-    return {"input_tokens": await blocking(count, is_large=len(await request.body()) > LARGE_BYTES)}
+    with lease:
+        return {"input_tokens": await blocking(count, is_large=is_large)}
 
 
 class _Blocks:

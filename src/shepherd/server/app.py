@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
@@ -16,8 +17,10 @@ from shepherd import __version__
 from shepherd.errors import InternalError, ShepherdError
 from shepherd.server import (
     anthropic_api,
+    background,
     completion_api,
     conversation_resources,
+    conversations_api,
     knowledge_resources,
     llama_api,
     llama_completions,
@@ -26,6 +29,7 @@ from shepherd.server import (
     ollama_api,
     openai_api,
     page,
+    pulls,
     resources,
     responses_api,
     retrieval_api,
@@ -51,14 +55,25 @@ def create_app(state: ServerState) -> FastAPI:
         ollama_api.router,
         responses_api.router,
         llama_api.router,
+        lifespan=lambda app: _ending(state),
     )
     # The first route that matches is taken.
     app.router.routes[:0] = [
         *(openai_api.route, completion_api.route, responses_api.route, anthropic_api.route),
         *ollama_api.routes,
+        pulls.route,
         *llama_completions.routes,
     ]
+    # Behind /v1/conversations/search, which it would take for an id.
+    app.router.routes.extend(conversations_api.router.routes)
     return app
+
+
+@asynccontextmanager
+async def _ending(state: ServerState) -> AsyncIterator[None]:
+    """End what is being made in the background when the server stops."""
+    yield
+    await background.end_all(state)
 
 
 def memory_app(state: AppState, *routers: APIRouter, lifespan: Callable[..., Any] | None = None) -> FastAPI:

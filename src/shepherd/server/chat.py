@@ -20,7 +20,7 @@ from starlette.types import Receive
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
 from shepherd.server.description import MODEL, USER
-from shepherd.server.errors import Denied, Problem, invalid, problem_of
+from shepherd.server.errors import Problem, invalid, problem_of
 from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
 from shepherd.server.identity import MEMORY, Caller, caller_of
 from shepherd.server.limits import check_conversation
@@ -41,16 +41,17 @@ from shepherd.types import (
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
+    from shepherd.server.pool import Lease
     from shepherd.server.turns import ServedTurn
 
 __all__ = [
     "MOST_TOKENS",
+    "Asked",
     "Chat",
     "ChatFields",
     "ChatRequest",
     "arguments_object",
     "grammar_of",
-    "require_model",
 ]
 
 _log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ class ChatRequest:
     log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
     the first call of a client's tool. The turn is stored in the conversation that `session` names, or else in
     the one that earlier messages are in; messages there from position `replaces` on, counted from 1, are
-    deleted as soon as the request is accepted.
+    deleted as soon as the request is accepted. Of `n` answers the first is stored.
     """
 
     messages: tuple[Message, ...]
@@ -89,6 +90,7 @@ class ChatRequest:
     session: str = ""
     replaces: int = 0
     logit_bias: tuple[tuple[int, float], ...] = ()
+    n: int = 1
 
     @property
     def remembers(self) -> bool:
@@ -113,7 +115,7 @@ class ChatFields(StrictBody):
     Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.
     """
 
-    model: str = Field(description=MODEL)
+    model: str = Field(default="", description=MODEL)
     stream: bool | None = Field(default=False, description="Stream the answer.")
     memory: bool | None = Field(
         default=None, description="With false, nothing is recalled, stored or learned. The default is true."
@@ -151,14 +153,6 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     except ValueError:
         return {"arguments": call.arguments}
     return value if isinstance(value, dict) else {"arguments": value}
-
-
-def require_model(state: ServerState, name: str) -> None:
-    """Raise Denied if the server has no model of that name, and takes no other name."""
-    names = state.conversations.models.names
-    if name not in names and not state.config.server_any_model:
-        message = f"there is no such model here; there is {names[0]} (which 'default' names, too)"
-        raise Denied(404, "model_not_found", message, param="model")
 
 
 # Longest wait at the end of a stream for what is learned from it; the next stream has the rest.
@@ -236,17 +230,20 @@ class LearnedNews:
 class Chat:
     """An answer. Iterate it for its pieces within `async with`; `stats` are set after the block."""
 
-    def __init__(self, state: ServerState, route: str, turn: ServedTurn) -> None:
-        self._state, self._route, self._turn = state, route, turn
+    def __init__(self, state: ServerState, route: str, turn: ServedTurn, lease: Lease) -> None:
+        self._state, self._route, self._turn, self._lease = state, route, turn, lease
+        self.model = lease.model.name
         self._reader = ReplyReader(
             turn.reply,
             lambda failed: turn.end(failed=failed),
-            is_quick=not state.conversations.keeps(turn.request),
+            is_quick=not (turn.is_first and lease.conversations.keeps(turn.request)),
         )
         self._stats: TurnStats | None = None
         # Of replies before the present one.
         self._earlier_logprobs: list[TokenLogprob] = []
         self.news: LearnedNews | None = None
+        # Further answers to the same request, and the chat of each.
+        self.others: tuple[Chat, ...] = ()
         # Called with `stats` set, before the client learns of the end.
         self.before_end: Callable[[], Awaitable[None]] | None = None
         state.in_progress.add(self.cancel)
@@ -257,8 +254,13 @@ class Chat:
     @classmethod
     async def of(cls, request: Request, route: str, body: ChatFields) -> Chat:
         """Start the answer to a request of an API; raises what `begin` raises."""
+        return await (await cls.asked(request, route, body)).begin(request.receive)
+
+    @classmethod
+    async def asked(cls, request: Request, route: str, body: ChatFields) -> Asked:
+        """Return what a request of an API asks for. Denied for what cannot be had."""
         state: ServerState = request.app.state.shepherd
-        require_model(state, body.model)
+        state.pool.require(body.model)
         caller = caller_of(request, body.named_user())
         if body.memory_tools or body.learned:
             caller.require(MEMORY)
@@ -274,10 +276,7 @@ class Chat:
         asked = await blocking(convert, is_large=True) if is_large else convert()
         if asked.replaces:
             _check_replacing(state, caller, asked)
-        news = await LearnedNews.of(state, asked) if body.learned else None
-        chat = await cls.begin(state, route, asked, request.receive, is_large=is_large)
-        chat.news = news
-        return chat
+        return Asked(state, route, body.model, asked, is_large=is_large, tells_learned=bool(body.learned))
 
     @classmethod
     async def begin(
@@ -286,18 +285,20 @@ class Chat:
         route: str,
         request: ChatRequest,
         receive: Receive,
+        lease: Lease,
         *,
         is_large: bool = False,
     ) -> Chat:
-        """Start the answer; raises what Conversations.begin raises.
+        """Start the answer with a leased model, which it gives back; raises what Conversations.begin raises.
 
         Waits for a remote model's first piece, which shows that the request was valid, unless the client
         disconnects.
         """
         try:
-            begin = state.conversations.begin
+            conversations = lease.conversations
+            begin = conversations.begin
             # A thread costs more than a quick beginning, and more still while others compute.
-            is_quick = state.conversations.begins_at_once(request)
+            is_quick = conversations.begins_at_once(request)
             asked_at = time.perf_counter()
             if is_quick:
                 turn = begin(request)
@@ -306,13 +307,16 @@ class Chat:
                 async with cancelled_on_disconnect(receive, cancelled.set):
                     turn = await blocking(
                         lambda: begin(request, asked_at=asked_at, cancelled=cancelled),
-                        is_large=is_large and state.conversations.models.engine is not None,
+                        is_large=is_large and conversations.models.is_local,
                     )
-            chat = cls(state, route, turn)
-        except Exception as error:
-            state.served(Served(route, None, error=problem_of(error).code))
+            chat = cls(state, route, turn, lease)
+            chat.others = tuple(cls(state, route, other, lease.again()) for other in turn.others)
+        except BaseException as error:
+            lease.release()
+            if isinstance(error, Exception):
+                state.served(Served(route, None, error=problem_of(error).code))
             raise
-        if state.conversations.models.engine is None:
+        if not conversations.models.is_local:
             try:
                 async with cancelled_on_disconnect(receive, chat.cancel):
                     await chat._reader.peek()
@@ -321,9 +325,10 @@ class Chat:
                 raise
         if request.replaces:
             try:
-                await blocking(lambda: state.conversations.delete_replaced(request))
+                await blocking(lambda: conversations.delete_replaced(request))
             except BaseException as error:
-                await chat._end(error)
+                for one in (chat, *chat.others):
+                    await one._end(error)
                 raise
         return chat
 
@@ -365,10 +370,12 @@ class Chat:
         return earlier + (reply.take_logprobs() if isinstance(reply, Answer) else [])
 
     def cancel(self) -> None:
-        """End the answer soon."""
+        """End the answer soon, and others to the same request."""
         self._turn.cancel()
         if self.news is not None:
             self.news.cancel()
+        for other in self.others:
+            other.cancel()
 
     async def stream(
         self,
@@ -432,6 +439,7 @@ class Chat:
         try:
             self._stats = await self._reader.end()
         finally:
+            self._lease.release()
             self._state.in_progress.discard(self.cancel)
             self._state.stopped(self._running_in, self.cancel)
         if error is None and self.before_end is not None:
@@ -439,3 +447,26 @@ class Chat:
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn
         self._state.served(Served(self._route, self._stats, bool(turn.injection), code, turn.injection_time))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was checked, and whose answer has not begun."""
+
+    state: ServerState
+    route: str
+    model: str
+    request: ChatRequest
+    is_large: bool = False
+    tells_learned: bool = False
+
+    async def begin(self, receive: Receive) -> Chat:
+        """Start the answer, as soon as its model is loaded; `receive` tells if nobody waits for it any more.
+
+        Raises what Conversations.begin and ModelPool.lease raise.
+        """
+        news = await LearnedNews.of(self.state, self.request) if self.tells_learned else None
+        lease = await self.state.pool.lease(self.model, receive)
+        chat = await Chat.begin(self.state, self.route, self.request, receive, lease, is_large=self.is_large)
+        chat.news = news
+        return chat

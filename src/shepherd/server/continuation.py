@@ -35,10 +35,9 @@ class Wanted:
 
 
 class Continuation:
-    """Continues prompts of one request, one after the other: `begin`, iterate the reader, `end`."""
+    """Continues prompts of a request, one after the other: `begin`, iterate the reader, `end`."""
 
     def __init__(self, state: ServerState, engine: Engine, route: str, wanted: Wanted) -> None:
-        self.total = TurnStats()
         self._state, self._engine, self._route, self._wanted = state, engine, route, wanted
         self._reader: ReplyReader | None = None
         self._generating: Generation | None = None
@@ -65,20 +64,13 @@ class Continuation:
         return self._reader
 
     async def end(self) -> TurnStats:
-        """End the present continuation; return its cost, and add it to the total."""
+        """End the present continuation, and return its cost."""
         assert self._reader is not None
         try:
             stats = await self._reader.end()
         finally:
             self._state.in_progress.discard(self.cancel)
         self._state.served(Served(self._route, stats))
-        self.total = TurnStats(
-            prompt_tokens=self.total.prompt_tokens + stats.prompt_tokens,
-            reused_tokens=self.total.reused_tokens + stats.reused_tokens,
-            generated_tokens=self.total.generated_tokens + stats.generated_tokens,
-            drafted_tokens=self.total.drafted_tokens + stats.drafted_tokens,
-            accepted_tokens=self.total.accepted_tokens + stats.accepted_tokens,
-        )
         return stats
 
     def cancel(self) -> None:

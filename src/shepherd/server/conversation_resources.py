@@ -14,6 +14,7 @@ from shepherd.server.http import StrictBody
 from shepherd.server.public_ids import public_injection, traced
 from shepherd.server.resources import LARGEST_ID, MOST_LISTED, Limit, Offset, checked
 from shepherd.server.state import Own, OwnMemory
+from shepherd.server.stored_responses import CONVERSATION, StoredConversations
 from shepherd.trace import ROOT, Traces, encode_segment, turn_path
 from shepherd.trace.paths import LAST_TURN
 from shepherd.types import Injection, Message
@@ -71,13 +72,17 @@ def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[s
 
 
 @router.get("/conversations/{session}")
-@described("Conversation", 404)
+@described("AnyConversation", 404)
 def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Return the messages of a conversation, with what was recalled for those of the user.
 
-    It is found by its id, or by the name that requests gave it. `message` is the position in it. What the
+    A conversation of OpenAI's API (`conv_…`) is returned as there, without its items. Any other
+    is found by its id, or by the name that requests gave it. `message` is the position in it. What the
     model read in place of a message with documents or in a template is `composed`.
     """
+    if (kept := _kept(own, session)) is not None and (record := kept.find(session)) is not None:
+        conversation: dict[str, Any] = record["conversation"]
+        return conversation
     session_id = _session(own, session)
     messages = own.memory.load_session(session_id, own.user)
     if not messages:
@@ -99,6 +104,11 @@ def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str
 @described("Deleted", 404)
 def delete_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Delete a conversation; what was learned from it stays."""
+    if (kept := _kept(own, session)) is not None:
+        if kept.remove(session):
+            return {"id": session, "object": "conversation.deleted", "deleted": True}
+        if kept.memory is None:
+            raise missing("conversation")
     memory, session_id = own.writable, _session(own, session)
     if not memory.clear_session(session_id, own.user):
         raise missing("conversation")
@@ -121,6 +131,11 @@ def delete_messages(own: OwnMemory, session: str, message: Annotated[int, Path(g
 async def stop_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Stop the answers whose requests name this conversation, in these words; what they said is kept."""
     return {"stopped": own.stop(session)}
+
+
+def _kept(own: Own, name: str) -> StoredConversations | None:
+    """Return the user's conversations of OpenAI's API if the name is of that kind."""
+    return StoredConversations(own.state, own.user) if name.startswith(CONVERSATION) else None
 
 
 def _session(own: Own, name: str) -> str:

@@ -19,7 +19,7 @@ _NAME = "shepherd_description"
 
 JSON_LINES = "application/jsonl"
 # What fields of several requests mean.
-MODEL = "A name that GET /v1/models lists, or `default`. Most servers take any other name for it as well."
+MODEL = "A name that GET /v1/models lists; none means `default`, as any other name does on most servers."
 USER = "The user whose memory is used; with an API key, one of the key owner's users."
 # Other addresses of routes: those of llama.cpp's server, and the APIs' own without `/v1`.
 ALIASES = {

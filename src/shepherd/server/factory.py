@@ -1,39 +1,37 @@
-"""Opens the parts of a server by the settings: model, memory, extraction worker, embedder."""
+"""Opens the parts of a server by the settings: models, memory, extraction worker, embedder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from shepherd.config import Config
-from shepherd.errors import ShepherdError
+from shepherd.errors import ShepherdError, UsageError
 from shepherd.extraction import ExtractionWorker
 from shepherd.factory import (
     LazyReranker,
     existing_file,
+    extraction_model,
     keys_without_memory,
     learning_of,
     model_path,
     open_embedder,
-    open_engine,
     open_memory_or_read_only,
     reranker_of,
     running_worker,
-    summarizer_of,
-    sums_up,
 )
-from shepherd.inference import Engine
 from shepherd.inference.hub import Report
-from shepherd.inference.models import BUILT_IN, is_built_in
-from shepherd.prompt import Summarizer
-from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
+from shepherd.inference.models import ModelRegistry
+from shepherd.memory import Memory
+from shepherd.providers import ProviderTable
 from shepherd.server.middleware import require_keys_for
-from shepherd.server.models import Models
+from shepherd.server.model_maker import ModelMaker, reserved_bytes
+from shepherd.server.offers import Offer, aliases_of, budget_of, name_of, offer_of, offered
+from shepherd.server.pool import ModelPool
 from shepherd.server.retrieval_api import Embeddings
 from shepherd.server.state import ServerState
-from shepherd.server.turns import Conversations
 from shepherd.turn.components import with_auto_resolved
 
 __all__ = ["opened_server"]
@@ -61,110 +59,113 @@ def opened_server(
         config = replace(config, model=provider.model or config.model) if provider.is_local else config
         config = replace(config, max_tokens=provider.max_tokens or config.max_tokens)
         path = model_path(config, report) if provider.is_local else None
+        aliases, others = aliases_of(config), offered(config, report)
         embeddings = _embeddings(config)
         opened, is_writable = open_memory_or_read_only(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        models = _models(config, provider, path, stack, warn, loading)
-        config = with_auto_resolved(config, models.engine)
+        in_use = opened if provider.uses_memory else None
+        maker = ModelMaker(config, provider, in_use, is_writable, warn, loading)
+        pool = _pool(maker, path, others, aliases, stack)
         if opened is not None:
             opened.wake_vectors()
-        in_use = opened if provider.uses_memory else None
-        worker: ExtractionWorker | None = None
         learning = learning_of(
             config, path, uses_memory=in_use is not None, is_writable=is_writable, for_everyone=True
         )
         if learning.is_on and in_use is not None:
-            worker = stack.enter_context(
-                running_worker(in_use, config, path, models.engine, for_everyone=True)
-            )
-        summarizer = _summarizer(config, models, provider, path, stack) if in_use is not None else None
-        conversations = Conversations(
-            models,
-            memory=in_use,
-            config=config,
-            writes_memory=is_writable,
-            worker=worker,
-            summarizer=summarizer,
-        )
+            maker.worker = stack.enter_context(_worker(in_use, config, path, pool, maker))
+        conversations = pool.default.converse_now()
         if embeddings is not None:
             stack.callback(embeddings.close)
         reranker = _reranker(config)
         if reranker is not None:
             stack.callback(reranker.close)
         yield ServerState(
-            config,
+            with_auto_resolved(config, pool.default.engine),
             opened,
             is_writable,
             conversations,
-            worker,
+            maker.worker,
             embeddings,
             reranker,
+            pool,
+            offer=lambda stored: pool.add(maker.local(offer_of(stored))),
             needs_key=needs_key,
             keys=keys,
             learning=learning,
         )
 
 
-def _models(
-    config: Config,
-    provider: ProviderSettings,
-    path: Path | None,
-    stack: ExitStack,
-    warn: Callable[[str, str], None],
-    loading: Callable[[str], None],
-) -> Models:
-    if path is None:
-
-        def open_one(sends: frozenset[str], uses_memory: bool) -> RemoteModel:
-            return open_remote(provider, sends=sends, asks_memory=lambda: uses_memory)
-
-        open_one(frozenset(), False).close()  # finds a missing key or client before the first request
-        models = Models(provider, name=provider.model or provider.name, open_remote=open_one)
-    else:
-        engine = _engine(config, path, stack, warn, loading)
-        models = Models(provider, name=_name(path), engine=engine)
-    stack.callback(models.close)
-    return models
-
-
-def _summarizer(
-    config: Config, models: Models, provider: ProviderSettings, path: Path | None, stack: ExitStack
-) -> Summarizer | None:
-    """Open a summarizer for turns that leave the window, if the settings ask for one."""
-    if not sums_up(config, path) or provider.kind == "shepherd":
-        return None
-    engine = models.engine
-    if engine is not None:
-        opened = summarizer_of(config, lambda n: engine.sibling(n_ctx=n), engine, queues=True)
-    else:
-        model = models.take()
-        models.give_back(model)
-        opened = summarizer_of(config, lambda _: open_remote(provider, sends=set()), model, queues=True)
-    return stack.enter_context(opened)
-
-
-def _engine(
-    config: Config,
-    path: Path,
-    stack: ExitStack,
-    warn: Callable[[str, str], None],
-    loading: Callable[[str], None],
-) -> Engine:
-    slots = config.server_slots
-    windows = min(config.server_windows or slots, slots)
-    engine = open_engine(config, path, loading=loading, slots=slots, windows=windows, keeps=True)
-    stack.callback(engine.close)
-    if engine.n_cells < windows * engine.window_tokens:
-        warn(
-            f"the context holds {engine.n_cells} tokens, not {windows} windows of {engine.window_tokens}:"
-            " long conversations that are answered at once may be read again",
-            "a smaller n_ctx or fewer server_slots fit;"
-            f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
+def _pool(
+    maker: ModelMaker, path: Path | None, others: list[Offer], aliases: dict[str, str], stack: ExitStack
+) -> ModelPool:
+    """Return the models, with the default loaded."""
+    config = maker.config
+    reserved = reserved_bytes(config, path)
+    budget = budget_of(config)
+    maker.room_bytes = max(1, budget - reserved) if budget else 0
+    maker.limits_default = bool(others or config.server_models_mb)
+    default = maker.local(offer_of(ModelRegistry().at(path))) if path is not None else maker.remote()
+    if config.server_models_mb and default.size_bytes > maker.room_bytes:
+        raise UsageError(
+            f"server_models_mb: {config.server_models_mb} MiB are too few: {default.name} needs about"
+            f" {default.size_bytes >> 20} MiB, and what is always loaded {reserved >> 20} MiB",
+            hint="a smaller n_ctx needs less",
         )
-    return engine
+    pool = ModelPool(
+        [default],
+        budget_bytes=budget and max(budget, default.size_bytes + reserved),
+        reserved_bytes=reserved,
+        aliases=aliases,
+        takes_any=config.server_any_model and not others,
+    )
+    maker.pool = pool
+    stack.callback(pool.close)
+    for offer in others:
+        model = maker.local(offer)
+        if 0 < maker.room_bytes < model.size_bytes:
+            maker.warn(
+                f"{model.name} needs about {model.size_bytes >> 20} MiB, and cannot be loaded:"
+                f" {maker.room_bytes >> 20} MiB are left for models",
+                "server_models_mb allows more, a smaller n_ctx needs less",
+            )
+        pool.add(model)
+    for name, wanted in aliases.items():
+        if pool.find(wanted) is None or (wanted not in pool.names):
+            raise UsageError(
+                f"server_model_aliases: {name} is to be {wanted}, which is not served",
+                hint=f"there are default, {', '.join(one.name for one in pool.models)}",
+            )
+    if default.open is not None:
+        pool.load_now(default)
+    return pool
+
+
+def _worker(
+    memory: Memory, config: Config, path: Path | None, pool: ModelPool, maker: ModelMaker
+) -> AbstractContextManager[ExtractionWorker]:
+    """Return a worker that learns from all users; it yields to the answers of all models."""
+
+    @contextmanager
+    def running() -> Iterator[ExtractionWorker]:
+        default = pool.default
+        sibling = None if path is None else (lambda n: pool.sibling(default, n, may_load=True))
+        with running_worker(
+            memory,
+            config,
+            path,
+            None,
+            for_everyone=True,
+            open_sibling=sibling,
+            yields_to=maker.priority_lock,
+        ) as worker:
+            if path is not None and extraction_model(config, path) == path:
+                default.on_unload.append(worker.release_model)
+            yield worker
+
+    return running()
 
 
 def _embeddings(config: Config) -> Embeddings | None:
@@ -179,7 +180,7 @@ def _embeddings(config: Config) -> Embeddings | None:
         if setting == "memory_vectors":  # of which the memory warns when it is opened
             return None
         raise
-    return Embeddings(_name(path), lambda: open_embedder(config, path))
+    return Embeddings(name_of(path), lambda: open_embedder(config, path))
 
 
 def _reranker(config: Config) -> LazyReranker | None:
@@ -187,8 +188,3 @@ def _reranker(config: Config) -> LazyReranker | None:
         return reranker_of(config)
     except ShepherdError:  # of which the memory warns when it is opened
         return None
-
-
-def _name(path: Path) -> str:
-    """Return the name that clients use for the model of this file."""
-    return BUILT_IN if is_built_in(path) else path.stem

@@ -24,6 +24,7 @@ __all__ = [
     "LONGEST_USER",
     "MEMORY",
     "METRICS",
+    "MODELS",
     "NOBODY",
     "SCOPES",
     "Caller",
@@ -35,12 +36,14 @@ __all__ = [
 CHAT = "chat"
 MEMORY = "memory"
 METRICS = "metrics"
+MODELS = "models"
 
 # In the order in which they are shown.
 SCOPES = {
     CHAT: "use the model, with recall and learning",
     MEMORY: "read, change and export the owner's memory, facts and traces",
     METRICS: "read the server's metrics, which cover all users",
+    MODELS: "download models to the server",
 }
 DEFAULT_SCOPES = (CHAT, MEMORY)
 

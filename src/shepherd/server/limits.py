@@ -12,6 +12,7 @@ from shepherd.server.errors import Denied, Problem
 from shepherd.types import Message, ReplySchema, Tool
 
 __all__ = [
+    "MOST_ANSWERS",
     "MOST_MESSAGES",
     "MOST_NESTED",
     "MOST_STOP_CHARS",
@@ -27,6 +28,7 @@ __all__ = [
 MOST_VALUES = 100_000
 MOST_NESTED = 64
 MOST_MESSAGES = 10_000
+MOST_ANSWERS = 16  # to one request; those beyond the slots wait
 MOST_TOOLS = 512
 # Characters of one text. Tokenising a million takes about a second, for which others wait.
 MOST_TEXT_CHARS = 2_000_000

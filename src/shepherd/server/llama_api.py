@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from shepherd.inference import Engine
-from shepherd.server.description import described
+from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.http import LARGE_BYTES, LenientBody
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation, check_text
@@ -25,7 +27,11 @@ _MOST_DOCUMENTS = 2048
 _MOST_IDS = 100_000
 
 
-class TextBody(LenientBody):
+class _Body(LenientBody):
+    model: str = Field(default="", description=MODEL)
+
+
+class TextBody(_Body):
     """POST /tokenize."""
 
     content: str
@@ -34,13 +40,13 @@ class TextBody(LenientBody):
     with_pieces: bool = False
 
 
-class TokensBody(LenientBody):
+class TokensBody(_Body):
     """POST /detokenize."""
 
     tokens: list[int] = Field(max_length=_MOST_IDS)
 
 
-class TemplateBody(LenientBody):
+class TemplateBody(_Body):
     """POST /apply-template: a conversation."""
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
@@ -59,6 +65,7 @@ class RerankBody(LenientBody):
     texts: list[str] = Field(default_factory=list, max_length=_MOST_DOCUMENTS)
     top_n: int | None = Field(default=None, ge=1)
     return_documents: bool = False
+    return_text: bool = False
 
     @property
     def all_texts(self) -> list[str]:
@@ -69,28 +76,35 @@ class RerankBody(LenientBody):
         return texts
 
 
-def _engine(request: Request) -> Engine:
+@asynccontextmanager
+async def _leased(request: Request, name: str) -> AsyncIterator[Engine]:
+    """Give the engine of the model of that name."""
     state: ServerState = request.app.state.shepherd
-    engine = state.conversations.models.engine
-    if engine is None:
-        raise Denied(404, "not_found", "a remote model answers here, whose tokens are not known")
-    return engine
+    with await state.pool.lease(name) as lease:
+        if lease.engine is None:
+            raise _remote()
+        yield lease.engine
+
+
+def _remote() -> Denied:
+    return Denied(404, "not_found", "a remote model answers here, whose tokens are not known")
 
 
 @router.post("/tokenize")
 @described("Tokens", 404)
 async def tokenize(request: Request, body: TextBody) -> dict[str, Any]:
     """Return the ids of a text's tokens, with their pieces if asked for."""
-    engine = _engine(request)
     check_text(body.content, "content")
 
-    def work() -> list[Any]:
+    def work(engine: Engine) -> list[Any]:
         ids = engine.tokenize(body.content, special=body.parse_special)
         if body.add_special:
             ids = [*engine.tokenize_prompt("")[:1], *ids]
         return [{"id": one, "piece": _piece(engine, one)} for one in ids] if body.with_pieces else ids
 
-    return {"tokens": await blocking(work, is_large=len(body.content) > LARGE_BYTES)}
+    async with _leased(request, body.model) as engine:
+        tokens = await blocking(lambda: work(engine), is_large=len(body.content) > LARGE_BYTES)
+    return {"tokens": tokens}
 
 
 def _piece(engine: Engine, token: int) -> str | list[int]:
@@ -106,8 +120,8 @@ def _piece(engine: Engine, token: int) -> str | list[int]:
 @described("Content", 404)
 async def detokenize(request: Request, body: TokensBody) -> dict[str, str]:
     """Return the text of tokens."""
-    engine = _engine(request)
-    text = await blocking(lambda: engine.detokenize(body.tokens))
+    async with _leased(request, body.model) as engine:
+        text = await blocking(lambda: engine.detokenize(body.tokens))
     return {"content": text.decode("utf-8", "replace")}
 
 
@@ -115,25 +129,27 @@ async def detokenize(request: Request, body: TokensBody) -> dict[str, str]:
 @described("Prompt", 404)
 async def apply_template(request: Request, body: TemplateBody) -> dict[str, str]:
     """Return the prompt that the model's template makes of a conversation, without what memory would add."""
-    engine = _engine(request)
 
-    def work() -> str:
+    def work(engine: Engine) -> str:
         messages = [message.message(f"messages.{i}") for i, message in enumerate(body.messages)]
         tools = [tool.tool() for tool in body.tools or ()]
         check_conversation(messages, tools)
         return engine.render(messages, tools)
 
-    return {"prompt": await blocking(work, is_large=len(await request.body()) > LARGE_BYTES)}
+    is_large = len(await request.body()) > LARGE_BYTES
+    async with _leased(request, body.model) as engine:
+        return {"prompt": await blocking(lambda: work(engine), is_large=is_large)}
 
 
 @router.get("/props")
 @described("Props")
-async def props(request: Request) -> dict[str, Any]:
-    """Describe the model and the server."""
+async def props(request: Request, model: str = "") -> dict[str, Any]:
+    """Describe a model and the server; less of a model that is not loaded."""
     state: ServerState = request.app.state.shepherd
-    models, engine = state.conversations.models, state.conversations.models.engine
+    served = state.pool.require(model)
+    engine = served.engine
     shown: dict[str, Any] = {
-        "model_alias": models.name,
+        "model_alias": served.name,
         "total_slots": engine.settings.slots if engine is not None else 1,
         "modalities": {"vision": False, "audio": False},
         "default_generation_settings": {"params": state.config.sampling},
@@ -148,11 +164,16 @@ async def props(request: Request) -> dict[str, Any]:
 
 @router.get("/slots")
 @described("SlotList", 404)
-async def slots(request: Request) -> list[dict[str, Any]]:
-    """List the slots and whether they are in use, without anybody's text."""
-    engine = _engine(request)
+async def slots(request: Request, model: str = "") -> list[dict[str, Any]]:
+    """List a model's slots and whether they are in use, without anybody's text; none if it isn't loaded."""
     state: ServerState = request.app.state.shepherd
-    n_busy = state.conversations.models.n_lent
+    served = state.pool.require(model)
+    engine, conversations = served.engine, served.conversations
+    if conversations is not None and not conversations.models.is_local:
+        raise _remote()
+    if engine is None or conversations is None:
+        return []
+    n_busy = conversations.models.n_lent
     return [
         {"id": i, "n_ctx": engine.window_tokens, "is_processing": i < n_busy}
         for i in range(engine.settings.slots)
@@ -161,8 +182,8 @@ async def slots(request: Request) -> list[dict[str, Any]]:
 
 @router.post("/v1/rerank")
 @described("Ranking", 404)
-async def rerank(request: Request, body: RerankBody) -> dict[str, Any]:
-    """Order texts by their relevance to a question."""
+async def rerank(request: Request, body: RerankBody) -> dict[str, Any] | list[dict[str, Any]]:
+    """Order texts by their relevance to a question; `texts` are answered as Hugging Face's servers do."""
     state: ServerState = request.app.state.shepherd
     reranker = state.reranker
     if reranker is None:
@@ -176,6 +197,9 @@ async def rerank(request: Request, body: RerankBody) -> dict[str, Any]:
     check_text("".join((body.query, *texts)), "documents")
     scores = await blocking(lambda: reranker.scores(body.query, texts), is_large=True)
     ranked = sorted(zip(scores, range(len(texts)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    if not body.documents:
+        shown = [{"text": text} if body.return_text else {} for text in texts]
+        return [{"index": i, "score": score, **shown[i]} for score, i in ranked[: body.top_n]]
     results = [
         {
             "index": i,

@@ -12,15 +12,18 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Engine, schema_to_grammar
 from shepherd.server.chat import MOST_TOKENS
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
-from shepherd.server.description import described
+from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, LenientBody, event
 from shepherd.server.limits import MOST_STOP_CHARS
-from shepherd.server.openai_api import finite, sampling_in
+from shepherd.server.openai_answers import finite
+from shepherd.server.openai_api import sampling_in
+from shepherd.server.pool import Lease
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
 from shepherd.turn import sampling_of
@@ -35,6 +38,7 @@ _WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
 class _Fields(LenientBody):
     """Fields of both routes; like llama.cpp's server, this one passes over those that it doesn't know."""
 
+    model: str = Field(default="", description=MODEL)
     n_predict: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     max_tokens: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     stream: bool | None = False
@@ -66,7 +70,7 @@ class _Fields(LenientBody):
     n_probs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
     return_tokens: bool | None = False
 
-    def wanted(self, state: ServerState, engine: Engine) -> Wanted:
+    def wanted(self, config: Config, engine: Engine) -> Wanted:
         """Return how the texts are continued. Denied for what is not supported."""
         if self.grammar and self.json_schema is not None:
             raise invalid("json_schema", "send a grammar or a schema, not both")
@@ -83,7 +87,7 @@ class _Fields(LenientBody):
         if given.get("top_n_sigma") == -1:
             given["top_n_sigma"] = 0  # off
         most = self.max_tokens if self.n_predict is None else self.n_predict
-        sampling = sampling_of(state.config, engine.info.sampling, given)
+        sampling = sampling_of(config, engine.info.sampling, given)
         if self.dry_sequence_breakers is not None:
             breakers = tuple(text for text in self.dry_sequence_breakers if text)
             sampling = replace(sampling, dry_sequence_breakers=breakers)
@@ -159,9 +163,7 @@ async def _completion(request: Request, body: CompletionBody) -> Response:
 @described("ContinuedText", 404, events="ContinuedText", streams_with="stream")
 async def _infill(request: Request, body: InfillBody) -> Response:
     """Fill the gap between two texts."""
-    engine = _engine(request)
-    prompt = gap_of(engine, body.before, body.input_suffix, "input_prefix")
-    return await _answer(request, body, [prompt], [body.before], is_list=False)
+    return await _answer(request, body, [], [body.before], is_list=False)
 
 
 routes = [
@@ -170,27 +172,30 @@ routes = [
 ]
 
 
-def _engine(request: Request) -> Engine:
-    state: ServerState = request.app.state.shepherd
-    engine = state.conversations.models.engine
-    if engine is None:
-        raise Denied(404, "not_found", "a remote model has chat completions only")
-    return engine
-
-
 async def _answer(
     request: Request, body: _Fields, prompts: list[Prompt], texts: list[str], *, is_list: bool
 ) -> Response:
+    """Continue the prompts; without any, fill the gap that the body has."""
     state: ServerState = request.app.state.shepherd
-    engine = _engine(request)
-    wanted = body.wanted(state, engine)
-    continuation = Continuation(state, engine, request.url.path, wanted)
-    replies = _Replies(state, continuation, wanted, body, prompts, texts)
-    first = await continuation.begin(prompts[0])
+    lease = await state.pool.lease(body.model, request.receive)
+    try:
+        engine = lease.engine
+        if engine is None:
+            raise Denied(404, "not_found", "a remote model has chat completions only")
+        if isinstance(body, InfillBody):
+            prompts = [gap_of(engine, body.before, body.input_suffix, "input_prefix")]
+        wanted = body.wanted(lease.conversations.config, engine)
+        continuation = Continuation(state, engine, request.url.path, wanted)
+        replies = _Replies(lease.model.name, continuation, wanted, body, prompts, texts)
+        first = await continuation.begin(prompts[0])
+    except BaseException:
+        lease.release()
+        raise
     if body.stream:
-        return EventStream(_streamed(replies, first), continuation.cancel)
-    async with cancelled_on_disconnect(request.receive, continuation.cancel):
-        whole = [reply async for reply in replies.read(first)]
+        return EventStream(_streamed(replies, first, lease), continuation.cancel)
+    with lease:
+        async with cancelled_on_disconnect(request.receive, continuation.cancel):
+            whole = [reply async for reply in replies.read(first)]
     return JSONResponse(whole if is_list else whole[0])
 
 
@@ -199,14 +204,14 @@ class _Replies:
 
     def __init__(
         self,
-        state: ServerState,
+        model: str,
         continuation: Continuation,
         wanted: Wanted,
         body: _Fields,
         prompts: list[Prompt],
         texts: list[str],
     ) -> None:
-        self._model = state.conversations.models.name
+        self._model = model
         self._continuation, self._wanted, self._body = continuation, wanted, body
         self._prompts, self._texts = prompts, texts
 
@@ -313,11 +318,12 @@ def _token(token: TokenLogprob) -> dict[str, Any]:
     }
 
 
-async def _streamed(replies: _Replies, first: ReplyReader) -> AsyncGenerator[bytes, None]:
+async def _streamed(replies: _Replies, first: ReplyReader, lease: Lease) -> AsyncGenerator[bytes, None]:
     try:
-        async with aclosing(replies.read(first, in_parts=True)) as parts:
-            async for part in parts:
-                yield event(part)
+        with lease:
+            async with aclosing(replies.read(first, in_parts=True)) as parts:
+                async for part in parts:
+                    yield event(part)
     except ShepherdError as error:
         yield event(openai_error(problem_of(error)))
         return

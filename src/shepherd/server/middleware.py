@@ -21,7 +21,7 @@ from shepherd.memory.api_keys import PREFIX
 from shepherd.server import monitoring, page
 from shepherd.server.description import ALIASES
 from shepherd.server.errors import Denied, Problem, problem_of
-from shepherd.server.identity import CHAT, MEMORY, METRICS
+from shepherd.server.identity import CHAT, MEMORY, METRICS, MODELS
 from shepherd.server.knowledge_resources import UPLOADS
 from shepherd.server.limits import problem_of_json
 from shepherd.server.logs import Observer
@@ -408,6 +408,8 @@ def scope_of(path: str) -> str:
     """Return the scope that a key needs for this path."""
     if path == "/metrics":
         return METRICS
+    if path == "/api/pull":
+        return MODELS
     is_memory = any(path == prefix or path.startswith(prefix + "/") for prefix in _MEMORY_PATHS)
     return MEMORY if is_memory else CHAT
 

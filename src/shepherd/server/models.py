@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request
@@ -26,8 +25,6 @@ _Kind: TypeAlias = tuple[frozenset[str], bool]
 
 # Idle connections to a provider that are kept for the next answer.
 _KEPT = 8
-# Names for the server's model, whatever it is.
-_ANY = ("shepherd", "default")
 
 
 class Models:
@@ -35,6 +32,7 @@ class Models:
 
     All answers share the engine, which has slots. A remote model has one conversation, so each answer has its
     own, made by `open_remote(names of the sampling settings to send, may it use another Shepherd's memory)`.
+    A local model's `engine` is None while it is not loaded.
     """
 
     def __init__(
@@ -56,9 +54,9 @@ class Models:
         self.n_lent = 0  # answers in progress, including those that wait for a slot
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names that clients may use: the model's own and its aliases."""
-        return tuple(dict.fromkeys((self.name, *_ANY)))
+    def is_local(self) -> bool:
+        """True for a model of this machine."""
+        return self._open_remote is None
 
     def take(self, sends: Iterable[str] = (), *, uses_memory: bool = True) -> ChatModel:
         """Return a model for one answer; give it back when the answer has ended."""
@@ -101,7 +99,7 @@ class Models:
 @router.get("/models")
 @described("ModelList")
 async def models(request: Request) -> dict[str, Any]:
-    """List the models: the chat model, and the embedder if there is one."""
+    """List the models that chat, with their state, and the embedder if there is one."""
     state: ServerState = request.app.state.shepherd
     listed = [_model(state, name) for name in _names(state)]
     ends = {"first_id": listed[0]["id"], "last_id": listed[-1]["id"], "has_more": False}
@@ -113,29 +111,32 @@ async def models(request: Request) -> dict[str, Any]:
 async def model(request: Request, name: str) -> dict[str, Any]:
     """Return one of the models."""
     state: ServerState = request.app.state.shepherd
-    if name not in (*_names(state), *state.conversations.models.names):
+    if name not in (*_names(state), *state.pool.names):
         raise Denied(404, "model_not_found", "there is no such model here", param="model")
     return _model(state, name)
 
 
 def _names(state: ServerState) -> list[str]:
     embedder = state.embeddings.name if state.embeddings is not None else ""
-    return [state.conversations.models.name, *([embedder] if embedder else [])]
+    return [*(model.name for model in state.pool.models), *([embedder] if embedder else [])]
 
 
 def _model(state: ServerState, name: str) -> dict[str, Any]:
     started = int(state.started_at)
+    found = state.pool.find(name) if name in state.pool.names else None
+    provider = found.conversations.models.provider.name if found and found.conversations else "local"
     return {
         "id": name,
         "object": "model",
         "created": started,
-        "owned_by": state.conversations.models.provider.name,
+        "owned_by": provider,
         # Anthropic's names of these fields.
         "type": "model",
         "display_name": name,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         # Shepherd's own: what it is good for.
-        "task": "chat" if name == state.conversations.models.name else "embedding",
+        "task": "chat" if found is not None else "embedding",
+        **({"state": found.state} if found is not None else {}),
     }
 
 
@@ -181,7 +182,7 @@ async def change_settings(request: Request, values: dict[str, float | int | str]
         except ValueError:
             raise invalid(name, f"expected {SETTINGS[name].expected}") from None
     of_answers = {name: value for name, value in checked.items() if name in _OF_ANSWERS}
-    state.conversations.config = replace(state.conversations.config, **of_answers)
+    state.pool.change_settings(of_answers)
     for name, attribute in _OF_RECALL.items():
         if name in checked:
             setattr(state.memory, attribute, checked[name])

@@ -142,19 +142,26 @@ class _StateCollector(Collector):
     def _slots(self) -> Iterator[GaugeMetricFamily]:
         if not isinstance(self._state, ServerState):
             return
-        models = self._state.conversations.models
-        n_slots = models.engine.settings.slots if models.engine is not None else models.n_lent
+        n_running = n_waiting = n_slots = 0
+        for served in self._state.pool.loaded:
+            engine = served.engine
+            n_lent = served.conversations.models.n_lent if served.conversations is not None else 0
+            slots = engine.settings.slots if engine is not None else n_lent
+            n_running, n_waiting = n_running + min(n_lent, slots), n_waiting + max(n_lent - slots, 0)
+            n_slots += slots if engine is not None else 0
         answers = GaugeMetricFamily(
             "shepherd_answers_under_way",
             "Answers in a slot of the engine, and waiting for one",
             labels=["state"],
         )
-        answers.add_metric(["running"], min(models.n_lent, n_slots))
-        answers.add_metric(["waiting"], max(models.n_lent - n_slots, 0))
+        answers.add_metric(["running"], n_running)
+        answers.add_metric(["waiting"], n_waiting)
         yield answers
-        if models.engine is not None:
-            yield GaugeMetricFamily("shepherd_slots", "Answers that the engine makes at once", value=n_slots)
-            yield from _on_disk(models.engine.kept())
+        if n_slots:
+            yield GaugeMetricFamily("shepherd_slots", "Answers that the engines make at once", value=n_slots)
+        engine = self._state.pool.default.engine
+        if engine is not None:
+            yield from _on_disk(engine.kept())
 
     def describe(self) -> Iterator[GaugeMetricFamily]:
         """Return nothing: registering must not query the database."""

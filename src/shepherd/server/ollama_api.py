@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shepherd.errors import ShepherdError
+from shepherd.inference.names import HUB_PREFIX
 from shepherd.replies import thinking_marks
 from shepherd.server.chat import (
     MOST_TOKENS,
@@ -23,14 +24,16 @@ from shepherd.server.chat import (
     ChatRequest,
     arguments_object,
     grammar_of,
-    require_model,
 )
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
 from shepherd.server.description import described
 from shepherd.server.errors import Problem, invalid, ollama_error, problem_of, unsupported
 from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream, Refused, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
+from shepherd.server.offers import About
 from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
+from shepherd.server.pool import Lease, ServedModel
+from shepherd.server.pulls import TAG
 from shepherd.server.retrieval_api import embedded
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
@@ -43,8 +46,6 @@ __all__ = ["ChatBody", "GenerateBody", "router", "routes"]
 _VERSION = "0.12.6"
 _MOST_STOPS = 16
 _NS_PER_MS = 1_000_000
-# Ollama's models have a tag, and clients add this one where a name has none.
-_TAG = ":latest"
 _WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
 
 
@@ -121,7 +122,7 @@ class _Fields(ChatFields):
     @field_validator("model")
     @classmethod
     def _without_tag(cls, name: str) -> str:
-        return name.removesuffix(_TAG)
+        return name.removesuffix(TAG)
 
     @property
     def is_to_load(self) -> bool:
@@ -259,7 +260,10 @@ async def _answer(request: Request, body: _Fields, kind: type[_Lines]) -> Respon
     state: ServerState = request.app.state.shepherd
     lines = kind(body.model, shows_thoughts=body.think is not False)
     if body.is_to_load:
-        require_model(state, body.model)
+        if body.keep_alive in (0, "0"):
+            state.pool.require(body.model)
+        else:
+            (await state.pool.lease(body.model, request.receive)).release()
         return JSONResponse(lines.loaded("unload" if body.keep_alive in (0, "0") else "load"))
     chat = await Chat.of(request, request.url.path, body)
     if body.stream is not False:
@@ -275,9 +279,30 @@ async def _answer(request: Request, body: _Fields, kind: type[_Lines]) -> Respon
 async def _continued(request: Request, body: GenerateBody) -> Response:
     """Continue a text below the chat, without memory, as editors ask for."""
     state: ServerState = request.app.state.shepherd
-    require_model(state, body.model)
     asked = body.request("")
-    engine = state.conversations.models.engine
+    lease = await state.pool.lease(body.model, request.receive)
+    lines = _GenerateLines(body.model, shows_thoughts=False)
+    try:
+        continuation, prompt = _continuation(state, lease, body, asked)
+        reader = await continuation.begin(prompt)
+    except BaseException:
+        lease.release()
+        raise
+    if body.stream is not False:
+        return LineStream(_lines_of(lines, continuation, reader, lease), continuation.cancel)
+    with lease:
+        async with cancelled_on_disconnect(request.receive, continuation.cancel):
+            try:
+                pieces = [piece async for piece in reader]
+            finally:
+                stats = await continuation.end()
+    return JSONResponse(lines.whole(pieces, stats))
+
+
+def _continuation(
+    state: ServerState, lease: Lease, body: GenerateBody, asked: ChatRequest
+) -> tuple[Continuation, Prompt]:
+    engine = lease.engine
     if engine is None:
         raise unsupported("raw" if body.raw else "suffix", "a remote model has chats only")
     prompt: Prompt
@@ -285,23 +310,13 @@ async def _continued(request: Request, body: GenerateBody) -> Response:
         prompt = gap_of(engine, body.prompt, body.suffix, "suffix")
     else:
         (prompt,) = prompts_in(body.prompt)
-    sampling = sampling_of(state.config, engine.info.sampling, asked.sampling)
+    sampling = sampling_of(lease.conversations.config, engine.info.sampling, asked.sampling)
     wanted = Wanted(sampling, asked.max_tokens or None, asked.stop, grammar_of(asked))
-    continuation = Continuation(state, engine, "/api/generate", wanted)
-    lines = _GenerateLines(body.model, shows_thoughts=False)
-    reader = await continuation.begin(prompt)
-    if body.stream is not False:
-        return LineStream(_lines_of(lines, continuation, reader), continuation.cancel)
-    async with cancelled_on_disconnect(request.receive, continuation.cancel):
-        try:
-            pieces = [piece async for piece in reader]
-        finally:
-            stats = await continuation.end()
-    return JSONResponse(lines.whole(pieces, stats))
+    return Continuation(state, engine, "/api/generate", wanted), prompt
 
 
 async def _lines_of(
-    lines: _GenerateLines, continuation: Continuation, reader: ReplyReader
+    lines: _GenerateLines, continuation: Continuation, reader: ReplyReader, lease: Lease
 ) -> AsyncGenerator[bytes, None]:
     try:
         try:
@@ -309,6 +324,7 @@ async def _lines_of(
                 yield lines.of(piece)
         finally:
             stats = await continuation.end()
+            lease.release()
     except ShepherdError as error:
         yield _error(problem_of(error))
         return
@@ -442,24 +458,26 @@ async def version() -> dict[str, str]:
 @router.get("/tags")
 @described("OllamaModels")
 async def tags(request: Request) -> dict[str, Any]:
-    """List the models."""
+    """List the models, loaded or not."""
     state: ServerState = request.app.state.shepherd
-    return {"models": [_listed(state, name) for name in _names(state)]}
+    return {"models": [*(_listed(state, model) for model in state.pool.models), *_embedders(state)]}
 
 
 @router.get("/ps")
 @described("OllamaModels")
 async def running(request: Request) -> dict[str, Any]:
-    """List the models in memory: the chat model, which stays there."""
+    """List the models in memory. They stay there until others need the room."""
     state: ServerState = request.app.state.shepherd
-    engine = state.conversations.models.engine
-    if engine is None:
-        return {"models": []}
-    on_gpu = engine.info.size_bytes if engine.info.n_gpu_layers else 0
-    listed = _listed(state, state.conversations.models.name)
     never = _written(state.started_at + 100 * 365 * 86_400)
-    more = {"expires_at": never, "size_vram": on_gpu, "context_length": engine.window_tokens}
-    return {"models": [{**listed, **more}]}
+    shown = []
+    for model in state.pool.loaded:
+        engine = model.engine
+        if engine is None:
+            continue
+        on_gpu = engine.info.size_bytes if engine.info.n_gpu_layers else 0
+        more = {"expires_at": never, "size_vram": on_gpu, "context_length": engine.window_tokens}
+        shown.append({**_listed(state, model), **more})
+    return {"models": shown}
 
 
 @router.post("/show")
@@ -467,28 +485,26 @@ async def running(request: Request) -> dict[str, Any]:
 async def show(request: Request, body: ShowBody) -> dict[str, Any]:
     """Describe a model."""
     state: ServerState = request.app.state.shepherd
-    require_model(state, (body.model or body.name).removesuffix(_TAG))
-    models = state.conversations.models
-    listed = _listed(state, models.name)
+    model = state.pool.require((body.model or body.name).removesuffix(TAG))
+    listed = _listed(state, model)
     shown: dict[str, Any] = {
-        "modelfile": f"FROM {models.name}",
+        "modelfile": f"FROM {model.name}",
         "parameters": "",
         "template": "",
         "details": listed["details"],
-        "model_info": {"general.basename": models.name},
+        "model_info": {"general.basename": model.name},
         "capabilities": ["completion", "tools"],
         "modified_at": listed["modified_at"],
     }
-    if models.engine is not None:
-        info = models.engine.info
-        shown["template"] = info.chat_template
-        if any(mark in info.chat_template for mark in thinking_marks(info.chat_template)):
+    about = model.about
+    if about is not None:
+        shown["template"] = about.chat_template
+        if any(mark in about.chat_template for mark in thinking_marks(about.chat_template)):
             shown["capabilities"].append("thinking")
         shown["model_info"] |= {
-            "general.architecture": info.architecture,
-            "general.parameter_count": info.n_params,
-            f"{info.architecture}.context_length": info.n_ctx_train,
-            f"{info.architecture}.vocab_size": info.n_vocab,
+            "general.architecture": about.architecture,
+            "general.parameter_count": about.n_params,
+            f"{about.architecture}.context_length": about.n_ctx_train,
         }
     return shown
 
@@ -498,7 +514,7 @@ async def show(request: Request, body: ShowBody) -> dict[str, Any]:
 async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
     """Embed texts."""
     began = time.perf_counter()
-    asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.input, dimensions=body.dimensions)
+    asked = EmbeddingBody(model=body.model.removesuffix(TAG), input=body.input, dimensions=body.dimensions)
     rows, n_tokens = await embedded(request, asked)
     return {
         "model": body.model,
@@ -513,36 +529,38 @@ async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
 @described("OllamaEmbedding", 404)
 async def embed_one(request: Request, body: OldEmbeddingBody) -> dict[str, Any]:
     """Embed one text."""
-    asked = EmbeddingBody(model=body.model.removesuffix(_TAG), input=body.prompt)
+    asked = EmbeddingBody(model=body.model.removesuffix(TAG), input=body.prompt)
     rows, _ = await embedded(request, asked)
     return {"embedding": rows[0].tolist()}
 
 
-def _names(state: ServerState) -> list[str]:
-    embedder = [state.embeddings.name] if state.embeddings is not None else []
-    return [state.conversations.models.name, *embedder]
+def _embedders(state: ServerState) -> list[dict[str, Any]]:
+    name = state.embeddings.name if state.embeddings is not None else ""
+    return [_entry(state, name, None)] if name else []
 
 
-def _listed(state: ServerState, name: str) -> dict[str, Any]:
-    models = state.conversations.models
-    info = models.engine.info if models.engine is not None and name == models.name else None
-    size = info.size_bytes if info is not None else 0
-    family = info.architecture if info is not None else ""
+def _listed(state: ServerState, model: ServedModel) -> dict[str, Any]:
+    return _entry(state, model.name, model.about)
+
+
+def _entry(state: ServerState, name: str, about: About | None) -> dict[str, Any]:
+    family = about.architecture if about is not None else ""
+    size = about.size_bytes if about is not None else 0
     # Clients tell models apart by it; the file itself may have gigabytes.
     digest = hashlib.sha256(f"{name}\0{size}".encode("utf-8", "surrogatepass")).hexdigest()
     return {
-        "name": f"{name}{_TAG}",
-        "model": f"{name}{_TAG}",
+        "name": name if name.startswith(HUB_PREFIX) else f"{name}{TAG}",
+        "model": name if name.startswith(HUB_PREFIX) else f"{name}{TAG}",
         "modified_at": _written(state.started_at),
         "size": size,
         "digest": digest,
         "details": {
             "parent_model": "",
-            "format": "gguf" if info is not None else "",
+            "format": "gguf" if about is not None else "",
             "family": family,
             "families": [family] if family else [],
-            "parameter_size": _counted(info.n_params) if info is not None else "",
-            "quantization_level": info.description.rpartition(" ")[2] if info is not None else "",
+            "parameter_size": _counted(about.n_params) if about is not None else "",
+            "quantization_level": about.quant if about is not None else "",
         },
     }
 

@@ -3,62 +3,45 @@
 from __future__ import annotations
 
 import math
-import secrets
-import time
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field, WithJsonSchema
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from shepherd.knowledge import attached_block
-from shepherd.providers.chat_completions import extra_content, sealed_extra
+from shepherd.providers.chat_completions import sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.description import MODEL, described
-from shepherd.server.errors import Problem, invalid, openai_error, unsupported
+from shepherd.server.errors import invalid, unsupported
 from shepherd.server.http import (
-    EventStream,
     Ignored,
     JsonRoute,
     LenientBody,
     Refused,
     StrictBody,
-    dumps,
-    event,
-    quoted,
 )
 from shepherd.server.identity import MEMORY, caller_of
-from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
-from shepherd.server.public_ids import public_injection
-from shepherd.server.state import ServerState
-from shepherd.server.streaming import cancelled_on_disconnect
+from shepherd.server.limits import MOST_ANSWERS, MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
+from shepherd.server.openai_answers import streamed, whole
 from shepherd.types import (
-    FinishReason,
+    SEEDS,
     Message,
-    Piece,
     ReplySchema,
-    Thought,
-    TokenLogprob,
     Tool,
     ToolCall,
-    TurnStats,
 )
 
 __all__ = [
-    "REASONS",
     "ChatBody",
     "ChatMessage",
     "CompletionBody",
     "EmbeddingBody",
     "OfferedTool",
     "StreamOptions",
-    "chat_logprobs",
-    "finite",
     "require_supported",
     "route",
     "sampling_in",
-    "usage_of",
 ]
 
 
@@ -71,11 +54,9 @@ _SAMPLING = (
     *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty"),
     *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
 )
-_LARGEST_SEED = 0xFFFFFFFF
 _LARGEST_PENALTY = 1000
 _MOST_BIASES, _MOST_DIGITS, _FORBIDS = 1024, 9, 100
 _MOST_LIKELY = 20  # OpenAI's, and the engine's
-_LEAST_LOGPROB = -9999.0
 
 
 class StreamOptions(LenientBody):
@@ -165,8 +146,6 @@ class _Format(LenientBody):
     json_schema: _JsonSchema | None = None
 
 
-# There is one answer to a request.
-_ONE: Any = Field(default=1, json_schema_extra={"enum": [1, None]})
 _TEXT_ALONE = {"anyOf": [{"type": "array", "items": {"const": "text"}}, {"type": "null"}], "default": None}
 
 Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | None
@@ -175,7 +154,7 @@ Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | No
 class _Sampled(StrictBody):
     """Fields that chats and completions share."""
 
-    model: str = Field(description=MODEL)
+    model: str = Field(default="", description=MODEL)
     stream: bool | None = Field(default=False, description="Stream the answer.")
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
@@ -183,7 +162,7 @@ class _Sampled(StrictBody):
     top_p: float | None = Field(default=None, ge=0, le=1)
     seed: int | None = None
     stop: Stop = None
-    n: int | None = _ONE
+    n: int | None = Field(default=1, ge=1, le=MOST_ANSWERS, description="How many answers to give.")
     frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
     presence_penalty: float | None = Field(default=None, ge=-100, le=100)
     logit_bias: Annotated[dict[str, float], Field(max_length=_MOST_BIASES)] | None = None
@@ -227,12 +206,6 @@ class _Sampled(StrictBody):
                 raise invalid("logit_bias", f"send ids of tokens with numbers from -{_FORBIDS} to {_FORBIDS}")
             found.append((int(token), -math.inf if bias == -_FORBIDS else bias))
         return tuple(sorted(found))
-
-    def refuse_unsupported(self) -> None:
-        """Raise Denied for fields that would change the answer and are not supported."""
-        require_supported(
-            self.n in (None, 1), "n", "there is one answer to a request; send it again for another"
-        )
 
 
 class ChatBody(ChatFields, _Sampled):
@@ -282,7 +255,6 @@ class ChatBody(ChatFields, _Sampled):
 
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
-        self.refuse_unsupported()
         require_supported(
             not self.modalities or self.modalities == ["text"], "modalities", "the model writes text"
         )
@@ -309,6 +281,7 @@ class ChatBody(ChatFields, _Sampled):
             session=self.session or "",
             replaces=self.replaces or 0,
             logit_bias=self.biases,
+            n=self.n or 1,
         )
 
     def _with_documents(self, message: Message) -> Message:
@@ -348,20 +321,27 @@ class CompletionBody(_Sampled):
     prompt: str | list[str] | list[int] | list[list[int]]
     echo: bool | None = False
     suffix: str | None = None
-    best_of: int | None = _ONE
+    best_of: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_ANSWERS,
+        description="Return the `n` likeliest of so many, by the mean of their log-probabilities.",
+    )
     logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
 
     def refuse_unsupported(self) -> None:
         """Raise Denied for fields that would change the answer and are not supported."""
-        super().refuse_unsupported()
         require_supported(self.logprobs is None or not self.echo, "echo", "the prompt has no logprobs")
-        require_supported(self.best_of in (None, 1), "best_of", "there is one answer to a request")
+        if self.best_of is not None and self.best_of < (self.n or 1):
+            raise invalid("best_of", "it must not be less than n")
+        if self.best_of not in (None, self.n or 1) and self.stream:
+            raise invalid("best_of", "a stream can't choose the best: leave out stream or best_of")
 
 
 class EmbeddingBody(StrictBody):
     """POST /v1/embeddings."""
 
-    model: str = Field(description="The embedder's name in GET /v1/models, or `default`.")
+    model: str = Field(default="", description="The embedder's name in GET /v1/models, or `default`.")
     input: str | list[str] | Refused[list[int]] | Refused[list[list[int]]]
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(default=None, description="Only the model's own number is accepted.")
@@ -391,7 +371,7 @@ def sampling_in(body: BaseModel) -> dict[str, float]:
     """Return the sampling settings that the client has set. OpenAI's clients send null for others."""
     given = {name: value for name in _SAMPLING if (value := getattr(body, name, None)) is not None}
     if "seed" in given:
-        given["seed"] = int(given["seed"]) % _LARGEST_SEED  # OpenAI's are 64 bits, signed
+        given["seed"] = int(given["seed"]) % SEEDS  # OpenAI's are 64 bits, signed
     if given.get("top_p") == 0:
         given["temperature"], given["top_p"] = 0, 1  # the likeliest token
     return given
@@ -410,14 +390,6 @@ def _text_of(content: str | list[_Part] | None, place: str) -> str:
 
 
 _ROUTE = "/v1/chat/completions"
-_DONE = event("[DONE]")
-REASONS: dict[FinishReason, str] = {
-    "stop": "stop",
-    "length": "length",
-    "cancelled": "length",  # when the server shut down
-    "tool_calls": "tool_calls",
-    "filtered": "content_filter",
-}
 
 
 @described("ChatCompletion", 404, events="ChatChunk", streams_with="stream")
@@ -428,153 +400,10 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
     if body.recalled and not body.stream:
         raise invalid("recalled", "only a stream has it; GET /v1/trace/SESSION lists what was recalled")
     chat = await Chat.of(request, _ROUTE, body)
-    state: ServerState = request.app.state.shepherd
-    name = state.conversations.models.name
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
-        chunks = _Chunks(chat, name, include_usage, tells_recalled=bool(body.recalled))
-        events = chat.stream(chunks.opening, chunks.of, chunks.last, _error, chunks.closing)
-        return EventStream(events, chat.cancel)
-    return await _whole(request, chat, name)
+        return streamed(chat, chat.model, include_usage=include_usage, tells_recalled=bool(body.recalled))
+    return await whole(request, chat, chat.model)
 
 
 route = JsonRoute(_ROUTE, ChatBody, chat_completions)
-
-
-async def _whole(request: Request, chat: Chat, model: str) -> Response:
-    said: list[str] = []
-    thought: list[str] = []
-    calls: list[ToolCall] = []
-    tokens: list[TokenLogprob] = []
-    async with cancelled_on_disconnect(request.receive, chat.cancel), chat:
-        async for piece in chat:
-            if isinstance(piece, ToolCall):
-                calls.append(piece)
-            elif isinstance(piece, Thought):
-                thought.append(piece.text)
-            else:
-                said.append(piece)
-            tokens += chat.take_logprobs()
-    tokens += chat.take_logprobs()
-    message: dict[str, Any] = {"role": "assistant", "content": "".join(said), "refusal": None}
-    if any(thought):
-        message["reasoning_content"] = "".join(thought)
-    if calls:
-        message["content"] = message["content"] or None
-        message["tool_calls"] = [_call(call) for call in calls]
-    choice = {
-        "index": 0,
-        "message": message,
-        "logprobs": chat_logprobs(tokens) if chat.has_logprobs else None,
-        "finish_reason": _reason(chat.stats, bool(calls)),
-    }
-    answer = {**_head("chat.completion", model), "choices": [choice], "usage": usage_of(chat.stats)}
-    return JSONResponse(answer)
-
-
-class _Chunks:
-    """The chunks of one streamed answer: `opening`, those `of` its pieces, and the `last` ones."""
-
-    def __init__(self, chat: Chat, model: str, include_usage: bool, *, tells_recalled: bool) -> None:
-        self._chat, self._include_usage = chat, include_usage
-        self._head = _head("chat.completion.chunk", model)
-        # Everything but the delta is the same in each chunk.
-        self._before = dumps(self._head)[:-1] + ',"choices":[{"index":0,"delta":'
-        self._after = ',"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
-        self._n_calls = 0
-        self.opening = event(self._before + '{"role":"assistant","content":""},"logprobs":null' + self._after)
-        if tells_recalled:
-            usage = {"usage": None} if include_usage else {}
-            recalled = public_injection(chat.injection)
-            self.opening += event({**self._head, "choices": [], **usage, "recalled": recalled})
-
-    def of(self, piece: Piece) -> bytes:
-        logprobs = dumps(self._new_logprobs()) if self._chat.has_logprobs else "null"
-        chunk = f'{self._before}{_delta(piece, self._n_calls)},"logprobs":{logprobs}{self._after}'
-        self._n_calls += isinstance(piece, ToolCall)
-        return event(chunk)
-
-    def last(self) -> bytes:
-        reason = _reason(self._chat.stats, self._n_calls > 0)
-        end = {"index": 0, "delta": {}, "logprobs": self._new_logprobs(), "finish_reason": reason}
-        usage = {"usage": None} if self._include_usage else {}
-        last = [event({**self._head, "choices": [end], **usage})]
-        if self._include_usage:
-            last.append(event({**self._head, "choices": [], "usage": usage_of(self._chat.stats)}))
-        return b"".join(last if self._chat.news is not None else [*last, _DONE])
-
-    def closing(self, learned: list[dict[str, Any]]) -> bytes:
-        """Return the chunk about what was learned, and the end."""
-        usage = {"usage": None} if self._include_usage else {}
-        return event({**self._head, "choices": [], **usage, "learned": learned}) + _DONE
-
-    def _new_logprobs(self) -> dict[str, Any] | None:
-        tokens = self._chat.take_logprobs() if self._chat.has_logprobs else []
-        return chat_logprobs(tokens) if tokens else None
-
-
-def _error(problem: Problem) -> bytes:
-    return event(openai_error(problem))
-
-
-def _head(kind: str, model: str) -> dict[str, Any]:
-    return {
-        "id": f"chatcmpl-{secrets.token_hex(12)}",
-        "object": kind,
-        "created": int(time.time()),
-        "model": model,
-    }
-
-
-def _delta(piece: Piece, index: int) -> str:
-    """Return the delta of one piece as JSON."""
-    if isinstance(piece, str):
-        return f'{{"content":{quoted(piece)}}}'
-    if isinstance(piece, Thought):
-        return f'{{"reasoning_content":{quoted(piece.text)}}}'
-    return dumps({"tool_calls": [{"index": index, **_call(piece)}]})
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": call.arguments}
-    extra = extra_content(call)
-    rest = {} if extra is None else {"extra_content": extra}
-    return {"id": call.id, "type": "function", "function": function, **rest}
-
-
-def _reason(stats: TurnStats, has_calls: bool) -> str:
-    reason = REASONS[stats.finish_reason]
-    return "tool_calls" if has_calls and reason == "stop" else reason
-
-
-def usage_of(stats: TurnStats) -> dict[str, Any]:
-    """Return tokens as OpenAI counts them, those of the prompt that the KV cache held included."""
-    return {
-        "prompt_tokens": stats.prompt_tokens,
-        "completion_tokens": stats.generated_tokens,
-        "total_tokens": stats.prompt_tokens + stats.generated_tokens,
-        "prompt_tokens_details": {"cached_tokens": stats.reused_tokens, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
-    }
-
-
-def chat_logprobs(tokens: Sequence[TokenLogprob]) -> dict[str, Any]:
-    """Return log-probabilities as chat completions have them.
-
-    Part of a character becomes `\\xe2`; `bytes` has it unchanged.
-    """
-    content = [{**_entry(token), "top_logprobs": [_entry(one) for one in token.top]} for token in tokens]
-    return {"content": content, "refusal": None}
-
-
-def finite(logprob: float) -> float:
-    """Return a log-probability for JSON, which has no infinity."""
-    return logprob if logprob > _LEAST_LOGPROB else _LEAST_LOGPROB
-
-
-def _entry(token: TokenLogprob) -> dict[str, Any]:
-    return {
-        "token": token.piece.decode("utf-8", "backslashreplace"),
-        "logprob": finite(token.logprob),
-        "bytes": list(token.piece),
-    }

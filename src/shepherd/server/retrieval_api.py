@@ -93,7 +93,7 @@ async def embedded(request: Request, body: EmbeddingBody) -> tuple[list[Any], in
             "this server makes no embeddings (the setting server_embeddings names a GGUF made for them)",
             param="model",
         )
-    if body.model not in (source.name, "default"):
+    if body.model not in (source.name, "default", "") and not state.pool.takes_any(body.model):
         message = f"there is no such model for embeddings here; there is {source.name}"
         raise Denied(404, "model_not_found", message, param="model")
     texts = body.texts
@@ -154,7 +154,8 @@ class ContextBody(BaseModel):
 def build_prompt(request: Request, own: OwnMemory, body: ContextBody) -> dict[str, Any]:
     """Build a prompt of the caller's memory, knowledge and conversation."""
     state: ServerState = request.app.state.shepherd
-    conversations = state.conversations
+    lease = state.pool.lease_on_thread()
+    conversations = lease.conversations
     model = conversations.models.take()
     try:
         summarizer = conversations.summarizer
@@ -171,4 +172,5 @@ def build_prompt(request: Request, own: OwnMemory, body: ContextBody) -> dict[st
         )
     finally:
         conversations.models.give_back(model)
+        lease.release()
     return made.as_dict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +16,15 @@ from shepherd.memory import ApiKeys, Memory
 from shepherd.server.description import USER
 from shepherd.server.errors import Denied, missing
 from shepherd.server.identity import CHAT, caller_of
+from shepherd.server.pool import ModelPool
 from shepherd.server.public_ids import memory_id
 from shepherd.types import NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.factory import LazyReranker
+    from shepherd.inference.models import StoredModel
+    from shepherd.server.background import BackgroundResponse
     from shepherd.server.retrieval_api import Embeddings
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
@@ -96,6 +100,14 @@ class AppState:
     observers: list[Callable[[Served], None]] = field(default_factory=list, kw_only=True)
     keys: ApiKeys | None = field(default=None, kw_only=True)
     learning: Learning = field(default=NOT_LEARNING, kw_only=True)
+    responses: LRUCache[tuple[str, str], str] = field(
+        default_factory=lambda: LRUCache(
+            _RESPONSES, max_bytes=_RESPONSES_BYTES, size_of=lambda key, text: 4 * len(text)
+        ),
+        kw_only=True,
+    )
+    # Held while a stored conversation is read and written back.
+    conversation_lock: threading.Lock = field(default_factory=threading.Lock, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.keys is None and self.memory is not None:
@@ -112,23 +124,31 @@ class ServerState(AppState):
     """The parts of a server with the APIs.
 
     Writing, and everything else that waits for a disk, belongs on a worker thread, not into the event loop.
-    `in_progress` has the functions that cancel the answers that are being made.
+    `in_progress` has the functions that cancel the answers that are being made. `conversations` are those
+    with the default model; without a `pool` it is the only one.
     """
 
     conversations: Conversations
     worker: ExtractionWorker | None = None
     embeddings: Embeddings | None = None
     reranker: LazyReranker | None = None
+    pool: ModelPool = field(default_factory=lambda: ModelPool([]))
+    # Offers a model that was downloaded, until the server ends.
+    offer: Callable[[StoredModel], None] = lambda model: None
     in_progress: set[Callable[[], None]] = field(default_factory=set)
     # The same for those whose requests name a conversation, by user and that name.
     running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
+    # By user and id, responses that are being made in the background, and those that were lately.
+    background: dict[tuple[str, str], BackgroundResponse] = field(default_factory=dict)
+    # Downloads of models under way.
+    pulls: set[object] = field(default_factory=set)
     # By user, the last learned thing that a client was told of.
     told_items: LRUCache[str, int] = field(default_factory=lambda: LRUCache(_USERS_TOLD))
-    responses: LRUCache[tuple[str, str], str] = field(
-        default_factory=lambda: LRUCache(
-            _RESPONSES, max_bytes=_RESPONSES_BYTES, size_of=lambda key, text: 4 * len(text)
-        )
-    )
+
+    def __post_init__(self) -> None:
+        AppState.__post_init__(self)  # `super` doesn't work in a dataclass with slots
+        if not self.pool.models:
+            self.pool = ModelPool.of_one(self.conversations, takes_any=self.config.server_any_model)
 
     def stopped(self, place: tuple[str, str] | None, cancel: Callable[[], None]) -> None:
         """Forget an answer in a conversation (user and name), which has ended."""
@@ -188,6 +208,11 @@ class Own:
         if not self._state.is_writable:
             raise Denied(503, "memory_read_only", "this server may only read its memory")
         return memory
+
+    @property
+    def state(self) -> AppState:
+        """The state of the server."""
+        return self._state
 
     @property
     def can_chat(self) -> bool:

@@ -11,9 +11,9 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -24,7 +24,7 @@ from shepherd.inference import Answer, Generation
 from shepherd.providers import Reply
 from shepherd.types import Piece, TurnStats
 
-__all__ = ["ReplyReader", "blocking", "cancelled_on_disconnect"]
+__all__ = ["ReplyReader", "blocking", "cancelled_on_disconnect", "merged"]
 
 _T = TypeVar("_T")
 
@@ -128,6 +128,36 @@ class ReplyReader:
         if self._is_quick and isinstance(reply, (Answer, Generation)) and not reply.is_running:
             return self._finish(self._failed)
         return await blocking(lambda: self._finish(self._failed))
+
+
+async def merged(streams: Sequence[AsyncGenerator[_T, None]]) -> AsyncGenerator[_T, None]:
+    """Yield what several streams yield, as it comes. If one fails, all are ended, and its error is raised."""
+    if len(streams) == 1:
+        async with aclosing(streams[0]):
+            async for one in streams[0]:
+                yield one
+        return
+    items: asyncio.Queue[tuple[_T] | None] = asyncio.Queue()  # None: a stream has ended
+
+    async def read(stream: AsyncGenerator[_T, None]) -> None:
+        async with aclosing(stream):
+            async for item in stream:
+                items.put_nowait((item,))
+
+    tasks = [asyncio.ensure_future(read(stream)) for stream in streams]
+    for task in tasks:
+        task.add_done_callback(lambda _: items.put_nowait(None))
+    try:
+        for _ in streams:
+            while (item := await items.get()) is not None:
+                yield item[0]
+            for task in tasks:
+                if task.done():
+                    task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager

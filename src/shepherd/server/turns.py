@@ -59,6 +59,9 @@ class ServedTurn:
     own_names: frozenset[str] = frozenset()
     # Id of the conversation that the turn was stored in, once it has ended.
     stored_in: str = ""
+    # Others to the same request: they are generated beside this one, and not stored.
+    others: tuple[ServedTurn, ...] = ()
+    is_first: bool = True
     # Texts of the replies before this one.
     _said: list[str] = field(default_factory=list)
     _needs_break: bool = False
@@ -173,7 +176,7 @@ class ServedTurn:
                     cost,
                     finish_reason=self._reason(),
                     stopped_by=-1 if self.turn.is_cut else cost.stopped_by,
-                    recall_ms=self.injection.recall_us / 1000,
+                    recall_ms=self.injection.recall_us / 1000 if self.is_first else 0.0,
                     evicted_turns=self.history.evicted_turns(self.draft),
                 )
                 self.log_notes()
@@ -242,8 +245,8 @@ class Conversations:
         self._store = None if memory is None else RequestStore(memory, config, worker)
         self._plans = Plans(memory, config, tells_private=models.provider.is_local, summarizer=summarizer)
         # The same messages come with every request of a conversation.
-        self._counted = models.engine and CachedFunction(
-            models.engine.count_tokens,
+        self._counted = CachedFunction(
+            self._count,
             max_entries=_COUNTED,
             max_bytes=_COUNTED_BYTES,
             size_of=lambda key, _: _ENTRY_BYTES + 4 * len(str(key[0])),
@@ -284,7 +287,7 @@ class Conversations:
             watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)
             restored = self._restored(request, hashes)
-            count = self._counted or model.count_tokens
+            count = self._counted if self.models.is_local else model.count_tokens
             history = ClientHistory.begin(restored)
 
             def take_snapshot(summary: Summary) -> Snapshot:
@@ -332,7 +335,29 @@ class Conversations:
             own_names=own_names,
         )
         served.log_notes()
+        if request.n > 1:
+            served.others = self._others(served)
         return served
+
+    def _others(self, first: ServedTurn) -> tuple[ServedTurn, ...]:
+        """Start the other answers to a request. They share the first one's prompt, which is decoded once."""
+        others: list[ServedTurn] = []
+        request = first.request
+        try:
+            for i in range(1, request.n):
+                model = self.models.take(uses_memory=request.uses_memory)
+                try:
+                    turn = first.turn.another(i)
+                except BaseException:
+                    self.models.give_back(model)
+                    raise
+                others.append(ServedTurn(self, request, turn, first.history, is_first=False))
+        except BaseException:
+            for served in (first, *others):
+                served.cancel()
+                served.end(failed=True)
+            raise
+        return tuple(others)
 
     def delete_replaced(self, request: ChatRequest) -> None:
         """Delete the messages that an accepted request replaces, with what was learned from them."""
@@ -345,6 +370,8 @@ class Conversations:
         """Return True if `begin` is quick and waits for nothing: the event loop may call it."""
         engine = self.models.engine
         if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
+            return False
+        if request.n > 1:
             return False
         if sum(len(message.content) for message in request.messages) > _AT_ONCE_CHARS:
             return False
@@ -381,7 +408,7 @@ class Conversations:
             self._answers.put((request.user_id, key), (array("i", answer.token_ids), answer.thought))
         if turn.planner is not None:
             self._plans.ended(turn.planner, request.user_id, answer, key)
-        if self._store is not None and self.keeps(request):
+        if self._store is not None and turn.is_first and self.keeps(request):
             turn.stored_in = self._store.write(
                 FinishedTurn(
                     request.user_id,
@@ -446,6 +473,11 @@ class Conversations:
             if answer := said.get(restored.messages[i].content):
                 self._answers.put((user_id, hashes[i]), (array("i", answer.token_ids), answer.thought))
 
+    def _count(self, text: str) -> int:
+        """Count the tokens of a text; the model is local, and loaded."""
+        assert self.models.engine is not None
+        return self.models.engine.count_tokens(text)
+
     def _toolbox(self, request: ChatRequest) -> Toolbox | None:
         """Return the memory tools of this user if the request asks for them. Denied if there are none."""
         if not request.memory_tools:
@@ -454,6 +486,8 @@ class Conversations:
             raise invalid("memory_tools", "there is no memory here", "no_memory")
         if not request.uses_memory:
             raise invalid("memory_tools", "not without memory")
+        if request.n > 1:
+            raise invalid("n", "with memory_tools, there is one answer: each would change the memory")
         if not request.remembers:
             raise Denied(400, "no_user", "memory_tools: say whose memory it is about", param="user")
         tools = memory_tools(
@@ -510,6 +544,7 @@ class Conversations:
             "must_call": ("tool_choice", is_forced),
             "logprobs": ("logprobs", request.logprobs is not None),
             "logit_bias": ("logit_bias", bool(request.logit_bias)),
+            "n": ("n", request.n > 1),
         }
         for option, (param, is_asked) in asked.items():
             if is_asked and option not in provider.row.options:

@@ -219,6 +219,16 @@ class Turn:
             return False
         return True
 
+    def another(self, i: int) -> Turn:
+        """Return a turn that has begun answer `i` to the same prompt; answer 0 is this one, which has begun.
+
+        For turns without tools to run here.
+        """
+        options = replace(self._options, sampling=self._options.sampling.of_answer(i))
+        made = Turn(self.model, self.draft, self.budget, options, plan=self._plan, own_names=self._own_names)
+        made.start()
+        return made
+
     def run_tools(self) -> Iterator[ToolResult]:
         """Run the reply's own calls, and add calls and results to the draft's steps.
 

@@ -327,6 +327,18 @@ class Conversation(TypedDict):
     data: list[ConversationMessage]
 
 
+class OpenAIConversation(TypedDict):
+    """A conversation of OpenAI's API."""
+
+    id: str
+    object: Literal["conversation"]
+    created_at: int
+    metadata: dict[str, Any]
+
+
+AnyConversation = Conversation | OpenAIConversation
+
+
 class ConversationTitle(TypedDict):
     """A conversation and its title."""
 

@@ -89,7 +89,7 @@ _PREFIXES = {
     "openai_api": "OpenAI",
     "anthropic_api": "Anthropic",
     "ollama_api": "Ollama",
-    "responses_api": "Response",
+    "responses_bodies": "Response",
     "llama_api": "Llama",
 }
 

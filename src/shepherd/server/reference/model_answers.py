@@ -217,7 +217,7 @@ class ModelResponse(TypedDict):
     id: str
     object: Literal["response"]
     created_at: int
-    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
     error: dict[str, Any] | None
     incomplete_details: dict[str, Any] | None
     instructions: str | None
@@ -232,7 +232,8 @@ class ModelResponse(TypedDict):
 class ResponseEvent(TypedDict):
     """An event, whose type says which fields it has: `delta` of `response.output_text.delta` is new text.
 
-    The last one is `response.completed`, `response.incomplete` or `response.failed`, with the whole response.
+    The last one is `response.completed`, `response.incomplete`, `response.failed` or, in the background,
+    `response.cancelled`, with the whole response.
     """
 
     type: str
@@ -244,13 +245,28 @@ class ResponseEvent(TypedDict):
 
 
 class InputItems(TypedDict):
-    """The input of a response, the newest item first."""
+    """Items: messages, calls of functions and their outputs, thoughts."""
 
     object: Literal["list"]
     data: list[dict[str, Any]]
     has_more: bool
     first_id: NotRequired[str]
     last_id: NotRequired[str]
+
+
+class ConversationItem(TypedDict):
+    """An item; its type says which other fields it has."""
+
+    id: str
+    type: str
+    status: NotRequired[str]
+    role: NotRequired[str]
+    content: NotRequired[list[dict[str, Any]]]
+    call_id: NotRequired[str]
+    name: NotRequired[str]
+    arguments: NotRequired[str]
+    output: NotRequired[str | list[dict[str, Any]]]
+    summary: NotRequired[list[dict[str, Any]]]
 
 
 # ---- Anthropic's API
@@ -387,6 +403,15 @@ class OllamaEmbedding(TypedDict):
     embedding: list[float]
 
 
+class OllamaProgress(TypedDict):
+    """A step of a download; the last one is `success`. Those about a file have its size and what came."""
+
+    status: str
+    digest: NotRequired[str]
+    total: NotRequired[int]
+    completed: NotRequired[int]
+
+
 # ---- llama.cpp's server
 
 
@@ -473,9 +498,20 @@ class RankedText(TypedDict):
     document: NotRequired[dict[str, str]]
 
 
-class Ranking(TypedDict):
+class ScoredText(TypedDict):
+    """A text by its place in `texts`; `text` if the request asked for it."""
+
+    index: int
+    score: float
+    text: NotRequired[str]
+
+
+class RankedTexts(TypedDict):
     """The texts, the most relevant first."""
 
     object: Literal["list"]
     model: str
     results: list[RankedText]
+
+
+Ranking = RankedTexts | list[ScoredText]

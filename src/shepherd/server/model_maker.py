@@ -1,0 +1,180 @@
+"""Makes the models of a server: how each is loaded, unloaded, and talked with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shepherd.config import Config
+from shepherd.errors import ShepherdError
+from shepherd.factory import (
+    engine_settings,
+    existing_file,
+    extraction_model,
+    open_engine,
+    summarizer_of,
+    sums_up,
+)
+from shepherd.inference import Engine, EngineSettings, PriorityLock
+from shepherd.inference.load_check import model_bytes
+from shepherd.inference.model import DEFAULT_WINDOW
+from shepherd.prompt import Summarizer
+from shepherd.providers import ProviderSettings, RemoteModel, open_remote
+from shepherd.server.models import Models
+from shepherd.server.offers import Offer, windows_in
+from shepherd.server.pool import ModelPool, ServedModel
+from shepherd.server.turns import Conversations
+from shepherd.turn.components import with_auto_resolved
+
+if TYPE_CHECKING:
+    from shepherd.extraction import ExtractionWorker
+    from shepherd.memory import Memory
+
+__all__ = ["ModelMaker", "reserved_bytes"]
+
+# Windows of the engines in the background, which share the weights of a chat's model.
+_BACKGROUND_WINDOW = 4096
+_EMBEDDING_WINDOW = 512
+
+
+@dataclass(slots=True)
+class ModelMaker:
+    """What the models of one server have in common. `room_bytes` is for one of them alone, 0 for no limit.
+
+    The default model, which is made first, is only limited if `limits_default`.
+    """
+
+    config: Config
+    provider: ProviderSettings
+    memory: Memory | None
+    is_writable: bool
+    warn: Callable[[str, str], None]
+    loading: Callable[[str], None]
+    room_bytes: int = 0
+    limits_default: bool = False
+    worker: ExtractionWorker | None = None
+    pool: ModelPool | None = None
+    priority_lock: PriorityLock = field(default_factory=PriorityLock)
+
+    def local(self, offer: Offer) -> ServedModel:
+        """Return a model of this machine, which is not loaded yet. Raises ModelError for a damaged file."""
+        settings = self._settings()
+        is_default = self.pool is None
+        room, own = self.room_bytes, self._background_bytes(offer)
+        limit = 0 if room == 0 or (is_default and not self.limits_default) else max(1, room - own)
+        windows, needed = windows_in(limit, offer.path, settings)
+        model = ServedModel(offer.name, offer.path, offer.about, needed + own, also=offer.also)
+
+        def load() -> Engine:
+            engine = self._open(offer.path, settings.slots, windows)
+            loaded = replace(engine.settings, n_ctx=engine.n_cells, windows=1)
+            model.size_bytes = model_bytes(offer.path, loaded, 0) + own
+            return engine
+
+        model.open, model.close = load, Engine.close
+        model.converse = lambda engine: self._converse(model, engine)
+        return model
+
+    def remote(self) -> ServedModel:
+        """Return the provider's model. ProviderError for a missing key."""
+        provider = self.provider
+
+        def open_one(sends: frozenset[str], uses_memory: bool) -> RemoteModel:
+            return open_remote(provider, sends=sends, asks_memory=lambda: uses_memory)
+
+        open_one(frozenset(), False).close()  # finds a missing key or client before the first request
+        name = provider.model or provider.name
+        models = Models(provider, name=name, open_remote=open_one)
+        model = ServedModel(name, state="loaded")
+        model.stack.callback(models.close)
+        model.converse = lambda _: self._conversations(model, models, None)
+        return model
+
+    def _settings(self) -> EngineSettings:
+        slots = self.config.server_slots
+        windows = min(self.config.server_windows or slots, slots)
+        return replace(engine_settings(self.config), slots=slots, windows=windows)
+
+    def _background_bytes(self, offer: Offer) -> int:
+        """Return the bytes of the contexts that summaries and learning have on a model's weights."""
+        uses = sums_up(self.config, offer.path) + (extraction_model(self.config, offer.path) == offer.path)
+        if not uses or self.memory is None:
+            return 0
+        settings = replace(engine_settings(self.config), n_ctx=_BACKGROUND_WINDOW, n_ubatch=128)
+        return uses * (model_bytes(offer.path, settings, 0) - offer.about.size_bytes)
+
+    def _open(self, path: Path, slots: int, windows: int) -> Engine:
+        engine = open_engine(
+            self.config,
+            path,
+            loading=self.loading,
+            slots=slots,
+            windows=windows,
+            priority_lock=self.priority_lock,
+            keeps=True,
+        )
+        if engine.n_cells < windows * engine.window_tokens:
+            self.warn(
+                f"the context holds {engine.n_cells} tokens, not {windows} windows of {engine.window_tokens}:"
+                " long conversations that are answered at once may be read again",
+                "a smaller n_ctx or fewer server_slots fit;"
+                f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
+            )
+        return engine
+
+    def _converse(self, model: ServedModel, engine: Engine | None) -> Conversations:
+        provider = self.provider if self.provider.is_local else ProviderSettings("local", "llamacpp")
+        return self._conversations(model, Models(provider, name=model.name, engine=engine), engine)
+
+    def _conversations(self, model: ServedModel, models: Models, engine: Engine | None) -> Conversations:
+        summarizer = self._summarizer(model, models) if self.memory is not None else None
+        return Conversations(
+            models,
+            memory=self.memory,
+            config=with_auto_resolved(self.config, engine),
+            writes_memory=self.is_writable,
+            worker=self.worker,
+            summarizer=summarizer,
+        )
+
+    def _summarizer(self, model: ServedModel, models: Models) -> Summarizer | None:
+        """Open a summarizer for turns that leave the window, if the settings ask for one."""
+        if not sums_up(self.config, model.path) or models.provider.kind == "shepherd":
+            return None
+        engine, pool = models.engine, self.pool
+        if engine is not None:
+            assert pool is not None
+            opened = summarizer_of(self.config, lambda n: pool.sibling(model, n), engine, queues=True)
+        else:
+            provider, taken = self.provider, models.take()
+            models.give_back(taken)
+            opened = summarizer_of(
+                self.config, lambda _: open_remote(provider, sends=set()), taken, queues=True
+            )
+        summarizer = model.stack.enter_context(opened)
+        model.on_unload.append(summarizer.release)
+        return summarizer
+
+
+def reserved_bytes(config: Config, chat_model: Path | None) -> int:
+    """Return the bytes, about, of models that are always loaded: for learning, embeddings and reranking."""
+    needed = 0
+    own = extraction_model(config, chat_model)
+    if own is not None and own != chat_model:
+        settings = replace(engine_settings(config), n_ctx=_BACKGROUND_WINDOW)
+        needed += model_bytes(own, settings, 0)
+    for setting in ("server_embeddings", "memory_vectors", "knowledge_reranker"):
+        wanted = getattr(config, setting).strip()
+        if wanted in ("", "off") or "://" in wanted:
+            continue
+        try:
+            path = existing_file(wanted, setting)
+        except ShepherdError:  # of which others warn
+            continue
+        # Where no other model is named, the server embeds with the memory's, which it loads for itself.
+        times = 2 if setting == "memory_vectors" and not config.server_embeddings.strip() else 1
+        times += setting == "knowledge_reranker"
+        needed += times * model_bytes(path, EngineSettings(n_ctx=_EMBEDDING_WINDOW), DEFAULT_WINDOW)
+    return needed
