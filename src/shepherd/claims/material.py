@@ -64,17 +64,25 @@ _WANTED_WORK = re.compile(
     r"|resumen|traducción|riassunto|traduzione|resumo|tradução|samenvatting|vertaling)\b[^.!?\n:]{0,30}:\s",
     re.IGNORECASE,
 )
+# Words in the first person, as a document holds them.
+_FIRST_PERSON = (
+    r"[\"'\u201c\u201e\u00ab(]?\s*(?:i|i'm|im|i've|my|we|our|dear|hello|hi|name|ich|mein\w*|wir|unser\w*"
+    r"|je|j'\w+|mon|ma|mes|nous|yo|mi|mis|soy|tengo|vivo|me|io|sono|ho|mio|mia|eu|sou|tenho|moro|meu|minha|ik|mijn|wij)(?![\w'])"
+)
 
 
 def own_words(message: str) -> str:
     """Return the message without what the user does not say as the user, GAP in its place; "" for nothing.
 
     A message that asks for work on a text, or for something made up, has no words of the user's own from that
-    request on. One that takes itself back ("just kidding") has none at all.
+    request on; one that quotes a letter or a diary, none from its beginning on. One that takes itself back
+    ("just kidding") has none at all.
     """
     # Blocks of a prompt that a client sent back.
     text = without_blocks(message, GAP).replace("\u2019", "'")
     if rule("not meant").search(text) or rule("role play", begins=True).match(text):
+        return ""
+    if rule("of a document").search(text):
         return ""
     if _request("work on a text").match(text):
         return ""
@@ -86,12 +94,45 @@ def own_words(message: str) -> str:
     wanted = _WANTED_WORK.search(text)
     if wanted:
         text = text[: wanted.start()]
+    text = _before_a_document(text)
     for pattern in _CODE:
         text = pattern.sub(GAP, text)
     text = _CODE_LINE.sub(GAP, text)
     text = _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
     speaker = _SPEAKER.search(text)
     return text[: speaker.start()] if speaker else text
+
+
+def _before_a_document(text: str) -> str:
+    """Return the text up to a letter or to the words of a document, which need no quotation marks."""
+    letters = [_beginning("salutation")]
+    if rule("close of a letter").search(text):
+        letters.append(_beginning("greeting of a letter"))
+    found = [match.start() for pattern in (*letters, *_documents()) if (match := pattern.search(text))]
+    return text[: min(found)] if found else text
+
+
+@cache
+def _beginning(name: str) -> re.Pattern[str]:
+    """Return the pattern of a wording that begins a line or a sentence."""
+    return re.compile(rf"(?:\A\W*|(?<=[.!?:\n\u2013\u2014-])\s+){alternatives(name)}", re.IGNORECASE)
+
+
+@cache
+def _documents() -> tuple[re.Pattern[str], ...]:
+    """Return the patterns of what introduces others' words: "the diary begins", "lyrics:", "my story - I"."""
+    document = rf"(?<!\w){alternatives('documents')}(?!\w)"
+    first = rf"(?=\s*{_FIRST_PERSON})"
+    return tuple(
+        re.compile(pattern, re.IGNORECASE)
+        for pattern in (
+            rf"{document}[^.!?:\n]{{0,60}}?(?<!\w){alternatives('begins')}(?!\w)"
+            rf"[\w ,]{{0,20}}?[\s:,\u2013\u2014-]{first}",
+            rf"{document}[^.!?:\n]{{0,40}}\s?:\s",
+            rf"(?:\A|(?<=[.!?\n]))(?:(?!\b(?:i|i'm|we)\b)[^.!?:\n]){{0,40}}?{document}[^.!?:\n]{{0,30}}"
+            rf"\s[\u2013\u2014-]\s{first}",
+        )
+    )
 
 
 @cache
