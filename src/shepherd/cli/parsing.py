@@ -112,9 +112,7 @@ def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None
 
 def add_actions(parser: Parser) -> Any:
     """Give the command actions, and return the object to pass to add_action."""
-    parser.actions = parser.add_subparsers(
-        title="actions", dest="action", metavar="ACTION", required=True
-    )
+    parser.actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     return parser.actions
 
 
@@ -127,7 +125,8 @@ def require_action(parser: Parser, arguments: Sequence[str]) -> None:
     width = max(map(len, lines))
     listed = "\n".join(f"  {name:{width}}  {line}" for name, line in lines.items())
     raise UsageError(
-        f"{parser.prog} needs an action", hint=f"{listed.lstrip()}\n  {parser.prog} ACTION --help explains one"
+        f"{parser.prog} needs an action",
+        hint=f"{listed.lstrip()}\n  {parser.prog} ACTION --help explains one",
     )
 
 
