@@ -62,7 +62,7 @@ class Turn:
 
 
 class Side(ABC):
-    """What all have in common. `options`: see engine_worker, the same for every side."""
+    """Base of all sides. `options`: see engine_worker, the same for every side."""
 
     over_http = False
 
@@ -224,7 +224,7 @@ class Server(Side):
         return [turn for turn in turns if turn is not None]
 
     def request(self, method: str, path: str, body: bytes = b"") -> Any:
-        """What the server answers, read from JSON."""
+        """Return the server's answer, parsed as JSON."""
         connection = self._connected()
         connection.request(method, path, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
@@ -242,10 +242,10 @@ class Server(Side):
 
     @abstractmethod
     def _turn(self, data: bytes, text: str, first_s: float, said_s: float, before: int) -> Turn:
-        """What the server's stream says of the answer."""
+        """Return the turn that the server's stream describes."""
 
     def _stream(self, body: bytes) -> tuple[bytes, float, float]:
-        """Everything the server sent, seconds to its first piece of text and from there to its end."""
+        """Return all bytes of the stream, the seconds to its first text, and those from there to the end."""
         connection = self._connected()
         started, first, data = time.perf_counter(), 0.0, bytearray()
         connection.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})

@@ -158,7 +158,7 @@ def newest() -> dict[str, tuple[str, Path]]:
 def table() -> str:
     """Return the table as Markdown."""
     rows = [
-        "| What is measured | Shepherd | Others in the same bench | Machine | Date |",
+        "| Measurement | Shepherd | Others in the same bench | Machine | Date |",
         "|---|---|---|---|---|",
     ]
     results = newest()

@@ -200,7 +200,7 @@ SIDES: dict[str, Any] = {
 
 
 def versions(side: str) -> str:
-    """What a side is, or why it cannot be there."""
+    """Return the versions of a side's packages, or the reason why it is missing."""
     kind = SIDES[side]
     try:
         found = [f"{name} {version(name)}" for name in getattr(kind, "packages", ())]

@@ -20,7 +20,7 @@ _Size = TypeVar("_Size")
 
 
 def sized(full: _Size, small: _Size) -> _Size:
-    """What is measured with, and what is enough to see that it works."""
+    """Return the full size, or with SHEPHERD_BENCH_SMALL the small one."""
     return small if IN_SMALL else full
 
 

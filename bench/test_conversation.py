@@ -31,7 +31,7 @@ USER = "steve"
 
 @dataclass
 class Turns:
-    """What each turn cost: tokens read, growth of the KV cache in tokens, milliseconds to the first piece."""
+    """Cost of each turn: tokens read, growth of the KV cache in tokens, milliseconds to the first piece."""
 
     decoded: list[int] = field(default_factory=list)
     grown: list[int] = field(default_factory=list)

@@ -115,7 +115,7 @@ def _computed_us(pid: int) -> dict[int, float]:
 
 
 async def _stream(client: httpx.AsyncClient, text: str, n: int, **fields: Any) -> tuple[int, float]:
-    """How many tokens came, and milliseconds to the first piece."""
+    """Return the number of tokens, and the milliseconds to the first piece."""
     body = {
         "model": "default",
         "messages": [{"role": "user", "content": text}],
@@ -212,7 +212,7 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def _told(spent: Sequence[Injection]) -> dict[str, Any]:
-    """How many, and their times; `ran`: without the waits for a processor."""
+    """Return the number of requests and their times; `ran`: without waits for a processor."""
     ran = [one.wall - one.waited for one in spent]
     return {
         "requests": len(spent),

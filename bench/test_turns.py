@@ -74,7 +74,7 @@ _LOST = {
 
 @dataclass
 class Figures:
-    """What one side did in one scenario: tokens read and asked by round and turn; times of later turns."""
+    """Figures of one side in one scenario: tokens read and asked by round and turn; times of later turns."""
 
     decoded: list[list[int]] = field(default_factory=list)
     prompts: list[list[int]] = field(default_factory=list)
@@ -92,7 +92,7 @@ class Figures:
         return [n for turns in self.decoded for n in turns[1:] or turns]
 
     def summary(self) -> dict[str, Any]:
-        """What is kept of it in a file: least and median of each time."""
+        """Return the figures to save in a file: least and median of each time."""
         times = {name: getattr(self, name) for name in _TIMES if getattr(self, name)}
         return {
             "decoded_per_turn": round(statistics.mean(self.later), 1),
@@ -143,7 +143,7 @@ def _makers(
     is_restarted: bool = False,
     memory: str = "",
 ) -> dict[str, Callable[[], Side]]:
-    """What starts each side."""
+    """Return the functions that start the sides, by name."""
     options: dict[str, Any] = {
         "model": str(model), "n_ctx": 8192, "n_threads": 1, "n_batch": 512, "slots": slots,
         "cache_bytes": 512 << 20, "user": USER,

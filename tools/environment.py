@@ -122,7 +122,7 @@ def source_key(*, installed: bool) -> str:
 
 
 def missing_packages(extras: Sequence[str] = ()) -> dict[str, str]:
-    """What the machine lacks for a build with these extras, as Debian package -> reason."""
+    """Return the packages that a build with these extras still needs, as Debian package -> reason."""
     missing = {}
     compilers = (("CC", ("cc", "gcc", "clang")), ("CXX", ("c++", "g++", "clang++")))
     wanted = [tuple(os.environ.get(variable, "").split()[:1]) or names for variable, names in compilers]
@@ -143,7 +143,7 @@ def missing_packages(extras: Sequence[str] = ()) -> dict[str, str]:
 
 
 def wished_packages(extras: Sequence[str] = ()) -> dict[str, str]:
-    """What the machine lacks for all tests, as Debian package -> reason; the others run without it."""
+    """Return the packages that some tests still need, as Debian package -> reason; others run without."""
     named = os.environ.get("SHEPHERD_TEST_CHROMIUM") or any(map(shutil.which, BROWSERS))
     downloaded = any(Path.home().glob(".cache/ms-playwright/chromium*"))
     if "test" not in extras or named or downloaded:
@@ -152,7 +152,7 @@ def wished_packages(extras: Sequence[str] = ()) -> dict[str, str]:
 
 
 def missing_for_cuda(definitions: str) -> str:
-    """What a build of llama.cpp with these definitions lacks here for CUDA; "" when nothing is lacking."""
+    """Say what is missing here to build llama.cpp with these definitions for CUDA; "" if nothing is."""
     if not CUDA_ASKED.search(definitions):
         return ""
     if cuda_compiler() is None:
@@ -165,7 +165,7 @@ def missing_for_cuda(definitions: str) -> str:
 
 
 def cuda_compiler() -> str | None:
-    """Where nvcc is: what CUDACXX names, on the PATH, or where NVIDIA's installer puts it."""
+    """Return the path of nvcc: from CUDACXX, the PATH, or the folders of NVIDIA's installer."""
     if named := os.environ.get("CUDACXX"):
         return shutil.which(named)
     return shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(CUDA_FOLDERS))

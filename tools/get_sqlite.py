@@ -196,7 +196,7 @@ def from_npm(package: str = NPM_PACKAGE) -> Source:
 
 
 def default_sources() -> list[tuple[str, Source]]:
-    """Where to look, in order: the makers, the machine's own Debian mirror, npm."""
+    """Return the sources in the order of trial: the makers, the machine's own Debian mirror, npm."""
     return [
         ("sqlite.org", from_archive(SQLITE_ORG_URL)),
         ("Debian's source package", from_debian(debian_mirrors())),

@@ -1,8 +1,7 @@
 """A module of this package run in a process of its own, for work that may end the process.
 
-What it is told: arguments on the command line, and bytes on standard input. What it answers: lines on
-standard output, its exit status, and on refusal one line of JSON. Where it stops in any other way, that is
-recognised and named.
+It reads arguments from the command line and bytes from standard input. It answers with lines on standard
+output, its exit status, and one line of JSON if it refuses. If it ends in any other way, the error says how.
 """
 
 from __future__ import annotations

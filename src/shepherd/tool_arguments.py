@@ -1,4 +1,4 @@
-"""Checks an argument of a tool call against its JSON schema; what can only mean one thing is converted."""
+"""Checks an argument of a tool call against its JSON schema, and converts unambiguous values."""
 
 from __future__ import annotations
 

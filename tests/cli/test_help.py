@@ -149,7 +149,6 @@ def test_the_version_is_the_packages():
         (["chat", "--tempreature", "1"], "unrecognized arguments: --tempreature 1", "shepherd chat --help"),
         (["chat", "--temp", "1"], "unrecognized arguments: --temp 1", "shepherd chat --help"),
         (["--top-k", "many"], "argument --top-k: expected a whole number from 0", "shepherd chat --help"),
-        (["memory"], "the following arguments are required: ACTION", "shepherd memory --help"),
         (["memory", "show", "first"], "argument ID: expected a whole number", "shepherd memory show --help"),
         (["mcp", "--http", "--port", "99999"], "argument --port: expected a whole number", "mcp --help"),
         (["config", "get", "top_kk"], 'there is no setting "top_kk"', "did you mean top_k"),
@@ -166,6 +165,19 @@ def test_a_mistake_is_one_line_on_stderr_with_its_remedy_and_exit_code_2(argumen
     assert lines[0].startswith(f"shepherd: error: {message}")
     assert hint in lines[1]
     assert len(lines) == 2
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--user", "anna"]])
+@pytest.mark.parametrize("command", ["facts", "memory", "knowledge", "trace"])
+def test_a_command_without_its_action_lists_the_actions_that_it_has(command, options, home):
+    done = run(*options, command, stdin=subprocess.DEVNULL, env=home.environment)
+
+    first, *lines, last = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert first == f"shepherd: error: shepherd {command} needs an action"
+    assert [line.split()[0] for line in lines] == list(parser_of(command).actions.choices)
+    assert all(len(line.split()) > 2 for line in lines)
+    assert last == f"  shepherd {command} ACTION --help explains one"
 
 
 def test_text_on_stdin_that_is_not_utf8_is_refused_with_its_place(home):

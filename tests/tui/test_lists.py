@@ -133,13 +133,13 @@ def test_memories_and_facts_are_added(perform, scripted_model, memory):
     async def play(stage):
         await stage.ready()
         await stage.pilot.press("f3")
-        await stage.shows("Nothing is remembered yet")
+        await stage.shows("No memories yet; a adds one.")
         await stage.pilot.press("a")
-        await stage.shows("What to remember")
+        await stage.shows("Add a memory")
         await stage.pilot.press("q", "tab", "a", "ctrl+s")
         await stage.shows("1 memory")
         await stage.pilot.press("n")
-        await stage.shows("A fact")
+        await stage.shows("Add a fact")
         await stage.pilot.press("k", "tab", "v", "ctrl+s")
         await stage.shows("k = v")
 
@@ -188,7 +188,7 @@ def test_the_provider_is_chosen_from_a_list(perform, scripted_model):
     async def play(stage):
         await stage.say("hello")
         await stage.pilot.press("f5")
-        await stage.shows("Provider from now on")
+        await stage.shows("Choose a provider")
         assert stage.options("OptionList") == ["* local"]
         await stage.pilot.press("home", "enter")
         await stage.shows("local answers from now on: shepherd-mini")

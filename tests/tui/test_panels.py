@@ -112,18 +112,18 @@ def test_what_was_added_is_listed_with_its_time_and_cleared() -> None:
         return [str(option.prompt) for option in app.query_one("#remembered", OptionList).options]
 
     async def play(app, pause):
-        assert options(app) == ["What memory adds to a message is listed here."]
+        assert options(app) == ["Facts and memories that are added to your message are listed here."]
         app.side.show_recalled(Recalled(injection, PLAN), STATE)
         await pause()
         city, which, *others = options(app)
         assert city.startswith("city = Ulm")
         assert which.startswith("Which?\nThat.\nid 3")
         assert others == ["Notes\nknowledge · chunk:7 · score 0.75", "Ann: a friend\nentities · entity:ann"]
-        assert "Remembered for this turn, 2 ms" in app.lines()
+        assert "Recalled for this turn, 2 ms" in app.lines()
         app.side.clear()
         await pause()
-        assert options(app) == ["What memory adds to a message is listed here."]
-        assert "Remembered for this turn" in app.lines()
+        assert options(app) == ["Facts and memories that are added to your message are listed here."]
+        assert "Recalled for this turn" in app.lines()
         for recalls, words in ((True, "Nothing was added."), (False, "Memory is not used at the moment.")):
             app.side.show_recalled(Recalled(Injection(), Plan()), replace(STATE, recalls=recalls))
             assert options(app) == [words]

@@ -64,9 +64,9 @@ def test_the_memories_look_as_they_did(perform, scripted_model, remembered, size
 def test_the_panel_fits_a_small_terminal_on_request(perform, scripted_model, remembered):
     async def play(stage):
         await stage.say("Which IDE do I like?")
-        assert "Remembered for this turn" not in stage.text()
+        assert "Recalled for this turn" not in stage.text()
         await stage.pilot.press("f2")
-        await stage.shows("Remembered for this turn")
+        await stage.shows("Recalled for this turn")
         compare("panel-80x24", stage.text())
 
     perform(play, scripted_model, size=(80, 24))

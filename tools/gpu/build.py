@@ -73,7 +73,7 @@ def install(source: Path, build: Path, python: Path) -> list[Path]:
 
 
 def check(python: Path) -> str:
-    """What the built library says about itself, in a process of its own."""
+    """Return the built library's description of itself, from a separate process."""
     script = (
         "import llama_cpp; llama_cpp.llama_backend_init();"
         "print(llama_cpp.__version__, llama_cpp.llama_print_system_info().decode(),"
@@ -87,7 +87,7 @@ def check(python: Path) -> str:
 
 
 def run(command: list[str]) -> None:
-    """What the command says is shown as it comes."""
+    """Run a command and show its output as it arrives."""
     environment = dict(os.environ)
     if nvcc := cuda_compiler():
         environment["CUDACXX"] = nvcc  # CMake looks on the PATH alone

@@ -64,7 +64,7 @@ def pack(source: Path, wheels: list[Path], out: Path) -> int:
 
 
 def download(folder: Path, *arguments: str) -> list[Path]:
-    """What pip fetches into `folder`."""
+    """Download packages into `folder` with pip, and return its files."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(folder), *arguments]
     subprocess.run(command, check=True)
     return sorted(folder.iterdir())

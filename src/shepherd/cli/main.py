@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from shepherd.cli.original_config import migrate_original_config
-from shepherd.cli.parsing import Parser, help_columns
+from shepherd.cli.parsing import Parser, help_columns, require_action
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config.file import ConfigFile
 from shepherd.errors import InternalError, ShepherdError, UsageError
@@ -143,7 +143,9 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     command = import_module(COMMANDS[first][0])
     if hasattr(command, "reordered"):
         arguments = command.reordered(arguments)
-    parsed = parser_of(first).parse_args(arguments)
+    parser = parser_of(first)
+    require_action(parser, arguments)
+    parsed = parser.parse_args(arguments)
     screen.as_json = parsed.json
     for line in migrate_original_config(ConfigFile()):
         screen.note(line)

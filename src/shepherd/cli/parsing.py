@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
@@ -35,6 +35,7 @@ __all__ = [
     "help_columns",
     "loaded_settings",
     "optional_packages",
+    "require_action",
     "stdin_bytes",
     "whole_number",
 ]
@@ -67,6 +68,8 @@ def help_columns() -> int:
 
 class Parser(argparse.ArgumentParser):
     """Parser that raises UsageError for mistakes, so that errors have one style and one exit."""
+
+    actions: Any = None  # set by add_actions
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("formatter_class", _HelpFormatter)
@@ -108,8 +111,23 @@ def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None
 
 
 def add_actions(parser: Parser) -> Any:
-    """Make the command require an action, and return the object to pass to add_action."""
-    return parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    """Give the command actions, and return the object to pass to add_action."""
+    parser.actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
+    return parser.actions
+
+
+def require_action(parser: Parser, arguments: Sequence[str]) -> None:
+    """Raise UsageError with a list of the command's actions, if it has any and only options were given."""
+    is_named = bool(arguments) and not arguments[0].startswith("-")
+    if parser.actions is None or is_named or {"-h", "--help", *parser.actions.choices} & set(arguments):
+        return
+    lines = {action.dest: action.help for action in parser.actions._choices_actions}
+    width = max(map(len, lines))
+    listed = "\n".join(f"  {name:{width}}  {line}" for name, line in lines.items())
+    raise UsageError(
+        f"{parser.prog} needs an action",
+        hint=f"{listed.lstrip()}\n  {parser.prog} ACTION --help explains one",
+    )
 
 
 def add_action(actions: Any, name: str, help: str, *, description: str = "") -> Parser:

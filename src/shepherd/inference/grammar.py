@@ -117,7 +117,7 @@ def _repetition(
 
 
 def _keyword(schema: object, number: float) -> str:
-    """Which keyword of a schema has this number; what is in none of the bounds is in a pattern."""
+    """Return the keyword of a schema that has this number; a number in no bound is in a pattern."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()

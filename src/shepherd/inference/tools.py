@@ -1,7 +1,7 @@
 """Tools in the prompt: descriptions, calls and results.
 
-Templates differ: some take tools, calls and results, some only part of that, many nothing. What a template
-takes is found by rendering a probe; the rest is written into the messages, as Hermes models were taught.
+Templates differ: some accept tools, calls and results, some only part of that, and many nothing. A rendered
+probe shows what a template accepts; the rest is written into the messages, in the format of Hermes models.
 """
 
 from __future__ import annotations

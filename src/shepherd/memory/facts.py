@@ -1,8 +1,8 @@
 """Facts: keys and values of a user, with a history of changes. Inside the caller's transaction.
 
-A change has two times: when it was recorded, and from when on its value holds. What is known of a fact's past
-follows from its changes in the order in which they were recorded: each says what holds from its beginning on,
-whatever was recorded of that time before.
+A change has two times: when it was recorded, and from when on its value holds. The history of a fact follows
+from its changes, in the order in which they were recorded: each one says which value holds from its beginning
+on, and replaces anything recorded earlier about that time.
 """
 
 from __future__ import annotations

@@ -66,13 +66,13 @@ class Tables(Protocol):
     """Path or address without a password, for messages."""
     read_only: bool
     folder: Path
-    """Where indexes are saved."""
+    """Folder in which indexes are saved."""
     copy: str
     """Tells the saved indexes of several machines apart; "" where only one folder can have any."""
     most_at_once: int
     """Work (Ahead.work) up to which a thread brings the index up to date itself; the background does more."""
     patience_s: float
-    """How long a question waits for an index that is being changed, rather than ask the tables."""
+    """Time that a question waits for an index that is being changed, before it asks the tables."""
 
     def read(self) -> AbstractContextManager[Any]:
         """Return a read transaction, whose connection sees one moment; not repeated after an error."""

@@ -154,7 +154,7 @@ class LearnedItem:
 
 @dataclass(frozen=True, slots=True)
 class MemoryFilter:
-    """Which memories to list: all conditions must hold.
+    """Conditions for listing memories: all of them must hold.
 
     `sources`: one of these ("import" is any import), () for all; `pinned`: only those that are, or are not;
     from `since` on and before `until`, in unix seconds; `never_recalled`: only those that no message had

@@ -355,7 +355,7 @@ class Chat:
 
     @property
     def injection(self) -> Injection:
-        """What was recalled for the newest message."""
+        """Facts and memories recalled for the newest message."""
         return self._turn.injection
 
     @property

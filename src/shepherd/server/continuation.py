@@ -25,7 +25,7 @@ Prompt = str | list[int] | Callable[[Engine], Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How texts are continued. `max_tokens` None is as many as the window has."""
+    """Options for continuing texts. With `max_tokens` None, a continuation can fill the window."""
 
     sampling: Sampling
     max_tokens: int | None = None

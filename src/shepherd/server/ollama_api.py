@@ -50,7 +50,7 @@ _WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
 
 
 class _Options(LenientBody):
-    """Sampling. What is about the loading of a model is ignored: it is loaded already."""
+    """Sampling options. Those for loading a model are ignored, since it is loaded already."""
 
     temperature: float | None = Field(default=None, ge=0, le=5)
     top_p: float | None = Field(default=None, ge=0, le=1)

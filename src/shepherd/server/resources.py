@@ -90,7 +90,7 @@ class MemorySearch(Search):
 
 
 class MemoryBatch(StrictBody):
-    """What to do to several memories at once."""
+    """An action on several memories at once."""
 
     action: Literal["pin", "unpin", "delete", "restore"]
     ids: list[int] = Field(min_length=1, max_length=_MOST_AT_ONCE)

@@ -155,13 +155,13 @@ class ShepherdApp(App[None]):
         for name in _WITHOUT_ARGUMENT:
             usage, text = USAGES[name]
             yield SystemCommand(usage.partition(" ")[0], text, partial(self.say, f"/{name}"))
-        yield SystemCommand("Theme", "Other colours", self.action_change_theme)
+        yield SystemCommand("Theme", "Choose other colours", self.action_change_theme)
         yield SystemCommand("Quit", "End the conversation", self.action_quit)
 
     def say(self, line: str) -> bool:
         """Send a line, unless another one is being processed; returns whether it was sent."""
         if self.is_answering:
-            self.notify("not sent: Esc stops the answer", severity="warning")
+            self.notify("not sent, because an answer is being written; Esc stops it", severity="warning")
             return False
         self.is_answering = True
         self.conversation.say(line)
@@ -227,7 +227,7 @@ class ShepherdApp(App[None]):
         """Switch to another provider."""
         if self.chat_state is None:
             return
-        pick = Pick(self.chat_state.providers, now=self.chat_state.provider, title="Provider from now on")
+        pick = Pick(self.chat_state.providers, now=self.chat_state.provider, title="Choose a provider")
         if (name := await self.push_screen_wait(pick)) is not None:
             self.say(f"/provider {name}")
 

@@ -146,7 +146,7 @@ _KEYS = {
     "At the prompt": [
         ("Enter", "send"),
         ("Alt-Enter, Ctrl-J, \\ Enter", "start a new line"),
-        ("Up, Down", "earlier lines"),
+        ("Up, Down", "show earlier messages"),
         ("Tab", "complete a command, or leave the prompt"),
         ("Esc, Ctrl-C", "stop the answer"),
         ("Ctrl-D", "quit if the prompt is empty, else delete a character"),
@@ -168,7 +168,7 @@ _KEYS = {
         ("e", "edit it"),
         ("f, Delete", "forget it"),
         ("p", "pin it: never delete it to make space"),
-        ("/", "search, where there is a search"),
+        ("/", "search, if the screen has a search"),
     ],
 }
 

@@ -206,7 +206,7 @@ class Items(OptionList):
             return
         (item, memory), user = found, self._user
         if isinstance(item, Fact):
-            self.notify("facts are always kept")
+            self.notify("facts need no pin: they are never deleted to make space")
             return
         record = await self._attempt(lambda: memory.get_memory(item.id, user))
         if record is not None:
@@ -219,7 +219,7 @@ class Items(OptionList):
         if result is None:
             return False
         if result[0] is False:
-            self.notify("it does not exist any more", severity="warning")
+            self.notify("it no longer exists: it was deleted elsewhere", severity="warning")
             return False
         self.notify(done)
         self.post_message(self.Changed())

@@ -38,7 +38,7 @@ class KnowledgeScreen(Screen[None]):
         Binding("escape,f4", "dismiss", "Back"),
         Binding("slash", "search", "Search"),
         Binding("f,space", "focus_node", "Focus on/off"),
-        Binding("x", "focus_nothing", "Focus on nothing"),
+        Binding("x", "focus_nothing", "Clear the focus"),
     ]
     AUTO_FOCUS = "#nodes"
 
@@ -159,7 +159,7 @@ class KnowledgeScreen(Screen[None]):
         if self._found:
             nodes.highlighted = min(place, len(self._found) - 1)
         else:
-            empty = "Nothing here. To add something: shepherd knowledge add, or import."
+            empty = "No nodes found. Add some with shepherd knowledge add or import."
             nodes.add_option(Option(Content.styled(empty, "dim"), disabled=True))
 
     def _show(self, node: Node | None, edges: list[Edge]) -> None:

@@ -56,7 +56,7 @@ class MemoryScreen(Screen[None]):
                 yield Items(id="facts", empty="No facts yet; n adds one.")
             with Vertical(id="memories-column"):
                 yield Label("", classes="title", id="memories-title")
-                yield Items(id="memories", empty="Nothing is remembered yet; a adds something.")
+                yield Items(id="memories", empty="No memories yet; a adds one.")
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -92,12 +92,12 @@ class MemoryScreen(Screen[None]):
     @work
     async def action_add(self) -> None:
         """Add a memory."""
-        await self._add({"question": "", "answer": ""}, "What to remember")
+        await self._add({"question": "", "answer": ""}, "Add a memory")
 
     @work
     async def action_add_fact(self) -> None:
         """Set a fact."""
-        await self._add({"key": "", "value": ""}, "A fact")
+        await self._add({"key": "", "value": ""}, "Add a fact")
 
     async def _add(self, texts: dict[str, str], title: str) -> None:
         given = await self.app.push_screen_wait(Revise(texts, title=title))

@@ -37,7 +37,8 @@ _COLOURS = {
 # How often the status line looks at the queue.
 _POLL_S = 1.0
 _FULL, _FREE = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
-_TITLE, _NOTHING_YET = "Remembered for this turn", "What memory adds to a message is listed here."
+_TITLE = "Recalled for this turn"
+_NOTHING_YET = "Facts and memories that are added to your message are listed here."
 
 
 class SidePanel(Vertical):

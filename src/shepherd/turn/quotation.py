@@ -246,7 +246,7 @@ _NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z][\w-]*)")
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a question asks for.
+    """The content of a question, which a sentence has to match.
 
     `words` are its content words, `needed` numbers and names that the source has to have, `context` the words
     of the question before it, `holds` what the sentence has to hold.

@@ -87,7 +87,7 @@ def known_facts(question: str, facts: Sequence[Fact]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What becomes of a message: whether it is stored at all, and whether it is with a secret in it."""
+    """Rules for storing messages: whether they are stored at all, and whether with secrets in them."""
 
     stores: bool = False
     keeps_secrets: bool = False

@@ -99,7 +99,7 @@ def test_choices_narrow_the_list_and_the_search(steve, memory):
     page.get_by_label("Pinned", exact=True).select_option("Pinned or not")
     page.get_by_label("Recalled", exact=True).select_option("Never recalled")
     page.get_by_role("searchbox").fill("which editor")
-    expect(page.get_by_text("No memory has these words.")).to_be_visible()
+    expect(page.get_by_text("No memory contains these words.")).to_be_visible()
     page.get_by_label("Recalled", exact=True).select_option("Recalled or not")
     expect(rows(steve).first).to_contain_text("Helix")
 
@@ -199,7 +199,7 @@ def test_words_that_nothing_has_are_said_to_have_no_memory(steve):
 
     steve.page.get_by_role("searchbox").fill("xylophone")
 
-    expect(steve.page.get_by_text("No memory has these words.")).to_be_visible()
+    expect(steve.page.get_by_text("No memory contains these words.")).to_be_visible()
 
 
 def test_the_keyboard_alone_edits_a_memory(steve, memory):

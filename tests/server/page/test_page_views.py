@@ -361,7 +361,7 @@ def test_a_node_is_added_and_put_into_focus(steve, memory):
     steve.page.get_by_role("button", name="Save").press("Enter")
     expect(steve.page.locator("#node-title")).to_have_text("Bee hotel")
     steve.page.get_by_role("button", name="Put in focus").press("Enter")
-    expect(steve.page.get_by_role("button", name="Take out of focus")).to_be_visible()
+    expect(steve.page.get_by_role("button", name="Remove from focus")).to_be_visible()
     expect(steve.page.locator(".panel")).to_contain_text("in focus, added to every message")
 
     focused = Knowledge(memory.transactions, steve.user).focused()
@@ -513,7 +513,7 @@ def test_figures_and_plots_have_their_numbers_as_tables(steve):
 def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
     steve.open("statistics")
     page = steve.page
-    most = page.get_by_label("Memories added to a message, at most")
+    most = page.get_by_label("Maximum number of memories added to a message")
     before = most.input_value()
 
     def stored() -> dict[str, object]:

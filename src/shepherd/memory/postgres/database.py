@@ -81,7 +81,7 @@ class Connection:
         self._has_begun = False
         self._waiting: list[_Bound] = []
         self.kept: dict[Any, Any] = {}
-        """What a reader keeps for later in the transaction, which sees one moment."""
+        """Values that a reader keeps for later in the transaction, which sees one moment."""
 
     def execute(
         self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()

@@ -68,7 +68,7 @@ class _StaleError(Exception):
 
 @dataclass(slots=True)
 class _Seen:
-    """What a statement saw of a user: number and version, facts in key order, and memories by id."""
+    """State of a user as a statement saw it: number and version, facts in key order, and memories by id."""
 
     tenant: int | None
     version: int | None

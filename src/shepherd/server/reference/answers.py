@@ -163,7 +163,7 @@ ImportedMemories = ImportCounts
 
 
 class Progress(TypedDict):
-    """What is done; a total of 0 is unknown."""
+    """The parts that are done, of `total` parts; a total of 0 is unknown."""
 
     done: int
     total: int
@@ -254,7 +254,7 @@ class Learned(TypedDict):
 
 
 class LearnedList(TypedDict):
-    """What was learned, the newest first."""
+    """Facts and memories that were learned, newest first."""
 
     data: list[Learned]
 
@@ -297,7 +297,7 @@ class ConversationList(TypedDict):
 
 
 class Recalled(TypedDict):
-    """What memory added to a message: the text itself (`tail`), and what it was made of."""
+    """The text that memory appended to a message (`tail`), and the facts and memories in it."""
 
     tail: str
     facts: list[Fact]

@@ -13,7 +13,7 @@ from typing_extensions import NotRequired, TypedDict
 
 
 class OpenAIProblem(TypedDict):
-    """Why a request was refused. `code` is for programs; `param` names the field, if it is about one."""
+    """The reason for a refusal. `code` is for programs; `param` names the field, if it is about one."""
 
     message: str
     type: str
@@ -28,7 +28,7 @@ class OpenAIError(TypedDict):
 
 
 class AnthropicProblem(TypedDict):
-    """Why a request was refused; the message begins with the code."""
+    """The reason for a refusal; the message begins with the code."""
 
     type: str
     message: str
@@ -107,7 +107,7 @@ class ChatCompletion(TypedDict):
 
 
 class MessageDelta(TypedDict, total=False):
-    """What is new in the message."""
+    """The new part of the message."""
 
     role: Literal["assistant"]
     content: str

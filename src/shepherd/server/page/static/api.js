@@ -163,14 +163,14 @@ async function reached(method, path, { query = {}, body, file, names = true }) {
 const ADVICE = {
   insufficient_scope:
     "This key isn't allowed to do that. “shepherd apikey create --owner NAME” creates one that can read the memory.",
-  not_found: "It no longer exists: it was deleted elsewhere. Reload the page to see what is left.",
+  not_found: "It was deleted elsewhere. Reload the page to see the current entries.",
   no_memory: "This server runs without memory. Start it without --nomemory to see one.",
-  memory_read_only: "This server may only read its memory, so nothing can be changed here.",
+  memory_read_only: "The server's database is read-only, so you can't change anything here.",
   no_user: "Nothing is stored without a user. Choose whose memory this is at the top of the page.",
   memory_busy: "The memory is busy. Wait a moment and try again.",
   too_many_requests: "This key has too many requests at once. Wait a moment and try again.",
   overloaded: "The server is too busy. Wait a moment and try again.",
-  request_too_large: "This text is too long for the server; the setting server_max_body_mb says how much it takes.",
+  request_too_large: "This text is too long for the server; the setting server_max_body_mb limits the size of a request.",
 };
 
 function refusal(response, told) {

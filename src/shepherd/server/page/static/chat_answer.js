@@ -117,7 +117,7 @@ function foot(turn) {
   again.addEventListener("click", () => attempt(again, turn.parts.again));
   const notes = [
     turn.state === "stopped" ? "stopped" : "",
-    turn.isCut ? "the answer reached its longest length" : "",
+    turn.isCut ? "the answer reached its maximum length" : "",
     turn.memory ? "" : "memory was off: nothing was recalled, stored or learned",
   ].filter(Boolean);
   return h("div", { class: "reply-foot" }, turn.answer ? copying : null, again, notes.length ? h("span", { class: "hint" }, notes.join(" · ")) : null);

@@ -59,7 +59,7 @@ async function load(view) {
   const query = view.input.value.trim();
   const { data, total } = query ? await post("/v1/conversations/search", { query, limit: view.shown }) : await get("/v1/conversations", { limit: view.shown });
   if (turn !== view.n) return;
-  fill(view.note, data.length ? (query ? `${total} found` : null) : query ? "No conversation has these words." : "Your conversations appear here.");
+  fill(view.note, data.length ? (query ? `${total} found` : null) : query ? "No conversation contains these words." : "Your conversations appear here.");
   fill(view.list, groups(data).map(([label, entries]) => group(view, label, entries)));
   fill(view.more, total > data.length ? moreButton(view) : null);
 }
@@ -128,7 +128,7 @@ function rename(view, one, item, isCurrent) {
     if (isCurrent) view.renamed?.(title);
     await load(view);
     view.list.querySelector(`[data-id="${one.id}"] .name`)?.focus();
-    say(input.value.trim() ? "Renamed." : "Its first message is its title again.");
+    say(input.value.trim() ? "Renamed." : "The title is the beginning of the first message again.");
   };
   fill(item, entryForm([input], { keep: "Save", send, leave, class: "rename", "aria-label": "Rename the conversation" }));
   input.focus();

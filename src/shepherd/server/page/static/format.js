@@ -29,7 +29,7 @@ const SOURCES = {
   llm: "imported from llm",
   mcp: "stored by another assistant",
   agent: "made by the model",
-  similarity: "found by likeness",
+  similarity: "found by similarity",
 };
 const WRITERS = {
   user: "you",

@@ -239,7 +239,7 @@ class Camera {
     return { x: this.box.x + (this.box.width - width) / 2, y: this.box.y + (this.box.height - height) / 2, width, height };
   }
 
-  /** Nearer with a factor below 1; the middle stays. */
+  /** Zooms in with a factor below 1, and keeps the middle in place. */
   zoom(factor) {
     const { x, y, width, height } = this.box;
     if (width * factor < 80 || width * factor > 20000) return;
@@ -271,8 +271,8 @@ class Camera {
     const made = (label, name, act) => h("button", { type: "button", "aria-label": name, title: name, on: { click: act } }, label);
     return fill(
       h("div", { class: "zoom" }),
-      made("+", "Nearer", () => this.zoom(0.8)),
-      made("−", "Farther", () => this.zoom(1.25)),
+      made("+", "Zoom in", () => this.zoom(0.8)),
+      made("−", "Zoom out", () => this.zoom(1.25)),
       made("All", "Show all", () => this.fit()),
     );
   }

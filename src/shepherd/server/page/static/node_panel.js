@@ -65,7 +65,7 @@ function link(address) {
 
 function actions(panel, node, around) {
   const edit = h("button", { type: "button", class: "quiet", on: { click: () => change(panel, node, around) } }, icon("edit"), "Edit");
-  const focus = h("button", { type: "button", class: "quiet", title: "A node in focus is added to every message." }, around.isFocused ? "Take out of focus" : "Put in focus");
+  const focus = h("button", { type: "button", class: "quiet", title: "A node in focus is added to every message." }, around.isFocused ? "Remove from focus" : "Put in focus");
   focus.addEventListener("click", () =>
     attempt(focus, async () => {
       const others = around.focused.filter((id) => id !== node.id);
@@ -76,7 +76,7 @@ function actions(panel, node, around) {
   );
   const drop = h("button", { type: "button", class: "quiet" }, icon("forget"), "Remove");
   drop.addEventListener("click", async () => {
-    const isWanted = await confirmed("Remove this node?", `“${beginning(node.title, 80)}” goes with its text and ${count(node.n_edges, "connection")}. This cannot be undone.`, "Remove");
+    const isWanted = await confirmed("Remove this node?", `“${beginning(node.title, 80)}” is deleted with its text and ${count(node.n_edges, "connection")}. This can't be undone.`, "Remove");
     if (!isWanted) return;
     await attempt(drop, async () => {
       await remove(`/v1/knowledge/nodes/${node.id}`);

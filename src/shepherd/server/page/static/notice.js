@@ -31,7 +31,7 @@ export function complain(error) {
 export function inWords(error) {
   if (error instanceof Refused) return error.message;
   console.error(error);
-  return "Something is wrong with this page. Reload it; if that does not help, tell Shepherd's developers.";
+  return "Something is wrong with this page. Reload it; if that doesn't help, report it to Shepherd's developers.";
 }
 
 /** Say what was done, with a button that undoes it; stays until something else is done. */

@@ -6,9 +6,9 @@ import { attempt, say } from "./notice.js";
 
 const LABELS = {
   temperature: "Randomness of answers",
-  max_tokens: "Longest answer, in tokens",
-  rag_max_results: "Memories added to a message, at most",
-  rag_relevance_threshold: "Least relevance of a memory",
+  max_tokens: "Maximum length of an answer, in tokens",
+  rag_max_results: "Maximum number of memories added to a message",
+  rag_relevance_threshold: "Minimum relevance of a memory",
   rag_recency_floor: "Weight of old memories",
 };
 

@@ -18,7 +18,7 @@ const GROUPS = {
   assembled: "The whole prompt",
   timings: "Times",
 };
-const LISTS = { turns: "Turns", context: "Memories", chunks: "Pieces", focus: "Open nodes" };
+const LISTS = { turns: "Turns", context: "Memories", chunks: "Passages", focus: "Open nodes" };
 const ROOM = ["system", "history", "entities", "rag", "query", "facts", "focus", "reserve"];
 // What tells that two turns had the same prompt, and nothing else.
 const CHECKS = /sha256$|^schema$|_length$/;
@@ -65,7 +65,7 @@ function drawn(entries) {
   return [
     room(new Map(entries)),
     [...groups].filter(([, values]) => values.length).map(([group, values]) => part(GROUPS[group], values)),
-    others.length ? part("Besides", others) : null,
+    others.length ? part("Other", others) : null,
     checks.length ? h("details", {}, h("summary", {}, "For comparing with another turn"), rows("For comparing with another turn", checks)) : null,
   ];
 }

@@ -180,7 +180,7 @@ function editFact(view, card, fact) {
     await load(view);
     reopen(view, fact.key);
     view.rows.find(fact.key)?.querySelector("[data-act=edit]").focus();
-    say("Saved. What it was before stays in its history.");
+    say("Saved. The earlier value stays in its history.");
   };
   const form = entryForm([h("h2", { class: "key" }, words(named(fact.key))), field("Value", value)], { keep: "Save", send, leave });
   card.removeAttribute("aria-labelledby");
@@ -236,7 +236,7 @@ function addButton(view) {
   const fields = () => {
     const key = h("input", { type: "text", name: "key", required: true, autocomplete: "off", dir: "auto" });
     const value = area("", { name: "value", required: true });
-    const hint = "One or two words, such as favourite colour. If there is a fact of this name, it gets the new value, and the old one stays in its history.";
+    const hint = "One or two words, such as favourite colour. If there is already a fact with this name, it gets the new value, and the old one stays in its history.";
     const values = () => ({ key: key.value.trim(), value: value.value });
     return { parts: [field("Name", key, hint), field("Value", value)], first: key, values };
   };

@@ -135,7 +135,7 @@ function nodeRows(view) {
     },
     actions: [
       ["Put in focus", (nodes) => focusAll(view, nodes, true)],
-      ["Take out of focus", (nodes) => focusAll(view, nodes, false)],
+      ["Remove from focus", (nodes) => focusAll(view, nodes, false)],
       ["Remove", (nodes) => removeAll(view, nodes)],
     ],
   });
@@ -171,7 +171,7 @@ async function focusAll(view, nodes, isFocused) {
 async function removeAll(view, nodes) {
   const isWanted = await confirmed(
     `Remove ${count(nodes.length, ...NAMES)}?`,
-    `${nodes.length === 1 ? "It goes" : "They go"} with ${nodes.length === 1 ? "its" : "their"} text and connections. This cannot be undone.`,
+    `${nodes.length === 1 ? "It is deleted with its" : "They are deleted with their"} text and connections. This can't be undone.`,
     "Remove",
   );
   if (!isWanted) return;
@@ -255,7 +255,7 @@ function searchForm(view) {
 
 async function found(view, query) {
   const { data } = await post("/v1/knowledge/search", { query, max_results: 20 });
-  if (!data.length) return empty("Nothing has these words.", "Try fewer or other ones.");
+  if (!data.length) return empty("No passage contains these words.", "Try fewer or different words.");
   const nodes = new Map();
   for (const piece of data) if (!nodes.has(piece.node_id)) nodes.set(piece.node_id, piece);
   const entries = [...nodes.values()].map((piece) => {

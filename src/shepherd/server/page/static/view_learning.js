@@ -245,7 +245,7 @@ function change(view, card, item) {
     drawItem(view, card, item);
     await load(view);
     focusNear(view, item, placeOf(view, card));
-    say("Changed. What it was before stays in its history.");
+    say("Changed. The earlier value stays in its history.");
   };
   const parts = [quoted(item), field(named(item.key), input)];
   card.removeAttribute("aria-labelledby");
@@ -305,7 +305,7 @@ function jobCard(view, job) {
     attempt(retry, async () => {
       await post(`/v1/extraction/jobs/${encodeURIComponent(job.id)}/retry`);
       await load(view);
-      say("It is in the queue again.");
+      say("It is back in the queue.");
     }),
   );
   return h(
@@ -331,7 +331,7 @@ function jobCard(view, job) {
 async function dropJob(view, job, button) {
   const isWanted = await confirmed(
     "Learn nothing from this?",
-    "What was said in these messages will not become facts or memories. The conversation itself stays.",
+    "Nothing from these messages becomes a fact or a memory. The conversation itself stays.",
     "Learn nothing",
   );
   if (!isWanted) return;

@@ -181,11 +181,11 @@ function tell(view) {
 function summarized({ query, total, isCut, order }) {
   const by = { newest: "the newest first", oldest: "the oldest first", recalled: "the most recalled first" };
   if (!query) return `${count(total, ...NAMES)}, ${by[order.value]}`;
-  return isCut ? `The best ${total} matches; more words find fewer` : `${count(total, "memory matches", "memories match")}, the best first`;
+  return isCut ? `The best ${total} matches; add words to narrow the search` : `${count(total, "memory matches", "memories match")}, the best first`;
 }
 
 function nothing(view, query) {
-  if (query) return empty("No memory has these words.", "Try fewer or other ones: a search finds the words that were said.");
+  if (query) return empty("No memory contains these words.", "Try fewer or different words: a search finds the words that were used.");
   if (Object.keys(wanted(view)).length) return empty("No memory matches these filters.", "Choose “All sources” or another time to see more.");
   return empty(
     "No memories yet.",

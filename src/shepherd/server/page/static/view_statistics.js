@@ -28,7 +28,7 @@ export async function show(root) {
       ["Conversations", integer(stats.conversations)],
       ["Never recalled", integer(stats.never_recalled)],
     ]),
-    stats.memories ? memoriesOverTime(stats) : empty("No memories yet.", "As soon as there are some, you see here when they came and which of them are used.", chatLink()),
+    stats.memories ? memoriesOverTime(stats) : empty("No memories yet.", "Once there are some, you see here when they were added and which ones are used.", chatLink()),
     stats.memories ? mostRecalled(stats.most_recalled) : null,
     stats.database ? storage(stats.database) : null,
     told ? serverPlots(told) : null,
