@@ -9,9 +9,10 @@ repository; CMake calls this tool when it needs it:
 
 It prints the first FOLDER that holds the source already, or else fetches it into the first that can be
 written: SQLite3 Multiple Ciphers, which is SQLite with encryption, or SQLite itself if that cannot be had or
-with --plain. If a FOLDER holds SQLite itself, it is replaced as soon as the other can be fetched. Nothing is used that does not have one of the hashes below, wherever it came from. Exit status 1 and
-a line per source on stderr when no source delivered, 2 when a FOLDER holds something else. Needs the standard
-library and, for Debian's source package, a C compiler and make.
+with --plain. If a FOLDER holds SQLite itself, it is replaced as soon as the other can be fetched. Nothing is
+used that does not have one of the hashes below, wherever it came from. Exit status 1 and a line per source on
+stderr when no source delivered, 2 when a FOLDER holds something else. Needs the standard library and, for
+Debian's source package, a C compiler and make.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ __all__ = [
     "Release",
     "SourceError",
     "UnknownContentError",
-    "debian_mirrors",
     "cipher_sources",
+    "debian_mirrors",
     "from_archive",
     "from_debian",
     "from_pypi",
@@ -102,7 +103,7 @@ RELEASES = (
     ),
 )
 
-# The source package of apsw-sqlite3mc, which has the amalgamation in sqlite3/sqlite3.c. It is unpacked, never run.
+# The source package of apsw-sqlite3mc has the amalgamation in sqlite3/sqlite3.c. It is unpacked, never run.
 PYPI_URL = (
     "https://files.pythonhosted.org/packages/db/8f/bca0cdff784541de327f61b055efad355b14d390b36615548715dc6e9d55"
     "/apsw_sqlite3mc-3.54.0.0.tar.gz"

@@ -27,7 +27,7 @@ from shepherd.factory import (
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.memory import Memory
-from shepherd.paths import from_home, mcp_file
+from shepherd.paths import mcp_file
 from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers
 from shepherd.turn.components import ModelAccess
@@ -177,9 +177,8 @@ class Session:
                 memory, is_writable = self._memory_for(provider)
                 model: ChatModel = (engine := open_engine(config, path, loading=self._loading))
                 stack.callback(engine.close)
+                stack.enter_context(persistent_kv_cache(engine, config, memory, self._warn))
                 if config.session_cache:
-                    file = from_home(config.session_cache, "session_cache")
-                    stack.enter_context(persistent_kv_cache(engine, file, self._warn))
                     stack.callback(self._closing, "saving the session cache …")
             else:
                 from shepherd.providers import open_remote

@@ -225,7 +225,7 @@ def test_failing_configure_is_reported_by_its_last_line(server: Server, tmp_path
         source(tmp_path)
 
 
-# As in the amalgamation: the header is a part, and defines variables that it only declares in a file of its own.
+# As in the amalgamation: the header defines variables that it only declares in a file of its own.
 AMALGAMATION = (
     b"/* Begin */\n/************** Begin file sqlite3.h *****/\n#ifndef SQLITE3_H\n"
     b"SQLITE_API const char sqlite3_version[] = SQLITE_VERSION;\nSQLITE_API char *sqlite3_temp_directory;\n"

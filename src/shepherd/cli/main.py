@@ -51,6 +51,8 @@ COMMANDS = {
     "mcp": ("shepherd.cli.mcp", "give another assistant tools for the memory (MCP)"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
     "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),
+    "encrypt": ("shepherd.cli.encrypt", "encrypt the memory, or change its key"),
+    "decrypt": ("shepherd.cli.decrypt", "undo the encryption of the memory"),
     "config": ("shepherd.cli.config", "show and change settings"),
     "demo": ("shepherd.cli.demo", "watch it remember, in a minute and with a temporary memory"),
     "doctor": (
@@ -68,6 +70,8 @@ _MODES = {
     "--server": ["serve"],
     "--tui": ["tui"],
 }
+# Commands that open no memory, and the one whose terminal belongs to another program.
+_WITHOUT_PASSPHRASE = {"completion", "config", "mcp", "model", "provider", "template", "tools"}
 # Options of many commands that people type before the command or its action, and whether a value follows.
 _EARLY = {
     **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),
@@ -145,6 +149,11 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
         arguments = command.reordered(arguments)
     parsed = parser_of(first).parse_args(arguments)
     screen.as_json = parsed.json
+    if first not in _WITHOUT_PASSPHRASE:
+        from shepherd.cli.encrypt import ask_passphrase
+        from shepherd.encryption import set_asker
+
+        set_asker(ask_passphrase)
     for line in migrate_original_config(ConfigFile()):
         screen.note(line)
     code = command.execute(parsed, screen)

@@ -375,6 +375,7 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         ("newest memory", day(stats.newest_timestamp) if stats.memories else "-"),
         ("stored data", f"{size(stats.used_bytes)}{limit}, for all users together"),
         ("database", f"{stats.path} ({size(stats.file_bytes)})"),
+        ("encryption", "on" if stats.is_encrypted else "off (shepherd encrypt)"),
         ("search index", index),
     ]
     n_vectors, n_memories = memory.count_vectors()
@@ -410,7 +411,8 @@ def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _restore(arguments: Namespace, screen: Screen) -> int:
-    from shepherd.factory import open_memory
+    from shepherd.factory import open_memory, unlock_copy
+    from shepherd.memory.database import is_encrypted
     from shepherd.memory.restore import aside_of, check_backup, restore
 
     config = loaded_settings(arguments).config
@@ -422,8 +424,10 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
         )
     database = from_home(named, "memory_database") if named else default_database()
     backup = Path(arguments.file).expanduser()
+    unlock_copy(config, backup)  # before there is anything else on the screen
     with working(screen, "checking the backup"):
         check_backup(backup)
+    was_encrypted = database.is_file() and is_encrypted(str(database))
     if database.exists():
         status = backup.stat()
         question = (
@@ -437,6 +441,10 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
         aside = restore(backup, database)
     with open_memory(config) as memory:
         stats, user = memory.stats(), memory.user_id
+    if was_encrypted and not stats.is_encrypted:
+        screen.warn(
+            "the backup was not encrypted, and so the memory is not encrypted any more", "shepherd encrypt"
+        )
     kept = f"; the database until now is {aside}" if aside else ""
     screen.result(
         {"file": str(backup), "database": str(database), "kept": aside},

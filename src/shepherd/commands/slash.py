@@ -215,6 +215,9 @@ def _why(chat: Chat, argument: str) -> None:
 
 def _stats(chat: Chat, argument: str) -> None:
     explain_stats(chat.screen, chat.assistant.last)
+    if (memory := chat.assistant.memory) is not None:
+        state = "encrypted" if memory.sealer is not None else "not encrypted on this disk"
+        chat.screen.print(f"memory  {state}")
     chat.screen.print(f"learning: {chat.assistant.learning.in_words()}")
     if chat.assistant.memory is not None and (learned := learned_in_words(chat.memory, chat.user)):
         chat.screen.print(f"learned {learned}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shepherd._native import engine as native
+from shepherd.encryption import Sealer
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
 from shepherd.inference import load_check
 from shepherd.inference.generation import Answer, Generation, Review
@@ -172,28 +173,30 @@ class Engine:
         )
         return Engine(self.model.path, settings=settings, yields_to=self, _weights_of=self.model)
 
-    def load_session(self, path: str | os.PathLike[str]) -> int:
+    def load_session(self, path: str | os.PathLike[str], sealer: Sealer | None = None) -> int:
         """Take over the conversations that `save_session` wrote; how many. 0 when there is no such file.
 
-        Raises SessionCacheError when the file is damaged, of another model, or no such cache at all.
+        With a sealer it reads sealed files alone. Raises SessionCacheError when the file is damaged, of
+        another model, or no such cache at all.
         """
         self._check_open()
         with self._lock:
             self._check_open()
             self.decoder.wait_idle()
-            return load_session(self.decoder, Path(path), self.model.state_identity())
+            return load_session(self.decoder, Path(path), self.model.state_identity(), sealer)
 
-    def save_session(self, path: str | os.PathLike[str]) -> int:
+    def save_session(self, path: str | os.PathLike[str], sealer: Sealer | None = None) -> int:
         """Write what the cache holds, so that a new process goes on without reading it again; how many talks.
 
-        What does not fit `cache_ram_bytes` is left out. Waits for answers that are still made. Raises
-        SessionCacheError when the disk refuses, or when the file is another program's.
+        With a sealer the file is sealed. What does not fit `cache_ram_bytes` is left out. Waits for answers
+        that are still made. Raises SessionCacheError when the disk refuses, or when the file is another
+        program's.
         """
         self._check_open()
         with self._lock:
             self._check_open()
             self.decoder.wait_idle()
-            return save_session(self.decoder, Path(path), self.model.state_identity())
+            return save_session(self.decoder, Path(path), self.model.state_identity(), sealer)
 
     def tokenize(self, text: str, special: bool = False) -> list[int]:
         """Return the ids of `text`; with `special`, control tokens written in it become those tokens."""

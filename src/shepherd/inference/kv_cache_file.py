@@ -9,6 +9,7 @@
         size bytes                                llama.cpp's state of a sequence
 
 The ids are what was said, so only its owner may read the file. It is written beside its place, then renamed.
+With an encrypted memory, a sealed file (encryption/sealing.py) has everything from the identity on.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import hashlib
 import os
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from shepherd._native import engine as native
+from shepherd.encryption import SealedReader, SealedWriter, Sealer, SealError
+from shepherd.encryption.sealing import MAGIC as SEALED
 from shepherd.errors import SessionCacheError
 from shepherd.paths import replacing
 
@@ -34,6 +37,7 @@ _DIGEST_BYTES = 32
 _BODY = len(_MAGIC) + _DIGEST_BYTES
 _PIECE_BYTES = 1 << 20
 _SAMPLES, _SAMPLE_BYTES = 64, 1 << 12
+_PURPOSE = "session cache"
 _REFUSED_HINT = "it will be written anew at the end; remove it to be rid of this message"
 
 
@@ -49,29 +53,45 @@ def identity_of(model_path: str, *settings: object) -> bytes:
     return digest.digest()
 
 
-def save_session(decoder: native.Decoder, path: Path, identity: bytes) -> int:
+def save_session(decoder: native.Decoder, path: Path, identity: bytes, sealer: Sealer | None = None) -> int:
     """Write what the decoder holds and what it has parked; how many conversations. It must be idle.
 
     Raises SessionCacheError when the disk refuses, or when there is another sort of file at `path`.
     """
     decoder.park()
-    conversations = 0
     with _as_session_error(path):
         _check_ours(path)
         with replacing(path) as file:
+            if sealer is not None:
+                writer = SealedWriter(file, sealer, _PURPOSE)
+                writer.write(identity)
+                conversations = _write_records(decoder, writer.write)
+                writer.finish()
+                return conversations
             digest = hashlib.sha256(identity)
             file.write(_MAGIC + bytes(_DIGEST_BYTES) + identity)
-            for ids, state, is_checkpoint in decoder.snapshots():
-                conversations += not is_checkpoint
-                for part in (_RECORD.pack(len(ids) // 4, len(state), is_checkpoint), ids, state):
-                    digest.update(part)
-                    file.write(part)
+
+            def write(part: bytes) -> None:
+                digest.update(part)
+                file.write(part)
+
+            conversations = _write_records(decoder, write)
             file.seek(len(_MAGIC))
             file.write(digest.digest())
     return conversations
 
 
-def load_session(decoder: native.Decoder, path: Path, identity: bytes) -> int:
+def _write_records(decoder: native.Decoder, write: Callable[[bytes], object]) -> int:
+    """Write all snapshots; how many conversations they are."""
+    conversations = 0
+    for ids, state, is_checkpoint in decoder.snapshots():
+        conversations += not is_checkpoint
+        for part in (_RECORD.pack(len(ids) // 4, len(state), is_checkpoint), ids, state):
+            write(part)
+    return conversations
+
+
+def load_session(decoder: native.Decoder, path: Path, identity: bytes, sealer: Sealer | None = None) -> int:
     """Take over what `save_session` wrote; how many conversations. 0 when there is no such file.
 
     Raises SessionCacheError, and takes nothing, when the file is damaged, of another model, or no such cache.
@@ -79,7 +99,13 @@ def load_session(decoder: native.Decoder, path: Path, identity: bytes) -> int:
     if not path.exists():
         return 0
     with _as_session_error(path), open(path, "rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
+        magic = file.read(len(_MAGIC))
+        if magic == SEALED and sealer is not None:
+            return _load_sealed(decoder, path, file, identity, sealer)
+        if magic == SEALED or (magic == _MAGIC and sealer is not None):
+            was = "sealed with the key of a memory" if magic == SEALED else "not sealed, and the memory is"
+            raise SessionCacheError(f"session cache '{path}' is {was}", hint=_REFUSED_HINT)
+        if magic != _MAGIC:
             raise _foreign(path)
         expected, digest = file.read(_DIGEST_BYTES), hashlib.sha256()
         while piece := file.read(_PIECE_BYTES):
@@ -87,17 +113,37 @@ def load_session(decoder: native.Decoder, path: Path, identity: bytes) -> int:
         if digest.digest() != expected:
             raise SessionCacheError(f"session cache '{path}' is damaged", hint=_REFUSED_HINT)
         file.seek(_BODY)
-        if file.read(_DIGEST_BYTES) != identity:
-            raise SessionCacheError(
-                f"session cache '{path}' belongs to another model or other settings", hint=_REFUSED_HINT
-            )
-        return sum(
-            decoder.adopt(ids, state, is_checkpoint) and not is_checkpoint
-            for ids, state, is_checkpoint in _records(file, path)
+        return _adopt(decoder, path, file, identity)
+
+
+def _load_sealed(decoder: native.Decoder, path: Path, file: BinaryIO, identity: bytes, sealer: Sealer) -> int:
+    try:
+        # All of it first, as nothing is taken from a damaged file.
+        file.seek(0)
+        whole = SealedReader(file, sealer, _PURPOSE)
+        while whole.read(_PIECE_BYTES):
+            pass
+        file.seek(0)
+        return _adopt(decoder, path, SealedReader(file, sealer, _PURPOSE), identity)
+    except SealError as error:
+        raise SessionCacheError(
+            f"session cache '{path}' is damaged, or sealed with the key of another memory", hint=_REFUSED_HINT
+        ) from error
+
+
+def _adopt(decoder: native.Decoder, path: Path, file: BinaryIO | SealedReader, identity: bytes) -> int:
+    """Take over the records that follow the identity."""
+    if file.read(_DIGEST_BYTES) != identity:
+        raise SessionCacheError(
+            f"session cache '{path}' belongs to another model or other settings", hint=_REFUSED_HINT
         )
+    return sum(
+        decoder.adopt(ids, state, is_checkpoint) and not is_checkpoint
+        for ids, state, is_checkpoint in _records(file, path)
+    )
 
 
-def _records(file: BinaryIO, path: Path) -> Iterator[tuple[array[int], bytes, bool]]:
+def _records(file: BinaryIO | SealedReader, path: Path) -> Iterator[tuple[array[int], bytes, bool]]:
     while head := file.read(_RECORD.size):
         try:
             n, size, is_checkpoint = _RECORD.unpack(head)
@@ -113,7 +159,7 @@ def _records(file: BinaryIO, path: Path) -> Iterator[tuple[array[int], bytes, bo
 def _check_ours(path: Path) -> None:
     if path.exists() and path.stat().st_size > 0:
         with open(path, "rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:
+            if file.read(len(_MAGIC)) not in (_MAGIC, SEALED):
                 raise _foreign(path)
 
 

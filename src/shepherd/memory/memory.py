@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+from shepherd.encryption import Sealer
 from shepherd.errors import SecretError, UsageError
 from shepherd.escaping import storable, without_blocks
 from shepherd.lru_cache import FIFODict
@@ -156,6 +157,11 @@ class Memory:
     def transactions(self) -> Transactions:
         """The database, for other packages that keep rows in it: Knowledge(memory.transactions, user_id)."""
         return self._store
+
+    @property
+    def sealer(self) -> Sealer | None:
+        """Seals files of what this memory knows, such as caches; None if the memory is not encrypted."""
+        return self._store.sealer
 
     @property
     def recalls_at_once(self) -> bool:

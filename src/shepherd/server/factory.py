@@ -28,7 +28,7 @@ from shepherd.factory import (
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in
-from shepherd.paths import from_home
+from shepherd.memory import Memory
 from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, ProviderTable, RemoteModel, open_remote
 from shepherd.server.middleware import require_keys_for
@@ -69,7 +69,7 @@ def opened_server(
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        models = _models(config, provider, path, stack, warn, loading)
+        models = _models(config, provider, path, opened, stack, warn, loading)
         config = with_auto_resolved(config, models.engine)
         if opened is not None:
             opened.wake_vectors()
@@ -114,6 +114,7 @@ def _models(
     config: Config,
     provider: ProviderSettings,
     path: Path | None,
+    memory: Memory | None,
     stack: ExitStack,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None],
@@ -126,7 +127,7 @@ def _models(
         open_one(frozenset(), False).close()  # finds a missing key or client before the first request
         models = Models(provider, name=provider.model or provider.name, open_remote=open_one)
     else:
-        engine = _engine(config, path, stack, warn, loading)
+        engine = _engine(config, path, memory, stack, warn, loading)
         models = Models(provider, name=_name(path), engine=engine)
     stack.callback(models.close)
     return models
@@ -151,6 +152,7 @@ def _summarizer(
 def _engine(
     config: Config,
     path: Path,
+    memory: Memory | None,
     stack: ExitStack,
     warn: Callable[[str, str], None],
     loading: Callable[[str], None],
@@ -166,10 +168,7 @@ def _engine(
             "a smaller n_ctx or fewer server_slots fit;"
             f" server_windows = {engine.n_cells // engine.window_tokens} asks for no more",
         )
-    if config.session_cache:
-        stack.enter_context(
-            persistent_kv_cache(engine, from_home(config.session_cache, "session_cache"), warn)
-        )
+    stack.enter_context(persistent_kv_cache(engine, config, memory, warn))
     return engine
 
 
