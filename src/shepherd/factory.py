@@ -62,6 +62,7 @@ __all__ = [
     "check_setting",
     "existing_file",
     "history_place",
+    "is_memory_encrypted",
     "keeps_words",
     "keys_without_memory",
     "learning_of",
@@ -236,13 +237,16 @@ def keeps_words(config: Config, memory: Memory | None) -> bool:
 
     Without the memory there is no key to seal them with.
     """
-    if memory is not None:
-        return True
+    return memory is not None or not is_memory_encrypted(config)
+
+
+def is_memory_encrypted(config: Config) -> bool:
+    """Return whether the memory of these settings is encrypted, used or not."""
     file = memory_file(config)
     try:
-        return file is None or not file.is_file() or not is_encrypted(str(file))
-    except OSError:
-        return False
+        return file is not None and file.is_file() and is_encrypted(str(file))
+    except OSError:  # it cannot be read
+        return True
 
 
 def history_place(config: Config, *, with_memory: bool) -> tuple[Path | None, Sealer | None]:
@@ -250,10 +254,10 @@ def history_place(config: Config, *, with_memory: bool) -> tuple[Path | None, Se
 
     Beside an encrypted memory; nowhere (None) if that is not used, since its key is not here.
     """
+    if not is_memory_encrypted(config):
+        return history_file(), None
     file = memory_file(config)
     try:
-        if file is None or not file.is_file() or not is_encrypted(str(file)):
-            return history_file(), None
         key = key_of_file(str(file)) if with_memory else None
     except (OSError, StoreError):
         key = None

@@ -246,7 +246,6 @@ def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
 def _write_traceback() -> str:
     """Write the traceback to a new file; returns its path, or "" if that failed."""
     import time
-    import traceback
 
     from shepherd.paths import state_dir
 
@@ -255,10 +254,22 @@ def _write_traceback() -> str:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{traceback.format_exc()}")
+            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{_traceback_to_keep()}")
     except OSError:
         return ""
     return str(path)
+
+
+def _traceback_to_keep() -> str:
+    """Return the traceback; while a memory is encrypted, without messages, which may quote words."""
+    import traceback
+
+    from shepherd.encryption import is_in_use
+
+    if not is_in_use():
+        return traceback.format_exc()
+    kind, _, trace = sys.exc_info()
+    return f"{''.join(traceback.format_tb(trace))}{kind.__name__ if kind else ''}\n"
 
 
 def _silence_stdout() -> None:

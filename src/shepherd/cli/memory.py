@@ -24,6 +24,7 @@ from shepherd.cli.parsing import (
     given_settings,
     loaded_settings,
     stdin_bytes,
+    unlike_the_memory,
 )
 from shepherd.cli.progress import amount, working
 from shepherd.commands.conversations import still_said
@@ -299,7 +300,7 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "entries": count})
     else:
-        screen.note(f"{counted(count, 'entry', 'entries')} exported")
+        screen.note(f"{counted(count, 'entry', 'entries')} exported{unlike_the_memory(arguments.file)}")
 
 
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:

@@ -36,6 +36,7 @@ __all__ = [
     "loaded_settings",
     "optional_packages",
     "stdin_bytes",
+    "unlike_the_memory",
     "whole_number",
 ]
 
@@ -251,6 +252,13 @@ def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(question, hint="without a terminal, confirm with --yes")
     return screen.agrees(question)
+
+
+def unlike_the_memory(file: str) -> str:
+    """Return the end of a message about an export: while the memory is encrypted, the file is not."""
+    from shepherd.encryption import is_in_use
+
+    return "; the file is not encrypted, and the memory is" if file != "-" and is_in_use() else ""
 
 
 def stdin_bytes() -> BufferedReader:

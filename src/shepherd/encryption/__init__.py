@@ -6,7 +6,14 @@ Depends on no database: it reads the first bytes of a file, and the key file bes
 from shepherd.encryption.key import MemoryKey, new_salt
 from shepherd.encryption.key_file import KeyEntry
 from shepherd.encryption.sealing import SealedReader, SealedWriter, Sealer, SealError
-from shepherd.encryption.unlocking import looks_encrypted, set_asker, unlock, use_settings
+from shepherd.encryption.unlocking import (
+    is_in_use,
+    looks_encrypted,
+    scratch_folder,
+    set_asker,
+    unlock,
+    use_settings,
+)
 
 __all__ = [
     "KeyEntry",
@@ -15,8 +22,10 @@ __all__ = [
     "SealedReader",
     "SealedWriter",
     "Sealer",
+    "is_in_use",
     "looks_encrypted",
     "new_salt",
+    "scratch_folder",
     "set_asker",
     "unlock",
     "use_settings",

@@ -6,6 +6,9 @@ keyring, the person at the terminal. The key goes into locked memory; it is in n
 
 from __future__ import annotations
 
+import contextlib
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,10 +25,12 @@ from shepherd.paths import from_home
 __all__ = [
     "Settings",
     "forget_all",
+    "is_in_use",
     "keyring_name",
     "looks_encrypted",
     "remember",
     "require_ciphers",
+    "scratch_folder",
     "set_asker",
     "settings_in_use",
     "text_of_command",
@@ -41,6 +46,7 @@ _RESERVED_AND_CONSTANTS = bytes([32, 64, 32, 32])
 _TRIES = 3
 _COMMAND_S = 60.0
 _LONGEST_KEY_BYTES = 1 << 16
+_SHARED_MEMORY = "/dev/shm"
 
 Asker = Callable[[str], str | None]
 """Asks the person for a passphrase with this question; None if nobody answers."""
@@ -92,6 +98,19 @@ def forget_all() -> None:
         for key in _known.values():
             key.wipe()
         _known.clear()
+
+
+def is_in_use() -> bool:
+    """Return whether this process has the key of a memory: then no file may show what is said."""
+    return bool(_known)
+
+
+@contextlib.contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Give a folder for the length of the block: in main memory (Linux) while a memory is encrypted."""
+    place = _SHARED_MEMORY if is_in_use() and os.access(_SHARED_MEMORY, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="shepherd-", dir=place) as folder:
+        yield Path(folder)
 
 
 def looks_encrypted(head: bytes) -> bool:
