@@ -1,20 +1,22 @@
 # Defines the target shepherd_sqlite: SQLite, static and hidden, for the one module that links it.
 #
-#   SHEPHERD_SQLITE      bundled: the amalgamation or an error;  system: the machine's library;
-#                        auto (default): the amalgamation, else the machine's library with a warning
+#   SHEPHERD_SQLITE      bundled: the amalgamation or an error, with ciphers unless only SQLite itself can be had;
+#                        plain: SQLite's own amalgamation, without ciphers;  system: the machine's library, without
+#                        ciphers;  auto (default): as bundled, else as system with a warning
 #   SHEPHERD_SQLITE_DIR  a folder with sqlite3.c and sqlite3.h of your own choice (or in the environment)
 #
-# The module sees SHEPHERD_SQLITE_KIND as the string "bundled" or "system".
-set(SHEPHERD_SQLITE "auto" CACHE STRING "Where SQLite comes from: bundled, system or auto")
-set_property(CACHE SHEPHERD_SQLITE PROPERTY STRINGS auto bundled system)
+# The module sees SHEPHERD_SQLITE_KIND as the string "bundled" or "system", and SHEPHERD_SQLITE_CIPHERS as 1 if a
+# database can be encrypted.
+set(SHEPHERD_SQLITE "auto" CACHE STRING "Where SQLite comes from: bundled, plain, system or auto")
+set_property(CACHE SHEPHERD_SQLITE PROPERTY STRINGS auto bundled plain system)
 set(SHEPHERD_SQLITE_DIR "$ENV{SHEPHERD_SQLITE_DIR}" CACHE PATH "Folder with sqlite3.c and sqlite3.h")
-if(NOT SHEPHERD_SQLITE MATCHES "^(auto|bundled|system)$")
-  message(FATAL_ERROR "SHEPHERD_SQLITE is '${SHEPHERD_SQLITE}': expected bundled, system or auto")
+if(NOT SHEPHERD_SQLITE MATCHES "^(auto|bundled|plain|system)$")
+  message(FATAL_ERROR "SHEPHERD_SQLITE is '${SHEPHERD_SQLITE}': expected bundled, plain, system or auto")
 endif()
 find_package(Threads REQUIRED)
 
 set(_sqlite_remedy
-  "  The build fetches SQLite itself from sqlite.org, a Debian mirror or npm when it reaches one of them.\n"
+  "  The build fetches SQLite itself from PyPI, sqlite.org, a Debian mirror or npm when it reaches one of them.\n"
   "  Without a network: put sqlite3.c and sqlite3.h of SQLite 3.53.4 into a folder and name that folder in\n"
   "  the environment variable SHEPHERD_SQLITE_DIR.")
 
@@ -28,9 +30,13 @@ function(shepherd_find_amalgamation out)
     return()
   endif()
   # Beside this project it serves every later build and goes into a release archive.
+  if(SHEPHERD_SQLITE STREQUAL "plain")
+    set(wanted --plain "${CMAKE_CURRENT_BINARY_DIR}/_sqlite_plain")
+  else()
+    set(wanted "${CMAKE_CURRENT_SOURCE_DIR}/_sqlite" "${CMAKE_CURRENT_BINARY_DIR}/_sqlite")
+  endif()
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/tools/get_sqlite.py"
-            "${CMAKE_CURRENT_SOURCE_DIR}/_sqlite" "${CMAKE_CURRENT_BINARY_DIR}/_sqlite"
+    COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/tools/get_sqlite.py" ${wanted}
     OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
   if(failed EQUAL 2)
     message(FATAL_ERROR "An unknown SQLite is in the way (see above).")
@@ -52,6 +58,7 @@ function(shepherd_add_bundled_sqlite folder)
   if(version LESS 3053000)
     message(FATAL_ERROR "${folder}/sqlite3.h is SQLite ${version}: 3053000 (3.53) or newer is needed")
   endif()
+  file(STRINGS "${folder}/sqlite3.c" ciphers REGEX "^#define SQLITE3MC_VERSION_STRING " LIMIT_COUNT 1)
   add_library(shepherd_sqlite STATIC "${folder}/sqlite3.c")
   target_include_directories(shepherd_sqlite SYSTEM INTERFACE "${folder}")
   set_target_properties(shepherd_sqlite PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
@@ -78,6 +85,16 @@ function(shepherd_add_bundled_sqlite folder)
     SQLITE_USE_ALLOCA
     $<$<BOOL:${UNIX}>:HAVE_USLEEP=1 HAVE_ISNAN=1 HAVE_LOCALTIME_R=1 HAVE_GMTIME_R=1>
     $<$<PLATFORM_ID:Linux>:HAVE_FDATASYNC=1>)
+  if(ciphers)
+    target_compile_definitions(shepherd_sqlite
+      PRIVATE
+        # ChaCha20-Poly1305 alone: one format, as fast on machines without AES instructions.
+        HAVE_CIPHER_AES_128_CBC=0 HAVE_CIPHER_AES_256_CBC=0 HAVE_CIPHER_SQLCIPHER=0 HAVE_CIPHER_RC4=0
+        HAVE_CIPHER_ASCON128=0 HAVE_CIPHER_AEGIS=0
+      INTERFACE SHEPHERD_SQLITE_CIPHERS=1)
+  else()
+    message(STATUS "This SQLite has no ciphers: a memory cannot be encrypted")
+  endif()
   target_compile_options(shepherd_sqlite PRIVATE $<$<C_COMPILER_ID:GNU,Clang,AppleClang>:-w>)
   target_compile_definitions(shepherd_sqlite INTERFACE "SHEPHERD_SQLITE_KIND=\"bundled\"")
   target_link_libraries(shepherd_sqlite PUBLIC Threads::Threads $<$<PLATFORM_ID:Linux>:m>)
@@ -116,9 +133,9 @@ endfunction()
 set(_amalgamation "")
 if(NOT SHEPHERD_SQLITE STREQUAL "system")
   shepherd_find_amalgamation(_amalgamation)
-  if(SHEPHERD_SQLITE STREQUAL "bundled" AND NOT _amalgamation)
+  if(SHEPHERD_SQLITE MATCHES "^(bundled|plain)$" AND NOT _amalgamation)
     message(FATAL_ERROR
-      "SHEPHERD_SQLITE=bundled, and no source of SQLite could be fetched (see above).\n"
+      "SHEPHERD_SQLITE=${SHEPHERD_SQLITE}, and no source of SQLite could be fetched (see above).\n"
       ${_sqlite_remedy})
   endif()
 endif()

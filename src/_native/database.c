@@ -2,10 +2,54 @@
 #include "database.h"
 
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
-int shp_database_open(const char *path, int flags, int busy_timeout_ms, sqlite3 **out)
+#ifdef SHEPHERD_SQLITE_CIPHERS
+/* SQLite3 Multiple Ciphers declares it in a header of its own. */
+int sqlite3_key_v2(sqlite3 *db, const char *schema, const void *key, int n_bytes);
+#endif
+
+static const char RAW[] = "raw:"; /* before a key that is not a passphrase */
+enum { RAW_BYTES = 4 };
+
+/* Overwrites bytes in a way that the compiler cannot leave out. */
+static void wipe(void *bytes, size_t n)
+{
+    volatile unsigned char *byte = bytes;
+    while (n--)
+        *byte++ = 0;
+}
+
+int shp_database_has_ciphers(void)
+{
+#ifdef SHEPHERD_SQLITE_CIPHERS
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+static int set_key(sqlite3 *db, const unsigned char *key)
+{
+#ifdef SHEPHERD_SQLITE_CIPHERS
+    unsigned char raw[RAW_BYTES + SHP_DATABASE_KEY_BYTES];
+    memcpy(raw, RAW, RAW_BYTES);
+    memcpy(raw + RAW_BYTES, key, SHP_DATABASE_KEY_BYTES);
+    int code = sqlite3_key_v2(db, "main", raw, (int)sizeof raw);
+    wipe(raw, sizeof raw);
+    return code;
+#else
+    (void)db, (void)key;
+    return SHP_DATABASE_NO_CIPHERS;
+#endif
+}
+
+int shp_database_open(const char *path, int flags, int busy_timeout_ms, const unsigned char *key, sqlite3 **out)
 {
     int code = sqlite3_open_v2(path, out, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+    if (code == SQLITE_OK && key)
+        code = set_key(*out, key);
     if (code != SQLITE_OK)
         return code;
     sqlite3_busy_timeout(*out, busy_timeout_ms);
@@ -28,4 +72,53 @@ int shp_database_prepare(sqlite3 *db, const char *sql, int n_bytes, sqlite3_stmt
         code = SHP_DATABASE_NOT_ONE;
     sqlite3_finalize(second);
     return code;
+}
+
+static void append_hex(char *end, const unsigned char *bytes, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < n; i++) {
+        *end++ = digits[bytes[i] >> 4];
+        *end++ = digits[bytes[i] & 15];
+    }
+    *end = '\0';
+}
+
+/* The URI of shp_database_copy with its query, in memory of malloc; NULL without memory. */
+static char *uri_of_copy(const char *uri, const unsigned char *key, size_t *size)
+{
+    /* reserve: bytes at the end of a page for its nonce and tag. */
+    static const char hexkey[] = "?reserve=32&hexkey=", plain[] = "?reserve=0&key=";
+    *size = strlen(uri) + sizeof hexkey + 2 * (RAW_BYTES + SHP_DATABASE_KEY_BYTES);
+    char *whole = malloc(*size);
+    if (!whole)
+        return NULL;
+    strcpy(whole, uri);
+    /* An encrypted database would lend its key to a copy whose URI has none. */
+    strcat(whole, key ? hexkey : shp_database_has_ciphers() ? plain : "");
+    if (key) {
+        append_hex(whole + strlen(whole), (const unsigned char *)RAW, RAW_BYTES);
+        append_hex(whole + strlen(whole), key, SHP_DATABASE_KEY_BYTES);
+    }
+    return whole;
+}
+
+int shp_database_copy(sqlite3 *db, const char *uri, const unsigned char *key)
+{
+    sqlite3_stmt *statement = NULL;
+    size_t size = 0;
+    if (key && !shp_database_has_ciphers())
+        return SHP_DATABASE_NO_CIPHERS;
+    char *whole = uri_of_copy(uri, key, &size);
+    if (!whole)
+        return SQLITE_NOMEM;
+    int code = sqlite3_prepare_v2(db, "VACUUM INTO ?1", -1, &statement, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(statement, 1, whole, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(statement);
+    sqlite3_finalize(statement);
+    wipe(whole, size);
+    free(whole);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
 }

@@ -4,11 +4,23 @@
 
 #include "sqlite3.h"
 
-enum { SHP_DATABASE_NOT_ONE = -1 }; /* beside SQLite's result codes: the SQL is not exactly one statement */
+enum {
+    SHP_DATABASE_NOT_ONE = -1,    /* beside SQLite's result codes: the SQL is not exactly one statement */
+    SHP_DATABASE_NO_CIPHERS = -2, /* a key was given, and this SQLite was built without ciphers */
+    SHP_DATABASE_KEY_BYTES = 48   /* ChaCha20's key of 32 bytes, then the 16 bytes that the file begins with */
+};
 
-/* Opens a file without SQLite's own lock (the connection has one), with foreign keys on and an untrusted schema. *out
-   is set even on failure, for sqlite3_errmsg; the caller closes it with sqlite3_close_v2. */
-int shp_database_open(const char *path, int flags, int busy_timeout_ms, sqlite3 **out);
+/* Whether this SQLite can encrypt. */
+int shp_database_has_ciphers(void);
+
+/* Opens a file without SQLite's own lock (the connection has one), with foreign keys on and an untrusted schema. `key`
+   is NULL for a file that is not encrypted. *out is set even on failure, for sqlite3_errmsg; the caller closes it with
+   sqlite3_close_v2. A wrong key shows when the file is first read. */
+int shp_database_open(const char *path, int flags, int busy_timeout_ms, const unsigned char *key, sqlite3 **out);
+
+/* Writes what `db` sees to a new file, without free pages: encrypted with `key`, or not at all if it is NULL. `uri` is
+   the file's, file:///…, without a query; `db` was opened with SQLITE_OPEN_URI and is outside a transaction. */
+int shp_database_copy(sqlite3 *db, const char *uri, const unsigned char *key);
 
 /* Prepares the one statement of `sql`, which ends with a NUL at sql[n_bytes]; only white space and comments may follow
    it. *out may be set on failure, too; the caller finalizes it once the error has been read. */

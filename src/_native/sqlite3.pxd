@@ -13,7 +13,7 @@ cdef extern from "sqlite3.h" nogil:
     const int SQLITE_ROW, SQLITE_DONE
     const int SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL
     const int SQLITE_OPEN_READONLY, SQLITE_OPEN_READWRITE, SQLITE_OPEN_CREATE, SQLITE_OPEN_URI
-    const int SQLITE_FCNTL_DATA_VERSION
+    const int SQLITE_FCNTL_DATA_VERSION, SQLITE_FCNTL_HAS_MOVED
 
     const char* sqlite3_libversion()
     int sqlite3_threadsafe()

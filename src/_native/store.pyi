@@ -5,8 +5,10 @@ from typing import Any, Final, Literal, final
 
 from typing_extensions import Self
 
-__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
+__all__ = ["HAS_CIPHERS", "KEY_BYTES", "SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
 
+HAS_CIPHERS: Final[bool]
+KEY_BYTES: Final[int]
 SQLITE_VERSION: Final[str]
 SQLITE_KIND: Final[str]
 
@@ -31,6 +33,7 @@ class Connection:
         busy_timeout_ms: int = 5000,
         cache_kib: int = 16384,
         immutable: bool = False,
+        key: bytes | bytearray | memoryview | None = None,
     ) -> None: ...
     def __enter__(self) -> Connection: ...
     def __exit__(
@@ -61,6 +64,11 @@ class Connection:
         *,
         pages_per_step: int = 256,
         progress: Callable[[int, int], object] | None = None,
+        key: bytes | bytearray | memoryview | None = None,
+    ) -> None: ...
+    def has_moved(self) -> bool: ...
+    def write_copy(
+        self, path: str | os.PathLike[str], *, key: bytes | bytearray | memoryview | None = None
     ) -> None: ...
     def interrupt(self) -> None: ...
     def close(self) -> None: ...

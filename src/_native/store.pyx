@@ -15,7 +15,15 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from cells cimport append_tuples, cells_from_row, sql_bytes
-from database cimport SHP_DATABASE_NOT_ONE, shp_database_open, shp_database_prepare
+from database cimport (
+    SHP_DATABASE_KEY_BYTES,
+    SHP_DATABASE_NO_CIPHERS,
+    SHP_DATABASE_NOT_ONE,
+    shp_database_copy,
+    shp_database_has_ciphers,
+    shp_database_open,
+    shp_database_prepare,
+)
 from recall cimport (
     SHP_RECALL_CHUNKS,
     SHP_RECALL_CORPORA,
@@ -55,6 +63,7 @@ from sqlite3 cimport (
     SQLITE_DONE,
     SQLITE_ERROR,
     SQLITE_FCNTL_DATA_VERSION,
+    SQLITE_FCNTL_HAS_MOVED,
     SQLITE_MISUSE,
     SQLITE_OK,
     SQLITE_OPEN_CREATE,
@@ -100,10 +109,12 @@ cdef extern from *:
     """
     const char* SHEPHERD_SQLITE_KIND
 
-__all__ = ["SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
+__all__ = ["HAS_CIPHERS", "KEY_BYTES", "SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
 
 SQLITE_VERSION = sqlite3_libversion().decode()
 SQLITE_KIND = SHEPHERD_SQLITE_KIND.decode()
+HAS_CIPHERS = bool(shp_database_has_ciphers())
+KEY_BYTES = SHP_DATABASE_KEY_BYTES
 
 if not sqlite3_threadsafe():
     raise ImportError("this SQLite was built without thread support; build with SHEPHERD_SQLITE=bundled")
@@ -174,13 +185,29 @@ cdef bytes _path_bytes(object path):
     return encoded
 
 
-cdef sqlite3* _open(str path, int flags, int busy_timeout_ms) except NULL:
+cdef const unsigned char* _key_bytes(const unsigned char[::1] key) except? NULL:
+    """Return the address of a key, NULL for none.  The caller keeps the view."""
+    if key is None:
+        return NULL
+    if key.shape[0] != SHP_DATABASE_KEY_BYTES:
+        raise ValueError(f"a key has {SHP_DATABASE_KEY_BYTES} bytes, not {key.shape[0]}")
+    if not shp_database_has_ciphers():
+        raise ValueError("this SQLite was built without ciphers")
+    return &key[0]
+
+
+cdef str _uri(str path):
+    return pathlib.Path(os.path.abspath(path)).as_uri()
+
+
+cdef sqlite3* _open(str path, int flags, int busy_timeout_ms, const unsigned char[::1] key=None) except NULL:
     cdef bytes encoded = _path_bytes(path)
     cdef const char* name = encoded
+    cdef const unsigned char* secret = _key_bytes(key)
     cdef sqlite3* db = NULL
     cdef int code
     with nogil:
-        code = shp_database_open(name, flags, busy_timeout_ms, &db)
+        code = shp_database_open(name, flags, busy_timeout_ms, secret, &db)
     if code != SQLITE_OK:
         error = _error(db, code, False)
         sqlite3_close_v2(db)
@@ -188,8 +215,9 @@ cdef sqlite3* _open(str path, int flags, int busy_timeout_ms) except NULL:
     return db
 
 
-cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progress) except -1:
-    cdef sqlite3* target = _open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, 5000)
+cdef int _copy_pages(sqlite3* source, str path, int pages_per_step, object progress,
+                     const unsigned char[::1] key=None) except -1:
+    cdef sqlite3* target = _open(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, 5000, key)
     cdef sqlite3_backup* backup = NULL
     cdef int code
     try:
@@ -270,7 +298,9 @@ cdef class Connection:
     Values are None, int (64 bits), float (not NaN), str and bytes.  Text may have NUL characters; lone surrogates are
     refused with ValueError.  Stored text that is not UTF-8 is returned with U+FFFD.
     `immutable` reads the main file alone, without locks, log or journal, and writes nothing beside it.
-    Raises SQLiteError when the file cannot be opened or is not a database.
+    `key` opens an encrypted file, or makes a new one encrypted: KEY_BYTES bytes, of which the last 16 are those that the
+    file begins with.  It is copied into SQLite's memory, and wiped there when the connection closes.
+    Raises SQLiteError when the file cannot be opened, is not a database, or is encrypted with another key.
     """
 
     cdef sqlite3* db              # owned; NULL once closed.  Set to NULL only with the GIL held
@@ -308,7 +338,7 @@ cdef class Connection:
         reentrant_lock_free(&self.lock)
 
     def __init__(self, path, *, bint read_only=False, bint create=True, int busy_timeout_ms=5000,
-                 int cache_kib=16384, bint immutable=False):
+                 int cache_kib=16384, bint immutable=False, const unsigned char[::1] key=None):
         if self.db != NULL:
             raise RuntimeError("a connection is opened once")
         if cache_kib < 0 or busy_timeout_ms < 0:
@@ -318,12 +348,15 @@ cdef class Connection:
         self.read_only = read_only or immutable
         cdef int flags = SQLITE_OPEN_READONLY if self.read_only else SQLITE_OPEN_READWRITE
         cdef str name = self.path
+        flags |= SQLITE_OPEN_URI              # for write_copy
         if immutable:
-            flags |= SQLITE_OPEN_URI
-            name = pathlib.Path(os.path.abspath(self.path)).as_uri() + "?immutable=1"
-        elif create and not read_only:
-            flags |= SQLITE_OPEN_CREATE
-        self.db = _open(name, flags, busy_timeout_ms)
+            name = _uri(self.path) + "?immutable=1"
+        else:
+            if create and not read_only:
+                flags |= SQLITE_OPEN_CREATE
+            if name.startswith("file:"):      # a path, not a URI
+                name = "./" + name
+        self.db = _open(name, flags, busy_timeout_ms, key)
         try:
             # The cache size reads the schema: a file that is not a database is refused here.
             self.script(f"PRAGMA cell_size_check = ON; PRAGMA cache_size = -{cache_kib}")
@@ -725,8 +758,39 @@ cdef class Connection:
             self._leave()
         return version
 
-    def backup(self, path, *, int pages_per_step=256, progress=None):
+    def has_moved(self):
+        """Return whether the path no longer leads to the file that is open: it was renamed, replaced or deleted."""
+        cdef int moved = 0
+        self._enter_settled()
+        try:
+            if sqlite3_file_control(self.db, b"main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK:
+                moved = 0
+        finally:
+            self._leave()
+        return bool(moved)
+
+    def write_copy(self, path, *, const unsigned char[::1] key=None):
+        """Write what is committed to a new file without free pages, encrypted with `key`, else not at all.
+
+        Whether this database is encrypted makes no difference.  Must be called outside a transaction.
+        """
+        cdef bytes uri = _uri(os.fsdecode(path)).encode()
+        cdef const char* name = uri
+        cdef const unsigned char* secret = _key_bytes(key)
+        cdef int code
+        self._enter_settled()
+        try:
+            with nogil:
+                code = shp_database_copy(self.db, name, secret)
+            if code != SQLITE_OK:
+                raise _error(self.db, code, True)
+        finally:
+            self._leave()
+
+    def backup(self, path, *, int pages_per_step=256, progress=None, const unsigned char[::1] key=None):
         """Copy the last committed state to the database at `path`, whose content it replaces.
+
+        `key` is that of this connection: the copy is encrypted as this database is.
 
         Other connections may write meanwhile; the copy is one snapshot.  `progress(remaining, total)` is called after
         every `pages_per_step` pages; an exception that it raises stops the backup.  A failed backup leaves the target
@@ -745,9 +809,9 @@ cdef class Connection:
             return
         # A connection of its own, in one read transaction: a backup step on a connection that others
         # write through would start again at the first page after every commit.
-        with Connection(self.path, read_only=self.read_only, create=False) as source:
+        with Connection(self.path, read_only=self.read_only, create=False, key=key) as source:
             source.script("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
-            _copy_pages((<Connection>source).db, os.fsdecode(path), pages_per_step, progress)
+            _copy_pages((<Connection>source).db, os.fsdecode(path), pages_per_step, progress, key)
 
     def interrupt(self):
         """Make the statement that another thread runs here fail with SQLITE_INTERRUPT; without one, do nothing."""

@@ -15,6 +15,7 @@ from types import TracebackType
 from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.factory import (
+    is_memory_encrypted,
     learning_of,
     model_path,
     open_engine,
@@ -149,7 +150,9 @@ class Session:
             return []
         try:
             specs = chosen_servers(read_servers(mcp_file()), self.config.mcp_servers)
-            opened = opened_servers(specs, confirm=confirm, warn=self._warn)
+            opened = opened_servers(
+                specs, confirm=confirm, warn=self._warn, keeps_logs=not is_memory_encrypted(self.config)
+            )
             return self._servers.enter_context(opened)
         except BaseException:
             self._opened.stack.close()

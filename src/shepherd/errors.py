@@ -9,6 +9,7 @@
     │   ├── StoreFullError                  no space left on its disk, or by max_db_size
     │   ├── StoreReadOnlyError              its file or folder cannot be written
     │   ├── StoreMissingError               there is none yet, and it was opened to read
+    │   ├── StoreKeyError                   it is encrypted, and its key is missing or wrong
     │   ├── StoreCorruptError               its pages do not make sense
     │   └── ForeignDatabaseError            another program's, or a newer Shepherd's
     ├── ModelError                 exit 1   the model file or the engine
@@ -47,6 +48,7 @@ __all__ = [
     "StoreCorruptError",
     "StoreError",
     "StoreFullError",
+    "StoreKeyError",
     "StoreLockedError",
     "StoreMissingError",
     "StoreReadOnlyError",
@@ -109,6 +111,10 @@ class StoreReadOnlyError(StoreError):
 
 class StoreMissingError(StoreError):
     """There is no database, and it was opened to read."""
+
+
+class StoreKeyError(StoreError):
+    """The database is encrypted, and its key is missing or wrong; nothing is lost."""
 
 
 class StoreCorruptError(StoreError):

@@ -6,6 +6,7 @@ Every frontend starts here, or in shepherd.chat_session, so that a setting means
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from shepherd import encryption
 from shepherd.config import Config
 from shepherd.config.file import load
+from shepherd.encryption import Sealer
 from shepherd.errors import (
     ConfigError,
     ShepherdError,
@@ -41,7 +44,8 @@ from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
 from shepherd.memory.account import Account, find_user, is_own_file
-from shepherd.paths import default_database, expanded, from_home, mcp_file
+from shepherd.memory.database import is_encrypted, key_of_file
+from shepherd.paths import default_database, expanded, from_home, history_file, mcp_file
 from shepherd.prompt import Summarizer
 from shepherd.types import ANONYMOUS_USERS, Learning
 
@@ -58,8 +62,11 @@ __all__ = [
     "engine_settings",
     "existing_file",
     "extraction_model",
+    "history_place",
+    "is_memory_encrypted",
     "keys_without_memory",
     "learning_of",
+    "memory_file",
     "model_path",
     "open_embedder",
     "open_engine",
@@ -70,8 +77,11 @@ __all__ = [
     "own_summarizer",
     "reranker_of",
     "running_worker",
+    "sealed_history_file",
     "summarizer_of",
     "sums_up",
+    "unlock_copy",
+    "unlock_memory",
     "vector_settings",
 ]
 
@@ -170,6 +180,7 @@ def open_memory(
     Vectors and reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
     """
     named = config.memory_database
+    encryption.use_settings(config.memory_key_command, config.memory_key_file)
     database = (
         expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
     )
@@ -193,6 +204,62 @@ def open_memory(
             memory.close()
             raise
     return memory
+
+
+def memory_file(config: Config) -> Path | None:
+    """Return the file of the memory of these settings, None if it is on a server."""
+    named = config.memory_database
+    if "://" in named:
+        return None
+    return from_home(named, "memory_database") if named else default_database()
+
+
+def unlock_memory(config: Config) -> bool:
+    """Find the key of the memory before anything else is on the screen; return whether it has one.
+
+    Raises StoreKeyError.
+    """
+    encryption.use_settings(config.memory_key_command, config.memory_key_file)
+    file = memory_file(config)
+    return file is not None and file.is_file() and key_of_file(str(file)) is not None
+
+
+def unlock_copy(config: Config, path: Path) -> None:
+    """Find the key of another database, such as a backup; raises StoreKeyError."""
+    encryption.use_settings(config.memory_key_command, config.memory_key_file)
+    if path.is_file():
+        key_of_file(str(path))
+
+
+def is_memory_encrypted(config: Config) -> bool:
+    """Return whether the memory of these settings is encrypted, used or not."""
+    file = memory_file(config)
+    try:
+        return file is not None and file.is_file() and is_encrypted(str(file))
+    except OSError:  # it cannot be read
+        return True
+
+
+def history_place(config: Config, *, with_memory: bool) -> tuple[Path | None, Sealer | None]:
+    """Return the file of the lines typed at a prompt, and what seals them.
+
+    Beside an encrypted memory; nowhere (None) if that is not used, since its key is not here.
+    """
+    if not is_memory_encrypted(config):
+        return history_file(), None
+    file = memory_file(config)
+    try:
+        key = key_of_file(str(file)) if with_memory else None
+    except (OSError, StoreError):
+        key = None
+    if file is None or key is None:
+        return None, None
+    return sealed_history_file(file), Sealer(key)
+
+
+def sealed_history_file(database: Path) -> Path:
+    """Return the history file of an encrypted memory."""
+    return Path(f"{os.path.realpath(database)}-history")
 
 
 def _find_account(memory: Memory, file: Path, *, writes: bool) -> None:

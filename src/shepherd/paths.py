@@ -27,6 +27,7 @@ __all__ = [
     "new_file",
     "replacing",
     "state_dir",
+    "sync_folder",
     "write_atomically",
 ]
 
@@ -51,7 +52,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def back_up(path: Path) -> Path:
@@ -67,7 +68,8 @@ def back_up(path: Path) -> Path:
     return copy
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Sync a folder, so that what was renamed in it stays renamed after a power cut."""
     # The rename is durable only once the folder is synced; not every file system can do that.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

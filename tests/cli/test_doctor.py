@@ -46,7 +46,7 @@ def test_the_database_and_its_counts_are_named(shepherd, model, home):
     found = states(shepherd("doctor", "-m", model, "--json"))["database"]
 
     assert found["state"] == "ok"
-    assert found["detail"] == f"{home.database}: 0 memories, 1 fact of steve"
+    assert found["detail"] == f"{home.database}: 0 memories, 1 fact of steve; not encrypted"
 
 
 def test_without_a_model_of_the_users_the_built_in_one_is_checked(shepherd):

@@ -83,6 +83,12 @@ def test_wheel_has_nothing_else(wheel: Path) -> None:
     assert not any(part.startswith(("test", "conftest")) for name in files for part in name.split("/"))
 
 
+def test_wheel_has_the_license_texts_of_what_is_compiled_in(wheel: Path) -> None:
+    names = {PurePosixPath(name).name for name in files_of_wheel(wheel) if "/licenses/" in name}
+
+    assert names == {"LICENSE", "SQLite3MultipleCiphers.txt"}
+
+
 def test_wheel_says_which_python_and_which_command(wheel: Path) -> None:
     found = metadata(wheel)
 

@@ -225,6 +225,56 @@ def test_failing_configure_is_reported_by_its_last_line(server: Server, tmp_path
         source(tmp_path)
 
 
+# As in the amalgamation: the header defines variables that it only declares in a file of its own.
+AMALGAMATION = (
+    b"/* Begin */\n/************** Begin file sqlite3.h *****/\n#ifndef SQLITE3_H\n"
+    b"SQLITE_API const char sqlite3_version[] = SQLITE_VERSION;\nSQLITE_API char *sqlite3_temp_directory;\n"
+    b"SQLITE_API int sqlite3_threadsafe(void);\n#endif /* SQLITE3_H */\nint sqlite3;\n"
+)
+HEADER = (
+    b"#ifndef SQLITE3_H\nSQLITE_API SQLITE_EXTERN const char sqlite3_version[];\n"
+    b"SQLITE_API SQLITE_EXTERN char *sqlite3_temp_directory;\n"
+    b"SQLITE_API int sqlite3_threadsafe(void);\n#endif /* SQLITE3_H */\n"
+)
+WITH_CIPHERS = Release(
+    "1.3.0", *(hashlib.sha3_256(part).hexdigest() for part in (AMALGAMATION, HEADER)), has_ciphers=True
+)
+
+
+def cipher_source(server: Server, package: bytes) -> get_sqlite.Source:
+    server.pages["/apsw.tar.gz"] = package
+    return get_sqlite.from_pypi(f"{server.url}/apsw.tar.gz", hashlib.sha256(package).hexdigest())
+
+
+def test_header_is_cut_out_of_the_amalgamation_with_ciphers(server: Server, tmp_path: Path) -> None:
+    source = cipher_source(server, archive({"apsw/sqlite3/sqlite3.c": AMALGAMATION}))
+
+    folder = get_sqlite.obtain([tmp_path / "_sqlite"], [("PyPI", source)], [WITH_CIPHERS])
+
+    assert contents(folder) == {"sqlite3.c": AMALGAMATION, "sqlite3.h": HEADER}
+
+
+def test_package_without_an_amalgamation_is_refused(server: Server, tmp_path: Path) -> None:
+    source = cipher_source(server, archive({"apsw/setup.py": b"", "apsw/sqlite3/sqlite3.c": b"int x;\n"}))
+
+    with pytest.raises(SourceError, match="the package has no amalgamation"):
+        source(tmp_path)
+
+
+def test_sqlite_without_ciphers_is_replaced_once_the_other_can_be_had(server: Server, tmp_path: Path) -> None:
+    for name, content in SOURCE.items():
+        (tmp_path / name).write_bytes(content)
+    releases = [WITH_CIPHERS, *RELEASES]
+    nowhere = [("nowhere", get_sqlite.from_pypi(NOWHERE))]
+
+    assert get_sqlite.obtain([tmp_path], [], releases, nowhere) == tmp_path
+    assert contents(tmp_path) == SOURCE
+
+    source = cipher_source(server, archive({"apsw/sqlite3/sqlite3.c": AMALGAMATION}))
+    assert get_sqlite.obtain([tmp_path], [], releases, [("PyPI", source)]) == tmp_path
+    assert contents(tmp_path) == {"sqlite3.c": AMALGAMATION, "sqlite3.h": HEADER}
+
+
 def test_npm_package_is_packed_by_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = tmp_path / "packed.tgz"
     packed.write_bytes(archive({f"package/deps/sqlite3/{name}": SOURCE[name] for name in SOURCE}))
@@ -281,4 +331,4 @@ def test_command_tells_an_unknown_content_from_a_missing_one(tmp_path: Path) -> 
 
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "are not SQLite 3.53.4" in done.stderr
+    assert "are not SQLite 3.54.0 or 3.53.4" in done.stderr

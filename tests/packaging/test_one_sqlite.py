@@ -66,6 +66,7 @@ def test_no_module_loads_the_systems_sqlite() -> None:
 
 def test_sqlite_is_the_bundled_one_without_the_wal_defect() -> None:
     assert store.SQLITE_KIND == "bundled"
+    assert store.HAS_CIPHERS
     assert tuple(map(int, store.SQLITE_VERSION.split("."))) >= (3, 53, 0)
 
 

@@ -198,7 +198,7 @@ def test_the_keyring_is_used_where_there_is_one(monkeypatch):
 
 
 def test_without_a_keyring_there_is_none(monkeypatch):
-    monkeypatch.setattr("shepherd.providers.keys.find_spec", lambda name: None)
+    monkeypatch.setattr("shepherd.system_keyring.find_spec", lambda name: None)
 
     assert find_key(ProviderSettings("x", "openai"), {}).source == ""
 

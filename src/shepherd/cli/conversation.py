@@ -16,7 +16,6 @@ from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult,
 from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.errors import ContextOverflowError, InternalError, ShepherdError
-from shepherd.paths import history_file
 from shepherd.types import Thought, ToolCall
 
 if TYPE_CHECKING:
@@ -55,8 +54,12 @@ class Conversation:
         # Here, since -e and --json need no prompt.
         from shepherd.cli.editor import Editor
         from shepherd.commands.slash import COMMANDS, Chat
+        from shepherd.factory import history_place
 
-        self._editor = editor or Editor(screen, history_file(), COMMANDS)
+        if editor is None:
+            place = history_place(assistant.config, with_memory=assistant.memory is not None)
+            editor = Editor(screen, place, COMMANDS)
+        self._editor = editor
         self._has_listed = False
         self._chat = Chat(assistant, screen, self._editor, session=session)
         self._watched: Memory | None = None

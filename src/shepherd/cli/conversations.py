@@ -118,7 +118,7 @@ def _delete(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     for one in dict.fromkeys(named):
         texts = [message.raw for message in memory.load_session(one.id) if message.role == "user"]
         memory.clear_session(one.id, receipt=receipt)
-        forget_typed(texts, receipt)
+        forget_typed(texts, receipt, arguments)
         if not screen.as_json:
             screen.note(f"deleted {short_id(one.id)}: {title_in_words(one)}")
     if screen.as_json:

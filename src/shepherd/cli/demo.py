@@ -113,7 +113,7 @@ def _type(lines: tuple[str, ...], assistant: Assistant, screen: Screen, *, fast:
 
     screen.note(about_the_built_in_model())
     with create_pipe_input() as keys:
-        editor = ScriptedEditor(screen, history_file(), COMMANDS, keys, lines, fast=fast)
+        editor = ScriptedEditor(screen, (history_file(), None), COMMANDS, keys, lines, fast=fast)
         return Conversation(assistant, screen, editor=editor).run(0)
 
 

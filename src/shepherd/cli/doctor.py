@@ -8,6 +8,7 @@ import shutil
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +27,7 @@ from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, near_miss, size
 from shepherd.config import SETTINGS, Config
 from shepherd.config.file import ConfigFile, Loaded, unknown_keys
+from shepherd.encryption import set_asker
 from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
 from shepherd.installation import pip_install, reinstall
 
@@ -69,6 +71,8 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Print the findings; returns 1 when there is a problem."""
+    from shepherd.factory import unlock_memory
+
     findings = [_versions()]
     try:
         loaded = loaded_settings(arguments)
@@ -89,6 +93,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "conversations": _kept,
         "provider": _provider,
     }
+    # Before there is anything else on the screen; a missing key is a finding of the database.
+    with suppress(ShepherdError, OSError):
+        unlock_memory(config)
+    set_asker(None)
     with working(screen, "looking"):
         findings += [_guarded(name, check, config) for name, check in checks.items()]
         # The last one, since nothing is learned where the others have a problem.
@@ -159,9 +167,9 @@ def _vectors(config: Config) -> Finding:
 
 
 def _sqlite(config: Config) -> Finding:
-    from shepherd._native.store import SQLITE_KIND, SQLITE_VERSION
+    from shepherd._native.store import HAS_CIPHERS, SQLITE_KIND, SQLITE_VERSION
 
-    detail = f"{SQLITE_VERSION}, {SQLITE_KIND}"
+    detail = f"{SQLITE_VERSION}, {SQLITE_KIND}, {'with' if HAS_CIPHERS else 'without'} encryption"
     if tuple(map(int, SQLITE_VERSION.split(".")[:3])) < _SQLITE_SOUND:
         return Finding(
             "SQLite",
@@ -192,7 +200,7 @@ def _database(config: Config) -> Finding:
         return Finding("database", "ok", f"{path} (not there yet: made when something is remembered)")
     with open_memory(config, read_only=True) as memory:
         stats, user = memory.stats(), memory.user_id
-    detail = f"{path}: {_contents(stats, user)}"
+    detail = f"{path}: {_contents(stats, user)}; {'encrypted' if stats.is_encrypted else 'not encrypted'}"
     if stats.hot_saved_bytes:
         detail += f"; fast indexes {size(stats.hot_saved_bytes)}"
     if locked := _locked(path):

@@ -25,6 +25,7 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from shepherd.cli.composing import word_at_end
 from shepherd.commands.history import open_history
 from shepherd.commands.screen import Screen, printable
+from shepherd.encryption import Sealer
 
 __all__ = ["Editor", "ScriptedEditor"]
 
@@ -36,11 +37,16 @@ _PATHS = PathCompleter(expanduser=True)
 class Editor:
     """Editor of messages. Lines that are typed while it is `private` do not go into the history file.
 
-    `keys` is the source of the keys, the terminal by default.
+    `keys` is the source of the keys, the terminal by default; `history`: see factory.history_place.
     """
 
     def __init__(
-        self, screen: Screen, history_path: Path, commands: Iterable[str], *, keys: Input | None = None
+        self,
+        screen: Screen,
+        history: tuple[Path | None, Sealer | None],
+        commands: Iterable[str],
+        *,
+        keys: Input | None = None,
     ) -> None:
         self.private = False
         self.text = ""  # already typed when the next message is read
@@ -48,7 +54,8 @@ class Editor:
         self._screen = screen
         self._lock = threading.Lock()
         self._is_reading = False  # text on stdout goes above the prompt
-        self._history = open_history(history_path, lambda: self.private, screen.warn)
+        path, sealer = history
+        self._history = open_history(path, lambda: self.private, screen.warn, sealer)
         self._session: PromptSession[str] = PromptSession(
             history=self._history,
             key_bindings=_key_bindings(self),
@@ -154,14 +161,14 @@ class ScriptedEditor(Editor):
     def __init__(
         self,
         screen: Screen,
-        history_path: Path,
+        history: tuple[Path | None, Sealer | None],
         commands: Iterable[str],
         keys: PipeInput,
         lines: Iterable[str],
         *,
         fast: bool = False,
     ) -> None:
-        super().__init__(screen, history_path, commands, keys=keys)
+        super().__init__(screen, history, commands, keys=keys)
         self._keys = keys
         self._lines = iter(lines)
         self._key_s, self._pause_s = (0.0, 0.0) if fast else (_KEY_S, _PAUSE_S)

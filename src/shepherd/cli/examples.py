@@ -198,6 +198,13 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd config set": ("shepherd config set temperature 0.2",),
     "shepherd config unset": ("shepherd config unset temperature",),
     "shepherd config path": ('$EDITOR "$(shepherd config path)"',),
+    "shepherd encrypt": (
+        ("shepherd encrypt", "with a key in the keyring, or a passphrase without a keyring"),
+        ("shepherd encrypt --passphrase", "with a passphrase"),
+        ("shepherd encrypt --key-file /run/keys/memory -y", "for a server that nobody can answer"),
+        ("shepherd encrypt --rekey", "give it another key"),
+    ),
+    "shepherd decrypt": (("shepherd decrypt", "make it a plain database again"),),
     "shepherd demo": (("shepherd demo", "tell it two things, restart it, ask"),),
     "shepherd doctor": (
         ("shepherd doctor", "check that everything is in order"),

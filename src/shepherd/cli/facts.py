@@ -105,7 +105,7 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if not memory.clear_fact(arguments.key, with_history=arguments.history, receipt=receipt):
         raise _missing(arguments.key)
     if values:
-        forget_typed((), receipt, mentions(values))
+        forget_typed((), receipt, arguments, mentions(values))
     key = arguments.key if before is None else before.key
     if arguments.history:  # perhaps a secret, which must not get into a log
         note = f"{key} is forgotten, with all values that it had"

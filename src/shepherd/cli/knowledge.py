@@ -22,6 +22,7 @@ from shepherd.cli.parsing import (
     finish_actions,
     loaded_settings,
     stdin_bytes,
+    unlike_the_memory,
 )
 from shepherd.cli.progress import amount, working
 from shepherd.commands.screen import Screen, counted, day
@@ -368,7 +369,7 @@ def _export(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
     if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "nodes": count})
     else:
-        screen.note(f"{counted(count, 'node')} exported")
+        screen.note(f"{counted(count, 'node')} exported{unlike_the_memory(arguments.file)}")
 
 
 # ---- helpers

@@ -51,6 +51,8 @@ COMMANDS = {
     "mcp": ("shepherd.cli.mcp", "give another assistant tools for the memory (MCP)"),
     "eval": ("shepherd.cli.eval", "measure how well recall finds what it should"),
     "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),
+    "encrypt": ("shepherd.cli.encrypt", "encrypt the memory, or change its key"),
+    "decrypt": ("shepherd.cli.decrypt", "undo the encryption of the memory"),
     "config": ("shepherd.cli.config", "show and change settings"),
     "demo": ("shepherd.cli.demo", "watch it remember, in a minute and with a temporary memory"),
     "doctor": (
@@ -68,6 +70,8 @@ _MODES = {
     "--server": ["serve"],
     "--tui": ["tui"],
 }
+# Commands that open no memory, and the one whose terminal belongs to another program.
+_WITHOUT_PASSPHRASE = {"completion", "config", "mcp", "model", "provider", "template", "tools"}
 # Options of many commands that people type before the command or its action, and whether a value follows.
 _EARLY = {
     **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),
@@ -147,6 +151,11 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     require_action(parser, arguments)
     parsed = parser.parse_args(arguments)
     screen.as_json = parsed.json
+    if first not in _WITHOUT_PASSPHRASE:
+        from shepherd.cli.encrypt import ask_passphrase
+        from shepherd.encryption import set_asker
+
+        set_asker(ask_passphrase)
     for line in migrate_original_config(ConfigFile()):
         screen.note(line)
     code = command.execute(parsed, screen)
@@ -239,7 +248,6 @@ def _report(error: Exception, screen: Screen, *, verbose: bool) -> int:
 def _write_traceback() -> str:
     """Write the traceback to a new file; returns its path, or "" if that failed."""
     import time
-    import traceback
 
     from shepherd.paths import state_dir
 
@@ -248,10 +256,22 @@ def _write_traceback() -> str:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{traceback.format_exc()}")
+            file.write(f"{_version()}, Python {sys.version}, {sys.platform}\n{_traceback_to_keep()}")
     except OSError:
         return ""
     return str(path)
+
+
+def _traceback_to_keep() -> str:
+    """Return the traceback; while a memory is encrypted, without messages, which may quote words."""
+    import traceback
+
+    from shepherd.encryption import is_in_use
+
+    if not is_in_use():
+        return traceback.format_exc()
+    kind, _, trace = sys.exc_info()
+    return f"{''.join(traceback.format_tb(trace))}{kind.__name__ if kind else ''}\n"
 
 
 def _silence_stdout() -> None:

@@ -24,6 +24,7 @@ from shepherd.cli.parsing import (
     given_settings,
     loaded_settings,
     stdin_bytes,
+    unlike_the_memory,
 )
 from shepherd.cli.progress import amount, working
 from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
@@ -297,7 +298,7 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     missing = [memory_id for memory_id in arguments.ids if memory_id not in gone]
     removed += len(gone)
     if removed:
-        forget_typed(texts, receipt)
+        forget_typed(texts, receipt, arguments)
     value: dict[str, Any] = {"removed": removed, "missing": missing}
     if arguments.receipt:
         value["receipt"] = receipt_value(receipt, arguments)
@@ -340,7 +341,7 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
     with working(screen, "deleting"):
         n_rows = memory.delete_user(receipt=receipt)
     if is_own:  # the history of the prompt is that of the account
-        forget_typed((), receipt, lambda line: True)
+        forget_typed((), receipt, arguments, lambda line: True)
     value: dict[str, Any] = {"user": user, "rows": n_rows}
     if arguments.receipt:
         value["receipt"] = receipt_value(receipt, arguments)
@@ -361,7 +362,7 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "entries": count})
     else:
-        screen.note(f"{counted(count, 'entry', 'entries')} exported")
+        screen.note(f"{counted(count, 'entry', 'entries')} exported{unlike_the_memory(arguments.file)}")
 
 
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
@@ -437,6 +438,7 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         ("newest memory", day(stats.newest_timestamp) if stats.memories else "-"),
         ("stored data", f"{size(stats.used_bytes)}{limit}, for all users together"),
         ("database", f"{stats.path} ({size(stats.file_bytes)})"),
+        ("encryption", "on" if stats.is_encrypted else "off (shepherd encrypt)"),
         ("search index", index),
     ]
     n_vectors, n_memories = memory.count_vectors()
@@ -472,7 +474,8 @@ def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _restore(arguments: Namespace, screen: Screen) -> int:
-    from shepherd.factory import open_memory
+    from shepherd.factory import open_memory, unlock_copy
+    from shepherd.memory.database import is_encrypted
     from shepherd.memory.restore import aside_of, check_backup, restore
 
     config = loaded_settings(arguments).config
@@ -484,8 +487,10 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
         )
     database = from_home(named, "memory_database") if named else default_database()
     backup = Path(arguments.file).expanduser()
+    unlock_copy(config, backup)  # before there is anything else on the screen
     with working(screen, "checking the backup"):
         check_backup(backup)
+    was_encrypted = database.is_file() and is_encrypted(str(database))
     if database.exists():
         status = backup.stat()
         question = (
@@ -499,6 +504,10 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
         aside = restore(backup, database)
     with open_memory(config) as memory:
         stats, user = memory.stats(), memory.user_id
+    if was_encrypted and not stats.is_encrypted:
+        screen.warn(
+            "the backup was not encrypted, and so the memory is not encrypted any more", "shepherd encrypt"
+        )
     kept = f"; the database until now is {aside}" if aside else ""
     screen.result(
         {"file": str(backup), "database": str(database), "kept": aside},

@@ -37,6 +37,7 @@ __all__ = [
     "optional_packages",
     "require_action",
     "stdin_bytes",
+    "unlike_the_memory",
     "whole_number",
 ]
 
@@ -268,6 +269,13 @@ def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(question, hint="without a terminal, confirm with --yes")
     return screen.agrees(question)
+
+
+def unlike_the_memory(file: str) -> str:
+    """Return the end of a message about an export: while the memory is encrypted, the file is not."""
+    from shepherd.encryption import is_in_use
+
+    return "; the file is not encrypted, and the memory is" if file != "-" and is_in_use() else ""
 
 
 def stdin_bytes() -> BufferedReader:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from shepherd.cli.parsing import loaded_settings
 from shepherd.commands.screen import Screen
 from shepherd.errors import StoreError
-from shepherd.paths import history_file
 from shepherd.stored_files import copies_of_database
 
 if TYPE_CHECKING:
@@ -46,13 +45,18 @@ def add_receipt(parser: Any) -> None:
 
 
 def forget_typed(
-    texts: Collection[str], receipt: Receipt, is_meant: Callable[[str], object] | None = None
+    texts: Collection[str],
+    receipt: Receipt,
+    arguments: Namespace,
+    is_meant: Callable[[str], object] | None = None,
 ) -> None:
     """Delete lines from the history of the prompt: those with one of the texts, or that are meant."""
-    path = history_file()
-    if not path.exists():
-        return
     # Not at the top: prompt_toolkit takes a tenth of a second.
+    from shepherd.factory import history_place
+
+    path, sealer = history_place(loaded_settings(arguments).config, with_memory=True)
+    if path is None or not path.exists():
+        return
     from shepherd.commands.history import remove_lines
 
     wanted = {_folded(text) for text in texts} - {""}
@@ -67,7 +71,7 @@ def forget_typed(
         )
 
     try:
-        n_removed = remove_lines(path, is_one)
+        n_removed = remove_lines(path, is_one, sealer)
     except OSError as error:
         raise StoreError(
             f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"

@@ -46,7 +46,7 @@ def join_session(config: Config, message: str | None, screen: Screen, *, as_json
             return _answer_lines(client, message, screen, memory=memory)
         if message is not None:
             return _answer(client, message, screen, memory=memory)
-        return _Conversation(client, screen, memory=memory).run()
+        return _Conversation(client, config, screen, memory=memory).run()
 
 
 def _answer(client: SessionClient, message: str, screen: Screen, *, memory: bool) -> int:
@@ -92,12 +92,12 @@ def _answer_lines(client: SessionClient, message: str | None, screen: Screen, *,
 class _Conversation:
     """Loop of reading and asking; messages of other clients appear above the prompt."""
 
-    def __init__(self, client: SessionClient, screen: Screen, *, memory: bool) -> None:
+    def __init__(self, client: SessionClient, config: Config, screen: Screen, *, memory: bool) -> None:
         from shepherd.cli.editor import Editor
-        from shepherd.paths import history_file
+        from shepherd.factory import history_place
 
         self._client, self._screen, self._memory = client, screen, memory
-        self._editor = Editor(screen, history_file(), _COMMANDS)
+        self._editor = Editor(screen, history_place(config, with_memory=True), _COMMANDS)
         # Guards the screen: messages of others wait while an answer of our own streams.
         self._lock = threading.Lock()
         self._is_done = False

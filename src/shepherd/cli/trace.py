@@ -16,6 +16,7 @@ from shepherd.cli.parsing import (
     finish_actions,
     loaded_settings,
     stdin_bytes,
+    unlike_the_memory,
     whole_number,
 )
 from shepherd.cli.progress import amount
@@ -232,7 +233,7 @@ def _export(source: _Source, arguments: Namespace, screen: Screen) -> int:
     if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "format": form, "paths": n})
     else:
-        screen.note(f"{counted(n, 'path')} exported")
+        screen.note(f"{counted(n, 'path')} exported{unlike_the_memory(arguments.file)}")
     return 0
 
 

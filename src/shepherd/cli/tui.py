@@ -24,6 +24,7 @@ from shepherd.cli.parsing import (
 from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.screen import Screen
 from shepherd.errors import UsageError
+from shepherd.factory import unlock_memory
 
 if TYPE_CHECKING:
     from shepherd.tui.app import ShepherdApp
@@ -77,6 +78,8 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         from shepherd.tui.conversation import SessionOptions
 
     config, model = conversation_settings(arguments)
+    if not arguments.nomemory:
+        unlock_memory(config)  # nobody can be asked on the whole screen
     resume = conversation_to_continue(arguments, config)
     config, model = offer_full_model(config, model, screen)
     # Here, so that a download shows its progress, and a wrong name its error, on the normal screen.

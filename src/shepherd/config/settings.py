@@ -217,6 +217,12 @@ class Config:
     memory_database: str = _text(
         "", "path of the memory database, or postgresql://…; empty: the default place"
     )
+    memory_key_command: str = _text(
+        "", "command that prints the key or the passphrase of an encrypted memory; empty: none"
+    )
+    memory_key_file: str = _text(
+        "", "file with the key or the passphrase of an encrypted memory; empty: none"
+    )
     max_db_size: str = _setting(
         "size", "10G", "maximum size of the database; beyond it, the oldest unpinned memories are deleted"
     )

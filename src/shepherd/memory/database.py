@@ -16,13 +16,26 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from shepherd._native.store import Connection, Recall, SQLiteError
+from shepherd.encryption import MemoryKey, Sealer, looks_encrypted
+from shepherd.encryption.key_file import read_entries, write_entries
 from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageError
 from shepherd.memory import failures
-from shepherd.memory.identify import Owner, foreign, identify, refuse_version
+from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_version
 from shepherd.memory.migration import is_original, migrate
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
-__all__ = ["PAGE_COUNTS", "Database", "copy_to", "free_name", "is_open", "pages_in_use"]
+__all__ = [
+    "PAGE_COUNTS",
+    "Database",
+    "connect",
+    "copy_key_entry",
+    "copy_to",
+    "free_name",
+    "is_encrypted",
+    "is_open",
+    "key_of_file",
+    "pages_in_use",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +55,7 @@ _COMMIT_AND_MEASURE = (("COMMIT", ()), *PAGE_COUNTS)
 # Files that this process has open, by device and inode, with a count. Closing a descriptor of our own on one
 # of them would drop SQLite's locks (see identify). The lock is held from looking at a file until it is open.
 _open_files: dict[tuple[int, int], int] = {}
+_open_keys: dict[tuple[int, int], MemoryKey | None] = {}
 _opening = threading.RLock()  # also taken by a finalizer, which may run inside
 
 
@@ -56,6 +70,7 @@ class Database:
         self.path = os.path.abspath(os.path.expanduser(path))
         self.read_only = read_only
         self.recall = Recall()
+        self.key: MemoryKey | None = None
         self._busy_timeout_s = busy_timeout_s
         self._write_lock = threading.Lock()
         self._local = threading.local()
@@ -133,7 +148,8 @@ class Database:
             raise UsageError(f"{target}: this path exists already", hint="name a new file for the backup")
         with self.separate_connection() as connection:
             try:
-                copy_to(connection, target)
+                copy_to(connection, target, self.key)
+                copy_key_entry(self.path, target, self.key)
             except StoreError as error:
                 if str(error).startswith(f"{target}:"):  # the copy is to blame, not the database
                     error.hint = "name another file for the backup"
@@ -141,23 +157,61 @@ class Database:
 
     # ---- opening
 
+    @property
+    def sealer(self) -> Sealer | None:
+        """Seals what is kept beside the database; None if it is not encrypted."""
+        return None if self.key is None else Sealer(self.key)
+
     def _open(self) -> None:
+        # shepherd encrypt replaces the file, perhaps between the moments when it is looked at and opened.
+        # Once it is open in WAL mode, it cannot be replaced.
+        deadline = time.monotonic() + self._busy_timeout_s
+        while not self._open_once():
+            if time.monotonic() > deadline:
+                raise failures.locked(self.path)
+
+    def _open_once(self) -> bool:
+        """Open the file; return False if it was replaced meanwhile, and nothing is open."""
+        before = self._identity() if os.path.exists(self.path) else None
         try:
             self._prepare_file()
+            identity = self._identity()
             self._writer = self._connect(read_only=self.read_only)
-        except OSError as error:
-            raise failures.from_os_error(self.path, error) from error
-        except SQLiteError as error:
-            raise self.failure(error) from error
-        self._forget_file = _remember_file(self, self._identity())
+        except (OSError, SQLiteError, StoreError) as error:
+            if self._is_replaced(before):
+                return False
+            if isinstance(error, StoreError):
+                raise
+            raise self._failure_to_open(error) from error
+        self._forget_file = _remember_file(self, identity, self.key)
         try:
             self._sign()
+            is_current = not self._writer.has_moved()
         except BaseException as error:
-            self._writer.close()
-            self._forget_file()
+            self._close_early()
+            if isinstance(error, (SQLiteError, StoreError)) and self._is_replaced(identity):
+                return False
             if isinstance(error, SQLiteError):
-                raise self.failure(error) from error
+                raise self._failure_to_open(error) from error
             raise
+        if not is_current:
+            self._close_early()
+        return is_current
+
+    def _close_early(self) -> None:
+        self._writer.close()
+        self._forget_file()
+
+    def _failure_to_open(self, error: OSError | SQLiteError) -> ShepherdError:
+        if isinstance(error, OSError):
+            return failures.from_os_error(self.path, error)
+        return self.failure(error)
+
+    def _is_replaced(self, identity: tuple[int, int] | None) -> bool:
+        """Return whether the path leads to another file than the one that was looked at."""
+        with contextlib.suppress(OSError):
+            return identity is not None and self._identity() != identity
+        return False
 
     def _prepare_file(self) -> None:
         """Look at the file before SQLite does, or create an empty one."""
@@ -175,9 +229,10 @@ class Database:
         if not os.path.isfile(self.path):
             raise StoreError(f"{self.path}: this is not a regular file", hint="name a file for the database")
         owner = Owner.SHEPHERD if is_open(self.path) else identify(self.path)
+        self.key = key_of_file(self.path)
         if not self.read_only and not self._is_writable():
             raise failures.read_only(self.path)
-        if owner is Owner.SHEPHERD:
+        if owner in (Owner.SHEPHERD, Owner.ENCRYPTED):
             self._refuse_newer_log()
         elif self.read_only:
             what = "empty" if owner is Owner.NOBODY else "an older Shepherd's, to be migrated first"
@@ -202,6 +257,7 @@ class Database:
             create=False,
             busy_timeout_ms=int(self._busy_timeout_s * 1000),
             cache_kib=_READER_CACHE_KIB if read_only else _WRITER_CACHE_KIB,
+            key=None if self.key is None else self.key.database,
         )
 
     def _sign(self) -> None:
@@ -211,6 +267,8 @@ class Database:
             # Whatever is deleted from here on is overwritten with zeros.
             writer.execute("PRAGMA secure_delete = ON")
         if writer.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
+            if self.key is not None:
+                raise foreign(self.path)
             # Before WAL: an interrupted creation leaves an empty file, never a log of unknown origin.
             writer.execute("BEGIN IMMEDIATE")
             with contextlib.ExitStack() as undo:
@@ -331,11 +389,49 @@ def is_open(path: str) -> bool:
     return (status.st_dev, status.st_ino) in _open_files
 
 
+def key_of_file(path: str) -> MemoryKey | None:
+    """Return the key of an existing database, None if it is not encrypted; it may be open.
+
+    Raises StoreKeyError, OSError.
+    """
+    status = os.stat(path)
+    with _opening:
+        identity = (status.st_dev, status.st_ino)
+        return _open_keys[identity] if identity in _open_files else key_of(path)
+
+
+def is_encrypted(path: str) -> bool:
+    """Return whether an existing file is an encrypted database; needs no key. Raises OSError."""
+    status = os.stat(path)
+    with _opening:
+        identity = (status.st_dev, status.st_ino)
+        if identity in _open_files:
+            return _open_keys[identity] is not None
+        with open(path, "rb") as file:
+            return looks_encrypted(file.read(24))
+
+
+def connect(path: str, *, read_only: bool = False, busy_timeout_ms: int = 5000) -> Connection:
+    """Open an existing database, encrypted or not, apart from any Database.
+
+    Raises SQLiteError, StoreKeyError.
+    """
+    key = key_of_file(path)
+    return Connection(
+        path,
+        read_only=read_only,
+        create=False,
+        busy_timeout_ms=busy_timeout_ms,
+        key=None if key is None else key.database,
+    )
+
+
 def _remember_file(
-    owner: Database, identity: tuple[int, int]
+    owner: Database, identity: tuple[int, int], key: MemoryKey | None
 ) -> weakref.finalize[[tuple[int, int]], Database]:
     """Count an opening of the file, until the finalizer is called or `owner` is lost."""
     _open_files[identity] = _open_files.get(identity, 0) + 1
+    _open_keys[identity] = key
     return weakref.finalize(owner, _forget_file, identity)
 
 
@@ -343,16 +439,25 @@ def _forget_file(identity: tuple[int, int]) -> None:
     with _opening:
         _open_files[identity] -= 1
         if _open_files[identity] == 0:
-            del _open_files[identity]
+            del _open_files[identity], _open_keys[identity]
 
 
-def copy_to(connection: Connection, target: str) -> None:
-    """Copy what `connection` sees to `target`, which appears when it is complete. Raises StoreError."""
+def copy_key_entry(source: str, target: str, key: MemoryKey | None) -> None:
+    """Write the key file of a copy: where the key of both comes from. Raises OSError."""
+    entry = None if key is None else read_entries(source).get(key.salt)
+    write_entries(target, () if entry is None else (entry,))
+
+
+def copy_to(connection: Connection, target: str, key: MemoryKey | None = None) -> None:
+    """Copy what `connection` sees to `target`, which appears when it is complete. Raises StoreError.
+
+    `key` is the connection's: the copy of an encrypted database is encrypted.
+    """
     part = target + ".part"
     try:
         # Private from its first byte, and only called a backup when it is complete.
         os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
-        connection.backup(part)
+        connection.backup(part, key=None if key is None else key.database)
         os.replace(part, target)
     except OSError as error:
         raise failures.from_os_error(target, error) from error

@@ -7,7 +7,8 @@ Each machine that uses a server has files and numbers of its own.
 
     folder   <database>-hot, or for a server one in the cache folder, mode 0700
     in it    a file per tenant number and corpus, mode 0600
-    file     token, version, next_sequence (64 bits each), then the bytes of HotIndex.save, with a checksum
+    file     token, version, next_sequence (64 bits each), then the bytes of HotIndex.save, with a checksum;
+             sealed, if the database is encrypted
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import secrets
 import struct
 
 from shepherd._native.hot import HotIndex
+from shepherd.encryption import SealedWriter, SealError
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.hot_rows import Connection, Followed, Tables
@@ -26,6 +28,7 @@ from shepherd.memory.schema import memory_range
 __all__ = ["HotFiles"]
 
 _HEAD = struct.Struct("<qqq")
+_PURPOSE = "hot index"
 
 
 class HotFiles:
@@ -51,8 +54,15 @@ class HotFiles:
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(_HEAD.pack(token, followed.version, followed.next_sequence))
-                file.write(saved)
+                head = _HEAD.pack(token, followed.version, followed.next_sequence)
+                if self._tables.sealer is None:
+                    file.write(head)
+                    file.write(saved)
+                else:
+                    writer = SealedWriter(file, self._tables.sealer, _PURPOSE)
+                    writer.write(head)
+                    writer.write(saved)
+                    writer.finish()
             with self._tables.write() as connection:
                 if self._version(connection, followed.tenant) != followed.version:
                     part.unlink()
@@ -73,10 +83,13 @@ class HotFiles:
     def load(self, tenant: int) -> Followed | None:
         """Return the saved index of a tenant, to be updated; None without one that can be trusted."""
         try:
-            whole = memoryview((self._folder / self._name(tenant)).read_bytes())
+            data = (self._folder / self._name(tenant)).read_bytes()
+            if self._tables.sealer is not None:
+                data = self._tables.sealer.open(data, _PURPOSE)
+            whole = memoryview(data)
             token, version, next_sequence = _HEAD.unpack_from(whole)
             index = HotIndex.load(whole[_HEAD.size :], memory_range(tenant)[0])
-        except (OSError, ValueError, struct.error):
+        except (OSError, ValueError, struct.error, SealError):
             return None
         counts = index.counts()
         if counts is None or counts["version"] != version or token != self._token(tenant):

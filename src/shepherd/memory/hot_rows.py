@@ -26,6 +26,7 @@ from pyroaring import BitMap
 
 from shepherd import transactions
 from shepherd._native.hot import HotIndex
+from shepherd.encryption import Sealer
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.schema import memory_range
 
@@ -67,6 +68,8 @@ class Tables(Protocol):
     read_only: bool
     folder: Path
     """Folder in which indexes are saved."""
+    sealer: Sealer | None
+    """Seals saved indexes; None where the tables are not encrypted either."""
     copy: str
     """Tells the saved indexes of several machines apart; "" where only one folder can have any."""
     most_at_once: int

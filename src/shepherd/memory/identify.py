@@ -17,11 +17,13 @@ import tempfile
 from enum import Enum
 
 from shepherd._native.store import Connection, SQLiteError
-from shepherd.errors import ForeignDatabaseError
+from shepherd.encryption import MemoryKey, looks_encrypted, unlock
+from shepherd.encryption.key_file import key_file_of
+from shepherd.errors import ForeignDatabaseError, StoreCorruptError
 from shepherd.memory.migration import MEMORIES, is_original
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION
 
-__all__ = ["Owner", "foreign", "identify", "refuse_version"]
+__all__ = ["Owner", "foreign", "identify", "key_of", "refuse_version"]
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
@@ -35,6 +37,7 @@ class Owner(Enum):
     NOBODY = "new or empty"
     SHEPHERD = "ours"
     ORIGINAL = "the original Shepherd's, to be migrated"
+    ENCRYPTED = "encrypted, so that only its key shows whose it is"
 
 
 def identify(path: str) -> Owner:
@@ -47,6 +50,13 @@ def identify(path: str) -> Owner:
         head = file.read(_HEADER_BYTES)
     if not head:
         return Owner.NOBODY
+    if looks_encrypted(head) and len(head) == _HEADER_BYTES:
+        return Owner.ENCRYPTED
+    if not head.startswith(_MAGIC) and key_file_of(path).exists():
+        raise StoreCorruptError(
+            f"{path}: the database is damaged: its beginning is neither plain nor encrypted",
+            hint="shepherd memory restore puts a backup in its place",
+        )
     if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
         raise ForeignDatabaseError(f"{path}: this file is not a database", hint=_ELSEWHERE)
     (user_version,) = struct.unpack_from(">I", head, 60)
@@ -59,6 +69,16 @@ def identify(path: str) -> Owner:
         if owner is Owner.ORIGINAL or (owner is Owner.NOBODY and user_version == 0):
             return owner
     raise foreign(path)
+
+
+def key_of(path: str) -> MemoryKey | None:
+    """Return the key of an existing file, None if it is not encrypted; raises StoreKeyError, OSError.
+
+    As `identify`, not for a file that this process has open.
+    """
+    with open(path, "rb") as file:
+        head = file.read(_HEADER_BYTES)
+    return unlock(path, head) if looks_encrypted(head) else None
 
 
 def foreign(path: str) -> ForeignDatabaseError:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from shepherd import kept_files
+from shepherd.encryption import Sealer
 from shepherd.errors import SecretError, UsageError
 from shepherd.escaping import storable, without_blocks
 from shepherd.lru_cache import FIFODict
@@ -177,15 +178,23 @@ class Memory:
     def files_owner(self, user_id: str | None = None) -> str:
         """Return the name of a user in kept_files, under which an engine may keep conversations; "" for none.
 
-        Whatever deletes words here also deletes those files.
+        Whatever deletes words here also deletes those files. They are not encrypted, so that there are none
+        beside an encrypted memory.
         """
         user = self._rows.user(user_id)
-        return "" if user is None else kept_files.owner_of(self._store.path, user)
+        if user is None or self._store.sealer is not None:
+            return ""
+        return kept_files.owner_of(self._store.path, user)
 
     @property
     def transactions(self) -> Transactions:
         """The database, for other packages that keep rows in it: Knowledge(memory.transactions, user_id)."""
         return self._store
+
+    @property
+    def sealer(self) -> Sealer | None:
+        """Seals files of what this memory knows, such as caches; None if the memory is not encrypted."""
+        return self._store.sealer
 
     @property
     def recalls_at_once(self) -> bool:

@@ -218,6 +218,7 @@ class MemoryStats:
     hot_users: int = 0
     hot_bytes: int = 0
     hot_saved_bytes: int = 0
+    is_encrypted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,26 @@ import os
 import shutil
 
 from shepherd._native.store import Connection, SQLiteError
-from shepherd.errors import ForeignDatabaseError, StoreError, StoreLockedError, UsageError
+from shepherd.encryption import looks_encrypted
+from shepherd.errors import ForeignDatabaseError, StoreError, StoreKeyError, StoreLockedError, UsageError
 from shepherd.memory import failures
-from shepherd.memory.database import copy_to, free_name, is_open
-from shepherd.memory.identify import Owner, identify
+from shepherd.memory.database import (
+    connect,
+    copy_key_entry,
+    copy_to,
+    free_name,
+    is_open,
+    key_of_file,
+)
+from shepherd.memory.identify import Owner, foreign, identify, refuse_version
+from shepherd.memory.schema import APPLICATION_ID
 
 __all__ = ["aside_of", "check_backup", "restore"]
 
 _MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+# SQLite's PENDING, RESERVED and SHARED bytes (sqlite.org/src/file/src/os.h).
+_LOCK_START, _LOCK_BYTES = 0x40000000, 512
 _QUIT = "quit every chat and server that uses it, then restore again"
 # Milliseconds that another process may take to finish a write.
 _PATIENCE_MS = 500
@@ -38,11 +50,21 @@ def check_backup(backup: str | os.PathLike[str]) -> None:
     if owner is Owner.NOBODY:
         raise UsageError(f"{path}: it is empty", hint="name a copy by shepherd memory backup")
     try:
-        with Connection(path, read_only=True) as connection:
+        with connect(path, read_only=True) as connection:
+            if owner is Owner.ENCRYPTED:
+                _refuse_foreign(path, connection)
             if connection.execute("PRAGMA quick_check(1)") != [("ok",)]:
                 raise _damaged(path)
     except SQLiteError as error:
         raise _damaged(path) from error
+
+
+def _refuse_foreign(path: str, connection: Connection) -> None:
+    """Check what `identify` could not see."""
+    if connection.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
+        error = foreign(path)
+        raise UsageError(str(error), hint="name a copy by shepherd memory backup")
+    refuse_version(path, connection.execute("PRAGMA user_version")[0][0])
 
 
 def _damaged(path: str) -> StoreError:
@@ -76,8 +98,10 @@ def restore(backup: str | os.PathLike[str], database: str | os.PathLike[str]) ->
     except OSError as error:
         raise failures.from_os_error(target, error) from error
     try:
-        with Connection(source, read_only=True) as connection:
-            copy_to(connection, target)
+        key = key_of_file(source)
+        with connect(source, read_only=True) as connection:
+            copy_to(connection, target, key)
+        copy_key_entry(source, target, key)
     except BaseException:
         if aside:
             _move(aside, target)
@@ -90,11 +114,21 @@ def _refuse_in_use(path: str) -> None:
     if is_open(path):
         raise StoreLockedError(f"{path}: this process has it open", hint=_QUIT)
     with open(path, "rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
-            return
+        head = file.read(_HEADER_BYTES)
+    if not head.startswith(_MAGIC) and not looks_encrypted(head):
+        return
     try:
         identify(path)
-        with Connection(path, busy_timeout_ms=_PATIENCE_MS) as connection:
+        key_of_file(path)
+    except StoreKeyError:
+        # Who has lost the key can restore another backup. Those who have it hold this lock.
+        if _is_locked(path):
+            raise StoreLockedError(f"{path}: another program has the memory open", hint=_QUIT) from None
+        return
+    except SQLiteError:
+        return
+    try:
+        with connect(path, busy_timeout_ms=_PATIENCE_MS) as connection:
             # Leaving the WAL needs the file alone; it also moves the rest of the log into the file.
             [(mode,)] = connection.execute("PRAGMA journal_mode = DELETE")
     except SQLiteError as error:
@@ -107,7 +141,23 @@ def _refuse_in_use(path: str) -> None:
         raise StoreLockedError(f"{path}: another program has the memory open", hint=_QUIT)
 
 
+def _is_locked(path: str) -> bool:
+    """Return whether another process has the database open, by the bytes that SQLite locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_BYTES, _LOCK_START)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
 def _move(path: str, target: str) -> None:
-    for end in ("-wal", "-shm", "-journal", ""):
+    for end in ("-key", "-wal", "-shm", "-journal", ""):
         if os.path.exists(path + end):
             os.rename(path + end, target + end)

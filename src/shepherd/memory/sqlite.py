@@ -82,6 +82,7 @@ class FileTables:
         self.name = database.path
         self.read_only = database.read_only
         self.folder = Path(database.path + "-hot")
+        self.sealer = database.sealer
         self.read, self.write = database.read, database.write
         self.search = recall.search
 
@@ -112,6 +113,7 @@ class SQLiteStore(MemoryStore):
         super().__init__()
         self._limit_bytes = parse_limit(max_db_size)
         self._database = Database(path, read_only=read_only, busy_timeout_s=busy_timeout_s)
+        self.sealer = self._database.sealer
         limit_bytes = recall_cache_mb << 20
         self._recall = HotRecall(FileTables(self._database, self._database.recall), limit_bytes=limit_bytes)
         self._chunk_recall = HotRecall(
@@ -241,6 +243,7 @@ class SQLiteStore(MemoryStore):
             hot_users=self._recall.n_users,
             hot_bytes=self._recall.n_bytes,
             hot_saved_bytes=self._recall.n_saved_bytes,
+            is_encrypted=self.sealer is not None,
         )
 
     def clean(self, user_id: str) -> tuple[list[str], list[str]]:

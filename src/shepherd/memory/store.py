@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from shepherd import kept_files
+from shepherd.encryption import Sealer
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.memory import forgetting, memories, tenants
@@ -48,6 +49,8 @@ class MemoryStore(ABC):
     meaning: Meaning | None = None
     reranker: Reranker | None = None
     keeps_secrets: bool = False
+    # Seals what is kept beside an encrypted database; None if it is not encrypted.
+    sealer: Sealer | None = None
 
     def __init__(self) -> None:
         self._facts = FactCache()

@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 
-from shepherd.errors import ProviderKeyError, UsageError
+from shepherd import system_keyring
+from shepherd.errors import ProviderKeyError
 from shepherd.http_endpoint import is_header_value
-from shepherd.installation import install_extra
 from shepherd.providers.settings import ProviderSettings
 
 __all__ = ["ApiKey", "find_key", "forget_in_keyring", "require_key", "store_in_keyring", "without_key"]
 
-_SERVICE = "shepherd"
 # Shorter ones are words, which a message may well hold by itself.
 _LEAST_SECRET_CHARS = 6
 
@@ -43,7 +41,7 @@ def find_key(provider: ProviderSettings, environ: Mapping[str, str] | None = Non
     for variable in variables:
         if value := environ.get(variable, "").strip():
             return ApiKey(value, variable)
-    if value := _in_keyring(provider.name):
+    if value := system_keyring.lookup(provider.name):
         return ApiKey(value, "keyring")
     return ApiKey(provider.api_key, "config.json") if provider.api_key else ApiKey()
 
@@ -70,44 +68,14 @@ def require_key(provider: ProviderSettings) -> ApiKey:
 
 def store_in_keyring(name: str, value: str) -> None:
     """Put the key of the provider of that name into the system's keyring."""
-    if find_spec("keyring") is None:
-        raise UsageError(
-            "there is no client for the keyring",
-            hint=install_extra("keyring") + ", or leave out --keyring",
-        )
-    import keyring
-
-    try:
-        keyring.set_password(_SERVICE, name, value)
-    except Exception as error:  # every backend has errors of its own
-        raise UsageError(
-            f"the keyring refused it: {type(error).__name__}", hint="leave out --keyring"
-        ) from None
+    system_keyring.store(name, value, instead="leave out --keyring")
 
 
 def forget_in_keyring(name: str) -> None:
     """Take the key out of the keyring, if one is there."""
-    if not _in_keyring(name):
-        return
-    import contextlib
-
-    import keyring
-
-    with contextlib.suppress(Exception):
-        keyring.delete_password(_SERVICE, name)
+    system_keyring.forget(name)
 
 
 def without_key(text: str, key: str) -> str:
     """Return the text with the key replaced, should somebody have repeated it."""
     return text.replace(key, "***") if len(key) >= _LEAST_SECRET_CHARS else text
-
-
-def _in_keyring(name: str) -> str:
-    if find_spec("keyring") is None:
-        return ""
-    import keyring
-
-    try:
-        return keyring.get_password(_SERVICE, name) or ""
-    except Exception:  # no backend on a server, a locked one: as if it were empty
-        return ""

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import Field
 
+from shepherd.encryption import scratch_folder
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import Knowledge, Node, attached_block
 from shepherd.knowledge.importing import import_upload, read_upload
@@ -263,9 +263,9 @@ async def import_memories(
     memory, data = own.writable, await request.body()
 
     def work(tell: _Progress) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(prefix="shepherd-") as folder:
+        with scratch_folder() as folder:
             # A ZIP archive or a database must be a file.
-            path = Path(folder, PurePath(name).name or "upload")
+            path = folder / (PurePath(name).name or "upload")
             path.write_bytes(data)
             try:
                 return asdict(memory.import_file(path, own.user, format=format, progress=tell))

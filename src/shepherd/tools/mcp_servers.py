@@ -121,12 +121,16 @@ def _spec(path: Path, name: str, entry: object) -> ServerSpec:
 
 @contextmanager
 def opened_servers(
-    specs: Sequence[ServerSpec], *, confirm: Confirm | None, warn: Callable[[str, str], None]
+    specs: Sequence[ServerSpec],
+    *,
+    confirm: Confirm | None,
+    warn: Callable[[str, str], None],
+    keeps_logs: bool = True,
 ) -> Iterator[list[AssistantTool]]:
     """Start the servers for the length of the block and give their tools.
 
     A server that fails to start costs a warning. Without `confirm`, tools that may change something refuse. A
-    server's own log goes to `mcp-NAME.log` in the state folder.
+    server's own log goes to `mcp-NAME.log` in the state folder, or with `keeps_logs` off nowhere.
     """
     if not specs:
         yield []
@@ -137,7 +141,7 @@ def opened_servers(
         tools: dict[str, AssistantTool] = {}
         for spec in specs:
             try:
-                client = _connected(portal, spec, stack)
+                client = _connected(portal, spec, stack, keeps_logs)
                 found = _listed(portal, client, spec)
             except ShepherdError as error:
                 warn(str(error), error.hint)
@@ -157,25 +161,23 @@ def _portal() -> Callable[[], Any]:
     return start_blocking_portal
 
 
-def _connected(portal: BlockingPortal, spec: ServerSpec, stack: ExitStack) -> Client:
+def _connected(portal: BlockingPortal, spec: ServerSpec, stack: ExitStack, keeps_logs: bool) -> Client:
     from mcp import Client
 
     try:
         with ExitStack() as own:
-            client = Client(_transport(spec, own, portal), read_timeout_seconds=_CONNECT_S)
+            client = Client(_transport(spec, own, portal, keeps_logs), read_timeout_seconds=_CONNECT_S)
             entered = own.enter_context(portal.wrap_async_context_manager(client))
             stack.push(own.pop_all())
     except Exception as error:  # a foreign program may cause anything: an ExceptionGroup, OSError, MCPError
         raise ShepherdError(
             f"the MCP server {spec.name} cannot be reached: {_reason(error)}",
-            hint=f"its own messages are in {_log_path(spec)}"
-            if spec.command
-            else f"is it running at {spec.url}?",
+            hint=_where_to_look(spec, keeps_logs),
         ) from None
     return entered
 
 
-def _transport(spec: ServerSpec, stack: ExitStack, portal: BlockingPortal) -> Any:
+def _transport(spec: ServerSpec, stack: ExitStack, portal: BlockingPortal, keeps_logs: bool) -> Any:
     """Return the transport of a client. The log of a program, or the HTTP client, stays open with the
     stack.
     """
@@ -191,11 +193,20 @@ def _transport(spec: ServerSpec, stack: ExitStack, portal: BlockingPortal) -> An
     from mcp import StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    log = _log_path(spec)
+    # Its words may be those of the user.
+    log = _log_path(spec) if keeps_logs else Path(os.devnull)
     log.parent.mkdir(parents=True, exist_ok=True)
     errors = stack.enter_context(log.open("w", encoding="utf-8"))
     server = StdioServerParameters(command=spec.command, args=list(spec.args), env=dict(spec.env) or None)
     return stdio_client(server, errlog=errors)
+
+
+def _where_to_look(spec: ServerSpec, keeps_logs: bool) -> str:
+    if not spec.command:
+        return f"is it running at {spec.url}?"
+    if keeps_logs:
+        return f"its own messages are in {_log_path(spec)}"
+    return "its own messages are not kept while the memory is encrypted: start it yourself to see them"
 
 
 def _log_path(spec: ServerSpec) -> Path:

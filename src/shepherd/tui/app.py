@@ -20,6 +20,7 @@ from textual.widgets import Footer, TextArea
 from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.screen import shortened
 from shepherd.commands.slash import COMMANDS
+from shepherd.factory import history_place
 from shepherd.tui.conversation import (
     Asked,
     ChatState,
@@ -109,7 +110,8 @@ class ShepherdApp(App[None]):
         self.failure: Exception | None = None
         self.chat_state: ChatState | None = None
         self.conversation = Conversation(options, self._post_event)
-        self._history = PromptHistory(lambda text: self.notify(text, severity="warning", markup=False))
+        place = history_place(options.config, with_memory=options.memory)
+        self._history = PromptHistory(place, lambda text: self.notify(text, severity="warning", markup=False))
         self._transcript = Transcript()
         self._prompt = Prompt({name: usage for name, (usage, _) in USAGES.items()})
         self._hints = Hints(id="hints")

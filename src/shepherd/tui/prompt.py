@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -12,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widgets import Static, TextArea
 
-from shepherd.paths import history_file
+from shepherd.encryption import Sealer
 
 if TYPE_CHECKING:
     from shepherd.commands.history import LineHistory
@@ -184,10 +185,14 @@ _MOST_LINES = 1000
 
 
 class PromptHistory:
-    """History file; private lines are not written to it. Use it from one thread."""
+    """History file; private lines are not written to it. `place`: see factory.history_place.
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    Use it from one thread.
+    """
+
+    def __init__(self, place: tuple[Path | None, Sealer | None], warn: Callable[[str], None]) -> None:
         self.is_private = False
+        self._place = place
         self._warn = warn
         self._history: LineHistory | None = None
 
@@ -209,5 +214,6 @@ class PromptHistory:
             # Here, since it imports prompt_toolkit.
             from shepherd.commands.history import open_history
 
-            self._history = open_history(history_file(), lambda: self.is_private, self._warn)
+            path, sealer = self._place
+            self._history = open_history(path, lambda: self.is_private, self._warn, sealer)
         return self._history

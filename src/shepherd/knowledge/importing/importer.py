@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from shepherd.encryption import scratch_folder
 from shepherd.errors import DocumentError, EmptyDocumentError, UsageError
 from shepherd.escaping import storable
 from shepherd.knowledge import nodes, transfer
@@ -107,8 +107,8 @@ def import_upload(
             f"{name}: is a database", hint="shepherd knowledge import reads RA-H's, in a terminal"
         )
     if transfer.is_export(beginning):
-        with tempfile.TemporaryDirectory(prefix="shepherd-") as folder:
-            path = Path(folder, "upload.jsonl")
+        with scratch_folder() as folder:
+            path = folder / "upload.jsonl"
             path.write_bytes(data)
             yield from transfer.read(knowledge, path, progress)
         return

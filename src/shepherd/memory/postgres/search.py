@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from shepherd import paths
 from shepherd._native import rank
 from shepherd._native.text import match_expression
+from shepherd.encryption import Sealer
 from shepherd.memory.corpora import Corpus
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.queries import Hit, RecallQuery
@@ -97,6 +98,7 @@ class ServerTables:
     # Even for a hundred memories that takes milliseconds.
     most_at_once = 5_000
     patience_s = 0.2
+    sealer: Sealer | None = None
 
     def __init__(self, database: Database, corpus: Corpus) -> None:
         self._database = database

@@ -1,0 +1,302 @@
+"""`shepherd encrypt` and `shepherd decrypt`: convert the memory in place, or give it another key."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import sys
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+from shepherd import encryption, kept_files, system_keyring
+from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, agreed, loaded_settings
+from shepherd.cli.progress import working
+from shepherd.commands.screen import Screen, size
+from shepherd.config import Config
+from shepherd.encryption import KeyEntry, MemoryKey, Sealer
+from shepherd.encryption.key import USUAL_COST, master_key, needs_package, new_master_text, new_salt
+from shepherd.encryption.key_file import Source
+from shepherd.encryption.unlocking import (
+    keyring_name,
+    remember,
+    require_ciphers,
+    text_of_command,
+    text_of_file,
+)
+from shepherd.errors import ShepherdError, UsageError
+from shepherd.paths import from_home, history_file, new_file
+
+__all__ = ["ask_passphrase", "build_decrypt_parser", "build_parser", "execute", "execute_decrypt"]
+
+_LEAST_CHARS = 8
+_DESCRIPTION = """\
+Encrypt the memory in place: the database with its log, saved indexes and the prompt's history. Conversations
+are no longer kept on disk for the next start. A crash at any moment leaves one readable database. Quit every
+chat and server that uses the memory first.
+
+The key is, in this order: what memory_key_command prints, what is in memory_key_file, a random key in the
+system's keyring, or a passphrase. Backups are encrypted with the same key; exports are not encrypted.
+Without the key nobody can read the memory, you neither."""
+
+
+def build_parser() -> Parser:
+    """Build the parser of `shepherd encrypt`."""
+    parser = Parser(prog="shepherd encrypt", description=_DESCRIPTION)
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--passphrase", action="store_true", help="ask for a passphrase")
+    kinds.add_argument("--keyring", action="store_true", help="keep a random key in the system's keyring")
+    kinds.add_argument(
+        "--key-file", metavar="FILE", help="use the key in this file, which is made if it is missing"
+    )
+    parser.add_argument(
+        "--rekey", action="store_true", help="encrypt an encrypted memory anew, with another key"
+    )
+    _add_options(parser)
+    return parser
+
+
+def build_decrypt_parser() -> Parser:
+    """Build the parser of `shepherd decrypt`."""
+    parser = Parser(
+        prog="shepherd decrypt",
+        description="Undo shepherd encrypt: the memory becomes a plain database again.\n"
+        "A crash at any moment leaves one readable database.",
+    )
+    _add_options(parser)
+    return parser
+
+
+def _add_options(parser: Parser) -> None:
+    parser.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
+    add_setting_option(parser, "--memory-db", "memory_database", "PATH")
+    add_common_options(parser)
+
+
+def ask_passphrase(question: str) -> str | None:
+    """Ask at the terminal, without showing what is typed; None where there is nobody to ask."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    try:
+        return getpass.getpass(question) or None
+    except (EOFError, OSError):
+        return None
+
+
+def execute(arguments: Namespace, screen: Screen) -> int:
+    """Encrypt; returns the exit code."""
+    from shepherd.memory.conversion import database_to_convert
+
+    config = loaded_settings(arguments).config
+    path = _path(config)
+    require_ciphers(str(path))
+    _require_package()
+    file, old = database_to_convert(path)
+    if old is not None and not arguments.rekey:
+        screen.result(
+            {"file": file, "encrypted": True},
+            note=f"{file} is encrypted already; shepherd encrypt --rekey gives it another key",
+        )
+        return 0
+    if old is None and arguments.rekey:
+        raise UsageError(f"{file}: the memory is not encrypted", hint="shepherd encrypt encrypts it")
+    chosen = _choose(arguments, config, file, old is not None)
+    if chosen.source != "passphrase" and not agreed(
+        f"Encrypt {file} ({size(os.path.getsize(file))}) with {chosen.in_words}?", screen, yes=arguments.yes
+    ):
+        screen.note("nothing was changed")
+        return 1
+    salt = new_salt()
+    key = MemoryKey(master_key(chosen.text, salt, USUAL_COST), salt)
+    entry = KeyEntry(salt, chosen.source, key.check, chosen.place)
+    if chosen.source == "keyring":
+        system_keyring.store(keyring_name(salt), chosen.text, instead="shepherd encrypt --passphrase")
+    try:
+        with working(screen, "encrypting"):
+            is_gone = _convert(path, config, file, old, key, entry)
+    except BaseException:
+        if chosen.source == "keyring":
+            system_keyring.forget(keyring_name(salt))
+        raise
+    _warn_of_readable(path, file, is_gone, screen)
+    screen.result(
+        {"file": file, "encrypted": True, "key": chosen.source, "place": chosen.place},
+        note=f"encrypted: {file}; the key is {chosen.in_words}. {chosen.advice}",
+    )
+    return 0
+
+
+def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
+    """Decrypt; returns the exit code."""
+    from shepherd.memory.conversion import database_to_convert
+
+    config = loaded_settings(arguments).config
+    path = _path(config)
+    file, old = database_to_convert(path)
+    if old is None:
+        screen.result({"file": file, "encrypted": False}, note=f"{file} is not encrypted")
+        return 0
+    question = f"Decrypt {file}? Whoever can read the file can read the memory then."
+    if not agreed(question, screen, yes=arguments.yes):
+        screen.note("nothing was changed")
+        return 1
+    with working(screen, "decrypting"):
+        _convert(path, config, file, old, None, None)
+    screen.result({"file": file, "encrypted": False}, note=f"decrypted: {file}")
+    return 0
+
+
+def _path(config: Config) -> Path:
+    from shepherd.factory import memory_file
+
+    encryption.use_settings(config.memory_key_command, config.memory_key_file)
+    path = memory_file(config)
+    if path is None:
+        raise UsageError(
+            "the memory is in PostgreSQL, which Shepherd does not encrypt",
+            hint="encrypt the disk of that server",
+        )
+    return path
+
+
+def _require_package() -> None:
+    try:
+        from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: F401
+    except ImportError as error:
+        raise needs_package() from error
+
+
+# ---- the key
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A key and where it comes from."""
+
+    source: Source
+    text: str
+    in_words: str
+    advice: str = ""
+    place: str = ""
+
+
+def _choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> _Chosen:
+    """Return the key to encrypt with; asks for a passphrase."""
+    if arguments.key_file:
+        return _in_file(Path(arguments.key_file).expanduser().absolute(), is_rekeyed)
+    if arguments.passphrase:
+        return _typed(file)
+    if arguments.keyring:
+        return _in_keyring()
+    if config.memory_key_command:
+        text = text_of_command(config.memory_key_command)
+        return _Chosen("command", text, "what memory_key_command prints")
+    if config.memory_key_file:
+        return _in_file(from_home(config.memory_key_file, "memory_key_file").absolute(), is_rekeyed)
+    return _in_keyring() if system_keyring.is_usable() else _typed(file)
+
+
+def _in_keyring() -> _Chosen:
+    return _Chosen(
+        "keyring",
+        new_master_text(),
+        "a random key in the keyring of this account",
+        "Back up your keyring: the memory and its backups cannot be read without the key.",
+    )
+
+
+def _in_file(path: Path, is_rekeyed: bool) -> _Chosen:
+    if path.exists() and is_rekeyed:
+        raise UsageError(
+            f"{path}: exists already, and a new key needs a new file", hint="--key-file names another file"
+        )
+    if not path.exists():
+        with new_file(str(path)) as target:
+            target.write(f"{new_master_text()}\n")
+    return _Chosen(
+        "file",
+        text_of_file(path),
+        f"in {path}",
+        "Keep a copy of that file elsewhere: the memory and its backups cannot be read without it.",
+        str(path),
+    )
+
+
+def _typed(file: str) -> _Chosen:
+    text = ask_passphrase(f"New passphrase of {file}: ")
+    if text is None:
+        raise UsageError(
+            "there is nobody to ask for a passphrase",
+            hint="run this at a terminal, or name a file with --key-file; --keyring uses the keyring",
+        )
+    if len(text) < _LEAST_CHARS:
+        raise UsageError(
+            f"the passphrase is shorter than {_LEAST_CHARS} characters", hint="use four words or more"
+        )
+    if ask_passphrase("The same again: ") != text:
+        raise UsageError("the two are not the same; nothing was changed", hint="run the command again")
+    return _Chosen(
+        "passphrase",
+        text,
+        "made of your passphrase",
+        "Nothing can replace the passphrase: write it down if you could forget it.",
+    )
+
+
+# ---- the files
+
+
+def _convert(
+    path: Path,
+    config: Config,
+    file: str,
+    old: MemoryKey | None,
+    new: MemoryKey | None,
+    entry: KeyEntry | None,
+) -> bool:
+    """Convert the database and what is beside it; return whether the old bytes are overwritten."""
+    from shepherd.memory.conversion import convert
+
+    is_gone = convert(file, old, new, entry)
+    if new is not None:
+        remember(new)
+    # Where the database is a link, its indexes are beside the link.
+    shutil.rmtree(f"{os.path.abspath(path)}-hot", ignore_errors=True)
+    for owner in kept_files.owners(kept_files.folder()):
+        kept_files.forget(owner)
+    _convert_history(path, old, new)
+    return is_gone
+
+
+def _convert_history(path: Path, old: MemoryKey | None, new: MemoryKey | None) -> None:
+    """Let the lines typed at the prompt be as the memory is: sealed beside it, or in the plain file."""
+    from shepherd.commands.history import reseal_history, seal_history, unseal_history
+    from shepherd.factory import sealed_history_file
+
+    sealed = sealed_history_file(path)
+    if old is None and new is not None:
+        seal_history(history_file(), sealed, Sealer(new))
+    elif old is not None and new is None:
+        unseal_history(sealed, Sealer(old), history_file())
+    elif old is not None and new is not None:
+        reseal_history(sealed, Sealer(old), Sealer(new))
+
+
+def _warn_of_readable(path: Path, file: str, is_gone: bool, screen: Screen) -> None:
+    """Name what can be read still: older copies of this memory, and other names of its file."""
+    from shepherd.memory.database import is_encrypted
+
+    if not is_gone:
+        screen.warn(
+            "the bytes of the database until now could not be overwritten: another name leads to the file,"
+            " or the disk refused it",
+            "delete hard links and snapshots of the file",
+        )
+    for copy in sorted(Path(file).parent.glob(f"{Path(file).name}.before-*")):
+        try:
+            if copy.name.endswith("-key") or is_encrypted(str(copy)):
+                continue
+        except (OSError, ShepherdError):
+            continue
+        screen.warn(f"{copy} is an older copy of this memory, and not encrypted", "delete it")

@@ -1,0 +1,80 @@
+"""The key file beside an encrypted database, `memory.db-key`: where its key comes from, never the key itself.
+
+JSON, an entry per salt. While a memory is converted it has two: whichever database a crash leaves can be
+opened. It can be lost without harm if the passphrase was made with the costs that are usual today.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from shepherd.encryption.key import SALT_BYTES, USUAL_COST, Argon2, MemoryKey
+from shepherd.paths import write_atomically
+
+__all__ = ["KeyEntry", "Source", "key_file_of", "read_entries", "write_entries"]
+
+Source = Literal["keyring", "passphrase", "file", "command"]
+_VERSION = 1
+# Costs of a forged file must not fill the memory.
+_MOST_KIB, _MOST_PASSES, _MOST_LANES = 4 << 20, 1000, 64
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """Where the key of one salt comes from; `place` is the path of a file, `check` recognizes the key."""
+
+    salt: bytes
+    source: Source
+    check: str = ""
+    place: str = ""
+    cost: Argon2 = USUAL_COST
+
+    def fits(self, key: MemoryKey) -> bool:
+        """Return whether this is the key that the memory was encrypted with."""
+        return key.check == self.check
+
+
+def key_file_of(database: str) -> Path:
+    """Return the path of the key file: beside the database itself, also if `database` is a link."""
+    return Path(f"{os.path.realpath(database)}-key")
+
+
+def read_entries(database: str) -> dict[bytes, KeyEntry]:
+    """Return the entries of the key file by salt; none if it is missing or damaged."""
+    try:
+        whole = json.loads(key_file_of(database).read_bytes())
+        entries = [_entry(item) for item in whole["keys"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return {entry.salt: entry for entry in entries}
+
+
+def write_entries(database: str, entries: Iterable[KeyEntry]) -> None:
+    """Replace the key file, mode 0600; without entries it is deleted. Raises OSError."""
+    items = [
+        {**asdict(entry), "salt": entry.salt.hex(), "kdf": "argon2id", "cost": asdict(entry.cost)}
+        for entry in entries
+    ]
+    if items:
+        text = json.dumps({"version": _VERSION, "cipher": "chacha20-poly1305", "keys": items}, indent=1)
+        write_atomically(key_file_of(database), text.encode())
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(key_file_of(database))
+
+
+def _entry(item: dict[str, object]) -> KeyEntry:
+    salt, source, cost = bytes.fromhex(str(item["salt"])), item["source"], item["cost"]
+    if len(salt) != SALT_BYTES or source not in ("keyring", "passphrase", "file", "command"):
+        raise ValueError
+    if not isinstance(cost, dict) or not all(type(number) is int for number in cost.values()):
+        raise ValueError
+    if cost["memory_kib"] > _MOST_KIB or cost["passes"] > _MOST_PASSES or cost["lanes"] > _MOST_LANES:
+        raise ValueError
+    return KeyEntry(salt, source, str(item["check"]), str(item["place"]), Argon2(**cost))

@@ -1,0 +1,197 @@
+"""`shepherd encrypt` and `decrypt`; a search of all files finds nothing while the memory is encrypted."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from shepherd._native.store import HAS_CIPHERS
+from tests.cli.test_terminal import TURN_ENDED, start
+
+pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
+
+# As numbers in words that nothing else has; the first ones are stored by commands, the others are said.
+WORDS = [f"canary{i:04}z" for i in range(200)]
+PASSPHRASE = "correct horse battery"
+
+
+def found_in(home) -> dict[str, set[str]]:
+    """The canary words in all files of the home, by file."""
+    found = {}
+    for file in home.path.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            data = file.read_bytes()
+            words = {word for word in WORDS if word.encode() in data or word.encode("utf-16-le") in data}
+            if words:
+                found[str(file.relative_to(home.path))] = words
+    return found
+
+
+def use_everything(home, shepherd, model: Path, cache: Path) -> dict[str, set[str]]:
+    """Store each word through a feature, and kill a chat; returns where they were found before that."""
+    lines = "".join(f'{{"question": "{word}", "answer": "bird {word}"}}\n' for word in WORDS[:150])
+    assert shepherd("memory", "import", input=lines).returncode == 0
+    assert shepherd("facts", "set", "bird", WORDS[150]).returncode == 0
+    assert shepherd("memory", "add", WORDS[151], WORDS[152]).returncode == 0
+    document = home.path.parent / "document.md"
+    document.write_text(f"# {WORDS[153]}\n\nThe bird {WORDS[154]} sings.\n")
+    assert shepherd("knowledge", "import", str(document)).returncode == 0
+    said = f"My birds are {' '.join(WORDS[155:170])}"
+    assert shepherd("-m", model, "--session-cache", cache, "-e", said).returncode == 0
+    chat = start(home, "-m", model)
+    try:
+        chat.prompt()
+        for first in range(170, 200, 15):
+            chat.type(f"My birds are {' '.join(WORDS[first : first + 15])}")
+            chat.expect(TURN_ENDED)
+            chat.prompt()
+        during = found_in(home)
+        os.kill(chat.child.pid, signal.SIGKILL)
+    finally:
+        chat.child.close(force=True)
+    return during
+
+
+def test_a_search_of_all_files_finds_nothing_while_the_memory_is_encrypted(home, shepherd, model):
+    cache = home.path / "session.cache"
+
+    during = use_everything(home, shepherd, model, cache)
+    assert set().union(*during.values()) == set(WORDS)  # so the search works
+    assert any("history" in name for name in during)
+
+    done = shepherd("encrypt", "--key-file", home.path / "key", "-y", SHEPHERD_SESSION_CACHE=str(cache))
+    assert done.returncode == 0, done.stderr
+    assert found_in(home) == {}
+    assert not cache.exists()
+
+    assert use_everything(home, shepherd, model, cache) == {}
+    assert found_in(home) == {}
+    assert cache.read_bytes().startswith(b"SHPSEAL1")
+    assert shepherd("memory", "backup", home.path / "copy.db").returncode == 0
+    assert found_in(home) == {}
+    exported = shepherd("memory", "export", home.path.parent / "mine.jsonl")
+    assert "the file is not encrypted, and the memory is" in exported.stderr
+    assert shepherd("facts", "get", "bird").stdout == f"{WORDS[150]}\n"
+
+    assert shepherd("decrypt", "-y").returncode == 0
+    assert set().union(*found_in(home).values()) == set(WORDS)
+    assert not home.database.with_name("memory.db-history").exists()
+    # Typed once before, and once while the memory was encrypted.
+    assert home.history.read_text().count(WORDS[170]) == 2
+
+
+def test_without_the_memory_nothing_that_is_said_is_written(home, shepherd, model):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    assert shepherd("encrypt", "--key-file", home.path / "key", "-y").returncode == 0
+    cache = home.path / "session.cache"
+
+    done = shepherd("-m", model, "--nomemory", "--session-cache", cache, "-e", f"I like {WORDS[0]}")
+    assert "the session cache is not used" in done.stderr
+    chat = start(home, "-m", model, "--nomemory")
+    chat.prompt()
+    chat.type(f"I like {WORDS[1]}")
+    chat.expect(TURN_ENDED)
+    chat.prompt()
+    chat.type("/quit")
+    chat.end()
+
+    assert found_in(home) == {}
+    assert not cache.exists()
+
+
+def test_a_passphrase_is_asked_for_once_in_a_chat(home, shepherd, model):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    terminal = start(home, "encrypt", "--passphrase")
+    for question in ("New passphrase", "The same again"):
+        terminal.expect(question)
+        terminal.type(PASSPHRASE)
+    assert "Nothing can replace the passphrase" in terminal.expect("forget it")
+    assert terminal.end() == 0
+
+    chat = start(home, "-m", model)
+    chat.expect("Passphrase of .*memory.db: ")
+    chat.type("not the one")
+    chat.expect("That is not the passphrase")
+    chat.type(PASSPHRASE)
+    assert "1 memory" in chat.prompt()
+    chat.type("/stats")
+    chat.expect("memory  encrypted")
+    chat.prompt()
+    chat.type("/quit")
+    assert chat.end() == 0
+
+    for command in (("memory", "list"), ("mcp",), ("serve", "-m", str(model), "--port", "0")):
+        done = shepherd(*command)
+        assert done.returncode == 1
+        assert "is encrypted, and its key is missing" in done.stderr
+        assert "memory_key_command or memory_key_file" in done.stderr
+    listed = shepherd("memory", "list", SHEPHERD_MEMORY_KEY_COMMAND=f"echo '{PASSPHRASE}'")
+    assert "a finch" in listed.stdout
+
+
+def test_doctor_and_stats_say_whether_the_memory_is_encrypted(home, shepherd, model):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    assert "encryption     off" in shepherd("memory", "stats").stdout
+    assert "; not encrypted" in shepherd("doctor", "-m", model).stdout
+
+    assert shepherd("encrypt", "--key-file", home.path / "key", "-y").returncode == 0
+
+    assert "encryption     on" in shepherd("memory", "stats").stdout
+    assert "; encrypted" in shepherd("doctor", "-m", model).stdout
+    (home.path / "key").rename(home.path / "moved")
+    done = shepherd("doctor", "-m", model)
+    assert done.returncode == 1
+    assert "its key is missing" in done.stdout
+
+
+def test_what_is_still_readable_is_named(home, shepherd):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    assert shepherd("memory", "backup", home.path / "copy.db").returncode == 0
+    assert shepherd("memory", "restore", home.path / "copy.db", "-y").returncode == 0
+
+    done = shepherd("encrypt", "--key-file", home.path / "key", "-y")
+
+    assert "memory.db.before-restore is an older copy of this memory, and not encrypted" in done.stderr
+    again = shepherd("memory", "restore", home.path / "copy.db", "-y")
+    assert "the memory is not encrypted any more" in again.stderr
+
+
+def test_another_key_needs_another_file(home, shepherd):
+    key, other = home.path / "key", home.path / "other"
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    assert shepherd("encrypt", "--rekey", "--key-file", key, "-y").returncode == 2
+    assert not key.exists()
+    assert shepherd("encrypt", "--key-file", key, "-y").returncode == 0
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert "is encrypted already" in shepherd("encrypt", "--key-file", key, "-y").stderr
+
+    assert "a new key needs a new file" in shepherd("encrypt", "--rekey", "--key-file", key, "-y").stderr
+    before = home.database.read_bytes()[:16]
+    assert shepherd("encrypt", "--rekey", "--key-file", other, "-y").returncode == 0
+
+    key.unlink()
+    assert home.database.read_bytes()[:16] != before
+    assert "a finch" in shepherd("memory", "list").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("encrypt", "--passphrase"), "there is nobody to ask for a passphrase"),
+        (("encrypt", "--key-file", "/dev/null"), "a key is one line"),
+        (("encrypt", "--memory-db", "postgresql://host/name"), "PostgreSQL, which Shepherd does not encrypt"),
+        (("encrypt", "--memory-db", "none.db"), "there is no such database"),
+        (("decrypt",), "is not encrypted"),
+    ],
+)
+def test_mistakes_change_nothing(home, shepherd, arguments, message):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    before = home.database.read_bytes()
+
+    assert message in re.sub(r"\s+", " ", shepherd(*arguments).stderr)
+
+    assert home.database.read_bytes() == before

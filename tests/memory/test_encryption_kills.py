@@ -1,0 +1,139 @@
+"""Whatever moment a conversion is killed at, one readable database has every memory that was acknowledged."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shepherd._native.store import HAS_CIPHERS
+from shepherd.encryption import KeyEntry, MemoryKey, new_salt
+from shepherd.encryption.key import USUAL_COST, master_key, new_master_text
+from shepherd.encryption.unlocking import forget_all, text_of_file
+from shepherd.errors import StoreLockedError
+from shepherd.memory import Memory
+from shepherd.memory.conversion import convert, database_to_convert
+from tests.examples import examples
+
+pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
+
+PROGRAM = Path(__file__).with_name("converting.py")
+ROOT = PROGRAM.parents[2]
+# Lines of conversion.py that a conversion runs, and its time in microseconds: a bit more than either.
+LINES, MICROSECONDS = 110, 40_000
+# In each example; with --deep there are 20.
+N_KILLS = 30
+
+
+class Converter:
+    """The program that converts and is killed."""
+
+    def __init__(self, database: Path) -> None:
+        self.database = database
+        self.keys = [database.with_name(f"key{i}") for i in range(2)]
+        for path in self.keys:
+            path.write_text(new_master_text())
+        self._process = subprocess.Popen(
+            [sys.executable, str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+
+    def convert(self, new: str, **moment: int) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        order = {"database": str(self.database), "new": new, **moment}
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().strip()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        assert self._process.wait(10) == 0
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@settings(max_examples=examples(1))
+@given(seed=st.integers(0, 1 << 32))
+def test_killed_conversions_leave_one_readable_database(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path, choose = tmp_path_factory.mktemp("kills") / "memory.db", random.Random(seed)
+    converter = Converter(path)
+    stored = 0
+    results: list[str] = []
+    for i in range(N_KILLS):
+        with Memory(path, user_id="steve") as memory:
+            memory.store_memory(f"canary {stored}", "what was acknowledged " * 40)
+            stored += 1
+            assert memory.count_memories() == stored
+            assert i % 10 or memory.check().problems == ()
+        new = choose.choice(["", *map(str, converter.keys)])
+        if i % 2:
+            results.append(converter.convert(new, kill_at_line=choose.randrange(1, LINES)))
+        else:
+            results.append(converter.convert(new, kill_after_us=choose.randrange(1, MICROSECONDS)))
+    converter.close()
+
+    forget_all()
+    with Memory(path, user_id="steve") as memory:
+        assert memory.check().problems == ()
+        assert memory.count_memories() == stored
+        assert memory.search(f"canary {stored - 1}")
+    assert results.count("killed") > N_KILLS // 3, results
+    assert "failed" not in results
+
+
+def test_writes_of_others_are_never_lost_to_a_conversion(tmp_path: Path) -> None:
+    path, key_file = tmp_path / "memory.db", tmp_path / "key"
+    key_file.write_text(new_master_text())
+    writing = (
+        "import itertools, os, sys; from shepherd.memory import Memory\n"
+        "for i in itertools.count():\n"
+        "    with Memory(sys.argv[1], user_id='steve', busy_timeout_s=60) as memory:\n"
+        "        memory.store_memory(f'canary {i}', 'x')\n"
+        "    print(i, flush=True)\n"
+        "    if os.path.exists(sys.argv[2]): break\n"
+    )
+    with Memory(path, user_id="steve"):
+        pass
+    with subprocess.Popen(
+        [sys.executable, "-c", writing, str(path), str(tmp_path / "stop")], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        acknowledged: list[str] = []
+        reading = threading.Thread(target=lambda: acknowledged.extend(writer.stdout or ()))
+        reading.start()
+        n_done = 0
+        while n_done < 6 and reading.is_alive():
+            try:
+                file, old = database_to_convert(path)
+                salt = new_salt()
+                key = MemoryKey(master_key(text_of_file(key_file), salt, USUAL_COST), salt)
+                entry = KeyEntry(salt, "file", key.check, str(key_file))
+                convert(file, old, key, entry)
+                n_done += 1
+            except StoreLockedError:
+                time.sleep(0.002)
+            # The writer can begin in between.
+            time.sleep(0.005)
+        (tmp_path / "stop").touch()
+        reading.join()
+
+    assert writer.returncode == 0
+    assert n_done == 6
+    with Memory(path, user_id="steve") as memory:
+        assert len(acknowledged) == memory.count_memories() > 0
+        assert memory.check().problems == ()
