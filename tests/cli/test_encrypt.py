@@ -31,7 +31,7 @@ def found_in(home) -> dict[str, set[str]]:
     return found
 
 
-def use_everything(home, shepherd, model: Path, cache: Path) -> dict[str, set[str]]:
+def use_everything(home, shepherd, model: Path) -> dict[str, set[str]]:
     """Store each word through a feature, and kill a chat; returns where they were found before that."""
     lines = "".join(f'{{"question": "{word}", "answer": "bird {word}"}}\n' for word in WORDS[:150])
     assert shepherd("memory", "import", input=lines).returncode == 0
@@ -41,7 +41,7 @@ def use_everything(home, shepherd, model: Path, cache: Path) -> dict[str, set[st
     document.write_text(f"# {WORDS[153]}\n\nThe bird {WORDS[154]} sings.\n")
     assert shepherd("knowledge", "import", str(document)).returncode == 0
     said = f"My birds are {' '.join(WORDS[155:170])}"
-    assert shepherd("-m", model, "--session-cache", cache, "-e", said).returncode == 0
+    assert shepherd("-m", model, "-e", said).returncode == 0
     chat = start(home, "-m", model)
     try:
         chat.prompt()
@@ -57,20 +57,19 @@ def use_everything(home, shepherd, model: Path, cache: Path) -> dict[str, set[st
 
 
 def test_a_search_of_all_files_finds_nothing_while_the_memory_is_encrypted(home, shepherd, model):
-    cache = home.path / "session.cache"
-
-    during = use_everything(home, shepherd, model, cache)
+    during = use_everything(home, shepherd, model)
     assert set().union(*during.values()) == set(WORDS)  # so the search works
     assert any("history" in name for name in during)
 
-    done = shepherd("encrypt", "--key-file", home.path / "key", "-y", SHEPHERD_SESSION_CACHE=str(cache))
+    assert list(home.path.rglob("*.state"))
+    done = shepherd("encrypt", "--key-file", home.path / "key", "-y")
     assert done.returncode == 0, done.stderr
     assert found_in(home) == {}
-    assert not cache.exists()
 
-    assert use_everything(home, shepherd, model, cache) == {}
+    assert use_everything(home, shepherd, model) == {}
     assert found_in(home) == {}
-    assert cache.read_bytes().startswith(b"SHPSEAL1")
+    # What a model has read of a conversation has no words, but their tokens.
+    assert not list(home.path.rglob("*.state"))
     assert shepherd("memory", "backup", home.path / "copy.db").returncode == 0
     assert found_in(home) == {}
     exported = shepherd("memory", "export", home.path.parent / "mine.jsonl")
@@ -87,10 +86,8 @@ def test_a_search_of_all_files_finds_nothing_while_the_memory_is_encrypted(home,
 def test_without_the_memory_nothing_that_is_said_is_written(home, shepherd, model):
     assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
     assert shepherd("encrypt", "--key-file", home.path / "key", "-y").returncode == 0
-    cache = home.path / "session.cache"
 
-    done = shepherd("-m", model, "--nomemory", "--session-cache", cache, "-e", f"I like {WORDS[0]}")
-    assert "the session cache is not used" in done.stderr
+    assert shepherd("-m", model, "--nomemory", "-e", f"I like {WORDS[0]}").returncode == 0
     chat = start(home, "-m", model, "--nomemory")
     chat.prompt()
     chat.type(f"I like {WORDS[1]}")
@@ -100,7 +97,6 @@ def test_without_the_memory_nothing_that_is_said_is_written(home, shepherd, mode
     chat.end()
 
     assert found_in(home) == {}
-    assert not cache.exists()
 
 
 def test_a_passphrase_is_asked_for_once_in_a_chat(home, shepherd, model):
