@@ -213,6 +213,20 @@ INSTEAD = {
     ),
     "shepherd knowledge focus 4523 4520": ("shepherd knowledge focus 1 2",),
     "shepherd memory export FILE": ("shepherd memory export exported.jsonl",),
+    "shepherd memory forget ID --receipt": (*_TOLD, f"shepherd memory forget {_NEWEST} --receipt"),
+    "shepherd facts clear KEY --history --receipt": (
+        "shepherd facts set name Steve",
+        "shepherd facts clear name --history --receipt",
+    ),
+    "shepherd conversations delete ID --receipt": (
+        "shepherd -e hello --max-tokens 8",
+        f"shepherd conversations delete {_LATEST} --receipt",
+    ),
+    "shepherd knowledge forget ID": (
+        "shepherd knowledge import notes/lease.md",
+        "shepherd knowledge forget 1",
+    ),
+    "shepherd memory forget --everything": ("shepherd memory forget --everything --yes",),
     "shepherd memory restore copy.db": ("shepherd memory restore copy.db --yes",),
     "shepherd model rm hf:user/repo:Q4_K_M": ("shepherd model rm --yes hf:user/repo:Q4_K_M",),
     "shepherd eval export.jsonl --questions mine.jsonl": (
