@@ -94,7 +94,7 @@ _PLAIN = {
     "degree", "studied", "height", "wears", "collects", "supports", "routine", "schedule", "trait",
     "religion",
     "marital_status", "company", "does", INSTRUCTIONS, "fears", "children", "siblings", "pets", "lives_with",
-    "training_for", "pronouns", "writes", "project",
+    "training_for", "pronouns", "writes", "project", "detail", "member_of", "weight", "shoe_size",
 }  # fmt: skip
 # What is learned of relatives and pets, beside their names: the last words of the keys.
 _TOLD_OF_OTHERS = {
@@ -289,7 +289,7 @@ def _key_of(assertion: Assertion) -> str:
         return "_".join(_third_person(assertion.topic).split())
     if assertion.kind == "favorite":
         return "_".join(_SPELLINGS.get(word, word) for word in assertion.topic.split())
-    if assertion.kind in ("attribute", "schedule"):
+    if assertion.kind in ("attribute", "schedule", "detail"):
         words = _topic_words(assertion.topic)
         # A number has the key "phone".
         return "_".join([*words, "model"] if words[-1:] == ["phone"] else words)
@@ -325,7 +325,7 @@ def _fits_key(assertion: Assertion, key: str) -> bool:
         if assertion.kind in ("attribute", "relative"):
             return _names(key, assertion.topic) or known.name == "project"
         return True
-    if assertion.kind in ("attribute", "relative", "favorite", "schedule", "does"):
+    if assertion.kind in ("attribute", "relative", "favorite", "schedule", "does", "detail"):
         return _names(key, assertion.topic)
     if assertion.kind.startswith(OF_OTHERS):
         return _names(key, f"{assertion.topic} {assertion.kind.removeprefix(OF_OTHERS)}")
@@ -478,6 +478,11 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
         case "drives":
             # "I drive a Fiat", and not "I drive him crazy".
             return any(word[:1].isupper() for word in value.split()) or bool(rule("vehicles").search(value))
+        case "owns":
+            # "I have a Kindle", and not "I have a Zoom call".
+            return not words[0][:1].isdigit() and not (
+                value[:1].isupper() and any(word.islower() and word not in _MODELS for word in value.split())
+            )
         case "favorite":
             # "My favorite answer is B" is about this talk.
             return not word_list("options") & {*assertion.topic.split()[1:], words[0]}

@@ -11,9 +11,16 @@ import re
 __all__ = ["spelled_out"]
 
 _RELATION = (
-    "(?:mother|mom|mum|father|dad|sister|brother|wife|husband|partner|fiancée?|girlfriend|boyfriend|daughter|son"
+    "(?:mother|mom|mum|father|dad|sister|brother|wife|husband|partner|fiancée?|girlfriend|boyfriend"
+    "|daughter|son"
     "|aunt|uncle|cousin|niece|nephew|grand(?:mother|father|ma|pa|son|daughter)|flatmate|roommate|best friend"
     "|boss|dog|puppy|cat|kitten|rabbit|hamster|parrot|horse|pony|tortoise|beagle|poodle|labrador|terrier)"
+)
+_ANIMAL = (
+    "(?:dog|cat|puppy|kitten|rabbit|bunny|hamster|guinea pig|parrot|budgie|horse|pony|tortoise|turtle|snake"
+    "|gecko"
+    "|lizard|ferret|goldfish|hen|goat|donkey|labrador|beagle|poodle|terrier|spaniel|collie|greyhound"
+    "|whippet|tomcat)"
 )
 # What may stand behind its value: "Ulm is my home town".
 _PROPERTY = (
@@ -34,7 +41,8 @@ _CONDITION = (
 _AVOIDED = (
     r"(?:can't|cannot|can not|mustn't|shouldn't|don't|must not|never|have to avoid|need to avoid|must avoid"
     r"|avoid"
-    r"|am not allowed|'m not allowed|steer clear of|stay away from|have to skip|skip)"
+    r"|have to watch out for|watch out for|have to be careful with|am careful with|am not allowed|'m not"
+    r" allowed|steer clear of|stay away from|have to skip|skip)"
     r"(?: (?:have|eat|touch|do|drink|wear|use|take|go near|be near|be around))?"
 )
 # "Most Sundays", "On Thursdays", "Every other Friday night"
@@ -52,6 +60,7 @@ _SPELLINGS = tuple(
     (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
     for pattern, spelling in (
         (r"i ?m", "I'm"),
+        (r"([12]),(\d\d)(?= ?m\b)", r"\1.\2"),
         (r"stay at home(?= (?:mum|mom|mother|dad|father|parent|wife|husband)\b)", "stay-at-home"),
         (r"(?<=[a-z] )n(?= [a-z])", "and"),
         (r"ive", "I've"),
@@ -60,6 +69,20 @@ _SPELLINGS = tuple(
         (r"(do|does|did|is|are|was|were|wo|ca|have|has|had|would|should|could|ai)nt", r"\1n't"),
         (r"(what|where|who|how|that|there)s", r"\1's"),
         (r"(you|they|we)re(?= \w+(?:ing|ed|ly)\b)", r"\1're"),
+        # "if you must know", "if that matters"
+        (
+            r",? (?:in case|if) (?:(?:that|it|this)(?:'s| is| makes| might be)? ?(?:matters|helps|help"
+            r"|useful|relevant"
+            r"|important|of (?:any )?(?:use|interest|help)|(?:a|any) difference|counts)(?: for [\w ]{2,25}?)?"
+            r"|you(?:'re| are) (?:wondering|curious|asking|interested|(?:looking for|picking|buying"
+            r"|choosing|getting"
+            r"|ordering|shopping for|planning|sending) [\w ]{2,30}?)|you (?:must|want to|need to|wanna"
+            r"|should) know"
+            r"|you (?:were|was) wondering|you need (?:it|that)(?: for [\w ]{2,25}?)?|anyone(?:'s| is)"
+            r" (?:asking|wondering)"
+            r"|you hadn't (?:noticed|guessed))(?=\W*$|[,.;!?]| (?:and|so|but)\b)",
+            "",
+        ),
         (r"wanna", "want to"),
         (r"gonna", "going to"),
         (r"u", "you"),
@@ -99,7 +122,7 @@ _SPELLINGS = tuple(
             r"no (?!(?:go|way|idea|problem|wonder|thanks|doubt|one)\b)([\w-]+(?: (?:and|or) [\w-]+)?)(?: for"
             r" me)?(?: please)?(?:,| -|;) (?:because |since |as |cos"
             r" )?"
-            r"(?:i'm|i am) (?:so |very |really |badly |deathly |severely )?allergic(?=\W*$|[,.;!])",
+            r"(?:(?:i'm|i am) )?(?:so |very |really |badly |deathly |severely )?allergic(?=\W*$|[,.;!])",
             r"I'm allergic to \1",
         ),
         (
@@ -122,9 +145,20 @@ _SPELLINGS = tuple(
             r"\1 \2",
         ),
         (
-            r"(?<=\w),? (?:and |so )?(?:we|i|they)(?:'ve| have)? (?:named|called|call) (?:him|her|them)(?="
+            r"(?<=\w),? (?:and |so )?(?:we|i|they)(?:'ve| have)? (?:named|called|call) (?:him|her|them|it)(?="
             r" (?-i:[A-Z]))",
             " named",
+        ),
+        # "at a small firm called Acme"
+        (
+            r"(at|for|with|from) (?:an?|this|the) (?:[\w'-]+ ){0,4}?(?:firm|company|start-?up|agency|studio"
+            r"|charity|bakery"
+            r"|shop|hotel|restaurant|caf[eé]|bar|pub|practice|clinic|publisher|brewery|lab|nursery|garage"
+            r"|consultancy"
+            r"|ngo|non-?profit|bank|co-?op|outfit|business|salon|theatre|theater|gym)"
+            r"(?: (?:in|near|outside) (?-i:[A-Z])[\w'-]+)?,? (?:called|named|by the name of)"
+            r"(?= (?-i:[A-Z\u00c0-\u00de]))",
+            r"\1",
         ),
         # "I'm Portuguese, from Braga"
         (
@@ -168,6 +202,47 @@ _SPELLINGS = tuple(
             rf" me(?=\W*$|[,.!;])",
             r"I'm \1,",
         ),
+        # "Nuts are a no for me, allergic", "can't eat kiwi, it's an allergy", "prawns could kill me"
+        (
+            r"(?<=^)(?:any )?([\w-]+(?: and [\w-]+)?) (?:is|are) (?:(?:an? )?(?:big |hard |total |definite"
+            r" )?no(?:[- ]go|[- ]no)?"
+            r"|off the menu|off[ -]limits|out|out of the question|a problem)(?: for me)?(?:,| -|;|\.|"
+            r" because| since| as|:)+ "
+            r"(?:because |since |as |cos )?(?:i'm |i am )?(?:(?:very|badly|severely|really|deathly) )?"
+            r"allergic(?: to (?:it|them|that))?(?=\W*$|[,.;!]| (?:since|and|so|but|for)\b)",
+            r"I'm allergic to \1",
+        ),
+        (
+            rf"(?:(?<=^)|(?<=^sorry, ))(?:i )?{_AVOIDED} (?:any )?"
+            r"(?!(?:it|that|them|this|you|me|him|her|to|the|my|your)\b)([\w-]+(?: (?:(?:and|or)"
+            r" )?[\w-]+){0,2}?)"
+            r"(?:,| -|;|:) (?:(?!\b(?:not|no|never|nor|without|thought|isn't|wasn't)\b)[^.!?]){0,60}?"
+            r"\b(?:it's|that's|because of|due to|bad|proper|real|actual|serious|severe|full-on) "
+            r"(?:an? )?(?:(?:bad|proper|real|actual|serious|severe|genuine|food|full-on) )?allergy(?=\W*$"
+            r"|[,.;!]| (?:and|so|but)\b)",
+            r"I'm allergic to \1",
+        ),
+        (
+            r"(?<=^)((?:pea|cashew |brazil |tree )?nuts|peanuts|cashews|walnuts|almonds|hazelnuts|shellfish"
+            r"|prawns|shrimp|sesame"
+            r"|penicillin|bee stings?|wasp stings?|latex|eggs|fish|kiwis?) (?:could|can|would|will|might"
+            r"|nearly)"
+            r" (?:literally |actually )?kill(?:ed)? me",
+            r"I'm allergic to \1",
+        ),
+        (
+            r"(?<=^)i (?:always |really |just )?swell up(?: [\w ]{2,20}?)? (?:if|when|whenever|every time"
+            r"|after)"
+            r" i (?:eat|have|touch|drink)",
+            "I'm allergic to",
+        ),
+        (
+            r"(?<=^)(dairy|gluten|lactose|milk|cheese|wheat|eggs|alcohol|wine|caffeine|coffee|spicy food"
+            r"|onions|garlic|shellfish"
+            r"|seafood|red meat) and (?:me|i) (?:don't|do not|never) (?:mix|agree|get (?:on|along)|see eye"
+            r" to eye)",
+            r"I avoid \1",
+        ),
         # "It isn't nuts at all, I'm allergic to latex", "I'm allergic to latex, not nuts"
         (
             r"(?:it|that)(?:'s not| isn't| is not| wasn't| was never)(?: the)? ([\w-]+(?: [\w-]+){0,2}?)"
@@ -200,6 +275,52 @@ _SPELLINGS = tuple(
             rf"|some )?{_OFTEN}\b)(?! \w+day\b(?!s))",
             r"I go \1 regularly",
         ),
+        # "Put Ada Hall on the card, that's my name", "I'd rather be called Jo"
+        (
+            r"(?:(?:please|just|pls|you can|you may|you could|you should) )*(?:put|sign(?: it| this| the"
+            r" (?:card|letter|email|form))?(?: with| as| from)?|(?:address|make) (?:it|this|the \w+) (?:out"
+            r" )?to"
+            r"|write|use|print) ((?-i:[A-Z\u00c0-\u00de])[\w'-]+(?: (?-i:[A-Z\u00c0-\u00de])[\w'-]+){0,2})"
+            r"(?: (?:on|at|in|under|as|down|there|below|above|here)\b[^,.!?]{0,40})?,? (?:that's|that is"
+            r"|it's) "
+            r"(?:me|my (?:full |real |legal |whole |official |proper )?name)(?=\W*$|[,.;!]| (?:and|so"
+            r"|but)\b)",
+            r"my name is \1",
+        ),
+        (r"(?:puedes|podéis|puede|pueden) (?:llamarme|decirme)(?= (?-i:[A-Z\u00c0-\u00de]))", "llámame"),
+        (r"(?:puoi|potete|può) chiamarmi(?= (?-i:[A-Z\u00c0-\u00de]))", "chiamami"),
+        (r"(?:pls|plz)(?= (?:remember|note|keep in mind|don't forget)\b)", "please"),
+        (r"(mother|father|sister|brother|son|daughter)s? in law", r"\1-in-law"),
+        (r"you (?:may|might as well) call me", "call me"),
+        (
+            r"i(?:'d| would)? (?:much )?(?:prefer|rather|like) (?:(?:it if )?(?:you|people) (?:to"
+            r" )?call(?:ed)? me"
+            r"|(?:to be|to get|being|be) called)(?= (?-i:[A-Z\u00c0-\u00de]))",
+            "call me",
+        ),
+        (
+            r"(?<=^)first name(?: is|:)? ((?-i:[A-Z\u00c0-\u00de])[\w'-]+),? (?:and )?(?:surname|last name"
+            r"|family name)"
+            r"(?: is|:)?(?= (?-i:[A-Z\u00c0-\u00de])[\w'-]*\W*$)",
+            r"my first name is \1, my last name is",
+        ),
+        (
+            r"(?<=^)(?!(?:it|this|that|what|which|here|there|love|danger|trouble|nothing|hers?|his|theirs"
+            r"|yours?)\b)"
+            r"((?-i:[A-Z\u00c0-\u00de])[\w'-]+(?: (?-i:[A-Z\u00c0-\u00de])[\w'-]+){0,2}) is my "
+            r"(?:full |real |first |given )?name(?=\W*$|[,.;!]| (?:and|but|so|since|not|btw)\b)",
+            r"my name is \1",
+        ),
+        (
+            r"(?<=^)(shoe|ring|hat|dress|jeans|trouser|collar|glove|bra|shirt) size(?: is|:)?"
+            r"(?= \d[\d.]*(?:\W*$|[,.;!]| (?:so|and|but|here|btw))(?![^?]*\?))",
+            r"my \1 size is",
+        ),
+        (r"(?<=^)(?:my )?(?:hobbies|interests|pastimes)(?: include| are|:)(?= )", "my hobbies are"),
+        (
+            r"(?<=^)([\w-]+(?: [\w-]+)?) is what keeps me (?:sane|going|happy)(?=\W*$|[,.;!])",
+            r"my hobby is \1",
+        ),
         # "my wife and I are"
         (r"i are", "we are"),
         # "a parrot, his name is Admiral"
@@ -226,6 +347,10 @@ _SPELLINGS = tuple(
             r"(?:\w+ )*((?-i:[A-ZÄÖÜ])[\w-]+), (?:da)?gegen (?:d\w+ )?bin ich (?:\w+ )?allergisch",
             r"ich bin allergisch gegen \1",
         ),
+        (
+            r"gegen ((?-i:[A-ZÄÖÜ])[\w-]+(?: und (?-i:[A-ZÄÖÜ])[\w-]+)?) bin ich (?:\w+ )?allergisch",
+            r"ich bin allergisch gegen \1",
+        ),
         (r"(?<=heißt) (?:eigentlich|übrigens)", ""),
         # "Oona, my daughter, …", "Oona (my daughter)"
         (
@@ -234,6 +359,30 @@ _SPELLINGS = tuple(
             r"(?=[,)]|\W*$)",
             r"\2 \1",
         ),
+        # "The ginger cat, Tom, is ours", "Tom is our cat", "a snake, she's called Ida"
+        (
+            rf"(?<=^)(?:the|that|this) (?:[\w'-]+ ){{0,3}}?({_ANIMAL})(?: (?:in|on|with|next to|by|at"
+            rf"|behind) [\w' ]{{2,30}}?)?,"
+            r" ((?-i:[A-Z\u00c0-\u00de])[\w'-]+(?: (?-i:[A-Z\u00c0-\u00de])[\w'-]+)?),? is (?:ours|mine)"
+            r"(?=\W*$|[,.;!]| (?:and|but|so|too)\b)",
+            r"my \1 is called \2",
+        ),
+        (
+            r"(?<=^)(?!(?:it|this|that|what|who|which|here|there|he|she|god|jesus|today|tomorrow)\b)"
+            r"((?-i:[A-Z\u00c0-\u00de])[\w'-]+(?: (?-i:[A-Z\u00c0-\u00de])[\w'-]+)?)(?: is|'s) (my|our)"
+            rf" (?!favou?rite|dream|spirit|least|ideal|childhood)((?:\w+ ){{0,2}}(?:{_ANIMAL}"
+            rf"|{_RELATION}))(?=\W*$|[,.;!]| (?:and|but|so|who|which)\b)",
+            r"\2 \3 is called \1",
+        ),
+        (r"(?<=\w) and (?:named|called) (?:him|her|it)(?= (?-i:[A-Z\u00c0-\u00de]))", " named"),
+        (
+            r"(?<=\w),? (?:and )?(?:he|she|it|they)(?:'s| is|'re| are)(?: all| both)? (?:called|named)"
+            r"(?= (?-i:[A-Z\u00c0-\u00de]))",
+            " called",
+        ),
+        # "my dog? Ida", "favourite colour? teal"
+        (r"(my (?:\w+ )?\w+)\?(?= (?-i:[A-Z\u00c0-\u00de]))", r"\1 is called"),
+        (r"(?<=^)((?:my )?(?:all[- ]time )?fav(?:ou?rite|e|s)? [\w-]+(?: [\w-]+)?)(?:\?| =)(?= )", r"\1 is"),
         # "Ulm is my home town"
         (
             r"(?!(?:it|this|that|what|where|which|who|here|there|today|tomorrow|\w+thing|she|he|they|mine)\b)"
@@ -255,8 +404,17 @@ _SPELLINGS = tuple(
 )
 
 
+_GERMAN = re.compile(r"\b(?:ich|wir|mein\w*|unser\w*|habe|haben|bin|und|nicht)\b", re.IGNORECASE)
+# "I have a dog. Her name is Ida."
+_NAME_IN_NEXT = re.compile(
+    r"(?<=\w)[.!] (?:his|her|its) name(?:'s| is)(?= (?-i:[A-Z\u00c0-\u00de]))", re.IGNORECASE
+)
+
+
 def spelled_out(text: str) -> str:
     """Return the text with apostrophes where people who type quickly leave them out: "im", "dont"."""
-    for pattern, spelling in _SPELLINGS:
+    text = _NAME_IN_NEXT.sub(" called", text)
+    # In German, "im" means "in the".
+    for pattern, spelling in _SPELLINGS[1 if _GERMAN.search(text) else 0 :]:
         text = pattern.sub(spelling, text)
     return text

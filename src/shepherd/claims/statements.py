@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from shepherd.claims.beginnings import joined, with_subject
 from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.spellings import spelled_out
@@ -32,25 +33,10 @@ _ASKS_BACK = re.compile(
 )
 _EDGE = " \t\r\n\u00bf\u00a1\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
 _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IGNORECASE)
-_FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECASE)
 # Sentences in which somebody still introduces himself.
 _INTRODUCTION = 3
-# Rules for beginnings without a subject, and the subject that they lack.
-_DROPPED = (
-    ("dropped I was", "I was"),
-    ("dropped I'm", "I'm"),
-    ("dropped I", "I"),
-    ("dropped ich", "ich"),
-    ("dropped ik", "ik"),
-)
 _ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
-# "Moved to Ulm, still no friends": goes on without a subject of its own.
-_WITHOUT_SUBJECT = re.compile(
-    r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does|grew up|raised|live|moved"
-    r"|always|sadly|unfortunately|btw|fyi|badly|mostly|mainly|been|since|which|that's|with|lol|please|though|sorry"
-    r"|just)\b",
-    re.IGNORECASE,
-)
+_GIVEN = re.compile(r"\bgiven (?=my\b)", re.IGNORECASE)
 _LABEL = re.compile(r":(?:\s|$)")
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
 _REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
@@ -124,7 +110,7 @@ def stating_sentences(message: str) -> list[str]:
 def _sentences(text: str) -> Iterator[tuple[str, bool]]:
     """Yield sentences, and whether each is marked as a question."""
     for piece in text.split(GAP):
-        for sentence in split_sentences(piece):
+        for sentence in joined(split_sentences(piece)):
             if len(sentence) <= _LONGEST_SENTENCE:
                 yield sentence, is_question(sentence)
 
@@ -172,7 +158,11 @@ def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     pairs = [(frame, match) for frame in _frames_anywhere() for match in frame.pattern.finditer(sentence)]
     # A supposition takes a name back: "if I had a cat, my cat Tofu …".
     plain = rule("polite questions").sub("", sentence)
-    if not pairs or rule("made up or gone").search(sentence) or rule("supposed").search(plain):
+    if (
+        not pairs
+        or rule("made up or gone").search(_GIVEN.sub("", sentence))
+        or rule("supposed").search(plain)
+    ):
         return []
     # Who is named so is there, whatever is asked, planned or denied of them; except in others' words.
     own = [
@@ -180,7 +170,8 @@ def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
         for frame, match in pairs
         if not any(
             rule(name).search(rule("polite questions").sub("", sentence[: match.start()]))
-            for name in ("reported", "negations")
+            # "I can't have hummus because of my sesame allergy"
+            for name in (("reported",) if frame.kind == "allergy" else ("reported", "negations"))
         )
     ]
     return _asserted_by(own, sentence, typed, greets=False)
@@ -207,7 +198,7 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         if not text:
             continue
         if not has_begun:
-            text = _with_subject(text, sentence[end:])
+            text = with_subject(text, sentence[end:])
         if rule("questions", begins=True).match(text) or (asks and rule("asking", begins=True).match(text)):
             if not has_begun and _goes_on(match["mark"], sentence[end:]):
                 has_begun, begin = True, match.start()
@@ -244,31 +235,6 @@ def _unasked(found: list[Assertion], text: str, before: int) -> list[Assertion]:
     """
     asks_apart = len(found) == before and len(text.split()) > 1 and not _ASKS_BACK.search(text)
     return found if asks_apart else []
-
-
-def _with_subject(text: str, rest: str) -> str:
-    """Return the beginning of a sentence with the subject that everyday speech drops: "grew up in Ulm".
-
-    What follows must not name another subject: "Born in Ulm, Einstein …".
-    """
-    for name, subject in _DROPPED:
-        found = rule(name, begins=True).match(text)
-        is_sure = (
-            not name.startswith("dropped I") or rule("dropped surely", begins=True).match(text) is not None
-        )
-        if found and (is_sure or _goes_on_as_i(text[found.end() :], rest)):
-            # "Learning …" begins with a capital as the first word of the sentence, and is no name.
-            return f"{subject} {text[:1].lower()}{text[1:]}"
-    return text
-
-
-def _goes_on_as_i(text: str, rest: str) -> bool:
-    """Return whether no other subject follows: neither "Learning Spanish is hard" nor "Born in Ulm, he …"."""
-    if rule("finite").search(text):
-        return False
-    if _WITHOUT_SUBJECT.match(rest) or _WITHOUT_SUBJECT.match(text.partition(",")[2]):
-        return True
-    return not ("," in text or rest.strip()) or _FIRST_PERSON_ANYWHERE.search(f"{text} {rest}") is not None
 
 
 def _inherited(text: str, follows_comma: bool) -> str:
@@ -369,7 +335,7 @@ def _asserted(
         not value
         or _is_unsure(lead)
         or _is_unsure(_CAPITALISED.sub("", value))
-        or rule("no values", begins=True).match(value)
+        or (kind != "detail" and rule("no values", begins=True).match(value))
     ):
         return None
     after = rest[rest.find(value) + len(value) :]
