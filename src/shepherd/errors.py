@@ -8,8 +8,8 @@
     │   ├── StoreLockedError                another process has locked it for too long
     │   ├── StoreFullError                  no space left on its disk, or by max_db_size
     │   ├── StoreReadOnlyError              its file or folder cannot be written
-    │   ├── StoreMissingError               it does not exist yet, and was opened to read
-    │   ├── StoreCorruptError               its pages are damaged
+    │   ├── StoreMissingError               there is none yet, and it was opened to read
+    │   ├── StoreCorruptError               its pages do not make sense
     │   └── ForeignDatabaseError            another program's, or a newer Shepherd's
     ├── ModelError                 exit 1   the model file or the engine
     │   ├── ModelFormatError                not a GGUF, or cut short

@@ -151,7 +151,7 @@ def _add_upkeep(actions: Any) -> None:
     )
     restore.add_argument("file", metavar="FILE", help="a copy by shepherd memory backup")
     restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
-    add_action(actions, "audit", "list entries that you may want to review: duplicates, secrets and others")
+    add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
     jobs = add_action(actions, "jobs", "list messages that are still to be learned from")
     jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (default: all)")
     jobs.add_argument(

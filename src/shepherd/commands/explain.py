@@ -241,7 +241,7 @@ def learned_in_words(memory: Memory, user_id: str) -> str:
         learned = f"{counted(stats.facts, 'fact')} and {counted(stats.memories, 'memory', 'memories')}"
         parts.append(f"{learned} from what was said")
     if waiting:
-        parts.append(f"{counted(waiting, 'job')} waiting")
+        parts.append(f"{counted(waiting, 'job')} to come")
     if stats.dead:
         parts.append(f"{stats.dead:,} failed (shepherd memory jobs)")
     return ", ".join(parts)

@@ -184,9 +184,9 @@ class Engine:
             return load_session(self.decoder, Path(path), self.model.state_identity())
 
     def save_session(self, path: str | os.PathLike[str]) -> int:
-        """Save the cache, so that a new process need not read it again; return the number of conversations.
+        """Write what the cache holds, so that a new process goes on without reading it again; how many talks.
 
-        Conversations beyond `cache_ram_bytes` are dropped. Waits for answers that are still made. Raises
+        What does not fit `cache_ram_bytes` is left out. Waits for answers that are still made. Raises
         SessionCacheError when the disk refuses, or when the file is another program's.
         """
         self._check_open()

@@ -1,14 +1,14 @@
-"""The session cache: an engine's conversations in a file, so that a new process can continue them.
+"""The session cache: what an engine holds of its conversations, in a file, so that a new process goes on.
 
-    b"SHPSESS1"                                   identifies the format
+    b"SHPSESS1"                                   what it is
     32 bytes                                      SHA-256 of all that follows
-    32 bytes                                      its owner: model, settings that shape a state, llama.cpp
+    32 bytes                                      whose it is: model, settings that shape a state, llama.cpp
     for each record:
         uint32 n, uint64 size, uint8 checkpoint   little-endian
         n times int32                             token ids
         size bytes                                llama.cpp's state of a sequence
 
-The ids reveal the conversation, so only its owner can read the file, which is replaced atomically.
+The ids are what was said, so only its owner may read the file. It is written beside its place, then renamed.
 """
 
 from __future__ import annotations
