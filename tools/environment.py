@@ -157,7 +157,7 @@ def missing_for_cuda(definitions: str) -> str:
         return ""
     if cuda_compiler() is None:
         if named := os.environ.get("CUDACXX"):
-            return f"no CUDA compiler: CUDACXX names {named}, which is not there"
+            return f"no CUDA compiler: CUDACXX names {named}, which does not exist"
         return f"no CUDA compiler: nvcc is neither on the PATH nor in {' or '.join(CUDA_FOLDERS)}"
     if not CUDA_NAMED.search(definitions) and not _has_gpu():
         return f"no GPU to build for with CUDA: there is no {GPU_DEVICES[0]}, and nvidia-smi shows none"

@@ -1,7 +1,7 @@
 """Assistant: a conversation of one user with one model, from message to answer.
 
-A turn that fails or is abandoned leaves the conversation as it was before. A memory that fails costs a
-warning, never the answer.
+A turn that fails or is abandoned leaves the conversation as it was before. If the memory fails, there
+is a warning, and still an answer.
 """
 
 from __future__ import annotations

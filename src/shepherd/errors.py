@@ -5,7 +5,7 @@
     │   ├── ConfigError                     config.json: bad syntax, key or value
     │   └── ContextOverflowError            the prompt does not fit the model's window
     ├── StoreError                 exit 1   the memory database
-    │   ├── StoreLockedError                another process holds it too long
+    │   ├── StoreLockedError                another process has locked it for too long
     │   ├── StoreFullError                  no space left on its disk, or by max_db_size
     │   ├── StoreReadOnlyError              its file or folder cannot be written
     │   ├── StoreMissingError               there is none yet, and it was opened to read
@@ -18,8 +18,8 @@
     │   ├── TemplateError                   its chat template cannot be rendered
     │   └── ProviderError                   a remote model, or its server
     │       ├── ProviderKeyError            the API key is missing, wrong, or may not do this
-    │       ├── ProviderRefusedError        it does not take this request
-    │       └── ProviderUnavailableError    not reached, too busy or broken: it may pass by itself
+    │       ├── ProviderRefusedError        it refused this request
+    │       └── ProviderUnavailableError    unreachable, overloaded or broken; try again later
     ├── DocumentError              exit 1   a file or page of others that cannot be read
     │   └── EmptyDocumentError              it has no text
     └── InternalError              exit 1   our own bug; please report it

@@ -1,4 +1,4 @@
-"""Records that travel between the rooms: messages, facts, memories, what was injected, what a turn cost."""
+"""Records that packages exchange: messages, facts, memories, injections, costs of turns."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ class Sampling:
 
     `logit_bias` has pairs of a token's id and what is added to its logit; minus infinity forbids it. With
     `mirostat` 1 or 2, top_k, top_p, min_p, typical_p, top_n_sigma and xtc are off. `dry_multiplier` above 0
-    penalises tokens that would go on with a sequence that is there already, of more than `dry_allowed_length`
+    penalises tokens that would continue a sequence that occurred before, of more than `dry_allowed_length`
     tokens and in none of which is one of `dry_sequence_breakers`.
     """
 

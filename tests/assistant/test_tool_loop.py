@@ -142,7 +142,7 @@ def test_model_that_calls_without_end_is_ended(talk, memory):
 
     assert sum(isinstance(event, ToolResult) for event in events) == 3
     assert [event.message for event in events if isinstance(event, Warned)] == [
-        "the model has called tools 3 times and wants to go on"
+        "the model has called tools 3 times and wants to continue"
     ]
     assert events[-1].answer == ""
     assert [bool(m.tool_calls) for m in assistant.history if m.role == "assistant"] == [True] * 3 + [False]

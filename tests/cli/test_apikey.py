@@ -69,7 +69,7 @@ def test_mistakes_say_what_to_do(shepherd):
     assert (scope.returncode, owner.returncode, missing.returncode) == (2, 2, 1)
     assert "there is no scope 'memry'" in scope.stderr
     assert "did you mean memory" in scope.stderr
-    assert "without blanks and slashes" in owner.stderr
+    assert "without spaces and slashes" in owner.stderr
     assert "shepherd apikey list" in missing.stderr
 
 

@@ -389,7 +389,7 @@ def test_what_belongs_into_the_knowledge_is_refused_with_the_command_that_import
 
     shepherd("memory", "backup", tmp_path / "copy.db")
     done = shepherd("memory", "import", tmp_path / "copy.db")
-    assert f"shepherd memory restore {tmp_path / 'copy.db'} puts a backup" in done.stderr
+    assert f"shepherd memory restore {tmp_path / 'copy.db'} restores a backup" in done.stderr
     exported = tmp_path / "memories.txt"  # an export by any name
     shepherd("memory", "export", exported)
     assert shepherd("memory", "import", exported).returncode == 0
@@ -453,7 +453,8 @@ def test_a_backup_is_restored_after_asking(shepherd, three, home, tmp_path):
 
     asked = shepherd("memory", "restore", copy)
     assert asked.returncode == 2
-    assert f"in the place of {home.database}? The present database is kept as {kept}." in asked.stderr
+    assert f"Replace {home.database} with {copy} (" in asked.stderr
+    assert f"The current database is kept as {kept}." in asked.stderr
     assert shepherd("memory", "list").stdout != listed
 
     done = shepherd("memory", "restore", copy, "--yes")

@@ -185,7 +185,7 @@ def test_quitting_says_that_it_learns_and_ctrl_c_skips_that(terminal, endless_mo
     chat.expect("learning from your last messages; Ctrl-C skips it")
     chat.type(CTRL_C + CTRL_C, enter=False)
 
-    assert "Traceback" not in chat.expect("what was not learned yet is learned at the next start")
+    assert "Traceback" not in chat.expect("the rest will be learned at the next start")
     assert chat.end() == 0
     [job] = json.loads(shepherd("memory", "jobs", "--json").stdout)
     assert job["state"] in ("waiting", "running")

@@ -182,9 +182,6 @@ INSTEAD = {
         "shepherd knowledge dimensions",
         "shepherd knowledge forget 3",
     ),
-    "shepherd completion bash | zsh | fish": tuple(
-        f"shepherd completion {shell}" for shell in ("bash", "zsh", "fish")
-    ),
     # An editor that saves a finished template.
     "shepherd template edit translate": ("EDITOR='cp translate.md' shepherd template edit translate",),
     "shepherd template list | show | edit": (

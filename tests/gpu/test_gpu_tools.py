@@ -167,6 +167,6 @@ def test_build_without_cuda_says_what_can_be_done(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert done.stderr.startswith("no CUDA compiler: CUDACXX names nowhere, which is not there\n")
+    assert done.stderr.startswith("no CUDA compiler: CUDACXX names nowhere, which does not exist\n")
     assert "CPU=1 before it leaves CUDA out" in done.stderr
     assert not (tmp_path / "gpu").exists()

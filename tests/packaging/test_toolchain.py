@@ -168,7 +168,7 @@ def test_setup_with_cuda_stops_before_anything_is_made(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert done.stderr.startswith("no CUDA compiler: CUDACXX names nowhere, which is not there\n")
+    assert done.stderr.startswith("no CUDA compiler: CUDACXX names nowhere, which does not exist\n")
     assert "leave CMAKE_ARGS out to compute on the CPU" in done.stderr
     assert not (tmp_path / "venv").exists()
 

@@ -145,7 +145,7 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     n = memory.keys.clear()
     screen.result(
         {"deleted": n},
-        note=f"{counted(n, 'key')} deleted; restart running servers, which go on asking for one"
+        note=f"{counted(n, 'key')} deleted; restart running servers, which still ask for one"
         if n
         else "there are no keys",
     )

@@ -21,7 +21,7 @@ __all__ = ["build_parser", "execute"]
 _EXAMPLES = """\
 It stores generated memories in a temporary folder (set TMPDIR for another), asks 400 questions of three to
 six words four times, and removes everything again. Your own memory is not touched. Python's own sqlite3
-does the same with a plain FTS5 query, in a separate process; `ratio` is its median divided by ours.
+does the same with a plain FTS5 query, in a separate process; `ratio` is its median divided by Shepherd's.
 With --database it measures a PostgreSQL server, in a schema that it makes and drops; `trips` is the median
 divided by that of an empty round trip.
 

@@ -277,7 +277,7 @@ def _close(session: Session, screen: Screen) -> None:
     except KeyboardInterrupt:
         screen.transient("")
         learns = session.assistant.extraction is not None
-        screen.note("what was not learned yet is learned at the next start" if learns else "interrupted")
+        screen.note("the rest will be learned at the next start" if learns else "interrupted")
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -251,7 +251,7 @@ def _hint(one: Attached, assistant: Assistant) -> str:
     ways = ["attach less of it"]
     if one.name != "stdin":
         ways.append(
-            f"shepherd knowledge import {shlex.quote(one.name)} lets answers use the passages that fit"
+            f"shepherd knowledge import {shlex.quote(one.name)} lets answers use the passages that match"
         )
     trained = getattr(assistant.engine.info, "n_ctx_train", 0)
     if isinstance(trained, int) and assistant.engine.window_tokens < trained:

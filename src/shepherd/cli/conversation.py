@@ -150,7 +150,7 @@ class Conversation:
                 self._editor.text = line
             if self._composer is not None and self._composer.pending:
                 self._composer.sent()  # no other message could be sent, either
-                self._screen.note("what was attached with -a or -f is dropped")
+                self._screen.note("attachments from -a and -f are dropped")
             raise
         if self._composer is not None:
             self._composer.sent()

@@ -36,7 +36,7 @@ def build_parser() -> Parser:
     show = add_action(actions, "show", "print what was said in a conversation, as Markdown")
     search = add_action(actions, "search", "list the conversations in which something was said")
     search.add_argument(
-        "text", nargs="+", metavar="TEXT", help="text of a message or a title, in any case, accents or not"
+        "text", nargs="+", metavar="TEXT", help="text of a message or a title; case and accents are ignored"
     )
     add_limit(search, 50)
     rename = add_action(actions, "rename", "give a conversation a title")

@@ -146,7 +146,7 @@ def _versions() -> Finding:
 
 def _settings(loaded: Loaded) -> Finding:
     if not loaded.path.exists():
-        return Finding("settings", "ok", f"{loaded.path} (not there: defaults)")
+        return Finding("settings", "ok", f"{loaded.path} (no such file, so the defaults apply)")
     unknown = unknown_keys(ConfigFile(loaded.path).read())
     if not unknown:
         return Finding("settings", "ok", str(loaded.path))

@@ -44,7 +44,7 @@ def build_parser() -> Parser:
         "--rows",
         choices=("turns", "exchanges"),
         default="turns",
-        help="what to store as one memory (default: turns)",
+        help="text that becomes one memory: a turn, or a message with its answer (default: turns)",
     )
     parser.add_argument("--no-dates", action="store_true", help="don't add the date of a turn to its text")
     parser.add_argument("--tune", action="store_true", help="choose the weights of the ranking")

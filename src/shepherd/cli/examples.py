@@ -11,7 +11,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd chat --continue 3fa1b2c4", "continue this one (shepherd conversations list)"),
         ("shepherd chat -m hf:user/repo:Q4_K_M", "with this model, downloaded once"),
         ('shepherd chat -e "what is my dog called?"', "print one answer"),
-        ('git diff | shepherd chat -e "review this"', "ask about what is piped in"),
+        ('git diff | shepherd chat -e "review this"', "ask about text from a pipe"),
         ('shepherd chat -a lease.pdf "when does it end?"', "attach a document"),
         ("git diff | shepherd chat -t review --param language Go", "fill in a template"),
         ("shepherd chat --nomemory --temperature 0", "without memory, always the likeliest token"),
@@ -28,7 +28,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd conversations search": ("shepherd conversations search tomatoes",),
     "shepherd conversations rename": (
         ('shepherd conversations rename 3fa1b2c4 "Trip to Lisbon"', "give it a title"),
-        ('shepherd conversations rename 3fa1b2c4 ""', "its first message is its title again"),
+        ('shepherd conversations rename 3fa1b2c4 ""', "use the beginning of its first message again"),
     ),
     "shepherd conversations delete": (
         ("shepherd conversations delete 3fa1b2c4 91d0c7e2", "these two"),
@@ -61,7 +61,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "shepherd memory forget": (
         ("shepherd memory forget 1099511627777 1099511627778", "these two"),
-        ('shepherd memory forget --question "Which IDE do I use?"', "all of this question"),
+        ('shepherd memory forget --question "Which IDE do I use?"', "all with this question"),
     ),
     "shepherd memory export": (
         ("shepherd memory export mine.jsonl", "to a new file"),

@@ -79,7 +79,8 @@ def offer_full_model(config: Config, model: str, screen: Screen) -> tuple[Config
     chosen = _asked(choices, screen)
     if chosen is None:
         screen.note(
-            "The demo model it is. Later: shepherd model pull, shepherd provider add, shepherd -m NAME"
+            "The demo model stays. To choose another one later: shepherd -m NAME,"
+            " or shepherd config set model NAME"
         )
         return config, model
     return _taken(chosen, config, model, screen)

@@ -75,7 +75,7 @@ def _add_changing(actions: Any) -> None:
     edit.add_argument("id", type=ID, metavar="ID", help="its number")
     edit.add_argument("--title", metavar="TEXT", help="new title")
     edit.add_argument("--append", metavar="TEXT", help="text to append to its notes")
-    _add_fields(edit, "tag that replaces the present ones; can be repeated")
+    _add_fields(edit, "tag that replaces the current ones; can be repeated")
     edit.add_argument(
         "--no-dimension", dest="dimension", action="store_const", const=[], help="remove its tags"
     )
@@ -96,7 +96,7 @@ def _add_changing(actions: Any) -> None:
 
     focus = add_action(actions, "focus", "list the nodes in focus, or put others in focus by their numbers")
     focus.add_argument("ids", type=ID, nargs="*", metavar="ID", help="their numbers, the primary one first")
-    focus.add_argument("--clear", action="store_true", help="take all nodes out of focus")
+    focus.add_argument("--clear", action="store_true", help="remove all nodes from focus")
 
 
 def _add_fields(action: Parser, dimension_help: str) -> None:

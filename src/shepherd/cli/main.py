@@ -209,8 +209,8 @@ examples:
   shepherd -m model.gguf                   chat
   shepherd -m model.gguf --continue        continue the last conversation
   shepherd -m model.gguf -e "a question"   print one answer
-  git diff | shepherd -e "review this"     ask about what is piped in
-  shepherd config set model ~/model.gguf   make it the default
+  git diff | shepherd -e "review this"     ask about text from a pipe
+  shepherd config set model ~/model.gguf   make a model the default
   shepherd memory search "vim"             search memories, and see what would be recalled
 
 options:

@@ -17,8 +17,9 @@ from shepherd.commands.screen import Screen
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-Give another assistant (Claude Desktop, an editor, an agent) tools over your memory, facts and knowledge, by
-the Model Context Protocol. It talks over stdin and stdout; --http serves on this machine instead."""
+Give another assistant (Claude Desktop, an editor, an agent) tools for your memory, facts and knowledge,
+through the Model Context Protocol. The assistant starts it and talks to it over stdin and stdout; --http
+serves on this machine instead."""
 
 _EPILOG = """\
 in the assistant's mcp.json:

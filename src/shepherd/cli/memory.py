@@ -96,7 +96,7 @@ def _add_reading(actions: Any) -> None:
 def _add_changing(actions: Any) -> None:
     add = add_action(actions, "add", "add a memory")
     add.add_argument("question", metavar="QUESTION", help="question that it answers, or what was said")
-    add.add_argument("answer", metavar="ANSWER", help="what to remember")
+    add.add_argument("answer", metavar="ANSWER", help="answer to the question")
 
     edit = add_action(actions, "edit", "change a memory")
     edit.add_argument("id", type=ID, metavar="ID", help="its number")
@@ -151,8 +151,8 @@ def _add_upkeep(actions: Any) -> None:
     restore = add_action(
         actions,
         "restore",
-        "put a backup in the place of the memory, which is kept beside it",
-        description="Put a backup in the place of the memory, for all its users. The present database is not"
+        "replace the database with a backup, and keep the old one beside it",
+        description="Replace the database, for all its users, with a backup. The old one is not"
         " deleted: it is renamed to NAME.before-restore, which can be restored in turn. Quit every chat and"
         " server that uses it first.",
     )
@@ -494,8 +494,9 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
     if database.exists():
         status = backup.stat()
         question = (
-            f"Put {backup} ({size(status.st_size)}, of {day(int(status.st_mtime), with_time=True)}) in the"
-            f" place of {database}? The present database is kept as {aside_of(database)}."
+            f"Replace {database} with {backup} ({size(status.st_size)}, of"
+            f" {day(int(status.st_mtime), with_time=True)})?"
+            f" The current database is kept as {aside_of(database)}."
         )
         if not agreed(question, screen, yes=arguments.yes):
             screen.note("nothing was changed")

@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def refuse_documents(source: str) -> None:
-    """Raise UsageError if what was given to `memory import` belongs into the knowledge, or is a backup."""
+    """Raise UsageError if what was given to `memory import` belongs in the knowledge, or is a backup."""
     from shepherd.knowledge import transfer
     from shepherd.knowledge.importing.documents import SUFFIXES
     from shepherd.memory.importers import Source
@@ -39,7 +39,7 @@ def refuse_documents(source: str) -> None:
     if _is_our_database(beginning):
         raise UsageError(
             f"{path}: this is a memory of Shepherd's own, such as a backup",
-            hint=f"shepherd memory restore {shlex.quote(source)} puts a backup in the place of your memory;"
+            hint=f"shepherd memory restore {shlex.quote(source)} restores a backup;"
             f" shepherd memory export --memory-db {shlex.quote(source)} writes what import reads",
         )
     if transfer.is_export(beginning):
@@ -63,7 +63,7 @@ def refuse_memories(source: str) -> None:
     if _is_our_database(beginning):
         raise UsageError(
             f"{path}: this is a memory of Shepherd's own, such as a backup",
-            hint=f"shepherd memory restore {shlex.quote(source)} puts a backup in the place of your memory",
+            hint=f"shepherd memory restore {shlex.quote(source)} restores a backup",
         )
     if not beginning or path.suffix.lower() not in _EXPORTS or transfer.is_export(beginning):
         return

@@ -24,7 +24,7 @@ Models come from the Hugging Face Hub, or the mirror that HF_ENDPOINT names, int
 programs use too (HF_HUB_CACHE). shepherd config set model NAME makes one the default."""
 
 _PULL = """\
-Download a GGUF model. Files that are here already are not downloaded again, and an interrupted download
+Download a GGUF model. Files that you already have aren't downloaded again, and an interrupted download
 continues where it stopped. The model is checked before it counts as installed; its path goes to stdout.
 
   hf:user/repo:Q5_K_M      by quantisation, in any case

@@ -11,7 +11,7 @@ __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
 List the tools that a model can have in a conversation: with shepherd --memtools, or always with the setting
-memory_tools. They work on the memory of the current user, and cannot name another."""
+memory_tools. They work on the memory of the current user, never on that of another."""
 
 _EPILOG = "--json prints them in the format of OpenAI's API."
 

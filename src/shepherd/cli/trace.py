@@ -62,8 +62,8 @@ def build_parser() -> Parser:
     get = add_action(actions, "get", "print the values at and below a path, or those that match a pattern")
     get.add_argument("path", metavar="PATH", help="a path; `*` stands for one name")
     diff = add_action(actions, "diff", "show the differences between two turns, or any two paths")
-    diff.add_argument("before", metavar="PATH", help="such as last/3")
-    diff.add_argument("after", metavar="PATH", help="such as last/4")
+    diff.add_argument("before", metavar="PATH", help="first turn or path, such as last/3")
+    diff.add_argument("after", metavar="PATH", help="second turn or path, such as last/4")
     export = add_action(actions, "export", "write traces as lines of a path and a value, or as MeTTa atoms")
     export.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"

@@ -133,7 +133,7 @@ def list_conversations(chat: Chat, words: str) -> None:
     chat.conversations = [one.id for one in found]
     _print(chat.screen, found, chat.assistant.session_id)
     if not found:
-        chat.screen.note("no conversation has these words" if words else "no conversation is stored yet")
+        chat.screen.note("no conversation contains these words" if words else "no conversation is stored yet")
         return
     older = f"the latest {len(found)} of {count:,}; " if count > len(found) else ""
     chat.screen.note(f"{older}/continue NUMBER continues one, /conversations WORDS searches")
@@ -158,7 +158,9 @@ def rename_conversation(chat: Chat, title: str) -> None:
     if session_id is None:
         raise UsageError("nothing of this conversation is stored yet", hint="rename it after an answer")
     chat.memory.rename_session(session_id, title, chat.user)
-    chat.screen.note(f"renamed: {shortened(title)}" if title else "its first message is its title again")
+    chat.screen.note(
+        f"renamed: {shortened(title)}" if title else "the title is the beginning of the first message again"
+    )
 
 
 def save_conversation(chat: Chat, argument: str) -> None:

@@ -119,7 +119,7 @@ class Config:
     )  # fmt: skip
     memory_tools: bool = _switch(False, "let the model search and change the memory with tools (--memtools)")
     mcp_servers: str = _text(
-        "", "servers in mcp.json whose tools the model can call, comma-separated; *: all of them (--mcp)"
+        "", "servers in mcp.json whose tools the model can call, comma-separated; *: all of them"
     )
     tool_rounds: int = _integer(8, 1, 100, "maximum number of rounds of tool calls before an answer")
 
@@ -185,7 +185,7 @@ class Config:
         "number", 0, 1, "see xtc_probability; auto: the model's own, else 0.1"
     )
     dry_multiplier: float | str = _sampled(
-        "number", 0, 100, "penalty for going on with a sequence that was said before (DRY); 0: off; auto: 0"
+        "number", 0, 100, "penalty for continuing a sequence that occurred before (DRY); 0: off; auto: 0"
     )
     dry_base: float | str = _sampled(
         "number", 1, 100, "growth of that penalty with each token of the sequence; auto: 1.75"
@@ -259,8 +259,8 @@ class Config:
         *("dynamic", "fixed", "prioritized"),
     )
     context_tail: Literal["auto", "whole", "short"] = _choice(
-        "what to append to a message: whole (all that fits), or short (the facts, memories and the passage "
-        "that fit best), for very small models; auto: short for the bundled one",
+        "what to append to a message: whole (all that fits), or short (the facts, memories and the "
+        "passage that match best), for very small models; auto: short for the bundled one",
         *("auto", "whole", "short"),
     )
     context_shares: str = _text(

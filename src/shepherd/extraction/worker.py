@@ -1,7 +1,7 @@
 """The extraction worker: one thread that turns queued lines into facts and memories beside the turns.
 
-Everything it knows is in the database. It may be stopped at any moment, its process may die: the next one
-goes on with the same jobs, and what a job gave is stored once.
+Its whole state is in the database. If it is stopped or its process dies, the next worker continues with the
+same jobs, and the results of each job are stored exactly once.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ The layout is documented ("Understand caching") and shared with other programs:
     models--user--repo/blobs/<sha256>                      contents
     models--user--repo/snapshots/<commit>/<file>.gguf      a link to them, by the publisher's name
     models--user--repo/refs/main                           the newest commit
-    models--user--repo/blobs/<sha256>.<file>.incomplete    ours alone: a download that goes on later
+    models--user--repo/blobs/<sha256>.<file>.incomplete    Shepherd's own: a download to resume
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Texts to vectors, and pairs of texts to relevance, by llama.cpp, in contexts of their own.
+"""Vectors of texts, and relevances of pairs of texts, computed by llama.cpp in separate contexts.
 
-Pooling is the model's (`<architecture>.pooling_type`). One that does not say gets the mean of its tokens when
-it looks both ways, the last token when it is a causal one. Asserts of llama.cpp cannot be reached: no
-text is longer than the positions the model has, no batch larger than the context's micro-batch (an
-encoder cannot be split), and a result is as many numbers as llama.cpp has written, which is not the
-embedding's width for a reranker.
+Pooling is the model's (`<architecture>.pooling_type`). A model without this key gets the mean of its tokens
+if its attention is bidirectional, and the last token if it is causal. Asserts of llama.cpp cannot be reached:
+no text is longer than the positions the model has, no batch larger than the context's micro-batch (an encoder
+cannot be split), and a result is as many numbers as llama.cpp has written, which is not the embedding's width
+for a reranker.
 """
 
 from __future__ import annotations

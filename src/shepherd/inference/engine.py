@@ -363,7 +363,7 @@ class Engine:
         logprobs: int | None = None,
         user: str = "",
     ) -> Generation:
-        """Like `generate`, below the chat: go on after these ids. No BOS is added."""
+        """Like `generate`, below the chat: continue after these ids. No BOS is added."""
         started = time.perf_counter()
         self._check_open()
         if not token_ids:

@@ -1,4 +1,4 @@
-"""One answer while it is being made: text as it comes, then its ids and what it cost."""
+"""One answer in progress: its text as it arrives, then its ids and its cost."""
 
 from __future__ import annotations
 

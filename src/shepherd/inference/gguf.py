@@ -1,6 +1,6 @@
 """The header of a GGUF file, read with every count and offset checked against the file's size.
 
-A malformed file can abort the process inside llama.cpp, so it is looked at here first. Format: ggml's
+A malformed file can abort the process inside llama.cpp, so it is checked here first. Format: ggml's
 docs/gguf.md, versions 2 and 3, little-endian.
 """
 

@@ -218,7 +218,7 @@ class GrammarCache(Lending[str]):
         if not sampler:
             raise UsageError(
                 f"llama.cpp refuses the grammar{': ' + reason if reason else ''}",
-                hint="a rule may not begin with itself; llama.cpp's grammars/README.md has the notation",
+                hint="a rule can't begin with itself; llama.cpp's grammars/README.md has the notation",
             )
         return sampler
 

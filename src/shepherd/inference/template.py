@@ -1,4 +1,4 @@
-"""A model's chat template, rendered in a sandbox: it comes out of an untrusted file."""
+"""A model's chat template, rendered in a sandbox, because it comes from an untrusted file."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ class PromptBuilder:
         self.marked: Mark | None = None
 
     def mark(self) -> None:
-        """Note the place, for another prompt to go on from with `resume`."""
+        """Note the place, from which another prompt can continue with `resume`."""
         self.marked = Mark(
             len(self.ids), tuple(self.counts), tuple(self._run), self._run_owner, self._after_ids,
             self._strip_next, self._head,

@@ -218,7 +218,7 @@ class Transcript:
         keys: list[Key],
         prefix: PromptPrefix | None,
     ) -> None:
-        """Keep what the next turn can go on from: all before the newest message of the user."""
+        """Keep the part that the next turn can continue from: everything before the user's newest message."""
         newest, mark = rendered.newest, builder.marked
         n_forms = len(rendered.forms) - len(rendered.parts) + newest
         if mark is None or rendered.layout is None or n_forms < 2 or len(rendered.parts[newest].owners) != 1:

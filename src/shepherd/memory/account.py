@@ -1,4 +1,4 @@
-"""The user of an account of this machine, whom a database knows again after the machine was renamed.
+"""The user of an account of this machine, whom a database still recognises after the machine was renamed.
 
 Without the setting user_id, users are called HOST:LOGIN. A database in a file therefore notes which user the
 account of this machine is: a number in `meta`, made of the machine's id and the login. Without that note, the

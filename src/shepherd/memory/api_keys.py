@@ -92,7 +92,7 @@ def require_owner(owner: str) -> None:
     if not is_word or "/" in owner or owner in ANONYMOUS_USERS:
         raise UsageError(
             "owner: not a name that can own keys",
-            hint=f"up to {_LONGEST_OWNER} printable characters without blanks and slashes, and not 'unknown'",
+            hint=f"up to {_LONGEST_OWNER} printable characters without spaces and slashes, and not 'unknown'",
         )
 
 

@@ -1,4 +1,4 @@
-"""Finds memories that a person may want to look at: duplicates, echoes, stored tails, secrets."""
+"""Finds memories that a person may want to review: duplicates, echoes, stored tails, secrets."""
 
 from __future__ import annotations
 

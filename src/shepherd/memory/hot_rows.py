@@ -9,7 +9,7 @@ index of words was rebuilt, the list of changes was cut) and all rows are read a
 
 Versions come in the order of commits, also from writers that run at the same time: the statement that raises
 `version` locks the user's row of `tenants` until its transaction ends, and the next one works on what that
-committed (a file has one writer at a time anyway). So whoever sees version 8 sees all that versions up to 8
+committed (a file has one writer at a time anyway). So a reader of version 8 sees all that versions up to 8
 have done, and a version that was rolled back is given again. Numbers of a sequence would not do: they are
 handed out before the commit, and the smaller one may be committed last.
 """

@@ -1,7 +1,7 @@
 """Searches of a user's memories: the query that a text becomes, and the results that ranking becomes.
 
 "What did we do yesterday?" has no word to search by. "Yesterday" in a memory is the day before that memory
-was stored, so it is no keyword, and the memories of yesterday are what is asked for.
+was stored, so it is no keyword, and the question asks for the memories of yesterday.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Restore of a backup: the present database is moved aside, and never deleted."""
+"""Restore of a backup: the current database is moved aside, and never deleted."""
 
 from __future__ import annotations
 

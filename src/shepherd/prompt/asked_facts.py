@@ -1,4 +1,4 @@
-"""Facts that a question plainly asks for, by its words alone: about the user, his people and his animals."""
+"""Facts that a question plainly asks for, by its words alone: about the user, their people and animals."""
 
 from __future__ import annotations
 

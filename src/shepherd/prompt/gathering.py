@@ -1,5 +1,5 @@
-"""Candidates for one message: facts and memories, chunks, focus, entities. A failure costs its own block
-only.
+"""Candidates for one message: facts and memories, chunks, focus, entities. If one of them fails, only its
+own block is missing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One request and its streamed answer on a thread of its own, sent again where that may help.
+"""One request and its streamed answer on a thread of its own, repeated after failures that may be temporary.
 
 The reader never waits for the network itself: it takes what has arrived, and can leave within a moment,
 whatever the server does. A connection that blocks is woken by closing its socket.

@@ -1,7 +1,7 @@
 """Errors of servers: their meaning for the user, and the token counts in "prompt too long" messages.
 
-Each number is taken for what the words beside it say that it is: these messages also hold the room asked for
-the answer, and sums of both. A number without such words teaches nothing.
+The words beside a number say what it counts, since these messages also contain the length asked for the
+answer, and sums of both. Numbers without such words are ignored.
 """
 
 from __future__ import annotations

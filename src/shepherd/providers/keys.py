@@ -1,4 +1,4 @@
-"""API keys: where one comes from, and that it goes nowhere else.
+"""API keys: the sources in which one is looked up, and the protection against leaks.
 
 Environment, then the system's keyring, then config.json (mode 0600). A key is handed to the client library
 and to nothing else; every text that comes back from a server passes `without_key` before it is used.

@@ -236,7 +236,7 @@ def _checked_url(url: str) -> str:
         raise UsageError("base_url is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
-            "base_url holds more than an address", hint="a key belongs into api_key, not into the address"
+            "base_url holds more than an address", hint="put a key into api_key, not into the address"
         )
     return url
 

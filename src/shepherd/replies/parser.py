@@ -2,7 +2,7 @@
 
 Each family of models marks them in its own way, known by what its chat template has in it. The markers come
 as text: the stream must hold those of `marks_of` also where they are control tokens. Nothing is lost: the
-`raw` of all events, joined, is the stream, and a call that cannot be read is text. What the events are does
+`raw` of all events, joined, is the stream, and a call that cannot be read is text. The events do
 not depend on how the stream was cut.
 """
 

@@ -1,7 +1,7 @@
 """Tool calls as models write them, family by family: from the text of one or several to names and arguments.
 
 Nothing here knows of streams; replies.py finds where a call begins and ends. A text that is no call gives
-None, and whoever asked shows it as text.
+None, and the caller shows it as text.
 """
 
 from __future__ import annotations

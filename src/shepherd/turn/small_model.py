@@ -75,7 +75,7 @@ def is_small_model(model: object) -> bool:
 
 
 def known_facts(question: str, facts: Sequence[Fact]) -> str:
-    """Return the facts that a question about the user or his people asks for; "" unless it is sure which.
+    """Return the facts that a question about the user or their people asks for; "" unless it is sure which.
 
     Several questions are answered together or not at all.
     """

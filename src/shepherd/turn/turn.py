@@ -212,9 +212,8 @@ class Turn:
         if 0 < self._options.total_tokens <= stats.generated_tokens:
             return False
         if self.rounds >= self._options.tool_rounds:
-            text = (
-                f"the model has called tools {counted(self._options.tool_rounds, 'time')} and wants to go on"
-            )
+            times = counted(self._options.tool_rounds, "time")
+            text = f"the model has called tools {times} and wants to continue"
             self.draft.notes.append((text, "the setting tool_rounds allows more"))
             return False
         return True
