@@ -32,7 +32,9 @@ _WITHOUT_SUBJECT = re.compile(
 )
 # "Vegan, so no cheese", and not "vegan, cheap: what can she cook?"
 _WITHOUT_QUESTION = re.compile(
-    r"\W*(?:so|and|but|for|since|diagnosed|btw|by the way|here|hence|always)\b", re.IGNORECASE
+    r"\W*(?:so|and (?:i|i'm|my|have|got|live|work)|but|for|since|diagnosed|btw|by the way"
+    r"|here|hence|always)\b",
+    re.IGNORECASE,
 )
 # "Living in Rome, my aunt …", "Baker by trade, he …"
 _OF_KIN = re.compile(
@@ -100,7 +102,7 @@ def with_subject(text: str, rest: str) -> str:
         if name == "dropped role":
             goes_on = _speaks_of_self(f"{after} {rest}")
         elif name == "dropped condition":
-            goes_on = not f"{after}{rest}".strip(_MARKS) or _goes_on_by_itself(f"{after} {rest}")
+            goes_on = ":" not in after and _goes_on_by_itself(f"{after} {rest}")
         elif name.startswith("dropped I") and not rule("dropped surely", begins=True).match(text):
             goes_on = _goes_on_as_i(after, rest)
         else:
@@ -125,7 +127,7 @@ def _goes_on_as_i(text: str, rest: str) -> bool:
 
 
 def _goes_on_by_itself(text: str) -> bool:
-    return _WITHOUT_QUESTION.match(text) is not None or _speaks_of_self(text)
+    return not text.strip(_MARKS) or _WITHOUT_QUESTION.match(text) is not None or _speaks_of_self(text)
 
 
 def _speaks_of_self(text: str) -> bool:

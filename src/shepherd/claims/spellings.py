@@ -155,7 +155,8 @@ _SPELLINGS = tuple(
             r"|charity|bakery"
             r"|shop|hotel|restaurant|caf[eé]|bar|pub|practice|clinic|publisher|brewery|lab|nursery|garage"
             r"|consultancy"
-            r"|ngo|non-?profit|bank|co-?op|outfit|business|salon|theatre|theater|gym)"
+            r"|ngo|non-?profit|bank|co-?op|outfit|business|salon|theatre|theater|gym"
+            r"|vet's|vets|dentist's|hairdresser's|florist's|butcher's)"
             r"(?: (?:in|near|outside) (?-i:[A-Z])[\w'-]+)?,? (?:called|named|by the name of)"
             r"(?= (?-i:[A-Z\u00c0-\u00de]))",
             r"\1",
