@@ -127,8 +127,9 @@ class LineHistory(History):
 def remove_lines(path: Path, is_meant: Callable[[str], bool], sealer: Sealer | None = None) -> int:
     """Delete the lines that are meant from a history file; return how many. Raises OSError."""
     data = path.read_bytes()
+    line_of: Callable[[bytes], str | None] = _line_of
     if sealer is None:
-        before, line_of = list(_entries(data)), _line_of
+        before = list(_entries(data))
     else:
         before, line_of = data.splitlines(keepends=True), _SealedFile(path, sealer).opened
     after = [entry for entry in before if (line := line_of(entry)) is None or not is_meant(line)]
