@@ -1,7 +1,7 @@
 """What does an encrypted memory cost: recall for a message, by the index in memory and by FTS5, and storing?
 
-Two memories with the same content, one of them converted by `memory.conversion` as shepherd encrypt does it. They
-are asked in turns of ten questions, and stored into in turns of ten memories, in one process. What they
+Two memories with the same content, one of them converted by `memory.conversion` as shepherd encrypt does it.
+They are asked in turns of ten questions, and stored into in turns of ten memories, in one process. What they
 recall is the same, word for word.
 
     python -m pytest bench/test_encryption.py --benchmark-only -s          30,000 memories, a minute
@@ -166,8 +166,10 @@ def test_an_encrypted_memory(benchmark: Any, paths: dict[str, Path], memories: C
     bars = {"hot": BAR_HOT, "fts5": BAR_FTS5, "writes": BAR_WRITES}
     for name, row in figures.items():
         for side in SIDES:
-            print(f"  {name:7} {side:10} p50 {row[f'{side}_p50_us']:9.1f} us  p99 {row[f'{side}_p99_us']:9.1f} us")
-        print(f"  {name:7} ratio      p50 {row['p50_ratio']:.3f}  p99 {row['p99_ratio']:.3f} (p50 at most {bars[name]})")
+            p50, p99 = row[f"{side}_p50_us"], row[f"{side}_p99_us"]
+            print(f"  {name:7} {side:10} p50 {p50:9.1f} us  p99 {p99:9.1f} us")
+        p50, p99 = row["p50_ratio"], row["p99_ratio"]
+        print(f"  {name:7} ratio      p50 {p50:.3f}  p99 {p99:.3f} (p50 at most {bars[name]})")
     if wanted := os.environ.get("SHEPHERD_BENCH_RESULT"):
         machine = {"machine": platform.machine(), "cpus": os.cpu_count(), "python": platform.python_version()}
         whole = {"date": str(date.today()), **machine, "memories": N_MEMORIES, "runs": figures}

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from shepherd._native.store import AEGIS, BEST_CIPHER, CHACHA20, HAS_CIPHERS, KEY_BYTES, Connection, SQLiteError
+from shepherd._native.store import (
+    AEGIS,
+    BEST_CIPHER,
+    CHACHA20,
+    HAS_CIPHERS,
+    KEY_BYTES,
+    Connection,
+    SQLiteError,
+)
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
 

@@ -179,7 +179,7 @@ class _Search:
             yield "the output of memory_key_command", text_of_command(settings.command)
         if settings.file:
             yield "the key in memory_key_file", text_of_file(from_home(settings.file, "memory_key_file"))
-        elif self._entry.source == "file" and Path(self._entry.place).is_file():
+        if self._entry.source == "file" and Path(self._entry.place).is_file():
             yield f"the key in {self._entry.place}", text_of_file(Path(self._entry.place))
         if text := system_keyring.lookup(keyring_name(self._salt)):
             yield "the key in the keyring", text
