@@ -134,6 +134,15 @@ def _startup(result: dict[str, Any]) -> Iterator[Row]:
     )
 
 
+def _encryption(result: dict[str, Any]) -> Iterator[Row]:
+    runs = result["runs"].values()
+    yield Row(
+        "An encrypted memory: recall with the index in memory / by FTS5 alone / store a memory, p50",
+        " / ".join(f"{run['encrypted_p50_us']:.0f}" for run in runs) + " µs",
+        "plain " + " / ".join(f"{run['plain_p50_us']:.0f}" for run in runs) + " µs",
+    )
+
+
 KINDS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "recall": _recall,
     "peers": _peers,
@@ -143,6 +152,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "serving": _serving,
     "server": _server,
     "startup": _startup,
+    "encryption": _encryption,
 }
 
 

@@ -6,12 +6,18 @@
 #include <string.h>
 
 #ifdef SHEPHERD_SQLITE_CIPHERS
-/* SQLite3 Multiple Ciphers declares it in a header of its own. */
+/* SQLite3 Multiple Ciphers declares them in a header of its own. */
 int sqlite3_key_v2(sqlite3 *db, const char *schema, const void *key, int n_bytes);
+int sqlite3mc_config(sqlite3 *db, const char *parameter, int value);
+int sqlite3mc_cipher_index(const char *name);
+#endif
+#if defined(__linux__) && defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 static const char RAW[] = "raw:"; /* before a key that is not a passphrase */
-enum { RAW_BYTES = 4 };
+enum { RAW_BYTES = 4, SECRET_BYTES = SHP_DATABASE_KEY_BYTES - 1 };
+static const char *const CIPHERS[] = {"chacha20", "aegis"};
 
 /* Overwrites bytes in a way that the compiler cannot leave out. */
 static void wipe(void *bytes, size_t n)
@@ -30,12 +36,35 @@ int shp_database_has_ciphers(void)
 #endif
 }
 
+int shp_database_best_cipher(void)
+{
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("aes") && __builtin_cpu_supports("avx") ? SHP_DATABASE_AEGIS : SHP_DATABASE_CHACHA20;
+#elif defined(__APPLE__) && defined(__aarch64__)
+    return SHP_DATABASE_AEGIS;
+#elif defined(__linux__) && defined(__aarch64__)
+    enum { HAS_AES = 1 << 3 }; /* HWCAP_AES of asm/hwcap.h */
+    return getauxval(AT_HWCAP) & HAS_AES ? SHP_DATABASE_AEGIS : SHP_DATABASE_CHACHA20;
+#else
+    return SHP_DATABASE_CHACHA20;
+#endif
+}
+
+static const char *cipher_of(const unsigned char *key)
+{
+    return CIPHERS[key[SECRET_BYTES] == SHP_DATABASE_AEGIS];
+}
+
 static int set_key(sqlite3 *db, const unsigned char *key)
 {
 #ifdef SHEPHERD_SQLITE_CIPHERS
-    unsigned char raw[RAW_BYTES + SHP_DATABASE_KEY_BYTES];
+    unsigned char raw[RAW_BYTES + SECRET_BYTES];
+    int cipher = sqlite3mc_cipher_index(cipher_of(key));
+    if (sqlite3mc_config(db, "cipher", cipher) != cipher)
+        return SHP_DATABASE_NO_CIPHERS;
     memcpy(raw, RAW, RAW_BYTES);
-    memcpy(raw + RAW_BYTES, key, SHP_DATABASE_KEY_BYTES);
+    memcpy(raw + RAW_BYTES, key, SECRET_BYTES);
     int code = sqlite3_key_v2(db, "main", raw, (int)sizeof raw);
     wipe(raw, sizeof raw);
     return code;
@@ -88,17 +117,23 @@ static void append_hex(char *end, const unsigned char *bytes, size_t n)
 static char *uri_of_copy(const char *uri, const unsigned char *key, size_t *size)
 {
     /* reserve: bytes at the end of a page for its nonce and tag. */
-    static const char hexkey[] = "?reserve=32&hexkey=", plain[] = "?reserve=0&key=";
-    *size = strlen(uri) + sizeof hexkey + 2 * (RAW_BYTES + SHP_DATABASE_KEY_BYTES);
+    static const char *const hexkeys[] = {"?cipher=chacha20&reserve=32&hexkey=", "?cipher=aegis&reserve=64&hexkey="};
+    static const char plain[] = "?reserve=0&key=";
+    const char *query = plain;
+    if (key)
+        query = hexkeys[key[SECRET_BYTES] == SHP_DATABASE_AEGIS];
+    else if (!shp_database_has_ciphers())
+        query = "";
+    *size = strlen(uri) + strlen(query) + 2 * (RAW_BYTES + SECRET_BYTES) + 1;
     char *whole = malloc(*size);
     if (!whole)
         return NULL;
     strcpy(whole, uri);
     /* An encrypted database would lend its key to a copy whose URI has none. */
-    strcat(whole, key ? hexkey : shp_database_has_ciphers() ? plain : "");
+    strcat(whole, query);
     if (key) {
         append_hex(whole + strlen(whole), (const unsigned char *)RAW, RAW_BYTES);
-        append_hex(whole + strlen(whole), key, SHP_DATABASE_KEY_BYTES);
+        append_hex(whole + strlen(whole), key, SECRET_BYTES);
     }
     return whole;
 }

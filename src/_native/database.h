@@ -7,11 +7,16 @@
 enum {
     SHP_DATABASE_NOT_ONE = -1,    /* beside SQLite's result codes: the SQL is not exactly one statement */
     SHP_DATABASE_NO_CIPHERS = -2, /* a key was given, and this SQLite was built without ciphers */
-    SHP_DATABASE_KEY_BYTES = 48   /* ChaCha20's key of 32 bytes, then the 16 bytes that the file begins with */
+    SHP_DATABASE_KEY_BYTES = 49,  /* a key of 32 bytes, the 16 bytes that the file begins with, the cipher */
+    SHP_DATABASE_CHACHA20 = 0,    /* ChaCha20-Poly1305 */
+    SHP_DATABASE_AEGIS = 1        /* AEGIS-256 */
 };
 
 /* Whether this SQLite can encrypt. */
 int shp_database_has_ciphers(void);
+
+/* The cipher that is the fastest on this machine. Every machine can read both. */
+int shp_database_best_cipher(void);
 
 /* Opens a file without SQLite's own lock (the connection has one), with foreign keys on and an untrusted schema. `key`
    is NULL for a file that is not encrypted. *out is set even on failure, for sqlite3_errmsg; the caller closes it with

@@ -5,8 +5,22 @@ from typing import Any, Final, Literal, final
 
 from typing_extensions import Self
 
-__all__ = ["HAS_CIPHERS", "KEY_BYTES", "SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
+__all__ = [
+    "AEGIS",
+    "BEST_CIPHER",
+    "CHACHA20",
+    "HAS_CIPHERS",
+    "KEY_BYTES",
+    "SQLITE_KIND",
+    "SQLITE_VERSION",
+    "Connection",
+    "Recall",
+    "SQLiteError",
+]
 
+AEGIS: Final[int]
+BEST_CIPHER: Final[int]
+CHACHA20: Final[int]
 HAS_CIPHERS: Final[bool]
 KEY_BYTES: Final[int]
 SQLITE_VERSION: Final[str]

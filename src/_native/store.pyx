@@ -16,9 +16,12 @@ from libc.string cimport memset
 
 from cells cimport append_tuples, cells_from_row, sql_bytes
 from database cimport (
+    SHP_DATABASE_AEGIS,
+    SHP_DATABASE_CHACHA20,
     SHP_DATABASE_KEY_BYTES,
     SHP_DATABASE_NO_CIPHERS,
     SHP_DATABASE_NOT_ONE,
+    shp_database_best_cipher,
     shp_database_copy,
     shp_database_has_ciphers,
     shp_database_open,
@@ -109,12 +112,25 @@ cdef extern from *:
     """
     const char* SHEPHERD_SQLITE_KIND
 
-__all__ = ["HAS_CIPHERS", "KEY_BYTES", "SQLITE_KIND", "SQLITE_VERSION", "Connection", "Recall", "SQLiteError"]
+__all__ = [
+    "AEGIS",
+    "BEST_CIPHER",
+    "CHACHA20",
+    "HAS_CIPHERS",
+    "KEY_BYTES",
+    "SQLITE_KIND",
+    "SQLITE_VERSION",
+    "Connection",
+    "Recall",
+    "SQLiteError",
+]
 
 SQLITE_VERSION = sqlite3_libversion().decode()
 SQLITE_KIND = SHEPHERD_SQLITE_KIND.decode()
 HAS_CIPHERS = bool(shp_database_has_ciphers())
 KEY_BYTES = SHP_DATABASE_KEY_BYTES
+CHACHA20, AEGIS = SHP_DATABASE_CHACHA20, SHP_DATABASE_AEGIS
+BEST_CIPHER = shp_database_best_cipher()
 
 if not sqlite3_threadsafe():
     raise ImportError("this SQLite was built without thread support; build with SHEPHERD_SQLITE=bundled")
@@ -298,8 +314,8 @@ cdef class Connection:
     Values are None, int (64 bits), float (not NaN), str and bytes.  Text may have NUL characters; lone surrogates are
     refused with ValueError.  Stored text that is not UTF-8 is returned with U+FFFD.
     `immutable` reads the main file alone, without locks, log or journal, and writes nothing beside it.
-    `key` opens an encrypted file, or makes a new one encrypted: KEY_BYTES bytes, of which the last 16 are those that the
-    file begins with.  It is copied into SQLite's memory, and wiped there when the connection closes.
+    `key` opens an encrypted file, or makes a new one encrypted: a key of 32 bytes, the 16 that the file begins with, and
+    the number of the cipher.  It is copied into SQLite's memory, and wiped there when the connection closes.
     Raises SQLiteError when the file cannot be opened, is not a database, or is encrypted with another key.
     """
 

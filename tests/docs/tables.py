@@ -116,6 +116,7 @@ PREPARED = {
         "export PGPASSWORD=s3cret",
     ),
     "docs/explanation/learning.md": ("shepherd facts set location Texas",),
+    "docs/how-to/encryption.md": _TOLD,
     "docs/how-to/memory.md": ("cp memory.jsonl FILE",),
     "docs/how-to/migration.md": _TOLD,
     "docs/how-to/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
@@ -153,9 +154,40 @@ _SERVICE = (
     " /opt/shepherd/bin/shepherd "
 )
 _AS_SERVICE = "env XDG_DATA_HOME=$HOME/service XDG_CONFIG_HOME=$HOME/service shepherd "
+_TYPES_A_PASSPHRASE = (
+    "python -c \"import pexpect; child = pexpect.spawn('shepherd encrypt --passphrase');"
+    " [(child.expect(asked), child.sendline('correct horse battery')) for asked in ('New pass', 'again')];"
+    ' child.expect(pexpect.EOF); child.close(); exit(child.exitstatus)"'
+)
 # Command: what is run in its place, where it shows several at once, names something of the reader's, or takes
 # minutes. `{postgres}`, `{pghost}` and `{upstream}` are the tests' servers.
 INSTEAD = {
+    # Without a terminal, and where there may be no keyring.
+    "shepherd encrypt": ("shepherd encrypt --key-file first-key -y",),
+    "shepherd decrypt": ("shepherd decrypt -y",),
+    "shepherd encrypt --passphrase": (
+        _TYPES_A_PASSPHRASE,
+        "SHEPHERD_MEMORY_KEY_COMMAND='echo correct horse battery' shepherd decrypt -y",
+    ),
+    "shepherd encrypt --keyring": (
+        "shepherd encrypt --keyring -y 2>&1 | grep keyring",
+        "shepherd decrypt -y",
+    ),
+    "shepherd encrypt --key-file FILE": ("shepherd encrypt --key-file second-key -y",),
+    'shepherd config set memory_key_command "pass show shepherd"': (
+        "mv second-key third-key",
+        'shepherd config set memory_key_command "cat third-key"',
+        "shepherd memory list | grep Rex",
+        "shepherd config unset memory_key_command",
+    ),
+    "shepherd config set memory_key_file /run/credentials/shepherd.service/key": (
+        "shepherd config set memory_key_file third-key",
+        "shepherd memory list | grep Rex",
+    ),
+    "shepherd encrypt --rekey": (
+        "shepherd encrypt --rekey --key-file fourth-key -y",
+        "shepherd memory list | grep Rex",
+    ),
     # Another user's folders, here below the reader's home.
     _SERVICE + "apikey create --owner anna": (_AS_SERVICE + "apikey create --owner anna",),
     _SERVICE + "config set server_hosts shepherd.example.org": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import sys
@@ -16,6 +17,7 @@ from shepherd.encryption.unlocking import looks_encrypted, text_of_command, text
 from shepherd.errors import UsageError
 
 SALT, OTHER_SALT = b"s" * 16, b"t" * 16
+PR_GET_DUMPABLE = 3
 CHEAP = Argon2(memory_kib=64, passes=1, lanes=1)
 # The test vector of RFC 9106, 5.3, has a secret and associated data; this one is of the reference program:
 # argon2 somesalt -id -t 2 -k 65536 -p 1 -l 32 <<< password, without the line end.
@@ -36,7 +38,7 @@ def test_every_key_that_is_derived_differs() -> None:
 
     derived = [bytes(part) for key in keys for part in (key.database[:32], key.files)]
     assert len({*derived, *(bytes.fromhex(key.check) for key in keys)}) == 12
-    assert bytes(keys[0].database[32:]) == SALT
+    assert bytes(keys[0].database[32:48]) == SALT
     assert keys[0].check == MemoryKey(b"a" * 32, SALT).check
 
 
@@ -48,6 +50,7 @@ def test_key_is_locked_and_not_dumped_or_inherited() -> None:
         locked = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmLck" in line)
         assert int(locked.split()[1]) >= 4
     assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
     child = os.fork()
     if child == 0:
         os._exit(0 if bytes(key.files) == bytes(32) else 1)
@@ -60,7 +63,7 @@ def test_wiped_key_is_gone() -> None:
 
     key.wipe()
 
-    assert bytes(key.database) + bytes(key.files) == bytes(80)
+    assert bytes(key.database) + bytes(key.files) == bytes(81)
 
 
 def test_key_file_holds_all_but_the_key(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_damaged_or_forged_key_file_is_as_none(tmp_path: Path, content: bytes) -
     ("head", "is_encrypted"),
     [
         (b"x" * 16 + bytes([16, 0, 2, 2, 32, 64, 32, 32]), True),
-        (b"x" * 16 + bytes([0, 1, 1, 1, 32, 64, 32, 32]), True),
+        (b"x" * 16 + bytes([0, 1, 1, 1, 64, 64, 32, 32]), True),
         (b"SQLite format 3\0" + bytes([16, 0, 2, 2, 32, 64, 32, 32]), False),
         (b"x" * 16 + bytes([16, 1, 2, 2, 32, 64, 32, 32]), False),
         (b"x" * 16 + bytes([16, 0, 2, 2, 0, 64, 32, 32]), False),

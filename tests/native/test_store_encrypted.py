@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from shepherd._native.store import HAS_CIPHERS, KEY_BYTES, Connection, SQLiteError
+from shepherd._native.store import (
+    AEGIS,
+    BEST_CIPHER,
+    CHACHA20,
+    HAS_CIPHERS,
+    KEY_BYTES,
+    Connection,
+    SQLiteError,
+)
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
 
 NOT_A_DATABASE = 26
 CANARY = "canary4711"
-KEY = bytes(range(32)) + b"the file's start"
-OTHER = bytes(range(1, 33)) + b"the file's start"
+KEY = bytes(range(32)) + b"the file's start" + bytes([AEGIS])
+OTHER = bytes(range(1, 33)) + b"the file's start" + bytes([AEGIS])
+RESERVED = {CHACHA20: 32, AEGIS: 64}
 
 
 def fill(connection: Connection) -> None:
@@ -36,7 +45,7 @@ def test_nothing_can_be_read_in_an_encrypted_file_and_its_log(tmp_path: Path) ->
         assert os.path.getsize(tmp_path / "memory.db-wal") > 0
         assert found_in(tmp_path) == []
     assert found_in(tmp_path) == []
-    assert (tmp_path / "memory.db").read_bytes()[:16] == KEY[32:]
+    assert (tmp_path / "memory.db").read_bytes()[:16] == KEY[32:48]
 
 
 def test_file_without_a_key_is_as_sqlite_writes_it(tmp_path: Path) -> None:
@@ -75,7 +84,9 @@ def test_changed_byte_of_an_encrypted_page_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [None, KEY], ids=["from plain", "from encrypted"])
-@pytest.mark.parametrize("after", [None, OTHER], ids=["to plain", "to encrypted"])
+@pytest.mark.parametrize(
+    "after", [None, OTHER, OTHER[:-1] + bytes([CHACHA20])], ids=["to plain", "to AEGIS", "to ChaCha20"]
+)
 def test_copy_is_encrypted_as_it_is_told(tmp_path: Path, before: bytes | None, after: bytes | None) -> None:
     with Connection(tmp_path / "memory.db", key=before) as connection:
         fill(connection)
@@ -87,7 +98,7 @@ def test_copy_is_encrypted_as_it_is_told(tmp_path: Path, before: bytes | None, a
         assert copy.execute("PRAGMA integrity_check") == [("ok",)]
     copied = (tmp_path / "copy #1 ?.db").read_bytes()
     assert (CANARY.encode() in copied) == (after is None)
-    assert copied[20] == (0 if after is None else 32)
+    assert copied[20] == (0 if after is None else RESERVED[after[-1]])
 
 
 def test_backup_of_an_encrypted_file_is_encrypted(tmp_path: Path) -> None:
@@ -114,10 +125,14 @@ def test_connection_notices_that_its_file_was_replaced(tmp_path: Path) -> None:
         assert connection.has_moved()
 
 
+def test_best_cipher_is_one_of_them() -> None:
+    assert BEST_CIPHER in RESERVED
+
+
 def test_key_of_another_length_is_refused(tmp_path: Path) -> None:
     assert len(KEY) == KEY_BYTES
 
-    with pytest.raises(ValueError, match="48 bytes, not 47"):
+    with pytest.raises(ValueError, match="49 bytes, not 48"):
         Connection(tmp_path / "memory.db", key=KEY[1:])
 
     assert list(tmp_path.iterdir()) == []

@@ -38,7 +38,7 @@ chat and server that uses the memory first.
 
 The key is, in this order: what memory_key_command prints, what is in memory_key_file, a random key in the
 system's keyring, or a passphrase. Backups are encrypted with the same key; exports are not encrypted.
-Without the key nobody can read the memory, you neither."""
+Without the key nobody can read the memory, not even you."""
 
 
 def build_parser() -> Parser:

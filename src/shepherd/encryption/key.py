@@ -4,7 +4,7 @@
         64 hex digits             the master key itself
         anything else             the master key by Argon2id, with the database's salt
     master key, salt
-        BLAKE2b "database"        32 bytes: ChaCha20-Poly1305 of the database's pages
+        BLAKE2b "database"        32 bytes: AEGIS-256 or ChaCha20-Poly1305 of the database's pages
         BLAKE2b "files"           32 bytes: the files beside it, see sealing.py
         BLAKE2b "check"           8 bytes in the key file, which tell a wrong key from a damaged database
 
@@ -21,6 +21,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
+from shepherd._native.store import BEST_CIPHER
 from shepherd.errors import UsageError
 from shepherd.installation import install_extra
 
@@ -50,24 +51,25 @@ USUAL_COST = Argon2()
 class MemoryKey:
     """The keys of one memory. They are wiped with `wipe`, or when nobody holds the object any more."""
 
-    def __init__(self, master: bytes, salt: bytes) -> None:
-        self.salt = salt
+    def __init__(self, master: bytes, salt: bytes, cipher: int = BEST_CIPHER) -> None:
+        self.salt, self.cipher = salt, cipher
         # Private: a forked process finds zeros.
         self._page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.is_locked = _protect(self._page)
         database, files = (_derived(master, salt, purpose) for purpose in (b"database", b"files"))
-        self._page[: len(database) + SALT_BYTES + len(files)] = database + salt + files
+        whole = database + salt + bytes([cipher]) + files
+        self._page[: len(whole)] = whole
         self.check = _derived(master, salt, b"check")[:_CHECK_BYTES].hex()
 
     @property
     def database(self) -> memoryview:
-        """The key that a connection takes: 32 bytes, then the salt. A view of the locked memory."""
-        return memoryview(self._page)[: _KEY_BYTES + SALT_BYTES]
+        """The key that a connection takes: 32 bytes, the salt, the cipher. A view of the locked memory."""
+        return memoryview(self._page)[: _KEY_BYTES + SALT_BYTES + 1]
 
     @property
     def files(self) -> memoryview:
         """The key of sealed files. A view of the locked memory."""
-        start = _KEY_BYTES + SALT_BYTES
+        start = _KEY_BYTES + SALT_BYTES + 1
         return memoryview(self._page)[start : start + _KEY_BYTES]
 
     def wipe(self) -> None:

@@ -62,7 +62,7 @@ def write_entries(database: str, entries: Iterable[KeyEntry]) -> None:
         for entry in entries
     ]
     if items:
-        text = json.dumps({"version": _VERSION, "cipher": "chacha20-poly1305", "keys": items}, indent=1)
+        text = json.dumps({"version": _VERSION, "keys": items}, indent=1)
         write_atomically(key_file_of(database), text.encode())
         return
     with contextlib.suppress(FileNotFoundError):

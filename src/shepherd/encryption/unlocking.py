@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shepherd import system_keyring
-from shepherd._native.store import HAS_CIPHERS, Connection, SQLiteError
+from shepherd._native.store import AEGIS, CHACHA20, HAS_CIPHERS, Connection, SQLiteError
 from shepherd.encryption.key import SALT_BYTES, MemoryKey, master_key
 from shepherd.encryption.key_file import KeyEntry, read_entries
 from shepherd.errors import StoreKeyError, UsageError
@@ -42,7 +42,8 @@ __all__ = [
 # Bytes 16 to 23 of an encrypted database are its page size, two version numbers, the bytes at the end of a
 # page for its nonce and tag, and three constants; sqlite.org/fileformat2.html, 1.3.
 _PAGE_SIZES = {1 << shift for shift in range(9, 16)} | {1}
-_RESERVED_AND_CONSTANTS = bytes([32, 64, 32, 32])
+_CONSTANTS = bytes([64, 32, 32])
+_CIPHERS = {32: CHACHA20, 64: AEGIS}  # by the bytes at the end of a page
 _TRIES = 3
 _COMMAND_S = 60.0
 _LONGEST_KEY_BYTES = 1 << 16
@@ -121,7 +122,8 @@ def looks_encrypted(head: bytes) -> bool:
         and int.from_bytes(head[16:18], "big") in _PAGE_SIZES
         and head[18] in (1, 2)
         and head[19] in (1, 2)
-        and head[20:24] == _RESERVED_AND_CONSTANTS
+        and head[20] in _CIPHERS
+        and head[21:24] == _CONSTANTS
     )
 
 
@@ -143,15 +145,15 @@ def unlock(path: str, head: bytes) -> MemoryKey:
     salt = head[:SALT_BYTES]
     with _lock:
         if salt not in _known:
-            _known[salt] = _Search(path, salt).found()
+            _known[salt] = _Search(path, salt, _CIPHERS[head[20]]).found()
         return _known[salt]
 
 
 class _Search:
     """One search for the key of a database."""
 
-    def __init__(self, path: str, salt: bytes) -> None:
-        self._path, self._salt = path, salt
+    def __init__(self, path: str, salt: bytes, cipher: int) -> None:
+        self._path, self._salt, self._cipher = path, salt, cipher
         known = read_entries(path)
         self._is_noted = salt in known
         self._has_others = bool(known) and not self._is_noted
@@ -177,7 +179,7 @@ class _Search:
             yield "the output of memory_key_command", text_of_command(settings.command)
         if settings.file:
             yield "the key in memory_key_file", text_of_file(from_home(settings.file, "memory_key_file"))
-        elif self._entry.source == "file" and Path(self._entry.place).is_file():
+        if self._entry.source == "file" and Path(self._entry.place).is_file():
             yield f"the key in {self._entry.place}", text_of_file(Path(self._entry.place))
         if text := system_keyring.lookup(keyring_name(self._salt)):
             yield "the key in the keyring", text
@@ -194,7 +196,7 @@ class _Search:
             again = "That is not the passphrase. "
 
     def _key_of(self, text: str) -> MemoryKey | None:
-        key = MemoryKey(master_key(text, self._salt, self._entry.cost), self._salt)
+        key = MemoryKey(master_key(text, self._salt, self._entry.cost), self._salt, self._cipher)
         fits = self._entry.fits(key) if self._is_noted else _opens(self._path, key)
         return key if fits else None
 
