@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from shepherd.assistant import Finished, Warned
+from shepherd.canary import WordSearch
 from shepherd.errors import StoreLockedError, UsageError
 from shepherd.memory import Memory
 
@@ -246,3 +247,16 @@ def test_a_memory_that_is_only_read_is_not_written_and_does_not_warn(new_assista
         assert events[-1].injection.facts
         assert not [event for event in events if isinstance(event, Warned)]
         assert opened.count_memories() == 0
+
+
+def test_words_of_an_undone_exchange_are_in_no_file(new_assistant, memory, tmp_path):
+    word = "Quixlemont"
+    assistant = new_assistant(context_entities=True)
+    list(assistant.ask("Tell me something."))
+    list(assistant.ask(f"My friend {word} lives in {word}ville."))
+    assert WordSearch(word).in_file(tmp_path / "memory.db-wal")
+
+    assistant.undo()
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in files if WordSearch(word).in_file(path)] == []

@@ -409,6 +409,14 @@ class Memory:
         gone = {one.id for one in deleted}
         return [memory_id for memory_id in dict.fromkeys(memory_ids) if memory_id in gone]
 
+    def drop_memories(self, memory_ids: Sequence[int], user_id: str | None = None) -> int:
+        """Delete memories that only repeat what is stored elsewhere; return how many.
+
+        Nobody has asked to forget their words: copies and files stay as they are.
+        """
+        ids = list(dict.fromkeys(memory_ids))
+        return self._rows.change_memories(user_id, 0, memories.delete, ids, self._store.terms)
+
     def restore_forgotten(
         self, memory_id: int | None = None, user_id: str | None = None
     ) -> MemoryRecord | None:
@@ -482,6 +490,12 @@ class Memory:
             receipt.files += files
             receipt.left += [one for one in left if one not in receipt.left]
         return result
+
+    def clean_up(self, user_id: str | None = None) -> None:
+        """Overwrite what this user's deletions of other rows have left, as every forgetting does."""
+        user = self._rows.user(user_id)
+        if user is not None:
+            self._store.erase(user)
 
     def count_forgettings(self) -> int:
         """Return how often something was forgotten, by any user and process.
