@@ -19,7 +19,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob, Receipt, hot
 from shepherd.memory.removal import parts_of
 from shepherd.trace import Traces
-from shepherd.types import Injection, Message, SearchResult
+from shepherd.types import Fact, Injection, Message, SearchResult
 from tests.memory.canaries import USER, Canaries, files_with, words
 
 N_WORDS = 200
@@ -327,6 +327,20 @@ def test_a_template_before_an_appended_fact_stays(memory: Memory) -> None:
     [message] = memory.load_session(session)
     assert (message.raw, message.sent, message.composed) == ("look", "look, as a vet", "look, as a vet")
     assert memory.check().ok
+
+
+def test_a_value_that_was_appended_shortened_is_found_and_others_stay(memory: Memory) -> None:
+    memory.set_fact("pet", "Rex the dog")
+    session = memory.start_session()
+    for value in ("Rex the dog", "Bella"):
+        injected = Injection("\n\n[facts: pet=…]", facts=(Fact("pet", value, 1, 1),))
+        memory.append_message(
+            session, Message("user", "Rex the dog?", "Rex the dog?\n\n[facts: pet=…]", injected)
+        )
+
+    memory.clear_fact("pet", with_history=True)
+
+    assert [message.injected is None for message in memory.load_session(session)] == [True, False]
 
 
 def test_a_waiting_message_is_not_learned_from_after_its_memory_was_forgotten(memory: Memory) -> None:
