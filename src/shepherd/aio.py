@@ -38,6 +38,7 @@ class AsyncMemory:
         self.delete_memory = _awaited(memory.delete_memory)
         self.delete_memories = _awaited(memory.delete_memories)
         self.restore_forgotten = _awaited(memory.restore_forgotten)
+        self.delete_user = _awaited(memory.delete_user)
         self.clear_memory = _awaited(memory.clear_memory)
         self.list_memories = _awaited(memory.list_memories)
         self.count_memories = _awaited(memory.count_memories)

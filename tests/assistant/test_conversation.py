@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from shepherd.assistant import Finished, Warned
+from shepherd.canary import WordSearch
 from shepherd.errors import StoreLockedError, UsageError
 from shepherd.memory import Memory
 
@@ -255,3 +256,16 @@ def test_a_code_that_is_not_remembered_is_told_of(new_assistant, memory):
     assert "may be a password or code" in warned.message
     [remembered] = memory.list_memories()
     assert "6604" not in remembered.question
+
+
+def test_words_of_an_undone_exchange_are_in_no_file(new_assistant, memory, tmp_path):
+    word = "Quixlemont"
+    assistant = new_assistant(context_entities=True)
+    list(assistant.ask("Tell me something."))
+    list(assistant.ask(f"My friend {word} lives in {word}ville."))
+    assert WordSearch(word).in_file(tmp_path / "memory.db-wal")
+
+    assistant.undo()
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in files if WordSearch(word).in_file(path)] == []

@@ -496,6 +496,8 @@ def test_archived_turn_that_only_echoes_a_learned_fact_goes(new_worker, memory, 
     assert memory.get_fact("location") == "Austin"
     left = [memory.question for memory in memory.list_memories()]
     assert sorted(left) == ["Austin is hot.", "I live in Austin with my sister Ann."]
+    # Nobody asked to forget, so session caches stay.
+    assert memory.count_forgettings() == 0
 
 
 def test_turn_stays_while_its_fact_was_not_learned(new_worker, memory, server, tell):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob, Receipt, hot
 from shepherd.memory.removal import parts_of
 from shepherd.trace import Traces
-from shepherd.types import Injection, Message, SearchResult
+from shepherd.types import Fact, Injection, Message, SearchResult
 from tests.memory.canaries import USER, Canaries, files_with, words
 
 N_WORDS = 200
@@ -182,6 +183,25 @@ def test_pruned_memories_can_be_read_nowhere(path: Path, tmp_path: Path) -> None
         assert files_with(tmp_path, given) == {}
 
 
+def test_a_program_that_ran_before_does_not_save_what_was_deleted(path: Path, tmp_path: Path) -> None:
+    [word] = words(1)
+    with Memory(path, user_id=USER) as memory, Memory(path, user_id=USER) as other:
+        memory_id = memory.store_memory(f"What is {word}?", "a word")
+        memory.store_memory("What stays?", "this")
+        assert memory_id is not None
+        make_hot(other, word)
+        store = other._store
+        followed = store._recall._slots[1].followed  # type: ignore[attr-defined]
+
+        memory.delete_memory(memory_id)
+        # Not even where it was deleted after the index was found to be current.
+        assert not store._recall._files.save(followed)  # type: ignore[attr-defined]
+        other.close()
+
+        assert files_with(tmp_path, [word]) == {}
+        assert (path.with_name(f"{path.name}-hot") / "1").exists()
+
+
 def test_an_index_in_memory_has_no_words_that_no_memory_has() -> None:
     short, long = words(2)
     short, long = short[:8] + "q", long + "q"  # stored in two places; no stem is shorter
@@ -243,6 +263,39 @@ def test_what_was_appended_goes_with_its_memory_and_the_rest_stays(told: tuple[M
     assert memory.check().ok
 
 
+def test_notes_about_requests_keep_their_place_without_what_was_appended(memory: Memory) -> None:
+    tail = {"tail": "\n\n[facts: pet=Rex]", "in": "abc", "at": 5}
+    response = {"in": "abc", "response": {"output": ["Rex barks"]}, "input": [], "before": []}
+    memory.ledger.put({"one": json.dumps(tail), "resp_1": json.dumps(response)})
+    memory.ledger.put({"one": json.dumps(tail)}, "anna")
+    memory.set_fact("pet", "Rex")
+
+    memory.clear_fact("pet", with_history=True)
+
+    notes = {key: json.loads(note) for key, note in memory.ledger.find(["one", "resp_1"]).items()}
+    assert notes == {"one": {"in": "abc", "at": 5}, "resp_1": response}
+    assert "Rex" in memory.ledger.find(["one"], "anna")["one"]
+
+
+def test_dropped_jobs_and_removed_traces_are_forgotten(path: Path, tmp_path: Path) -> None:
+    waiting, traced = words(2)
+    with Memory(path, user_id=USER) as memory:
+        session = memory.start_session()
+        memory.append_message(session, Message("user", "hello"))
+        memory.append_message(session, Message("user", waiting), job=OpenJob("me", 1))
+        memory.delete_last_turn(session)
+        memory.append_message(session, Message("user", f"{waiting} again"), job=OpenJob("me", 1))
+        [job] = memory.extraction.jobs()
+        Traces(memory.transactions, USER).write(session, {"assembled/text": traced})
+        memory.transactions.write(USER, lambda connection: connection.execute("DELETE FROM messages"))
+        assert files_with(tmp_path, [waiting, traced]).keys() == {waiting, traced}
+
+        memory.extraction.drop(job.id)
+        Traces(memory.transactions, USER).remove(session)
+
+        assert files_with(tmp_path, [waiting, traced]) == {}
+
+
 def test_other_memories_stay_appended(told: tuple[Memory, str, int]) -> None:
     memory, session, _ = told
     other = memory.store_memory("Where is the mat?", "before the door")
@@ -276,6 +329,20 @@ def test_a_template_before_an_appended_fact_stays(memory: Memory) -> None:
     [message] = memory.load_session(session)
     assert (message.raw, message.sent, message.composed) == ("look", "look, as a vet", "look, as a vet")
     assert memory.check().ok
+
+
+def test_a_value_that_was_appended_shortened_is_found_and_others_stay(memory: Memory) -> None:
+    memory.set_fact("pet", "Rex the dog")
+    session = memory.start_session()
+    for value in ("Rex the dog", "Bella"):
+        injected = Injection("\n\n[facts: pet=…]", facts=(Fact("pet", value, 1, 1),))
+        memory.append_message(
+            session, Message("user", "Rex the dog?", "Rex the dog?\n\n[facts: pet=…]", injected)
+        )
+
+    memory.clear_fact("pet", with_history=True)
+
+    assert [message.injected is None for message in memory.load_session(session)] == [True, False]
 
 
 def test_a_waiting_message_is_not_learned_from_after_its_memory_was_forgotten(memory: Memory) -> None:

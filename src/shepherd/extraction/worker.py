@@ -281,9 +281,13 @@ class ExtractionWorker:
         facts = [Fact(key, value, 0, 0) for key, value in learned.items() if value in stored.get(key, "")]
         for line in job.lines:
             found = self._memory.search(line, _MOST_ECHOES, job.user_id) if is_echo(line, facts) else []
-            for result in found:
-                if result.source == "turn" and result.question == line and not result.pinned:
-                    self._memory.delete_memory(result.id, job.user_id, is_redundant=True)
+            echoes = [
+                result.id
+                for result in found
+                if result.source == "turn" and result.question == line and not result.pinned
+            ]
+            if echoes:
+                self._memory.drop_memories(echoes, job.user_id)
 
     def _note_failure(self, job: ExtractionJob, error: Exception, pause_s: float, *, refused: bool) -> None:
         if self._stop.is_set():

@@ -167,7 +167,10 @@ class ExtractionQueue:
 
     def drop(self, job_id: int | None = None, user_id: str | None = None) -> int:
         """Remove one job that is not done, or all dead ones; return how many."""
-        return self._rows.write(user_id, 0, jobs.drop, job_id) if _may_exist(job_id) else 0
+        user = self._rows.user(user_id)
+        if user is None or not _may_exist(job_id):
+            return 0
+        return self._rows.store.forget(user, lambda connection: jobs.drop(connection, user, job_id))
 
     def _users_of(self, owner: str, user_id: str | None) -> list[str | None]:
         if user_id is not None or not self._serves_everyone:

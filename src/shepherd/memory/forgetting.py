@@ -138,11 +138,15 @@ def copies_of_values(connection: Connection, user_id: str, values: Collection[st
     has_value = mentions(values)
     if has_value is None:
         return Counter()
+
+    def is_meant(parts: dict[str, Any], sent: str) -> bool:
+        # The tail may show a long value shortened.
+        texts = [parts.get("tail") or sent, *(fact.get("value", "") for fact in parts.get("facts", ()))]
+        return any(map(has_value, texts))
+
     return Counter(
         {
-            "messages with appended facts": _drop_tails(
-                connection, user_id, lambda parts, sent: bool(has_value(f"{parts.get('tail', '')}\n{sent}"))
-            ),
+            "messages with appended facts": _drop_tails(connection, user_id, is_meant),
             "results of tools": _drop_results(connection, user_id, list(values)),
             "notes about requests": _strip_notes(connection, user_id),
             "entries of traces": _drop_traces(connection, user_id, _containing(values)),

@@ -193,7 +193,8 @@ class HotRecall(HotIndexes):
             self._queue.put(None)
             thread.join()
         for slot in list(self._slots.values()):
-            self._save(slot)
+            with slot.lock:
+                self._save(slot)
         self._slots.clear()
 
     # ---- the background
@@ -298,6 +299,7 @@ class HotRecall(HotIndexes):
                 self._save(oldest)
 
     def _save(self, slot: _Slot) -> None:
+        """Save an index under the slot's lock, if it is worth a file."""
         followed = slot.followed
         if followed is None or slot.index is None:
             return
@@ -309,10 +311,17 @@ class HotRecall(HotIndexes):
         is_near = slot.saved_version >= 0 and n_behind <= 500 + counts["n_memories"] // 50
         if is_near and self._files.has(followed.tenant):
             return
-        # What another process has deleted must not be saved.
-        self.bring(followed.tenant)
-        if self._files.save(followed):
+        if self._is_current(slot) and self._files.save(followed):
             slot.saved_version = followed.version
+
+    def _is_current(self, slot: _Slot) -> bool:
+        """Bring an index to what is committed: words that another process has deleted must not be saved."""
+        try:
+            with self._tables.read() as connection:
+                assert slot.followed is not None
+                return self._catch_up(connection, slot, hot_rows.look_ahead(connection, slot.followed))
+        except (ShepherdError, SQLiteError, *_DOUBTS):
+            return False
 
 
 class HotChunks:

@@ -415,40 +415,30 @@ class Memory:
         """Protect a memory from pruning, or no longer; return whether there is such a memory."""
         return self._rows.change_memories(user_id, False, memories.pin, memory_id, pinned)
 
-    def delete_memory(
-        self, memory_id: int, user_id: str | None = None, *, is_redundant: bool = False
-    ) -> bool:
+    def delete_memory(self, memory_id: int, user_id: str | None = None) -> bool:
         """Delete a memory; return whether there was one."""
-        return bool(self.delete_memories([memory_id], user_id, is_redundant=is_redundant))
+        return bool(self.delete_memories([memory_id], user_id))
 
     def delete_memories(
-        self,
-        memory_ids: Sequence[int],
-        user_id: str | None = None,
-        *,
-        is_redundant: bool = False,
-        receipt: Receipt | None = None,
+        self, memory_ids: Sequence[int], user_id: str | None = None, *, receipt: Receipt | None = None
     ) -> list[int]:
-        """Delete memories in one transaction; return the ids of those that there were. See clear_memory.
+        """Delete memories in one transaction; return the ids of those that there were. See clear_memory."""
+        ids = list(dict.fromkeys(memory_ids))
+        deleted = self._forget_memories(
+            user_id,
+            receipt,
+            lambda connection, tenant: memories.delete_and_keep(connection, tenant, ids, self._store.terms),
+        )
+        gone = {one.id for one in deleted}
+        return [memory_id for memory_id in ids if memory_id in gone]
 
-        `is_redundant`: nothing is to be forgotten, as the same is stored elsewhere; copies stay.
+    def drop_memories(self, memory_ids: Sequence[int], user_id: str | None = None) -> int:
+        """Delete memories that only repeat what is stored elsewhere; return how many.
+
+        Nobody has asked to forget their words: copies and files stay as they are.
         """
         ids = list(dict.fromkeys(memory_ids))
-        if is_redundant:
-            deleted = self._rows.change_memories(
-                user_id, [], memories.delete_and_keep, ids, self._store.terms
-            )
-            self._keep_forgotten(user_id, deleted)
-        else:
-            deleted = self._forget_memories(
-                user_id,
-                receipt,
-                lambda connection, tenant: memories.delete_and_keep(
-                    connection, tenant, ids, self._store.terms
-                ),
-            )
-        gone = {one.id for one in deleted}
-        return [memory_id for memory_id in dict.fromkeys(memory_ids) if memory_id in gone]
+        return self._rows.change_memories(user_id, 0, memories.delete, ids, self._store.terms)
 
     def restore_forgotten(
         self, memory_id: int | None = None, user_id: str | None = None
@@ -532,6 +522,12 @@ class Memory:
             receipt.files += files
             receipt.left += [one for one in left if one not in receipt.left]
         return result
+
+    def clean_up(self, user_id: str | None = None) -> None:
+        """Overwrite what this user's deletions of other rows have left, as every forgetting does."""
+        user = self._rows.user(user_id)
+        if user is not None:
+            self._store.clean(user)
 
     def _keep_forgotten(self, user_id: str | None, deleted: Sequence[memories.Deleted]) -> None:
         user = self._rows.user(user_id)

@@ -97,7 +97,7 @@ class Traces:
         def remove(connection: Connection) -> int:
             return len(connection.execute(f"{_DELETE} RETURNING 1", (self.user_id, *_bounds(root))))
 
-        return self._transactions.write(self.user_id, remove)
+        return self._transactions.forget(self.user_id, remove)
 
     def clear(self) -> int:
         """Delete all traces; returns the number of paths."""
@@ -106,7 +106,7 @@ class Traces:
             rows = connection.execute("DELETE FROM trace WHERE user_id = ? RETURNING 1", (self.user_id,))
             return len(rows)
 
-        return 0 if self.user_id in ANONYMOUS_USERS else self._transactions.write(self.user_id, clear)
+        return 0 if self.user_id in ANONYMOUS_USERS else self._transactions.forget(self.user_id, clear)
 
     def merge(self, entries: Iterable[Entry]) -> int:
         """Store paths with values in one transaction, replacing present ones; returns their number.

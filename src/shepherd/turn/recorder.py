@@ -170,6 +170,11 @@ class ConversationStore:
             self._memory.delete_memory(exchange.memory_id, self._user_id)
         exchange.memory_id = None
 
+    def clean_up(self) -> None:
+        """Overwrite what the last deletions have left. Raises StoreError."""
+        if self._memory is not None:
+            self._memory.clean_up(self._user_id)
+
     def release(self) -> None:
         """Let the learner process the messages of a conversation that ends."""
         if self.learner is not None and self.session_id:
@@ -282,6 +287,11 @@ class Recorder:
             exchange.trace = None
         if self._dialogue is not None and exchange.is_registered:
             self._dialogue.roll_back()
+            exchange.is_registered = False
+            if session:
+                # Its names are stored with the conversation.
+                self._dialogue.save(session)
+                self._store.clean_up()
 
 
 def _attempt(draft: Draft, what: str, action: Callable[[], _T]) -> _T | None:
