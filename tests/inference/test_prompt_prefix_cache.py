@@ -165,10 +165,12 @@ def test_result_of_a_call_before_the_last_turn_has_its_name(vocabulary: Vocabula
     assert made(make, messages, [WEATHER]) == made(transcript(vocabulary, source), messages, [WEATHER])
 
 
-def test_long_conversation_is_rendered_once_a_turn(
-    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("source", "n_old"), [(CHATML, 3), (NUMBERED, 404)])
+def test_what_is_rendered_for_a_turn(
+    source: str, n_old: int, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make: Callable[[list[Message]], Prompt] = transcript(vocabulary).prompt
+    """The whole conversation once, or only its newest turns where each message is written by itself."""
+    make: Callable[[list[Message]], Prompt] = transcript(vocabulary, source).prompt
     messages = [Message("system", "be brief")]
     for i in range(200):
         messages += [Message("user", f"question {i}"), said(vocabulary, f"answer {i}")]
@@ -186,7 +188,8 @@ def test_long_conversation_is_rendered_once_a_turn(
     monkeypatch.setattr(ChatTemplate, "render", spy)
     make([*messages, Message("user", "so?")])
 
-    assert rendered == [len(messages) + 1]
+    assert rendered == [n_old + 3]
+    assert len(messages) == 405
 
 
 def test_conversations_that_take_turns_each_go_on(vocabulary: Vocabulary, continued: list[bool]) -> None:
