@@ -21,6 +21,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -67,6 +68,7 @@ def folder() -> Path:
     return cache_dir() / "conversations"
 
 
+@lru_cache(maxsize=1024)
 def owner_of(database: str, user_id: str) -> str:
     """Return the name of a user of a database, which is also the name of the folder."""
     if "://" not in database:
@@ -130,11 +132,13 @@ def put(root: Path, owner: str, write: Callable[[BinaryIO], object], *, asked_at
 
 def forget(owner: str, since: float = 0.0, *, root: Path | None = None) -> list[str]:
     """Delete an owner's files that may hold words of `since` or later (unix seconds); return their paths."""
-    own = (root or folder()) / owner
+    root = root or folder()
     deleted: list[str] = []
-    if not own.is_dir():
+    if not root.is_dir():  # no engine keeps anything: it makes the folder before it reads
         return deleted
+    own = root / owner
     try:
+        own.mkdir(mode=0o700, exist_ok=True)
         with locked(own):
             now_ns = time.time_ns()
             marker = own / _FORGOTTEN

@@ -226,6 +226,14 @@ def test_what_is_forgotten_is_deleted_and_not_written_again(plain_model: Path, r
     assert len(states(root)) == 1
 
 
+def test_what_is_forgotten_before_it_was_written_is_not_written(plain_model: Path, root: Path) -> None:
+    with open_engine(plain_model) as engine:
+        ask(engine, list(TALK))
+        kept_files.forget(ANNA)
+
+    assert states(root) == []
+
+
 def test_a_file_from_before_the_words_stays(plain_model: Path, root: Path) -> None:
     with open_engine(plain_model) as engine:
         ask(engine, list(TALK))

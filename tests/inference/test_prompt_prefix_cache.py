@@ -24,12 +24,14 @@ from tests.inference.test_transcript import TEMPLATES
 COUNTING = "{{ messages | length }}" + CHATML
 NUMBERED = CHATML.replace("{{ '<|im_start|>'", "{{ loop.index }}{{ '<|im_start|>'")
 LAST_SEEN = CHATML.replace("+ '<|im_end|>'", "+ ('.' if loop.last else '') + '<|im_end|>'")
+LOOKING_AHEAD = "{% if messages[-1].role == 'tool' %}!{% endif %}" + CHATML
 SOURCES = {
     **TEMPLATES,
     **{name: manner.template for name, manner in MANNERS.items()},
     "counting": COUNTING,
     "numbered": NUMBERED,
     "last seen": LAST_SEEN,
+    "looking ahead": LOOKING_AHEAD,
 }
 _CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = Tool("get_weather", "Weather of a city", _CITY)
@@ -165,10 +167,12 @@ def test_result_of_a_call_before_the_last_turn_has_its_name(vocabulary: Vocabula
     assert made(make, messages, [WEATHER]) == made(transcript(vocabulary, source), messages, [WEATHER])
 
 
-def test_long_conversation_is_rendered_once_a_turn(
-    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("source", "n"), [(CHATML, 6), (LOOKING_AHEAD, 406)])
+def test_what_is_rendered_for_a_turn(
+    source: str, n: int, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make: Callable[[list[Message]], Prompt] = transcript(vocabulary).prompt
+    """The whole conversation once, or only its newest turns where each message is written by itself."""
+    make: Callable[[list[Message]], Prompt] = transcript(vocabulary, source).prompt
     messages = [Message("system", "be brief")]
     for i in range(200):
         messages += [Message("user", f"question {i}"), said(vocabulary, f"answer {i}")]
@@ -186,7 +190,7 @@ def test_long_conversation_is_rendered_once_a_turn(
     monkeypatch.setattr(ChatTemplate, "render", spy)
     make([*messages, Message("user", "so?")])
 
-    assert rendered == [len(messages) + 1]
+    assert rendered == [n]
 
 
 def test_conversations_that_take_turns_each_go_on(vocabulary: Vocabulary, continued: list[bool]) -> None:

@@ -35,6 +35,7 @@ PriorityLock = native.PriorityLock
 
 # Prompt tokens between two checks of the priorities, where llama_decode cannot be interrupted (GPUs).
 _BACKGROUND_CHUNK = 128
+_MOST_BYTES = 4  # of a character
 
 _Run = TypeVar("_Run", Answer, Generation)
 
@@ -477,9 +478,12 @@ class Engine:
         # Rendering and tokenising 10 MB takes seconds; that it cannot fit is known without. A template writes
         # at least a token around each message, and the names of all tools, which differ.
         check_tools(tools)
-        n_bytes = sum(len(message.sent.encode("utf-8", "replace")) for message in messages)
-        n_bytes += sum(len(tool.name) for tool in tools)
-        least = max(n_bytes // self.model.vocabulary.longest_bytes, len(messages) - 1)
+        longest = self.model.vocabulary.longest_bytes
+        n_names = sum(len(tool.name) for tool in tools)
+        n_bytes = n_names + _MOST_BYTES * sum(len(message.sent) for message in messages)
+        if n_bytes // longest >= self.window_tokens:  # perhaps: few characters are that long
+            n_bytes = n_names + sum(len(message.sent.encode("utf-8", "replace")) for message in messages)
+        least = max(n_bytes // longest, len(messages) - 1)
         if least >= self.window_tokens:
             raise self._overflow(least, "at least ")
 

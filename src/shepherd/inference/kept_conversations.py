@@ -7,6 +7,7 @@ state_file.py for the files and shepherd.kept_files for their folder.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -275,6 +276,8 @@ class KeptConversations:
 
     def start(self, decoder: native.Decoder) -> None:
         """Start to read and write for this decoder."""
+        with contextlib.suppress(OSError):  # of which the first writing warns
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._decoder = decoder
         for name, work in (("reads", self._read_all), ("writes", self._write_all)):
             thread = threading.Thread(target=work, args=(decoder,), name=f"shepherd-{name}", daemon=True)

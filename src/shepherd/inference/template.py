@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import TemplateError as JinjaError
 
 from shepherd.errors import ModelFormatError, TemplateError
+from shepherd.inference.template_locality import writes_each_message_by_itself
 from shepherd.inference.template_sandbox import LimitError, SandboxedEnvironment, limited
 from shepherd.types import Message
 
@@ -80,6 +81,8 @@ class ChatTemplate:
         try:
             with limited():
                 self._template = environment.from_string(self.source)
+                # Each message is written by itself, so that old ones need not be rendered with new ones.
+                self.is_local = writes_each_message_by_itself(environment.parsed(self.source))
         except LimitError as error:
             raise _stopped(error) from error
         except Exception as error:  # foreign code, nested too deeply for Jinja or for Python's compiler
@@ -112,7 +115,7 @@ class ChatTemplate:
         try:
             with limited([*messages, *tools] if tools else messages):
                 return self._template.render(
-                    messages=[dict(message) for message in messages],
+                    messages=list(messages),  # which the sandbox keeps it from changing
                     add_generation_prompt=add_generation_prompt,
                     tools=tools or None,
                     **self._variables,

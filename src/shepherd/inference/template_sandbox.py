@@ -591,6 +591,10 @@ class SandboxedEnvironment(ImmutableSandboxedEnvironment):
         template: nodes.Template = _Transformer().visit(super()._parse(source, name, filename))
         return template
 
+    def parsed(self, source: str) -> nodes.Template:
+        """Return the syntax tree of a template as it was written, without what measures it."""
+        return super()._parse(source, None, None)
+
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Return an attribute, or a member of that name."""
         kind = type(obj)

@@ -36,7 +36,8 @@ class PromptPrefix:
     """A conversation up to its newest message of the user, whose text comes next.
 
     `forms`: what the template got of it; `text`: what that wrote; `ids` and `mark`: how far the prompt was;
-    `calls`: names of the tools that were called, by the calls' ids.
+    `calls`: names of the tools that were called, by the calls' ids; `tools` were shown; `gap`: the end of
+    `text`, which the template wrote between the content before and the newest one.
     """
 
     keys: list[Key]
@@ -45,6 +46,8 @@ class PromptPrefix:
     ids: array[int]
     mark: Mark
     calls: Mapping[str, str]
+    tools: str = ""
+    gap: str = ""
 
     def is_clear(self, messages: Sequence[Message]) -> bool:
         """Return whether no call or result that is new says, by its id, something of what came before."""

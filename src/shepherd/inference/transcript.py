@@ -170,20 +170,58 @@ class Transcript:
         if prefix is None or not prefix.is_clear(messages[len(prefix.keys) :]):
             return None
         window = self._window(messages, tools, prefix)
-        if window is None or not window.text.startswith(prefix.text) or window.layout is None:
+        if window is None or window.layout is None:
             return None
-        since = window.since
-        at = window.layout.after(Slot(since, False))
+        at = window.layout.after(Slot(window.since, False))
         if at is None:
             return None
-        contents = match(window.text, window.layout, window.parts, since=at - 1, at=len(prefix.text))
-        if contents is None:
+        rendered = self._spliced(window, prefix, at) or self._compared(window, prefix, at)
+        if rendered is None:
             return None
-        rendered = replace(window, contents=contents)
         builder.resume(prefix.mark, prefix.ids)
         self._assemble(builder, rendered, Place(at - 1, len(window.layout.texts[at - 1])))
         self._remember(builder, rendered, messages, keys, prefix)
         return rendered.text
+
+    def _compared(self, window: _Rendered, prefix: PromptPrefix, at: int) -> _Rendered | None:
+        """Render the whole conversation, and match what follows `prefix`; None where it is another one."""
+        try:
+            text = self._template.render(
+                window.forms, add_generation_prompt=True, tools=_loads(window.tools) or None
+            )
+        except TemplateError:
+            return None
+        if window.layout is None or not text.startswith(prefix.text):
+            return None
+        contents = match(text, window.layout, window.parts, since=at - 1, at=len(prefix.text))
+        return None if contents is None else replace(window, text=text, contents=contents)
+
+    def _spliced(self, window: _Rendered, prefix: PromptPrefix, at: int) -> _Rendered | None:
+        """Render the short conversation alone, and put `prefix` before what is new in it.
+
+        The template must write each message by itself: then the short conversation, which begins with the
+        same message, ends as the whole one does. None where that is not proven, or where the text before
+        the newest content has changed since.
+        """
+        layout, parts = window.layout, window.parts
+        if not self._template.is_local or layout is None or parts[0].role != "system":
+            return None
+        if prefix.tools != window.tools or prefix.gap != layout.texts[at - 1]:
+            return None
+        forms = self._forms(parts)
+        if forms[0] != prefix.forms[0]:
+            return None
+        try:
+            text = self._template.render(
+                forms, add_generation_prompt=True, tools=_loads(window.tools) or None
+            )
+        except TemplateError:
+            return None
+        contents = match(text, layout, parts)
+        if contents is None:
+            return None
+        begin = sum(map(len, layout.texts[:at])) + sum(map(len, contents[: at - 1]))
+        return replace(window, text=prefix.text + text[begin:], contents=contents)
 
     def _window(
         self, messages: Sequence[Message], tools: Sequence[Tool], prefix: PromptPrefix
@@ -203,12 +241,8 @@ class Transcript:
         new = self._forms(parts[since:])
         head = self._forms(parts[:1]) if parts[0].role == "system" else prefix.forms[:1]
         forms = [*head, *prefix.forms[1:], *new]
-        try:
-            text = self._template.render(forms, add_generation_prompt=True, tools=_loads(shown) or None)
-        except TemplateError:
-            return None
         parts[since:] = [_moved(part, skipped) for part in parts[since:]]
-        return _Rendered(parts, shown, text, forms, self._layout(shape_of(parts), shown), [], since)
+        return _Rendered(parts, shown, "", forms, self._layout(shape_of(parts), shown), [], since)
 
     def _remember(
         self,
@@ -235,7 +269,14 @@ class Transcript:
         if prefix is not None:
             calls = {**prefix.calls, **calls}
         kept = PromptPrefix(
-            keys[:n], rendered.forms[:n_forms], rendered.text[:at], builder.ids[: mark.n_ids], mark, calls
+            keys[:n],
+            rendered.forms[:n_forms],
+            rendered.text[:at],
+            builder.ids[: mark.n_ids],
+            mark,
+            calls,
+            rendered.tools,
+            rendered.layout.texts[end],
         )
         self._prefixes.keep(kept, instead_of=prefix)
 
