@@ -19,6 +19,8 @@ enum {
 static const double EXPECTED_SHARE = 0.2;
 /* A draft must promise so much more, since promises are estimates. */
 static const double LEAST_GAIN = 1.05;
+/* Candidates that are less likely than this are left out. */
+static const double LEAST_CHANCE = 0.02;
 
 void shp_batch_costs_add(shp_batch_costs *c, int32_t n, int64_t ns) {
     if (n < 1 || n >= SHP_MOST_BATCH_COSTS || ns <= 0)
@@ -67,7 +69,7 @@ typedef struct {
 
 static void look_ahead(promise *p, const shp_draft *d) {
     double chance = d->n < d->n_candidates ? p->chance * shp_draft_chance(d, d->n) : 0;
-    p->gain = chance > 0 ? log1p(chance / p->made) : 0;
+    p->gain = chance > LEAST_CHANCE ? log1p(chance / p->made) : 0;
 }
 
 static void take_next(promise *p, shp_draft *d) {
@@ -105,9 +107,11 @@ static int32_t best_number(promise *promises, shp_draft *const *drafts, int32_t 
     begin(promises, drafts, n_drafts);
     for (int32_t n = 1; n <= room && (gain = take_best(promises, drafts, n_drafts)) > 0; n++) {
         gains += gain;
+        if (!is_tried(n_tokens + n))
+            continue;
         /* All answers wait for the batch. */
         double all = gains - n_tokens * log(cost(c, n_tokens + n, n_tokens) / c->ns[n_tokens]);
-        if (is_tried(n_tokens + n) && all > best_gain) {
+        if (all > best_gain) {
             best_gain = all;
             best = n;
         }

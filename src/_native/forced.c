@@ -1,16 +1,19 @@
 /* Forced text: the grammar is asked which single characters may come. While there is only one, a copy of the grammar
    takes it. The text is then tokenised as the model would likely write it; whether it does is checked like any draft.
    Costs: where several characters may come, which is the usual case, a check of at most 256 tokens. */
+#if !defined(_WIN32) && !defined(__APPLE__)
+#define _POSIX_C_SOURCE 200809L /* CLOCK_THREAD_CPUTIME_ID */
+#endif
 #include "forced.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "stream.h"
+#include "sync.h"
 
 enum { MOST_BYTES = 96, MOST_TOKENS = MOST_BYTES + 8, NEWLINE = '\n' };
 /* An ambiguous grammar takes twice as long for each character. */
-static const int64_t MOST_NS = 500000;
+static const int64_t MOST_NS = 1000000;
 
 static void fill(shp_letters *letters, const shp_context *context) {
     char piece[2];
@@ -43,12 +46,12 @@ static int only_byte(void *grammar, const shp_letters *letters) {
 
 static int32_t forced_text(void *grammar, const shp_letters *letters, char *text) {
     int32_t n = 0;
-    int64_t until = shp_now_ns() + MOST_NS;
+    int64_t until = shp_thread_clock_ns() + MOST_NS;
     int byte = only_byte(grammar, letters);
     if (byte < 0)
         return 0;
     void *copy = shp_api.sampler_clone(grammar);
-    while (copy && byte >= 0 && n < MOST_BYTES && shp_now_ns() < until) {
+    while (copy && byte >= 0 && n < MOST_BYTES && shp_thread_clock_ns() < until) {
         text[n++] = (char)byte;
         shp_api.sampler_accept(copy, letters->ids[byte]);
         byte = only_byte(copy, letters);

@@ -200,7 +200,7 @@ def test_stats_say_how_much_of_an_answer_was_drafted():
 
     explain_stats(Screen(out, out), Finished("", stats, Injection()))
 
-    assert "drafts  1,200 tokens drafted, 60 accepted: 2.5 tokens per step\n" in out.getvalue()
+    assert "drafts  1,200 tokens drafted, 60 accepted: 2.5 tokens per batch\n" in out.getvalue()
 
 
 def test_a_turn_without_a_trace_says_nothing_and_one_of_little_says_little():

@@ -258,3 +258,28 @@ def test_keys_of_a_schema_are_drafted(plain_model: Path) -> None:
             if one is engine:
                 assert answer.stats.drafted_tokens > 0
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", DRAFTING)
+def test_a_draft_that_finds_no_room_in_the_cache_is_left_out(
+    kind: str, model_file: Callable[[str], Path]
+) -> None:
+    """Two conversations have one window of 256 tokens; drafts of the second need cells of the first."""
+    sized = replace(slot_settings(2, n_ctx=256), windows=1)
+    prompts = [[7 * i % 200 for i in range(120)], [11 * i % 200 for i in range(115)]]
+    options: dict[str, Any] = {"sampling": Sampling(temperature=0.0), "max_tokens": 60}
+    found: list[tuple[int, ...]] = []
+    for draft in ("off", "always"):
+        with Engine(model_file(kind), settings=replace(sized, draft=draft)) as engine:  # type: ignore[arg-type]
+            if found:
+                engine._earlier.add("ann", found[0])
+            run_to_end(engine.complete(prompts[0], max_tokens=1))
+            answer = engine.complete(prompts[1], user="ann", **options)
+            run_to_end(answer)
+            engine.decoder.wait_idle()
+            check_mirrors(engine.decoder, 2)
+            found.append(answer.token_ids)
+
+    assert found[0] == found[1]
+    assert len(found[0]) > 30
+    assert answer.stats.accepted_tokens > 0

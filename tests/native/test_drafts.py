@@ -233,6 +233,39 @@ def test_an_answer_that_stops_repeating_stops_drafting(vocabulary: int) -> None:
     assert sizes[-1] == 0
 
 
+def test_a_run_goes_on_behind_a_changed_token(vocabulary: int) -> None:
+    draft = _repeating(vocabulary, 40)
+
+    draft.take(300)  # in place of 40
+
+    assert draft.candidates(3) == ([41, 42, 43], 0)
+    draft.take(41)
+    assert draft.candidates(3) == ([42, 43, 44], 41)
+
+
+def test_a_run_is_resumed_near_by_and_not_where_the_same_pair_was_last(vocabulary: int) -> None:
+    text = [*range(200), 43, 44, 7, 7]
+    draft = native.Draft(vocabulary)
+    draft.begin(array("i", text), array("i", [400]))
+    for token in (*range(40), 300, 301, 302, 43, 44):  # three tokens in place of 40 to 42
+        draft.take(token)
+
+    found, n_matched = draft.candidates(3)
+
+    assert found == [45, 46, 47]
+    assert n_matched >= 38
+
+
+def test_a_run_that_is_not_found_again_is_given_up(vocabulary: int) -> None:
+    draft = _repeating(vocabulary, 40)
+    for token in range(300, 317):
+        draft.take(token)
+    draft.take(41)
+    draft.take(42)
+
+    assert draft.candidates(3) == ([43, 44, 45], 2)
+
+
 @pytest.fixture
 def grammar(vocabulary: int) -> Iterator[Callable[[str], int]]:
     """Makes the sampler of a grammar; its address."""

@@ -164,7 +164,7 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
     if stats.drafted_tokens:
         screen.print(
             f"drafts  {counted(stats.drafted_tokens, 'token')} drafted, {stats.accepted_tokens:,} accepted: "
-            f"{stats.tokens_per_decode:.1f} tokens per step"
+            f"{stats.tokens_per_decode:.1f} tokens per batch"
         )
     left = f"; {counted(stats.evicted_turns, 'old turn')} left it" if stats.evicted_turns else ""
     screen.print(f"window  {counted(stats.window_tokens, 'token')}, {share:.0f} % used{left}")
