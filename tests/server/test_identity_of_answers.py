@@ -14,7 +14,7 @@ from shepherd.providers import ProviderTable
 from shepherd.server import page
 from shepherd.server.app import create_app
 from shepherd.server.models import Models
-from shepherd.server.pool import ServedModel
+from shepherd.server.served_model import ServedModel
 from shepherd.server.state import AppState, Served, ServerState
 from shepherd.server.turns import Conversations
 from tests.server.running import Running

@@ -325,8 +325,8 @@ def test_ollama_continues_a_raw_text(http):
 def test_a_request_without_a_model_is_answered_by_the_default_one(mini):
     said = [{"role": "user", "content": "Hello"}]
     asked = {
-        "/v1/chat/completions": {"messages": said},
-        "/v1/completions": {"prompt": "Hello", "max_tokens": 2},
+        "/v1/chat/completions": {"messages": said, "id_slot": 0, "cache_prompt": True},
+        "/v1/completions": {"prompt": "Hello", "max_tokens": 2, "id_slot": 0},
         "/v1/messages": {"messages": said, "max_tokens": 9},
         "/v1/messages/count_tokens": {"messages": said},
         "/v1/responses": {"input": "Hello"},
@@ -338,9 +338,12 @@ def test_a_request_without_a_model_is_answered_by_the_default_one(mini):
         answers = {path: http.post(path, json=body) for path, body in asked.items()}
         foreign = http.post("/v1/embeddings", json={"input": "Hello", "model": "text-embedding-3-small"})
         chat = http.post("/v1/embeddings", json={"input": "Hello", "model": "shepherd-mini"})
+        gap = {"input_prefix": "a", "input_suffix": "b", "input_extra": [{"filename": "a.c"}]}
+        refused = http.post("/infill", json=gap)
 
     assert {path: answer.status_code for path, answer in answers.items()} == dict.fromkeys(asked, 200)
     named = {answer.json().get("model") for answer in answers.values()}
     assert named == {"shepherd-mini", "tiny-bert", None}
     assert foreign.json()["data"] == answers["/v1/embeddings"].json()["data"]
     assert chat.status_code == 404
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "input_extra.0.text")

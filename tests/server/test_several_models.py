@@ -25,7 +25,8 @@ from shepherd.server.app import create_app
 from shepherd.server.errors import Denied
 from shepherd.server.models import Models
 from shepherd.server.offers import windows_in
-from shepherd.server.pool import ModelPool, ServedModel
+from shepherd.server.pool import ModelPool
+from shepherd.server.served_model import ServedModel
 from shepherd.server.state import ServerState
 from shepherd.server.turns import Conversations
 from tests import models, programs

@@ -115,8 +115,8 @@ class CompletionBody(_Fields):
 
 
 class _File(LenientBody):
-    filename: str = ""
-    text: str = ""
+    filename: str
+    text: str
 
 
 class InfillBody(_Fields):

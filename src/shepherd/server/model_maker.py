@@ -24,7 +24,8 @@ from shepherd.prompt import Summarizer
 from shepherd.providers import ProviderSettings, RemoteModel, open_remote
 from shepherd.server.models import Models
 from shepherd.server.offers import Offer, windows_in
-from shepherd.server.pool import ModelPool, ServedModel
+from shepherd.server.pool import ModelPool
+from shepherd.server.served_model import ServedModel
 from shepherd.server.turns import Conversations
 from shepherd.turn.components import with_auto_resolved
 

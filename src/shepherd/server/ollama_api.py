@@ -32,9 +32,10 @@ from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.offers import About
 from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
-from shepherd.server.pool import Lease, ServedModel
+from shepherd.server.pool import Lease
 from shepherd.server.pulls import TAG
 from shepherd.server.retrieval_api import embedded
+from shepherd.server.served_model import ServedModel
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
 from shepherd.turn import sampling_of

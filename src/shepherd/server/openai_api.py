@@ -183,6 +183,9 @@ class _Sampled(StrictBody):
     mirostat_eta: float | None = Field(default=None, gt=0, le=1)
     repeat_penalty: float | None = Field(default=None, gt=0, le=_LARGEST_PENALTY)
     repeat_last_n: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    # Ignored: conversations find their slots by themselves, and every prompt is cached.
+    id_slot: Ignored[int | None] = None
+    cache_prompt: Ignored[bool | None] = None
 
     @property
     def stops(self) -> tuple[str, ...]:

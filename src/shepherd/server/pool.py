@@ -1,8 +1,8 @@
 """The models of a server: loaded when they are asked for, within a budget of memory, and unloaded again.
 
-Whoever uses a model holds a lease, and a model with leases stays. A request for one that is not loaded waits
-its turn; one thread loads. If there is no room, the models that were used longest ago leave. Those that are
-in use take no new leases then, and leave as soon as the last one is released; answers of other models go on.
+A request that uses a model holds a lease, and a model with leases stays. A request for one that is not loaded
+waits its turn; one thread loads. If there is no room, the models that were used longest ago leave. Those that
+are in use take no new leases then, and leave as soon as the last one is released. Others go on answering.
 """
 
 from __future__ import annotations
@@ -12,26 +12,25 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive
 
 from shepherd.errors import InternalError, ModelError, ShepherdError
 from shepherd.extraction.answer import UnavailableError
 from shepherd.server.errors import Denied, refuse_gone
-from shepherd.server.offers import About, about_engine
+from shepherd.server.offers import about_engine
+from shepherd.server.served_model import ServedModel
 from shepherd.server.streaming import cancelled_on_disconnect
 
 if TYPE_CHECKING:
     from shepherd.inference import Engine
     from shepherd.server.turns import Conversations
 
-__all__ = ["ANY", "Lease", "ModelPool", "ServedModel"]
+__all__ = ["ANY", "Lease", "ModelPool"]
 
 _log = logging.getLogger(__name__)
 
@@ -41,60 +40,6 @@ ANY = ("default", "shepherd")
 _FAILED_S = 30.0
 # Work in the background makes no model leave that was used since.
 _IDLE_S = 60.0
-
-State = Literal["unloaded", "loading", "loaded", "unloading"]
-
-
-@dataclass(slots=True, eq=False)
-class ServedModel:
-    """A model that clients can name. Its `conversations` are there once it was loaded, and stay.
-
-    `open` loads it and `close` unloads it; both are called by one thread at a time. A model without a file
-    (a provider's) is always loaded. `also` are other names; `size_bytes` is about what it takes with its
-    context. `on_unload` frees what else uses its weights.
-    """
-
-    name: str
-    path: Path | None = None
-    about: About | None = None
-    size_bytes: int = 0
-    open: Callable[[], Engine] | None = None
-    close: Callable[[Engine], None] = lambda engine: engine.close()
-    converse: Callable[[Engine | None], Conversations] | None = None
-    also: tuple[str, ...] = ()
-    conversations: Conversations | None = None
-    engine: Engine | None = None
-    on_unload: list[Callable[[], None]] = field(default_factory=list)
-    stack: ExitStack = field(default_factory=ExitStack)
-    state: State = "unloaded"
-    # The pool's, under its lock.
-    n_leases: int = 0
-    used_at: float = 0.0
-    failed_at: float = 0.0
-    failure: ShepherdError | None = None
-
-    def load_engine(self) -> None:
-        """Load the model. Raises ShepherdError."""
-        assert self.open is not None
-        self.engine = self.open()
-
-    def converse_now(self) -> Conversations:
-        """Return the conversations with the model, which is loaded."""
-        if self.conversations is None:
-            assert self.converse is not None
-            self.conversations = self.converse(self.engine)
-        self.conversations.models.engine = self.engine
-        return self.conversations
-
-    def unload(self) -> None:
-        """Free the model; nobody uses it any more, except in the background, which ends."""
-        for free in self.on_unload:
-            free()
-        engine, self.engine = self.engine, None
-        if self.conversations is not None:
-            self.conversations.models.engine = None
-        if engine is not None:
-            self.close(engine)
 
 
 class Lease:

@@ -67,7 +67,9 @@ class Pull:
         self._loop = asyncio.get_running_loop()
         self._lines: asyncio.Queue[dict[str, Any] | Exception | None] = asyncio.Queue()
         self._is_cancelled = threading.Event()
-        self._told: dict[str, float] = {}  # when the last line about a file was made
+        self._told: dict[
+            str, tuple[float, int]
+        ] = {}  # when the last line about a file was made, and its bytes
 
     async def lines(self) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the progress. Denied or UsageError if the model cannot be had."""
@@ -118,8 +120,10 @@ class Pull:
             self._put({"status": f"waiting: {event.reason}{again}"})
             return
         now, is_whole = time.monotonic(), event.done_bytes == event.size_bytes
-        if is_whole or now - self._told.get(event.file, 0.0) >= _INTERVAL_S:
-            self._told[event.file] = now
+        told_at, told_bytes = self._told.get(event.file, (0.0, 0))
+        # The first bytes are told at once: the next ones may take long.
+        if is_whole or now - told_at >= _INTERVAL_S or (event.done_bytes and not told_bytes):
+            self._told[event.file] = now, event.done_bytes
             self._put(
                 {
                     "status": f"pulling {event.sha256[:12]}",

@@ -1,0 +1,1 @@
+"""llama.cpp's own server tests, run against `shepherd serve`: see run.py."""
