@@ -17,7 +17,7 @@ from shepherd.paths import cache_dir, config_file, data_dir, default_database, f
 
 __all__ = ["StoredFile", "copies_of_database", "database_file", "stored_files"]
 
-_ASIDE = (".before-restore", ".before-migration")
+_ASIDE = (".before-restore", ".before-migration", ".converting")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,10 @@ def _of_database(database: Path) -> Iterator[tuple[Path, str]]:
                 yield index, "saved search index"
         elif path.name.startswith(tuple(database.name + end for end in _ASIDE)):
             yield path, "copy of the database"
+        elif path.name == f"{database.name}-history":
+            yield path, "lines typed at the prompt"
+        elif path.name == f"{database.name}-key":
+            yield path, "where the key of the memory comes from"
         else:
             yield path, "log of the database"
 
