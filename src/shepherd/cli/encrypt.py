@@ -94,6 +94,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     _require_package()
     file, old = database_to_convert(path)
     if old is not None and not arguments.rekey:
+        # A crash of the run before may have left lines in the plain file.
+        _convert_history(path, None, old)
         screen.result(
             {"file": file, "encrypted": True},
             note=f"{file} is encrypted already; shepherd encrypt --rekey gives it another key",
