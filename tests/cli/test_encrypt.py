@@ -174,6 +174,19 @@ def test_another_key_needs_another_file(home, shepherd):
     assert "a finch" in shepherd("memory", "list").stdout
 
 
+def test_history_that_a_crash_left_is_sealed_by_the_next_run(home, shepherd):
+    assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
+    assert shepherd("encrypt", "--key-file", home.path / "key", "-y").returncode == 0
+    home.history.parent.mkdir(parents=True, exist_ok=True)
+    home.history.write_text(f"\n# 2026-11-27\n+I like {WORDS[0]}\n")
+
+    assert shepherd("encrypt").returncode == 0
+
+    assert found_in(home) == {}
+    assert shepherd("decrypt", "-y").returncode == 0
+    assert f"+I like {WORDS[0]}" in home.history.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

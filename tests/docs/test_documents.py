@@ -19,7 +19,7 @@ from tests.server.processes import ServerProcess
 ROOT = Path(__file__).resolve().parents[2]
 RUN_ALONE = [
     *(f"docs/{page}.md" for page in ("explanation/engine", "tutorials/library")),
-    *(f"docs/how-to/{page}.md" for page in ("knowledge", "langchain", "models", "vectors")),
+    *(f"docs/how-to/{page}.md" for page in ("encryption", "knowledge", "langchain", "models", "vectors")),
     *(f"docs/reference/{page}.md" for page in ("entities", "trace")),
 ]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")])

@@ -94,6 +94,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     _require_package()
     file, old = database_to_convert(path)
     if old is not None and not arguments.rekey:
+        # A crash of the run before may have left lines in the plain file.
+        _convert_history(path, None, old)
         screen.result(
             {"file": file, "encrypted": True},
             note=f"{file} is encrypted already; shepherd encrypt --rekey gives it another key",
@@ -122,7 +124,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     _warn_of_readable(path, file, is_gone, screen)
     screen.result(
         {"file": file, "encrypted": True, "key": chosen.source, "place": chosen.place},
-        note=f"encrypted: {file}; the key is {chosen.in_words}. {chosen.advice}",
+        note=f"encrypted: {file}, with {chosen.in_words}. {chosen.advice}".rstrip(),
     )
     return 0
 
@@ -217,7 +219,7 @@ def _in_file(path: Path, is_rekeyed: bool) -> _Chosen:
     return _Chosen(
         "file",
         text_of_file(path),
-        f"in {path}",
+        f"the key in {path}",
         "Keep a copy of that file elsewhere: the memory and its backups cannot be read without it.",
         str(path),
     )
@@ -239,7 +241,7 @@ def _typed(file: str) -> _Chosen:
     return _Chosen(
         "passphrase",
         text,
-        "made of your passphrase",
+        "a key made of your passphrase",
         "Nothing can replace the passphrase: write it down if you could forget it.",
     )
 

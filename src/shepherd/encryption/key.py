@@ -38,7 +38,7 @@ _PR_SET_DUMPABLE = 4
 
 @dataclass(frozen=True, slots=True)
 class Argon2:
-    """Cost of Argon2id: the second choice of RFC 9106, about 0.1 s."""
+    """Cost of Argon2id: the second choice of RFC 9106, 0.1 to 0.5 s."""
 
     memory_kib: int = 64 << 10
     passes: int = 3
@@ -54,7 +54,8 @@ class MemoryKey:
     def __init__(self, master: bytes, salt: bytes, cipher: int = BEST_CIPHER) -> None:
         self.salt, self.cipher = salt, cipher
         # Private: a forked process finds zeros.
-        self._page = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        flags = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+        self._page = mmap.mmap(-1, mmap.PAGESIZE, **flags)
         self.is_locked = _protect(self._page)
         database, files = (_derived(master, salt, purpose) for purpose in (b"database", b"files"))
         whole = database + salt + bytes([cipher]) + files

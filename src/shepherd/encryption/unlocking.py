@@ -94,7 +94,7 @@ def remember(key: MemoryKey) -> None:
 
 
 def forget_all() -> None:
-    """Wipe all keys of this process; databases that are open stay open."""
+    """Wipe all keys of this process. Close every memory before: threads that begin to read need the key."""
     with _lock:
         for key in _known.values():
             key.wipe()
