@@ -239,10 +239,10 @@ def show(kind: str, rows: Rows) -> None:
     for talk, sides in rows.items():
         print(talk)
         for name, row in sides.items():
+            median = statistics.median(row.per_cpu_s)
             print(
-                f"  {name:<32}{row.per_batch:16.2f}{row.speed:20,.1f}{statistics.median(row.per_cpu_s):8,.1f}"
-                f"{max(row.per_s):16,.1f}{statistics.median(row.drafted):9,.0f}"
-                f"{statistics.median(row.accepted):10,.0f}",
+                f"  {name:<32}{row.per_batch:16.2f}{row.speed:19,.1f} {median:8,.1f}{max(row.per_s):16,.1f}"
+                f"{statistics.median(row.drafted):9,.0f}{statistics.median(row.accepted):10,.0f}",
                 flush=True,
             )
 

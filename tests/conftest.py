@@ -59,6 +59,20 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_timed_drafts() -> Iterator[None]:
+    """Draft nothing by the time that batches take, which differs from run to run; see test_drafts.py.
+
+    A batch with a draft differs from one of a token in its last bits, and these may decide a close call.
+    """
+    from shepherd._native import engine as native
+    from shepherd.inference.model import DRAFTS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(DRAFTS, "auto", native.DRAFT_OFF)
+        yield
+
+
 @pytest.fixture(scope="session")
 def model_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return the path of a tiny model by name, see `builders`."""

@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shepherd._native import engine as native
 from shepherd.inference import Engine, Generation, schema_to_grammar
+from shepherd.inference.model import DRAFTS
 from shepherd.types import Sampling
 from tests.examples import examples
 from tests.inference.engines import logits_after, run_to_end
@@ -173,6 +175,25 @@ def test_right_drafts_are_accepted_several_at_a_time(pair: Pair) -> None:
     assert stats.generated_tokens > 40
     assert stats.accepted_tokens > 0.8 * stats.drafted_tokens
     assert stats.tokens_per_decode > 4
+
+
+@pytest.mark.parametrize("kind", DRAFTING)
+def test_drafts_by_the_time_that_batches_take_change_no_answer(
+    kind: str, model_file: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How much is drafted differs from run to run, and what is said does not."""
+    monkeypatch.setitem(DRAFTS, "auto", native.DRAFT_AUTO)
+    timed = replace(slot_settings(SLOTS), draft="auto")
+    path, choose = model_file(kind), random.Random(1)
+    with (
+        Engine(path, settings=replace(timed, draft="off")) as plain,
+        Engine(path, settings=timed) as drafting,
+    ):
+        pair = Pair(plain, drafting, kind)
+        for _ in range(4):
+            pair.forget()
+            talks = [[choose.randrange(256) for _ in range(20)] for _ in range(SLOTS)]
+            pair.answer([Request(talk, _options(choose)) for talk in talks], 0.05, choose)
 
 
 @pytest.mark.parametrize("pair", ["recurrent", "hybrid"], indirect=True)
