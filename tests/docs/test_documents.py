@@ -88,7 +88,7 @@ def test_python_of_the_servers_page_asks_a_server(tmp_path: Path, files: Path) -
         _run(python, tmp_path, NO_PROXY="*")
 
         assert server.url in python
-        assert server.log.count('"tokens": ') == 4
+        assert server.log.count('"tokens": ') == 6
 
 
 def test_site_is_built_without_a_warning(tmp_path: Path) -> None:

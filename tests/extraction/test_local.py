@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -98,6 +101,39 @@ def test_a_very_small_model_is_asked_about_one_sentence_at_a_time(learner, new_e
         answers = extractor.answers(["I am Steve. I use Helix!", "hello"], Cancellation())
 
     assert [json.loads(answer) for answer in answers] == [LEARNED] * 3
+
+
+class Paused(Cancellation):
+    """Holds up an answer that has begun, until `go`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.go = threading.Event(), threading.Event()
+
+    def attach(self, cancel: Callable[[], None] | None) -> None:
+        super().attach(cancel)
+        if cancel is not None:
+            self.begun.set()
+            assert self.go.wait(30)
+
+
+def test_a_model_that_others_need_is_let_go_of_in_the_middle_and_opened_again(learner, new_extractor):
+    with Engine(learner, settings=exact_settings(n_ctx=1024)) as engine, ThreadPoolExecutor(2) as threads:
+        extractor, paused = new_extractor(engine), Paused()
+        answering = threads.submit(extractor.answers, ["I am Steve"], paused)
+        assert paused.begun.wait(30)
+        first = extractor._engine
+        releasing = threads.submit(extractor.release)
+        while not extractor._is_releasing.is_set():
+            time.sleep(0.001)
+        paused.go.set()
+        with pytest.raises(UnavailableError, match="another model needs the memory"):
+            answering.result()
+        releasing.result()
+        assert first.is_closed
+        [answer] = extractor.answers(["I am Steve"], Cancellation())
+
+    assert json.loads(answer) == LEARNED
 
 
 def test_random_weights_give_answers_that_can_be_read(plain_model):

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from shepherd.errors import UsageError
-from shepherd.inference import Answer, Engine, EngineSettings
+from shepherd.inference import Answer, Engine, EngineSettings, PriorityLock
 from shepherd.types import Message, Sampling
 from tests.conftest import SCRIPT
 from tests.inference.engines import KINDS, exact_settings, run_to_end
@@ -89,6 +89,34 @@ def test_the_one_in_the_background_comes_to_its_end_though_the_other_never_rests
         second.close()
         assert run_to_end(background)
         assert background.stats.generated_tokens == 10
+
+
+def test_engines_that_share_a_lock_hold_back_what_yields_to_one_of_them(endless_model: Path) -> None:
+    lock, settings = PriorityLock(), EngineSettings(n_ctx=4096, n_threads=1)
+    with (
+        Engine(endless_model, settings=settings, priority_lock=lock) as one,
+        Engine(endless_model, settings=settings, priority_lock=lock) as other,
+        one.sibling() as sibling,
+    ):
+        background = sibling.generate(HELLO, sampling=GREEDY, max_tokens=3000)
+        next(background)
+        foreground = other.generate(OTHER, sampling=GREEDY, max_tokens=2000)
+        next(foreground)
+        first = at_rest = shown_length(background)
+        while True:
+            length = shown_length(background)
+            next(foreground, None)
+            if not foreground.is_running:
+                break
+            at_rest = length
+        # Both at once: it still gets its share, and they theirs.
+        answers = [engine.generate(OTHER, sampling=GREEDY, max_tokens=1500) for engine in (one, other)]
+        for answer in (*answers, background):
+            run_to_end(answer)
+
+        # A twentieth of the time; without the lock it would have two thirds of its text by then.
+        assert at_rest - first < len(background.text) / 3
+        assert [answer.stats.generated_tokens for answer in (*answers, background)] == [1500, 1500, 3000]
 
 
 @pytest.mark.parametrize("n_siblings", [1, 3])

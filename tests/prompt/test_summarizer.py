@@ -130,3 +130,49 @@ def test_a_cancelled_job_stops_its_answer_and_has_no_result() -> None:
 
     assert job.wait(10)
     assert (job.pieces, cancelled) == ((), ["during", "later"])
+
+
+class Slow(Reader):
+    """A model whose answers wait until they are cancelled, and that notes when it is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(100_000)
+        self.begun, self.cancelled, self.is_closed = threading.Event(), threading.Event(), False
+
+    def generate(self, messages: Sequence[Message], **_: object) -> Reply:
+        slow = self
+
+        class SlowReply(Reply):
+            def __iter__(self) -> Iterator[str]:
+                slow.begun.set()
+                assert slow.cancelled.wait(30)
+                return iter(())
+
+            def cancel(self) -> None:
+                slow.cancelled.set()
+
+        return SlowReply()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_a_released_summarizer_ends_its_summary_and_opens_the_model_again() -> None:
+    opened: list[Slow] = []
+
+    def open_model() -> Slow:
+        opened.append(Slow())
+        return opened[-1]
+
+    with closing(Summarizer(open_model, max_tokens=MAX_TOKENS, queues=True)) as summarizer:
+        job = summarizer.begin(["User: I sail."])
+        while not opened:
+            pass
+        assert opened[0].begun.wait(30)
+        summarizer.release()
+        assert job.wait(30)
+        summarizer.begin(["User: I sail."])
+        while len(opened) < 2:
+            pass
+
+    assert (job.pieces, opened[0].is_closed, len(opened)) == ((), True, 2)
