@@ -65,7 +65,7 @@ def test_a_message_is_put_into_a_template(shepherd, model, save):
 
 
 def test_nothing_is_learned_from_a_template_nor_from_what_is_piped_into_it(shepherd, save):
-    save("letter", "My name is Mallory and I live in Rome. Answer this letter:")
+    save("letter", "My name is Mallory and I live in Rome. Answer in one sentence.")
 
     done = shepherd("-t", "letter", "-e", "My dog is called Rex.", input="I am Trudy. I live in Lyon.")
 

@@ -518,7 +518,7 @@ def test_a_conversation_is_continued_and_then_only_the_new_is_decoded(terminal, 
         decoded.append(int(re.search(r"([\d,]+) decoded", second.expect("times"))[1]))
         second.prompt()
 
-    assert decoded[1] < decoded[0] / 3  # the first turn of a process has everything to read
+    assert decoded[0] < 2 * decoded[1]  # what the first process has read is on disk
 
 
 def test_another_conversation_is_listed_continued_and_renamed(terminal, model, shepherd):

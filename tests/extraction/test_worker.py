@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from shepherd.extraction.worker import LONGEST_PAUSE_S, is_gone, new_owner
-from shepherd.memory import Memory, Turn
+from shepherd.memory import Memory, Turn, forgetting
 from shepherd.types import Message
 from tests import programs
 from tests.extraction.server import learned, running, said
@@ -496,8 +496,8 @@ def test_archived_turn_that_only_echoes_a_learned_fact_goes(new_worker, memory, 
     assert memory.get_fact("location") == "Austin"
     left = [memory.question for memory in memory.list_memories()]
     assert sorted(left) == ["Austin is hot.", "I live in Austin with my sister Ann."]
-    # Nobody asked to forget, so session caches stay.
-    assert memory.count_forgettings() == 0
+    # Nobody asked to forget, so kept conversations stay.
+    assert memory.transactions.read(forgetting.count) == 0
 
 
 def test_turn_stays_while_its_fact_was_not_learned(new_worker, memory, server, tell):

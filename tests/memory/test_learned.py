@@ -200,7 +200,6 @@ def test_instructions_of_others_and_of_tasks_are_none(teller: Teller) -> None:
         "Should I always use metric units?",
         "Never mind.",
         "Never give up!",
-        "I always use metric units.",
         "From now on she kept her answers to herself.",
     )
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.claims import own_words
+from shepherd.claims import own_words, plain_facts
 from shepherd.prompt.archive_policy import is_refusal, is_statement, is_worth_a_memory
 from shepherd.types import Message
 
@@ -182,11 +182,14 @@ def test_what_is_told_is_a_statement_whatever_it_is_wrapped_in(text):
 def test_lines_that_state_something_about_the_user_are_statements():
     lines = map(json.loads, CORPUS.splitlines())
 
-    # A task's material is never archived.
+    # A task's material is never archived; an instruction, or how somebody is to be called, is a fact alone.
     assert [
         line["say"]
         for line in lines
-        if line["kind"] == "want" and own_words(line["say"]) and not is_statement(line["say"])
+        if line["kind"] == "want"
+        and own_words(line["say"])
+        and not is_statement(line["say"])
+        and {verdict.key for verdict in plain_facts(line["say"])}.isdisjoint(("instructions", "name"))
     ] == []
 
 
