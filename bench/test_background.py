@@ -131,7 +131,11 @@ def test_first_token_beside_an_extraction(benchmark: Any, how: str) -> None:
 
     with Engine(path, settings=EngineSettings(n_threads=1, slots=3, windows=3)) as engine:
         extractor = LocalExtractor(
-            engine.sibling, max_tokens=512, temperature=0.0, copies=is_built_in(path), apart=is_built_in(path)
+            engine.sibling,
+            max_tokens=512,
+            temperature=0.0,
+            facts_only=is_built_in(path),
+            apart=is_built_in(path),
         )
         if rests:
             benchmark.pedantic(measure, args=(engine, extractor), rounds=1)

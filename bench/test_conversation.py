@@ -95,7 +95,7 @@ def _shepherd(model: Path, memory: object, questions: list[str], retention: str)
     config = Config(
         injection_retention=retention, temperature=0.0, max_tokens=ANSWER_TOKENS, archive_turns=False
     )
-    with Engine(model, settings=EngineSettings(n_ctx=N_CTX, n_threads=1)) as engine:
+    with Engine(model, settings=EngineSettings(n_ctx=N_CTX, n_threads=1, draft="off")) as engine:
         assistant = Assistant(engine, memory, config=config, user_id=USER)  # type: ignore[arg-type]
         context = engine.model.context_address
         _read_one_token(engine)
