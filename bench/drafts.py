@@ -1,4 +1,4 @@
-"""What drafts save: answers that repeat what was said, and one that doesn't, by models that recite them.
+"""Measure drafts: answers that repeat what was said, and one that doesn't, by models that recite them.
 
 Every side gets the same prompt and says the same answer, so only tokens per batch and per second differ.
 The model recites (recited_models.py), because no model of random weights repeats anything. Each round starts
@@ -68,7 +68,7 @@ _FREE = (
 
 @dataclass(frozen=True)
 class Talk:
-    """What is asked and what the model says to it."""
+    """A question, and the model's answer to it."""
 
     name: str
     question: str
@@ -114,7 +114,7 @@ def talks() -> list[Talk]:
 
 @dataclass
 class Row:
-    """What one side did in one talk, by round."""
+    """The figures of one side in one talk, by round."""
 
     per_s: list[float] = field(default_factory=list)
     per_cpu_s: list[float] = field(default_factory=list)
@@ -141,7 +141,7 @@ class Row:
         return max(self.per_cpu_s)
 
     def summary(self) -> dict[str, Any]:
-        """What is kept of it in a file."""
+        """Return the part of it that goes into a file."""
         return {
             "tokens": self.tokens,
             "tokens_per_batch": round(self.per_batch, 2),
@@ -163,7 +163,7 @@ _WAYS = ("none", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "n
 def makers(
     model: Path, folder: Path, *, has_llama_server: bool, n_threads: int = 1, on_gpu: bool = False
 ) -> dict[str, Callable[[], Side]]:
-    """What starts each side: Shepherd's modes, and llama-server's ways to draft without a model."""
+    """Return makers of each side: Shepherd's modes, and llama-server's ways to draft without a model."""
     options: dict[str, Any] = {
         "model": str(model),
         "n_ctx": 4096,

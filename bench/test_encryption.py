@@ -1,4 +1,4 @@
-"""What does an encrypted memory cost: recall for a message, by the index in memory and by FTS5, and storing?
+"""Cost of an encrypted memory: recall for a message, by the index in memory and by FTS5, and storing.
 
 Two memories with the same content, one of them converted by `memory.conversion` as shepherd encrypt does it.
 They are asked in turns of ten questions, and stored into in turns of ten memories, in one process. What they

@@ -98,7 +98,7 @@ def _chat_ms(engine: object, sentences: int) -> tuple[float, int, int]:
 
 
 def _many_messages_ms(engine: object) -> float:
-    """What the prompt of one more turn takes to be made after MESSAGES short messages."""
+    """Time to make the prompt of one more turn after MESSAGES short messages."""
     from shepherd.types import Message
 
     messages = [Message("system", SYSTEM)]

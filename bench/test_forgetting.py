@@ -1,4 +1,4 @@
-"""What does overwriting cost a write, and how long does it take to forget?
+"""Cost of overwriting for a write, and the time that forgetting takes.
 
 Ours: `store_memory`, `delete_memory` and `delete_memories`, after which no file has the words. Reference: the
 same database told to overwrite nothing (`secure_delete` and FTS5's `secure-delete` off), and a deletion that

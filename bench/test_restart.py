@@ -1,4 +1,4 @@
-"""What does a restart cost after kill -9 during many conversations?
+"""Cost of a restart after kill -9 during many conversations.
 
 Each conversation has about 2,000 tokens. The tokens that its next turn reads are compared with those that are
 new; "first token" is the time of that turn, including the file, and "warm" that of the turn after it.

@@ -268,7 +268,7 @@ def _device(config: Config) -> Finding:
 
 
 def _kept(config: Config) -> Finding:
-    """What the engine has read of conversations, on disk."""
+    """Return how many conversations are kept on disk, and where."""
     found, folder = kept_files.usage(), kept_files.folder()
     if config.cache_disk_gb == 0 or config.cache_ram_mb == 0:
         off = "cache_disk_gb" if config.cache_disk_gb == 0 else "cache_ram_mb"

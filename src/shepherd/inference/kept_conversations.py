@@ -44,7 +44,7 @@ _COUNTED_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class KeptCounts:
-    """What is on disk of all engines, and what this one has done."""
+    """Number and size of the files of all engines, and the counts of this one."""
 
     n: int
     size_bytes: int
