@@ -469,6 +469,8 @@ def test_names_of_facts_tell_secrets_from_others() -> None:
     assert is_secret("mi contraseña", "girasol")
     assert not is_secret("favorite_password_manager", "Bitwarden")
     assert not is_secret("secret_ingredient", "miso")
+    assert not is_secret("phone", "416-555-0139")  # the number, not the code that unlocks it
+    assert is_secret("phone", "29-38-47")
 
 
 def test_question_about_passwords_is_no_secret_without_one() -> None:

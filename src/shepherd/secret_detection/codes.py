@@ -90,6 +90,9 @@ _USED_FOR_ALL = re.compile(
     r"(?:everything|every (?:site|account)|all (?:of )?(?:my|our|the) (?:accounts|logins|sites|passwords))",
     re.IGNORECASE,
 )
+# "phone: 416-555-0139" is a number to call; the code that unlocks a phone is shorter.
+_PHONE = re.compile(r"\b(?:phone|handy|téléphone|telefono|móvil)\W{1,3}$", re.IGNORECASE)
+_PHONE_DIGITS = 7
 _IS_DIAL = re.compile(r" is \d\d?-\d\d?-\d\d?")
 _LINK = re.compile(
     r"(?:(?<=\w)['\u2019]s |"
@@ -186,6 +189,7 @@ def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None
     is_labelled = (
         has_thing
         and not value.strip("0123456789- ")
+        and not (_PHONE.search(text[:start]) and sum(map(str.isdigit, value)) >= _PHONE_DIGITS)
         and (text[:start].endswith(": ") or _IS_DIAL.fullmatch(text[start - 4 : end]) is not None)
     )
     is_opened = is_labelled or (has_thing and _is_near(near["opening"], text, start, end))
