@@ -19,6 +19,7 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.prompt.concepts import searched_words
 
 USER = "ida"
 CONFIGS = (
@@ -85,7 +86,8 @@ def test_the_product_shows_the_model_the_same_bytes(bundled, tmp_path, seed):
             one = random.choice(lines if number % 2 else [*lines, *scene.facts])
             said = generator.question_for(random, one, TRAINING)
             found = memory.recall(said, USER, except_session=assistant.session_id or "")
-            passages = knowledge.retrieve(said, 12, min_relevance=config.knowledge_relevance_threshold)
+            searched = said if config.context_tail == "whole" else searched_words(said)
+            passages = knowledge.retrieve(searched, 12, min_relevance=config.knowledge_relevance_threshold)
             answer = list(assistant.ask(said))[-1].answer
             added = Added(
                 facts,

@@ -188,7 +188,7 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
         return review.feed(written) + review.end("stop")
 
     said = 'Your document "Workshop" says: '
-    doubtful = "I don't know, but y" + said[1:]  # nothing in it says "pressure"
+    doubtful = "I don't know for sure, but y" + said[1:]  # nothing in it says "pressure"
     assert quoted("At what pressure does the glue press run?") == f"{doubtful}The glue press runs at 6 bar."
     assert quoted("How many lamps are there in the workshop?", ACKNOWLEDGED) == f"{said}It has 2 lamps."
     assert quoted("Is there a gym or press in my house in Rome?") == NOTHING  # one word of four
@@ -390,7 +390,8 @@ LAMPS = 'Your document "Workshop" says: It has 2 lamps.'
          "Your project is Dr. No. A film. You work as a luthier."),
         ("What's my name? Remind me of my name.", "Your name is Marta Silva.", "Your name is Marta Silva."),
         ("At what pressure does the glue press run? And how many lamps has the workshop?", "",
-         "I don't know, but your document \"Workshop\" says: The glue press runs at 6 bar. It has 2 lamps."),
+         "I don't know for sure, but your document \"Workshop\" says: The glue press runs at 6 bar. "
+         "It has 2 lamps."),
     ],
 )  # fmt: skip
 def test_each_of_several_questions_is_answered(question, written, answer):

@@ -36,7 +36,7 @@ LEAST = 90  # percent in each group
 LONGEST = 60  # words of an answer
 # The product says these itself where it does not trust the model (shepherd.turn.small_model), and quotes.
 SPARE = (
-    "Your notes say: You said: I don't know that, but your document says: but you told me earlier said "
+    "Your notes say: You said: I don't know for sure, but your document says: but you told me earlier said "
     "I'll keep that in mind for this conversation That looks like a secret, so learn it; only has it "
     "I'll remember that, but not: it may be a code, so "
     "This is what I know shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M gets a full one"

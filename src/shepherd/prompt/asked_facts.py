@@ -3,63 +3,101 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from shepherd._native.text import STOP_WORDS
-from shepherd.claims.keys import is_about
-from shepherd.claims.wordings import definition
-from shepherd.prompt.questions import begins_question, questions_in
+from shepherd.prompt.concepts import (
+    FRAME,
+    are_related,
+    are_same,
+    content_words,
+    is_common,
+    is_kind_of,
+    relation_of,
+    relations_among,
+)
+from shepherd.prompt.fact_profiles import (
+    AGES,
+    FORMER,
+    NAME,
+    NAMED,
+    NUMERALS,
+    SIZES,
+    Known,
+    Profile,
+    names_in,
+    profile_of,
+)
+from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
 
-__all__ = ["asked_facts", "asks", "asks_for_all", "words_in"]
+__all__ = ["asked_facts", "asks", "asks_for_all", "is_of_others", "named_in", "words_in"]
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
-# Words of questions for a fact that its key does not have.
-_OWN = frozenset(("i", "my", "me", "mine", "i'm", "i've", "we", "our"))
-_ASKING = frozenset(
-    (
-        "what",
-        "which",
-        "where",
-        "who",
-        "when",
-        "how",
-        "whose",
-        "tell",
-        "know",
-        "called",
-        "please",
-        "s",
-        "give",
-        "show",
-        "remind",
-        "forget",
-        "forgot",
+_MINE = re.compile(r"\b(?:i|i'm|im|i've|my|me|mine|we|we're|our|us)\b", re.IGNORECASE)
+_THEIRS = re.compile(
+    r"\b(?:his|her|their)\s+\w|\b(?:is|are|was|does|do|did|has|have|can|will|should)\s+(?:he|she|they)\b"
+    r"|\b(?:he|she|they)(?:'s|'re)?\s+\w",
+    re.IGNORECASE,
+)
+_INDEFINITE = re.compile(
+    r"\b(?:what|who|where|which)(?:['\u2019]?s| is| are| was| does| do) (?:an?|some|any) ", re.IGNORECASE
+)
+
+# Words of a key that say too little by themselves.
+_WEAK = frozenset(
+    content_words(
+        "name number date time type kind size code id info details main current full user model place brand"
+        " status title level"
     )
 )
-_HAVING = frozenset(("have", "own", "drive", "ride", "use", "speak", "play", "prefer", "kind", "got"))
-_VAGUE = frozenset(("address", "full"))
-_LIKING = frozenset(("like", "love", "best", "most", "prefer", "favorite", "kind"))
-# What people say about others by the end of a key, and words of questions by the word of a key.
-_ATTRIBUTES = {
-    "name": frozenset(("called", "name", "names", "named", "who")),
-    "age": frozenset(("old", "age")),
-    "allergy": frozenset(("allergic", "allergy", "allergies")),
-    "birthday": frozenset(("birthday", "born")),
-    "location": frozenset(("live", "lives", "based", "where")),
-    "job": frozenset(("job", "work", "works", "profession", "occupation")),
-    "diet": frozenset(("diet", "eat", "eats")),
-}
-_COUNTED = {"children": "kid", "siblings": "sibling", "pets": "pet"}
-_MEANT_BY = {"allergic": "allergy", "born": "birthday"}
-_LIVING = re.compile(
-    r"\b(?:do for|make) a living\b|(?<=\bdoes )(?P<who>(?:my )?\w+) do(?=\W*$)", re.IGNORECASE
+_OTHER_TIME = re.compile(
+    r"\b(?:was|were|did|used to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b",
+    re.IGNORECASE,
 )
+_PAST = re.compile(r"(?:^|_)(?:taught|was|did|went|grew|had|[a-z]{2,}ed)(?:_|$)")
+_NO_FACT = re.compile(
+    r"\b(?:why|how (?:do|does|can|could|should|would|to|is|are|am|about|come)|not)\b", re.IGNORECASE
+)
+_HOW_MUCH = re.compile(r"\bhow (?:many|much|old|tall|big|long|heavy|often)\b", re.IGNORECASE)
+_HOW_MANY = re.compile(r"\bhow many\b", re.IGNORECASE)
+_HOW_OLD = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
+_WHEN = re.compile(r"\b(?:when|(?:what|which) (?:day|date|month))\b", re.IGNORECASE)
+_TIMES = frozenset(content_words("day date month time"))
+_IT = re.compile(r"\b(?:it|its|they|them)\b", re.IGNORECASE)
+_WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
+_WHICH_OF_MINE = re.compile(
+    r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|am|are|can|have) (?:i|we)\b",
+    re.IGNORECASE,
+)
+_KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)
+_WHICH = re.compile(r"\W*(?:(?:on|in|at|for|of|from) )?(?:which|what) (\w+)", re.IGNORECASE)
+_WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+_AGAIN = re.compile(r"\bagain\W*$", re.IGNORECASE)
+# What a description in a value tells: "Biscuit, a 9-year-old border terrier".
+_DESCRIBED = frozenset(content_words("breed kind sort type make model brand animal species"))
+_COLORED = re.compile(
+    r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|tabby|ginger)\b",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_DATE = re.compile(
+    r"\d|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|noon|midnight|easter|christmas)",
+    re.IGNORECASE,
+)
+_NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both)\b", re.IGNORECASE)
+_PLACE = frozenset(
+    content_words(
+        "location home town city village address origin birthplace hometown school employer company"
+    )
+)
+_IN_PLACE = re.compile(r"\b(?:at|in|near|for|on)\s+\S", re.IGNORECASE)
+_COUNTED = {"children": "child", "siblings": "sibling", "pets": "pet"}
 _IDENTITY = re.compile(r"\bwho (?:am i|i am)\b", re.IGNORECASE)
 _TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
-_OTHER_TIME = frozenset(("was", "were", "did", "used", "before", "will", "last", "next", "ago", "not", "why"))
+_DOING = re.compile(r"\b(?:does|do) (?P<who>(?:my |our )?[\w-]+(?: [\w-]+)?) do(?=\W*$)", re.IGNORECASE)
 _KNOWING = r"(?:know|learn(?:ed|t)|remember(?:ed)?|stored?|saved?) (?:about|of) me"
 _ALL = re.compile(
     r"(?:.*[,.!]\s*)?(?:and |so |please |can you |could you )*"
@@ -68,15 +106,21 @@ _ALL = re.compile(
     re.IGNORECASE,
 )
 _MOST_KNOWN = 2
+_FEW_WORDS = 4
+_NEAR = 3  # words between "my" and what it belongs to
 
 
 def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
     """Return the facts that each question of a message asks for; none where that is not sure.
 
-    Every word of a question has to be one of the key, or one in which people talk about it: "Where do I
-    work?" asks for job and employer, "What is the name of my school?" not for the name.
+    Every word of a question has to be explained by the fact: by its key or a word for the same thing, by its
+    value, or by whom it is about. "Where do I work?" asks for the employer, "What is the name of my school?"
+    not for the user's name, and "When is Ida's birthday?" not for the user's.
     """
-    found = (_facts_of(one.text, facts) for one in questions_in(question))
+    if not facts:
+        return [[] for _ in questions_in(question)]
+    known = Known(facts)
+    found = [_facts_of(one, question, known) for one in questions_in(question)]
     return [meant if len(meant) <= _MOST_KNOWN else [] for meant in found]
 
 
@@ -85,81 +129,280 @@ def asks_for_all(text: str) -> bool:
     return _ALL.fullmatch(text.strip()) is not None
 
 
-def _facts_of(question: str, facts: Sequence[Fact]) -> list[Fact]:
+def named_in(text: str, facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts that tell who somebody is whom a text names."""
+    words = set(content_words(text))
+    profiles = (profile_of(fact) for fact in facts)
+    return [one.fact for one in profiles if one.is_bare and not words.isdisjoint(names_in(one.fact.value))]
+
+
+def is_of_others(question: str, fact: Fact, facts: Sequence[Fact]) -> bool:
+    """Return whether a question is about others than a fact is: "How old is Ida?"."""
+    known = Known(facts)
+    one = next(one for one in known.profiles if one.fact.key == fact.key)
+    core, context = core_of(question)
+    asked = _asked(core, context, known)
+    names = asked.strangers | {word for word in asked.words if word in known.names}
+    if (names or asked.relations) and not _is_theirs(one, asked, known):
+        return True
+    # "What is the registration of my car?" is not answered by the car.
+    return any(is_common(word) and not _explained(word, one, asked, known)[0] for word in asked.words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question: the stems that have to be explained, those around it, and whom it is about."""
+
+    text: str
+    words: tuple[str, ...]
+    around: frozenset[str]
+    near: frozenset[str]
+    relations: frozenset[str]
+    strangers: frozenset[str]
+
+
+def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     """Return the facts that one question asks for."""
-    plain = _LIVING.sub(lambda found: f"{found['who'] or ''} job", _TASK.sub("project", question))
-    words = words_in(_IDENTITY.sub("what is my name", plain))
-    asked = set(words)
-    if not (asks(question) or begins_question(question)) or _OTHER_TIME & asked - (
-        {"was", "were"} if "born" in asked else set()
-    ):
+    core, context = core_of(question.text)
+    if question.before:
+        context = f"{context} {question.before}"
+    elif question.text != message:
+        context = f"{context} {core_of(message)[1]}"
+    core = _DOING.sub(lambda found: f"is {found['who']} occupation", core)
+    core = _IDENTITY.sub("what is my name", _TASK.sub("project", core))
+    if not (asks(core) or begins_question(core)) or _NO_FACT.search(core):
         return []
-    content = {_singular(word) for word in words if word not in STOP_WORDS} - STOP_WORDS - _OWN - _ASKING
-    if others := _of_others(asked, content, facts):
-        return others
-    if _OWN & asked and (counted := [fact for fact in facts if _counts(fact.key, asked, content)]):
+    if _INDEFINITE.search(core) and not _MINE.search(core):
+        return []
+    asked = _asked(core, context, known)
+    if counted := [one.fact for one in known.profiles if _counts(one, asked)]:
         return counted
-    if any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in words):
-        return []
-    if not _OWN & asked or not content:
-        return []
-    content = {_MEANT_BY.get(word, word) for word in content} | ({"number"} if "many" in asked else set())
-    own = [fact for fact in facts if not _relation(fact.key)]
-    # "Where do I work?" asks for the employer, not for the job.
-    is_for_job = "where" not in asked
-    return [fact for fact in own if _is_meant(content, fact.key) and (is_for_job or fact.key != "job")]
+    scores = {one.fact.key: score for one in known.profiles if (score := _score(one, asked, known))}
+    if not scores:
+        return _each(asked, known) if re.search(r"\band\b", core) else []
+    best = max(scores.values())
+    return [one.fact for one in known.profiles if scores.get(one.fact.key, 0.0) > best - 0.1]
 
 
-def _of_others(asked: set[str], content: set[str], facts: Sequence[Fact]) -> list[Fact]:
-    """Return the fact about a person or an animal, by "my dog" or by name, if exactly one is asked for."""
-    names = {_relation(fact.key): set(words_in(fact.value)) for fact in facts if fact.key.endswith("_name")}
-    found = []
-    asked, content = _kids(asked), _kids(content)
-    for fact in facts:
-        who, what = _relation(fact.key), fact.key.rpartition("_")[2]
-        relation, named = _kids(who.split("_")), names.get(who, set())
-        is_by_name = what != "name" and bool(named) and named <= asked
-        is_by_relation = bool(_OWN & asked) and relation <= asked
-        if not who or not (is_by_name or is_by_relation) or not _ATTRIBUTES[what] & asked:
-            continue
-        meant = set(map(_singular, relation | (named if is_by_name else set()) | _ATTRIBUTES[what]))
-        if not content - meant:
-            found.append(fact)
-    return found if len(found) == 1 else []
+def _each(asked: _Asked, known: Known) -> list[Fact]:
+    """Return the facts that "Where do I live and work?" asks for, one for each word."""
+    found: list[Fact] = []
+    for word in asked.words:
+        one_word = replace(asked, words=(word,))
+        scores = [(_score(one, one_word, known), one.fact) for one in known.profiles]
+        best = max(score for score, _ in scores)
+        meant = [fact for score, fact in scores if score and score > best - 0.1]
+        if len(meant) != 1:
+            return []
+        found += meant
+    return list(dict.fromkeys(found))
 
 
-def _counts(key: str, asked: set[str], content: set[str]) -> bool:
+def _asked(core: str, context: str, known: Known) -> _Asked:
+    words = tuple(word for word in content_words(core) if word not in FRAME)
+    if (kind := _KIND_OF.search(core)) and relations_among(content_words(kind[1])):
+        words = (*words, "breed")
+    around, near = content_words(context), frozenset[str]()
+    is_open = not set(words) - _WEAK - AGES - NAMED or bool(_THEIRS.search(core) or _IT.search(core))
+    if is_open:
+        near = _near_mine(f"{context} {core}")
+    relations = relations_among(words)
+    names = [word for word in words if word in known.names]
+    if _THEIRS.search(core) and not relations and not names:
+        names = [word for word in around if word in known.names]
+        relations = frozenset() if names else relations_among(around)
+    for name in names:
+        relations |= known.names[name]
+    strangers = frozenset(
+        stem
+        for name in re.findall(r"(?<=\w )[A-ZÀ-Þ][\w-]+", core)
+        for stem in content_words(name)[:1]
+        if stem not in known.names and not is_common(stem)
+    )
+    return _Asked(core, words, frozenset(around) if is_open else frozenset(), near, relations, strangers)
+
+
+def _near_mine(text: str) -> frozenset[str]:
+    """Return the stems of words that stand close behind "my" or before "I"."""
+    words = re.findall(r"[\w'\u2019-]+", text)
+    found: list[str] = []
+    for n, word in enumerate(words):
+        if _MINE.fullmatch(word):
+            found += words[n + 1 : n + 1 + _NEAR]
+            if word.casefold() in ("i", "we"):
+                found += words[max(0, n - _NEAR) : n]
+    return frozenset(content_words(" ".join(found)))
+
+
+def _counts(one: Profile, asked: _Asked) -> bool:
     """Return whether a question asks for this number and nothing else: "How many kids do I have?"."""
-    is_number = "many" in asked or (asked & {"do", "have"} and not asked & {"who", "where", "called"})
-    return bool(is_number) and key in _COUNTED and _kids(content) - {"many", "number"} == {_COUNTED[key]}
-
-
-def _kids(words: Iterable[str]) -> set[str]:
-    return {"kid" if word in ("kids", "child", "children") else word for word in words}
-
-
-def _relation(key: str) -> str:
-    """Return whom a key is about: "dog" of dog_age, "" if it is about the user."""
-    who, _, what = key.rpartition("_")
-    words = {word for part in who.split("_") for word in (part, _singular(part))} | _kids(who.split("_"))
-    is_other = any(definition(name).fullmatch(word) for name in ("kin", "animal") for word in words)
-    return who if what in _ATTRIBUTES and is_other else ""
-
-
-def _is_meant(asked: Iterable[str], key: str) -> bool:
-    """Return whether the words of a question name the fact, or are those in which people talk about it."""
-    asked = set(asked)
-    named = {_singular(word) for word in words_in(key)} - {"of"}
-    # "What is my name?" does not ask for cat_name.
-    is_named = asked >= named - {"favorite", "name"} if named - {"name"} else "name" in asked
-    if not is_named and not any(is_about(word, key) for word in asked):
+    if one.fact.key not in _COUNTED or not _MINE.search(asked.text):
         return False
-    others = (_LIKING if "favorite" in named else _HAVING) | _VAGUE
-    return all(word in named or word in others or is_about(word, key) for word in asked)
+    is_number = _HOW_MANY.search(asked.text) or re.match(
+        r"\W*(?:do|have) (?:i|we)\b", asked.text, re.IGNORECASE
+    )
+    wanted = frozenset((_COUNTED[one.fact.key],))
+    return bool(is_number) and relations_among(asked.words) == wanted and len(asked.words) == 1
 
 
-def _singular(word: str) -> str:
-    return word.removesuffix("s") if len(word) > 3 and not word.endswith("ss") else word
+def _score(one: Profile, asked: _Asked, known: Known) -> float:
+    """Return how well a fact answers a question, 0.0 if it does not."""
+    if not _is_of_this_kind(one, asked) or not _is_of_this_time(one, asked):
+        return 0.0
+    if not _is_theirs(one, asked, known):
+        return 0.0
+    score, hits = 0.0, set()
+    for word in asked.words:
+        worth, hit = _explained(word, one, asked, known)
+        if not worth and not _is_asked_by_name(one, asked):
+            return 0.0
+        score += worth
+        hits |= hit
+    if not hits - _WEAK and (asked.around or asked.near):
+        # "…my student number, what is it?": the thing is named before the question.
+        others = asked.around | asked.near if asked.words else asked.near
+        more = {key for key in one.attributes for word in others if are_related(word, key)}
+        hits |= more
+        score += 0.5 * len(more)
+    needed = {word for word in one.attributes if word not in _WEAK}
+    if one.is_bare:
+        is_hit = bool(asked.relations)
+    else:
+        is_hit = bool(hits & needed) if needed else set(one.attributes) <= hits
+        is_hit = is_hit or _is_in_value(asked, one)
+    if not is_hit:
+        return 0.0
+    covered = len(hits & set(one.key)) / max(1, len(one.key))
+    is_beside = one.head and one.head not in _WEAK and one.head not in hits and not one.is_bare
+    return (score + 0.5 * covered) * (0.5 if is_beside else 1.0)
+
+
+def _is_asked_by_name(one: Profile, asked: _Asked) -> bool:
+    """Return whether a question asks for the thing itself, whatever it says besides: "Which car do I …"."""
+    which = _WHICH_OF_MINE.match(asked.text)
+    kind = content_words(which[1])[-1:] if which else []
+    named = set(one.attributes) - _WEAK
+    return bool(kind) and not one.relations and any(are_same(kind[0], word) for word in named)
+
+
+def _is_in_value(asked: _Asked, one: Profile) -> bool:
+    """Return whether the value tells more of what is asked about: "Which ward am I on?"."""
+    told = [word for word in asked.words if word in one.value]
+    which = _WHICH.match(asked.text)
+    if which is None:
+        return len(told) > 1
+    kind = content_words(which[1])[:1]
+    if not told or not _DESCRIBED.isdisjoint(kind):
+        return bool(told)
+    before = re.search(rf"([\w-]+) {re.escape(which[1])}", one.fact.value, re.IGNORECASE)
+    return kind[0] in told and before is not None and bool(content_words(before[1]))
+
+
+def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[float, set[str]]:
+    """Return how well a fact explains a word of the question, and which words of its key do."""
+    hits = {key for key in one.key if are_related(word, key)}
+    if word in one.key:
+        return 1.0, hits
+    if hits:
+        return 0.8 if any(are_same(word, key) for key in hits) else 0.6, hits
+    relation = relation_of(word)
+    if (relation and _is_one_of(relation, one.relations)) or word in one.names:
+        return 0.9, hits
+    # "When did Maeve and I get married?"
+    of = known.names.get(word, {relation} if relation else set())
+    if of and one.is_event and not one.relations and all(is_kind_of(whose, "partner") for whose in of):
+        return 0.3, hits
+    return _told_by_value(word, one, asked), hits
+
+
+def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
+    """Return how well the value of a fact explains a word that its key does not."""
+    value = one.fact.value
+    if word in AGES and one.is_age():
+        return 0.9
+    if word in NAMED and NAME.search(value):
+        return 0.9 if one.is_bare else 0.4
+    if word in one.value or any(are_same(word, other) for other in one.value):
+        return 0.5
+    is_described = (
+        (word in _DESCRIBED and len(one.value) > 1)
+        or (word == "color" and _COLORED.search(value))
+        or (word == "year" and _YEAR.search(value))
+        or (word in FORMER and one.is_former)
+    )
+    if is_described:
+        return 0.4
+    is_qualified = word in SIZES and one.relations
+    is_dated = word in _TIMES and _WHEN.search(asked.text) and _DATE.search(value)
+    return 0.3 if is_qualified or is_dated else 0.0
+
+
+def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
+    """Return whether a fact is about those whom the question is about."""
+    strangers = {name for name in asked.strangers if name not in one.value}
+    if strangers:
+        return False
+    if not one.relations:
+        others = {
+            relation
+            for relation in asked.relations
+            # "When did Maeve and I get married?", "What can't Mateo eat?"
+            if not (one.is_event and is_kind_of(relation, "partner") and _MINE.search(asked.text))
+            and not any(relation in known.names[name] for name in one.value & known.names.keys())
+            and relation not in relations_among(one.value)
+        }
+        return not others and (bool(_MINE.search(asked.text)) or bool(asked.near) or _is_definite(asked, one))
+    if not asked.relations:
+        # A role that is asked for by what they do: "Who does my books?"
+        return False
+    return all(_is_one_of(relation, one.relations) for relation in asked.relations)
+
+
+def _is_definite(asked: _Asked, one: Profile) -> bool:
+    """Return whether a question without "my" means a thing of the user: "what make is the van"."""
+    if any(word in one.value for word in asked.words if word not in one.key):
+        return True
+    if (
+        len(asked.text.split()) <= _FEW_WORDS
+        and is_question(asked.text)
+        and not begins_question(asked.text[:-1])
+    ):
+        return True  # "Blood type?"
+    return re.search(r"\b(?:the|this|that)\b", asked.text, re.IGNORECASE) is not None
+
+
+def _is_one_of(relation: str, relations: frozenset[str]) -> bool:
+    return any(is_kind_of(mine, relation) or is_kind_of(relation, mine) for mine in relations)
+
+
+def _is_of_this_time(one: Profile, asked: _Asked) -> bool:
+    is_past = _OTHER_TIME.search(asked.text) is not None
+    if one.is_former:
+        return is_past or not FORMER.isdisjoint(asked.words)
+    return (
+        not is_past
+        or one.is_event
+        or _PAST.search(one.fact.key) is not None
+        or "late" in one.key
+        or _AGAIN.search(asked.text) is not None
+    )
+
+
+def _is_of_this_kind(one: Profile, asked: _Asked) -> bool:
+    """Return whether a value can answer "when", "how old", "where" and the like."""
+    value, text = one.fact.value, asked.text
+    if _HOW_OLD.search(text) and not one.is_age():
+        return False
+    if _WHEN.search(text) and not _DATE.search(value):
+        return False
+    if _HOW_MUCH.search(text) and not _NUMBER.search(value):
+        return False
+    if _WHO.search(text) and not NAME.search(value):
+        return False
+    if _WHERE.search(text):
+        is_place = any(are_same(word, place) for word in one.attributes for place in _PLACE)
+        return is_place or _IN_PLACE.search(value) is not None
+    return True
 
 
 def words_in(text: str) -> list[str]:

@@ -24,7 +24,8 @@ from shepherd.knowledge import (
     focus_block,
 )
 from shepherd.memory.injection_format import facts_block, fewer_facts
-from shepherd.prompt.asked_facts import asked_facts
+from shepherd.prompt.asked_facts import asked_facts, named_in
+from shepherd.prompt.concepts import searched_words
 from shepherd.prompt.plan import Part
 from shepherd.prompt.system_prompt import Snapshot, changed_since
 from shepherd.types import Fact, Injection, SearchResult
@@ -140,6 +141,8 @@ class Gatherer:
             most = self.config.knowledge_max_chunks
             most = min(most, _SHORT_PASSAGES) if short else most
             queries = [one[:_QUERY_CHARS] for one in each] if each else [query]
+            if short:
+                queries = [searched_words(one) for one in queries]
             self._gather_chunks(gathered, knowledge, queries, names, shown, most)
             if focused := gathered.attempt("focus", knowledge.focused):
                 gathered.parts.append(self._focus_part(focused))
@@ -277,8 +280,9 @@ def _best_of(injection: Injection) -> Iterator[tuple[SearchResult, str]]:
 def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     """Return the few facts for a message; a very small model cannot follow instructions."""
     asked, wanted = text.casefold(), {fact.key for meant in asked_facts(text, facts) for fact in meant}
-    # With the name by which the question may have asked.
+    # With the names by which the question may have asked.
     wanted |= {f"{key.rpartition('_')[0]}_name" for key in wanted}
+    wanted |= {fact.key for fact in named_in(text, facts)}
     able = [fact for fact in facts if fact.key != INSTRUCTIONS or is_about(asked, fact.key)]
     # "Allergic" is about an allergy as well.
     stems = {word[:_STEM] for word in asked.split() if len(word) > _STEM}

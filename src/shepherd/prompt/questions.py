@@ -9,7 +9,7 @@ from shepherd.claims.wordings import definition
 from shepherd.prompt.archive_policy import is_statement
 from shepherd.sentences import is_question, split_sentences
 
-__all__ = ["Question", "begins_question", "questions_in", "relations_in"]
+__all__ = ["Question", "asks_by_form", "begins_question", "core_of", "questions_in", "relations_in"]
 
 _WH = r"(?:what|where|who|whose|whom|when|which|how|why)"
 _BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
@@ -61,6 +61,29 @@ _COUNTED = re.compile(r"\bhow many (\w+) (?:do|have) (?:i|we)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=\s)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)*")
 
 
+# Where a message may begin to ask behind what it tells, and where it may go on to tell something.
+_CUT = re.compile(r"(?:,|;|:|\s[-\u2013\u2014])\s+(?:and\s+|so\s+|but\s+)?")
+_STARTS = re.compile(
+    r"\W*(?:(?:and|so|but|well|please|sorry|now|then|also|ok|okay|hey|hi|hello)\W+)*"
+    rf"(?!(?:when|where|while|what|how|who)\s+{_SUBJECT}\b)"
+    r"(?:(?:at|in|on|for|to|from|by|with|after|before|until|under|of|about|since)\s+)?"
+    rf"(?:{_WH}(?:['\u2019]?s|['\u2019]re|['\u2019]d)?\b"
+    rf"|{_BE}(?:n['\u2019]t)?\s+(?:{_SUBJECT}|there|any\w*|some\w*)\b|(?:tell|remind|give|show)\s+me\b"
+    r"|any idea\b|got any\b|(?:my|our)\s+[\w'\u2019 -]{2,40}\bplease\b)",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(
+    r"\b(?<!i )(?:know|ask(?:s|ed|ing)?|wonder(?:s|ing)?|wants?|remember|recall|forgot(?:ten)?)\s+"
+    rf"(?:me\s+|us\s+)?(?={_WH}\b)",
+    re.IGNORECASE,
+)
+_GOES_ON = re.compile(
+    r"(?:the|it|its|it['\u2019]s|i|i['\u2019]\w+|he|she|they|we|my|because|since|as|please|thanks|thank|dear"
+    r"|again|love|mate|for|to|in case|so)\b",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A question. `before` is the one that its "it" or "there" refers to, "" for none."""
@@ -91,9 +114,35 @@ def questions_in(text: str) -> list[Question]:
     return found if len(found) > 1 else [Question(text)]
 
 
+def asks_by_form(text: str) -> bool:
+    """Return whether a text has the form of a question, marked or not: "who is minding the dog"."""
+    return is_question(text) or _STARTS.match(text) is not None
+
+
+def core_of(text: str) -> tuple[str, str]:
+    """Return the part of a text that asks, and what it tells besides: "my card is lost, what's my bank?".
+
+    A text that nowhere begins to ask is returned whole.
+    """
+    sentences = split_sentences(text, clauses=True)
+    for n in range(len(sentences) - 1, -1, -1):
+        sentence = sentences[n]
+        cuts = [0, *(gap.end() for gap in _CUT.finditer(sentence))]
+        begin = next((cut for cut in cuts if _STARTS.match(sentence, cut)), None)
+        if begin is None and (indirect := _ASKED.search(sentence)):
+            begin = indirect.end()
+        if begin is None:
+            continue
+        later = [gap for gap in _CUT.finditer(sentence, begin) if _GOES_ON.match(sentence, gap.end())]
+        end = later[0].start() if later else len(sentence)
+        around = [*sentences[:n], sentence[:begin], sentence[end:], *sentences[n + 1 :]]
+        return sentence[begin:end], " ".join(part.strip(" ,;") for part in around if part.strip(" ,;.?!"))
+    return text, ""
+
+
 def begins_question(text: str) -> bool:
     """Return whether a sentence asks something, also where the question mark is left out."""
-    return bool(is_question(text) or _QUESTION.match(text) or _REMINDS.search(text))
+    return bool(is_question(text) or _QUESTION.match(text) or _STARTS.match(text) or _REMINDS.search(text))
 
 
 def relations_in(question: str) -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims.keys import canonical_key, is_about, words_of
 from shepherd.prompt.asked_facts import words_in
+from shepherd.prompt.concepts import are_related, content_words
 from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.quotation import repeats
 from shepherd.types import Fact, Message
@@ -145,7 +146,7 @@ _GAP = re.compile(r"[^\w\s]+|_+")
 _LONGEST_GAP = 3
 # Markers of the blocks of a tail, which say nothing.
 _MARKERS = re.compile(
-    r"^=== \w+ ===$|^Source: |^\[(facts|context|the user's instructions): |(^| )User: |^Assistant: |`{3,}",
+    r"^=== [\w ]+ ===$|^Source: |^\[(facts|context|the user's instructions): |(^| )User: |^Assistant: |`{3,}",
     re.MULTILINE,
 )
 _PAIR = re.compile(r"([^=]+)=(.+)")
@@ -212,6 +213,18 @@ class Sources:
             if quote in f" {' '.join(words_in(near))} " and not set(words).isdisjoint(keywords(near)):
                 return True
         return not words
+
+    def is_told_of(self, value: Sequence[str], words: Collection[str]) -> bool:
+        """Return whether a sentence with this value has one of the stems, or a word for the same thing."""
+        quote, own = f" {' '.join(value)} ", set(content_words(" ".join(value)))
+        return any(
+            are_related(word, other)
+            for line in (*self.lines(), *self._typed())
+            if quote in f" {' '.join(words_in(line))} "
+            for word in content_words(line)
+            if word not in own
+            for other in words
+        )
 
     def is_denied(self, value: Sequence[str]) -> bool:
         """Return whether these words were last said to hold no longer: "I no longer live in Ulm".
@@ -343,6 +356,8 @@ class Judge:
         # "Your hotel do we stay is …": words of the question that name no thing.
         if not _NO_THING.isdisjoint(thing):
             return False
+        if about == "age" and "birthday" in thing:
+            return False
         # "Where did I live before Berlin?" is not answered by what the question names.
         asked = set(words_in(self.asked))
         if asked.issuperset(value) and not asked.isdisjoint(_OTHER_TIME):
@@ -351,7 +366,7 @@ class Judge:
         said = " ".join((*words_in(self.asked), *thing, *words[: len(words) - len(value)], about))
         if not self.sources.quotes(value):
             return False
-        known = [fact.key for fact in self.sources.known if words_in(fact.value) == value]
+        known = [fact.key for fact in self.sources.known if words_in(fact.value)[: len(value)] == value]
         # "Your brother lives in Tom": `brother` says who that is, and not where.
         if about not in ("", "name") and any({*thing, "name"}.issuperset(words_in(key)) for key in known):
             return False
@@ -362,16 +377,19 @@ class Judge:
         if STOP_WORDS.issuperset(value) or self.sources.is_part_of_list(value):
             return False
         if not "".join(value).isdigit():
-            return self._is_backed(words[: len(words) - len(value)], value)
+            return self._is_backed(words[: len(words) - len(value)], value, (*thing, about))
         # A number alone may be said of anything.
         about_it = {*keywords(self.asked), *keywords(" ".join(thing))} - STOP_WORDS
         return not known and self.sources.is_said_of(value, about_it)
 
-    def _is_backed(self, said: Sequence[str], value: Sequence[str]) -> bool:
-        """Return whether what no fact says is not denied where it is told, nor said of something else."""
+    def _is_backed(self, said: Sequence[str], value: Sequence[str], about: Iterable[str]) -> bool:
+        """Return whether what no fact says is told in one sentence with its subject, and not denied."""
         if list(said[:2]) == ["you", "want"]:
             return self.sources.is_said_of(value, _WISHES)
-        return not self.sources.is_denied(value)
+        if list(said[:2]) in (["nice", "to"], ["your", "notes"], ["you", "said"]):
+            return not self.sources.is_denied(value)
+        words = content_words(" ".join(about)) or content_words(self.asked)
+        return self.sources.is_told_of(value, words) and not self.sources.is_denied(value)
 
     def _says_of(self, said: str, thing: Sequence[str], key: str) -> bool:
         """Return whether a sentence about a thing, with the words of the question, says a fact."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
+from shepherd.prompt.concepts import content_words, relations_among
 from shepherd.prompt.questions import Question
 from shepherd.turn.quotation import Quote
 from shepherd.types import Fact
@@ -41,6 +42,9 @@ _OF_OTHERS = {
 }
 _PLURALS = ("s", "children")
 _NUMBER = re.compile(r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|no|\d+)\b", re.IGNORECASE)
+_MANY = re.compile(r"(?:[^sui]s|children|people)$", re.IGNORECASE)
+# "Mateo is allergic to cashews"
+_CLAUSE = re.compile(r"^[A-Z][\w' -]{0,30} (?:is|are|has|have|likes?|lives?) ")
 _MOST_SENTENCES = 8
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|me|my|we|our)\b", re.IGNORECASE)
@@ -96,9 +100,25 @@ def _sentence(key: str, value: str) -> str:
         one, many = _OF_OTHERS[what]
         who = who.replace("_", " ")
         said = f"Your {who} {many if who.endswith(_PLURALS) else one} {value}"
+    elif what == "age" and _NUMBER.match(value):
+        whom = (
+            f"Your {who.replace('_', ' ')} is" if relations_among(content_words(who)) else f"{who.title()} is"
+        )
+        said = f"{whom if who else 'You are'} {value if 'year' in value else f'{value} years old'}"
+    elif _CLAUSE.search(value):
+        said = f"You told me: {value}"
     else:
-        said = f"Your {key.replace('_', ' ')} is {value}"
+        said = f"Your {_owned(key)} {'are' if _MANY.search(key) else 'is'} {value}"
     return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
+def _owned(key: str) -> str:
+    """Return the words of a key: "brother's job" of brother_job, "shoe size" of shoe_size."""
+    words = key.split("_")
+    places = [n for n, word in enumerate(words[:-1]) if relations_among(content_words(word))]
+    if places and words[places[-1]][-1:] != "s":
+        words[places[-1]] += "'s"
+    return " ".join(words)
 
 
 def _article(noun: str) -> str:
@@ -107,15 +127,16 @@ def _article(noun: str) -> str:
 
 def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
     """Return quotations of one source; the first of an answer says if they may answer something else."""
-    sentences = " and ".join(f'"{one.sentence}"' for one in quotes)
+    once = list(dict.fromkeys(one.sentence for one in quotes))
+    sentences = " and ".join(f'"{sentence}"' for sentence in once)
     if quotes[0].kind == "document":
-        said = f'your document "{quotes[0].title}" says: {" ".join(one.sentence for one in quotes)}'
+        said = f'your document "{quotes[0].title}" says: {" ".join(once)}'
     elif quotes[0].kind == "stored":
         said = f"I have this stored: {sentences}"
     else:
         said = f"you told me earlier: {sentences}"
     is_doubtful = is_first and not all(one.is_sure for one in quotes)
-    return f"I don't know, but {said}" if is_doubtful else f"{said[0].upper()}{said[1:]}"
+    return f"I don't know for sure, but {said}" if is_doubtful else f"{said[0].upper()}{said[1:]}"
 
 
 def _not_known(questions: Sequence[Question]) -> str:

@@ -17,6 +17,8 @@ from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
 from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.memory.discourse import assistants
 from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.concepts import are_related, content_words
+from shepherd.prompt.fact_profiles import names_of
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question, relations_in
 from shepherd.sentences import is_question, split_sentences
@@ -40,6 +42,10 @@ _ATTACHED = re.compile(
     re.DOTALL,
 )
 _HEADING = re.compile(r"#{1,6}\s+")
+# The bar between cells is written wide where a text is shown to the model.
+_BAR = "|\uff5c"
+_ROW = re.compile(rf"\s*[{_BAR}](.+)[{_BAR}]\s*")
+_RULE = re.compile(rf"\s*[{_BAR}][\s:{_BAR}-]+[{_BAR}]\s*")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+(?=\S)")
 _LABELLED = re.compile(r"[^.:!?]{1,40}: +\S")
 _ENDS = (".", "!")
@@ -135,7 +141,7 @@ def _sections(title: str, text: str) -> Iterator[Source]:
 def _quotable(lines: Sequence[str]) -> Iterator[str]:
     """Yield the items of lists, lines such as "Rent: 900", and the whole sentences of running text."""
     blocks: list[list[str]] = [[]]
-    for line in lines:
+    for line in _without_tables(lines):
         if not line.strip() or _ITEM.match(line) or _LABELLED.match(line):
             blocks.append([])
         if line.strip():
@@ -147,6 +153,18 @@ def _quotable(lines: Sequence[str]) -> Iterator[str]:
         for sentence in split_sentences("\n".join(block)):
             if is_item or sentence.rstrip(_CLOSING).endswith(_ENDS):
                 yield " ".join(sentence.split())
+
+
+def _without_tables(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines with each row of a table as an item: "- Proofreading: 62 an hour"."""
+    for n, line in enumerate(lines):
+        row = _ROW.fullmatch(line)
+        is_head = n + 1 < len(lines) and _RULE.fullmatch(lines[n + 1]) is not None
+        if row is None:
+            yield line
+        elif not is_head and not _RULE.fullmatch(line):
+            first, *others = (cell.strip() for cell in re.split(rf"[{_BAR}]", row[1]))
+            yield f"- {first}: {', '.join(filter(None, others))}"
 
 
 # ---- what is asked for
@@ -194,6 +212,19 @@ _TIME = (
     rf"|week|in)\W+{_NUMERAL}|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|tonight|today|tomorrow|yesterday"
     r"|daily|easter|christmas|holidays|now|soon|ago|always|never|birthday)\b"
 )
+_UNITS = {
+    "gram": "g(?:ram)?",
+    "kilo": "(?:kg|kilo)",
+    "kilogram": "(?:kg|kilo)",
+    "litre": "l(?:it)?",
+    "liter": "l(?:it)?",
+    "minute": "min",
+    "hour": "h(?:our|rs?)?",
+    "metre": "m(?:et)?",
+    "meter": "m(?:et)?",
+    "people": "(?:people|persons?)",
+    "person": "(?:people|persons?)",
+}
 _HOW = re.compile(r"\bhow\s+(\w+)", re.IGNORECASE)
 _NO_MEASURE = frozenset(
     [
@@ -242,6 +273,12 @@ _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
 _COSTS = frozenset(("cost", "pay", "price", "charge", "spend", "earn", "paid", "worth"))
 _LASTS = frozenset(("take", "last", "stay"))
 _NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z][\w-]*)")
+_YES_OR_NO = re.compile(
+    r"\W*(?:and\s+)?(?:is|are|was|were|do|does|did|has|have|can|could|will)\b", re.IGNORECASE
+)
+_BIRTH = re.compile(r"\b(?:birthday|birth date|date of birth)\b", re.IGNORECASE)
+# Words that say nothing about what a text has to hold.
+_VAGUE = frozenset(content_words("get got need use using go going like again want still mr mrs ms dr"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +294,13 @@ class _Wanted:
     context: frozenset[str]
     holds: re.Pattern[str] | None
     is_person: bool = False
+    is_yes_or_no: bool = False
 
 
 def _wanted(question: Question) -> _Wanted:
     text = question.text
     words, context = _content(text), _content(question.before)
+    words = words - _VAGUE if len(words - _VAGUE) > 1 else words
     measured = _HOW.search(text)
     adjective = measured[1].casefold() if measured else ""
     holds = None
@@ -272,7 +311,8 @@ def _wanted(question: Question) -> _Wanted:
         if adjective == "much" and words & _COSTS:
             pattern, verbs = _MONEY, _COSTS
         if pattern is not None:
-            words = (words - {adjective, *keywords(adjective), *verbs}) or words
+            named = words - {adjective, *keywords(adjective)}
+            words = named - verbs or named or words
             if adjective == "old":  # "Leo is 7."
                 who = "|".join(re.findall(r"\w+", text[measured.end() :]))
                 pattern = (
@@ -280,28 +320,36 @@ def _wanted(question: Question) -> _Wanted:
                     r"(?=\W*(?:$|[.,;!)]|(?:and|but|now|already)\b))"
                 )
             if adjective == "many" and (counted := _counted(text)):
-                pattern = rf"\b{_NUMERAL}\W+(?:\w+\W+){{0,2}}?{counted}|{counted}\w*:\s*\d"
+                pattern = (
+                    rf"\b{_NUMERAL}\W+(?:\w+\W+){{0,2}}?{counted}|{counted}\w*:\s*\d"
+                    rf"|\b(?:feeds?|serves?|seats?|sleeps?|fits?)\W+{_NUMERAL}"
+                )
             holds = re.compile(pattern, re.IGNORECASE)
     elif asks_when := _WHEN.match(text):
         unit = (asks_when["unit"] or "").casefold()
         words = words.difference(keywords(unit)) or words
         holds = re.compile(_CLOCK if unit == "time" else _TIME, re.IGNORECASE)
+    elif _BIRTH.search(text):
+        holds = re.compile(rf"\d[./]\d|\b{_MONTH}\b", re.IGNORECASE)
     names = {word for name in _NAME.findall(text) for word in keywords(name)} - STOP_WORDS
     relations = {word for relation in relations_in(text) for word in keywords(relation)}
-    needed = frozenset({*_NUMBER.findall(text), *names, *relations})
+    needed = frozenset({*_NUMBER.findall(text), *names, *relations}) - _VAGUE
     if not words:  # "And when?"
         words, context = context, frozenset()
-    return _Wanted(words, needed, context, holds, _WHO.search(text) is not None)
+    is_yes_or_no = _YES_OR_NO.match(text) is not None
+    return _Wanted(words, needed, context, holds, _WHO.search(text) is not None, is_yes_or_no)
 
 
 def _content(text: str) -> frozenset[str]:
-    return frozenset(keywords(text)) - STOP_WORDS
+    return frozenset(content_words(text))
 
 
 def _counted(text: str) -> str:
     """Return how the word of what is counted begins: "bike" of "how many bikes"."""
     found = re.search(r"\bhow many\s+(\w+)", text, re.IGNORECASE)
-    word = found[1] if found else ""
+    word = found[1].casefold() if found else ""
+    if unit := _UNITS.get(word.removesuffix("s")):
+        return unit
     return "" if word.casefold() in _NO_MEASURE else re.escape(word.removesuffix("s").removesuffix("ie"))
 
 
@@ -313,7 +361,7 @@ def quotation(question: Question, sources: Iterable[Source], facts: Sequence[Fac
 
     By `facts` such as cat_name, "my cat" and her name mean the same.
     """
-    wanted, names = _wanted(question), _names(facts)
+    wanted, names = _wanted(question), names_of(facts)
     best, found = 0.0, None
     for source in sources:
         for score, sentence, is_sure in _scored(wanted, source, names):
@@ -348,23 +396,42 @@ def _scored(
     about, pieces = words_of(source.about), [words_of(sentence) for sentence in source.sentences]
     if source.kind == "stored":  # the answer to this question
         pieces = [words | about for words in pieces]
-    whole = about.union(*pieces)
-    told = whole | set(_NUMBER.findall(" ".join((source.about, *source.sentences))))
-    matched = [about & wanted.words, *(words & wanted.words for words in pieces)]
-    places = Counter(word for words in matched for word in words)
-    if 2 * len(places) <= len(wanted.words) or not wanted.needed <= told:
+    # Other words for the same thing are found in documents; in talk they are too often about something else.
+    is_document = source.kind == "document"
+    meant = {word: _meant_by(word, about.union(*pieces)) if is_document else {word} for word in wanted.words}
+    told = about.union(*pieces) | set(_NUMBER.findall(" ".join((source.about, *source.sentences))))
+    if not wanted.needed <= told or (wanted.context and not wanted.context & told):
         return
-    if wanted.context and not wanted.context & whole:
+    places = {word: sum(not same.isdisjoint(one) for one in (about, *pieces)) for word, same in meant.items()}
+    n_found = sum(map(bool, places.values()))
+    is_titled = is_document and any(not same.isdisjoint(about) for same in meant.values())
+    # What the title names may be told in other words.
+    is_lenient = is_titled and not wanted.is_yes_or_no
+    if 3 * n_found < len(places) if is_lenient else 2 * n_found <= len(places):
         return
-    for sentence, words in _candidates(source, pieces):
+    fitting = [wanted.holds is not None and wanted.holds.search(one) is not None for one in source.sentences]
+    for n, (sentence, words) in enumerate(_candidates(source, pieces)):
         # A word of the title or of many sentences does not tell them apart.
-        score = sum(places[word] ** -2 for word in words & wanted.words)
+        matched = [word for word, same in meant.items() if not same.isdisjoint(words)]
+        score = sum(places[word] ** -2 * (1.0 if word in words else 0.6) for word in matched)
+        if not score and n < len(fitting) and fitting[n] and sum(fitting) == 1 and is_titled:
+            score = 0.05  # the only sentence of its document that has a time, a price …
         is_answer = wanted.holds is None or wanted.holds.search(sentence)
         if not score or not is_answer or repeats([sentence]):
             continue
         if wanted.is_person and _names_somebody(sentence, wanted.words):
             score *= 1.5
-        yield score + 0.01 * len(wanted.context & words), sentence, wanted.words <= words | about
+        score *= n_found / len(places)
+        yield (
+            score + 0.01 * len(wanted.context & words),
+            sentence,
+            bool(matched) and wanted.words <= words | about,
+        )
+
+
+def _meant_by(word: str, words: Iterable[str]) -> set[str]:
+    """Return those of the words that are this one, or mean the same thing."""
+    return {other for other in words if are_related(word, other)}
 
 
 def _candidates(source: Source, pieces: Sequence[frozenset[str]]) -> Iterator[tuple[str, frozenset[str]]]:
@@ -374,15 +441,6 @@ def _candidates(source: Source, pieces: Sequence[frozenset[str]]) -> Iterator[tu
         for n, (one, other) in enumerate(pairwise(source.sentences)):
             if len(one) + len(other) < _LONGEST_QUOTED:
                 yield f"{one} {other}", pieces[n] | pieces[n + 1]
-
-
-def _names(facts: Sequence[Fact]) -> list[tuple[frozenset[str], frozenset[str]]]:
-    """Return words of a relation and the first name for each: ({"cat"}, {"pebble"})."""
-    return [
-        (_content(fact.key.removesuffix("_name").replace("_", " ")), _content(fact.value.split()[0]))
-        for fact in facts
-        if fact.key.endswith("_name") and fact.value.split()
-    ]
 
 
 def _names_somebody(sentence: str, asked: frozenset[str]) -> bool:

@@ -18,9 +18,9 @@ from shepherd.claims.keys import LISTS, items_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
-from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, words_in
+from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, is_of_others, words_in
 from shepherd.prompt.plan import Part
-from shepherd.prompt.questions import Question, begins_question, questions_in
+from shepherd.prompt.questions import Question, asks_by_form, begins_question, core_of, questions_in
 from shepherd.sentences import sentence_spans, split_sentences
 from shepherd.turn.answer_judge import (
     ACKNOWLEDGED,
@@ -183,8 +183,11 @@ class Review:
         is_told = DENIES.search(self._asked) and not self._said and _tells_plainly(self._asked)
         if is_told and words_in(sentence) not in FIXED_WORDS:
             return self._instead(self._promise.acknowledgement(self._asked))
-        if words_in(sentence) in _COURTESIES and _is_question(self._asked):
-            return self._passed_on(UNKNOWN)
+        is_open = self._is_asked_besides() or (
+            words_in(sentence) in _COURTESIES and _is_question(self._asked)
+        )
+        if is_open and words_in(sentence) in FIXED_WORDS and not self._said:
+            return self._passed_on(sentence if sentence in _NO_ANSWERS else UNKNOWN)
         if asks_for_all(self._asked) and not self._said:
             return self._passed_on(sentence)
         is_learned = words_in(sentence) == words_in(SEEN) and plain_facts(self._asked)
@@ -234,6 +237,14 @@ class Review:
         is_reply = words_in(own) in FIXED_WORDS
         return own if own and not is_reply and judge.accepts(own, ()) else question
 
+    def _is_asked_besides(self) -> bool:
+        """Return whether a message asks something after what it tells, of which nothing is learned."""
+        if len(self._questions) == 1 and self._asked_for[0]:
+            return True
+        core, _ = core_of(self._asked)
+        is_asking = asks_by_form(core) or not self._asked.startswith(core)
+        return is_asking and not plain_facts(self._asked)
+
     def _is_name(self, name: str) -> bool:
         """Return whether the user is called so, by a fact or by what he says now."""
         names = [fact.value for fact in self._judge.sources.known if fact.key == "name"]
@@ -243,10 +254,18 @@ class Review:
     def _tells_what_is_known(self, sentence: str) -> bool:
         """Return whether a sentence has one of the facts that the question asks for, if that is sure."""
         facts = self._asked_for[0]
-        if not facts or self._said or sentence in _NO_ANSWERS:
+        if self._said or sentence in _NO_ANSWERS:
             return True
+        if not facts:
+            # "How old is Saoirse?" is not answered by the user's own age.
+            known = self._judge.sources.known
+            told = [fact for fact in known if states(sentence, fact)]
+            is_answer = _is_question(self._asked) and not sentence.startswith(LIST)
+            return (
+                not is_answer or not told or not all(is_of_others(self._asked, fact, known) for fact in told)
+            )
         # The rest of a value with a full stop in it comes with the next sentence.
-        return any(states(sentence, fact, n_words=2) for fact in facts)
+        return any(states(sentence, fact, n_words=2 if ". " in fact.value else None) for fact in facts)
 
     def _passed_on(self, sentence: str) -> str:
         """Return what a fact or a document says, in place of a sentence that answers nothing."""
@@ -291,7 +310,7 @@ class Review:
         self._is_over = True
         if self._has_text:
             return ""
-        if _tells_something(self._asked):
+        if _tells_something(self._asked) and not self._is_asked_besides():
             return self._shown(self._promise.acknowledgement(self._asked))
         return self._passed_on(UNKNOWN)
 
@@ -336,7 +355,8 @@ _COURTESIES = [words_in(text) for text in (SEEN, "You're welcome!", "Goodbye!")]
 
 def _is_question(text: str) -> bool:
     """Return whether a message asks something, even without a question mark."""
-    return asks(text) or (begins_question(text) and not is_statement(text))
+    is_by_form = asks_by_form(core_of(text)[0]) and not plain_facts(text)
+    return asks(text) or is_by_form or (begins_question(text) and not is_statement(text))
 
 
 def _tells_plainly(text: str) -> bool:

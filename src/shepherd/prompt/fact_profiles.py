@@ -1,0 +1,150 @@
+"""What facts are about: whose they are, what they tell of them, and what people are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from shepherd.prompt.concepts import (
+    are_related,
+    are_same,
+    content_words,
+    is_kind_of,
+    relation_of,
+    relations_among,
+)
+from shepherd.types import Fact
+
+__all__ = [
+    "AGES",
+    "EVENTS",
+    "FORMER",
+    "NAME",
+    "NAMED",
+    "NUMERALS",
+    "SIZES",
+    "Known",
+    "Profile",
+    "names_in",
+    "names_of",
+    "profile_of",
+]
+
+# Adjectives that tell relatives apart where there are several.
+SIZES = frozenset(content_words("little big young younger older elder dear lovely late own only"))
+# Words in keys of another time.
+FORMER = frozenset(content_words("former previous old past retired ex formerly prior first last next future"))
+# What was once and is told as a fact of today.
+EVENTS = frozenset(
+    content_words("birthday born birth wedding anniversary married hometown birthplace grew raised")
+)
+AGES = frozenset(content_words("old age aged older"))
+NAMED = frozenset(content_words("name called call named"))
+NAME = re.compile(r"[A-ZÀ-Þ][\w'\u2019-]*")
+NUMERALS = (
+    "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
+    "|eighteen|nineteen|twenty"
+)
+# How old somebody is, in a description: "Toby, aged 11", "a nine-year-old beagle", "both 7".
+_YEARS = re.compile(
+    rf"\baged? \d{{1,3}}\b|\b(?:\d{{1,3}}|{NUMERALS})[- ](?:years?|yrs?|months?)\b|\(\d{{1,3}}\)"
+    r"|,\s*(?:both |all |now )?\d{1,3}(?=\W|$)|\bboth \d{1,3}\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a fact is about: the stems of its key and its value, and the names and relations of its owner."""
+
+    fact: Fact
+    key: tuple[str, ...]
+    value: frozenset[str]
+    relations: frozenset[str]
+    names: frozenset[str]
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """The words of the key beside those for a person or animal."""
+        return tuple(word for word in self.key if not relation_of(word) and word not in self.names)
+
+    @cached_property
+    def is_bare(self) -> bool:
+        """Whether the key names a person or animal and nothing of them, or their name: "farm_dog"."""
+        if not self.relations:
+            return False
+        is_named = bool(relation_of(self.key[-1])) and NAME.match(self.fact.value) is not None
+        return is_named or not set(self.attributes) - NAMED - FORMER - SIZES
+
+    @cached_property
+    def is_former(self) -> bool:
+        """Whether the key tells of another time: "previous_job"."""
+        return not FORMER.isdisjoint(self.key)
+
+    @cached_property
+    def is_event(self) -> bool:
+        """Whether it tells of something that was once, such as a birth or a wedding."""
+        is_named = any(are_related(word, event) for word in self.attributes for event in EVENTS)
+        return is_named or not EVENTS.isdisjoint(self.value)
+
+    @cached_property
+    def head(self) -> str:
+        """The word of the key that the others specify: "year" of year_of_study, "phone" of daughter_phone."""
+        first = content_words(self.fact.key.replace("_", " ").partition(" of ")[0])
+        heads = [word for word in first if word in self.attributes]
+        return heads[-1] if heads else ""
+
+    def is_age(self) -> bool:
+        """Return whether it tells how old somebody is."""
+        return not AGES.isdisjoint(self.attributes) or (self.is_bare and bool(_YEARS.search(self.fact.value)))
+
+
+class Known:
+    """Profiles of facts, and whose name each one is."""
+
+    def __init__(self, facts: Sequence[Fact]) -> None:
+        self.names: dict[str, set[str]] = {}
+        profiles = [profile_of(fact) for fact in facts]
+        for one in profiles:
+            if one.is_bare:
+                for name in names_in(one.fact.value):
+                    self.names.setdefault(name, set()).update(one.relations)
+        self.profiles = [self._with_names(one) for one in profiles]
+
+    def _with_names(self, one: Profile) -> Profile:
+        """Return the profile with the names of whom it is about; "pickle_age" is about the cat Pickle."""
+        if named := [word for word in one.key if word in self.names]:
+            relations = frozenset().union(*(self.names[name] for name in named))
+            return replace(one, relations=one.relations | relations, names=frozenset(named))
+        names = (name for name, of in self.names.items() if of & one.relations)
+        return replace(one, names=frozenset(names))
+
+
+def profile_of(fact: Fact) -> Profile:
+    """Return the profile of one fact, without the names that others give its owner."""
+    key = tuple(content_words(fact.key.replace("_", " ")))
+    relations = relations_among(key)
+    if any(are_same(word, "allergi") for word in key):  # "fish_allergy" is not about a fish
+        relations = frozenset(one for one in relations if not is_kind_of(one, "pet"))
+    return Profile(fact, key, frozenset(content_words(fact.value)), relations, frozenset())
+
+
+def names_in(value: str) -> list[str]:
+    """Return the stems of the first names in the value of a fact about people or animals."""
+    called = re.search(r"\b(?:called|named)\s+(.+)", value)
+    return [stem for name in NAME.findall(called[1] if called else value) for stem in content_words(name)[:1]]
+
+
+def names_of(facts: Sequence[Fact]) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Return for each person or animal of the user the stems of what they are, and of their first names."""
+    profiles = (profile_of(fact) for fact in facts)
+    return [
+        (
+            frozenset(word for word in (*one.key, *one.value) if relation_of(word)),
+            frozenset(names_in(one.fact.value)[:1]),
+        )
+        for one in profiles
+        if one.is_bare and names_in(one.fact.value)
+    ]
