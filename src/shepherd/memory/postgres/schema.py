@@ -35,7 +35,7 @@ _OWN = (
         repeated TEXT[] COLLATE "C",
         counts INTEGER[])""",
     # New entries wait in a list that every search reads: half a megabyte of it takes a millisecond.
-    "CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH (gin_pending_list_limit = 512)",
+    "CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH (gin_pending_list_limit = 1024)",
     "CREATE INDEX fact_history_user ON fact_history(user_id, changed_at, id)",
     # As every table of SQLite has: the order of sessions of one second.
     "ALTER TABLE sessions ADD COLUMN rowid BIGSERIAL NOT NULL",
@@ -51,7 +51,7 @@ _OWN = (
         terms TEXT[] COLLATE "C" NOT NULL,
         repeated TEXT[] COLLATE "C",
         counts INTEGER[])""",
-    "CREATE INDEX chunk_terms_gin ON chunk_terms USING gin (terms) WITH (gin_pending_list_limit = 512)",
+    "CREATE INDEX chunk_terms_gin ON chunk_terms USING gin (terms) WITH (gin_pending_list_limit = 1024)",
     # Rows that every write updates.
     "ALTER TABLE tenants SET (fillfactor = 50)",
     "ALTER TABLE knowledge_sums SET (fillfactor = 50)",
