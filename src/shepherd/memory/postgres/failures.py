@@ -19,17 +19,31 @@ from shepherd.errors import (
 )
 from shepherd.memory.postgres.address import Address
 
-__all__ = ["from_connecting", "from_statement", "is_conflict", "is_lost", "lost_commit", "read_only"]
+__all__ = [
+    "from_connecting",
+    "from_statement",
+    "is_conflict",
+    "is_lost",
+    "is_passing",
+    "lost_commit",
+    "needs_new_connection",
+    "read_only",
+]
 
 # SQLSTATEs: postgresql.org/docs/current/errcodes-appendix.html.
 _CONFLICTS = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, may be tried again
 _GOING = {"57P01", "57P02", "57P03"}  # the server stops, crashed, is not ready yet
+# Writing, and beginning to write, on a standby; a prepared statement whose result has other columns now.
+_OUTLIVED = {"25006", "0A000"}
 
 # libpq gives no number for a failed connection, only the server's message; it is English unless lc_messages
 # is set, and is shown unchanged if it is not recognised.
 _PASSWORD = ("password authentication failed", "no password supplied", "authentication failed")
 _NO_ENTRY = ("no pg_hba.conf entry", "pg_hba.conf rejects")
 _NOT_THERE = ("does not exist",)
+# Of several hosts none is the one that libpq was told to look for (target_session_attrs).
+_STANDBY = ("session is read-only", "is in hot standby mode")
+_PASSING = ("starting up", "in recovery", *_STANDBY)
 _TOO_MANY = ("too many clients", "remaining connection slots", "too many connections")
 
 
@@ -39,6 +53,20 @@ def is_lost(error: psycopg.Error) -> bool:
     if state is None:
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
     return state in _GOING or state.startswith("08")
+
+
+def needs_new_connection(error: psycopg.Error) -> bool:
+    """Return whether a connection is of no use any more, and a new one may do.
+
+    The server is a standby, since another one has taken over; or tables were changed since a statement of
+    theirs was prepared.
+    """
+    return error.sqlstate in _OUTLIVED
+
+
+def is_passing(error: psycopg.Error) -> bool:
+    """Return whether a server that refuses a connection will soon take it, or another one will take over."""
+    return any(known in str(error) for known in _PASSING)
 
 
 def is_conflict(error: psycopg.Error) -> bool:
@@ -67,6 +95,11 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
         return StoreLockedError(
             f"{where}: the server takes no more connections",
             hint="raise max_connections, or use fewer clients",
+        )
+    if any(known in words for known in _STANDBY):
+        return StoreReadOnlyError(
+            f"{where}: none of these servers can be written ({words[:300]})",
+            hint="wait until one has taken over, or name the primary server",
         )
     return StoreError(
         f"{where}: the server cannot be reached ({words[:300]})",
@@ -116,6 +149,7 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "53300": (StoreLockedError, "the server takes no more connections", "raise max_connections"),
     "42501": (StoreReadOnlyError, "the role may not do that", _RIGHTS),
     "25006": (StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),
+    "0A000": (StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),
     "55P03": (StoreLockedError, "another process has held this user's memory locked for too long",
               "wait for it to finish, or find it in pg_stat_activity"),
     "57014": (StoreLockedError, "the server stopped a statement that took too long",

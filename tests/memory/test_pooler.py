@@ -1,0 +1,129 @@
+"""The memory behind PgBouncer in transaction mode: each transaction may get another of a few connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from shepherd.memory import Memory
+from shepherd.memory.postgres import wire
+from shepherd.memory.postgres.database import Database
+from tests.pgbouncer import Pooler
+from tests.postgres import NoServerError, Server
+
+USERS = ("anna", "bob", "carol")
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres_server: Server) -> Iterator[Pooler]:
+    try:
+        opened = Pooler(postgres_server)
+    except NoServerError as error:
+        pytest.skip(f"no PgBouncer: {error}")
+    yield opened
+    opened.close()
+
+
+def use(address: str, n: int = 12) -> None:
+    """Does what a conversation does, several users at once, and more of them than there are connections."""
+    errors: list[BaseException] = []
+
+    def talk(memory: Memory, user: str) -> None:
+        try:
+            for number in range(n):
+                memory.store_memory(f"Which dog is number {number}?", f"{user}'s Rex {number}", user)
+                memory.set_fact("dogs", str(number), user)
+                found = memory.recall(f"dog number {number}", user)
+                assert f"{user}'s Rex {number}" in found.tail
+                assert f"dogs={number}" in found.tail
+        except BaseException as error:
+            errors.append(error)
+
+    with Memory(address) as memory:
+        threads = [threading.Thread(target=talk, args=(memory, user)) for user in USERS]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        memory.import_memories([{"question": f"line {i}?", "answer": f"text {i}"} for i in range(80)], "dora")
+        assert memory.search("line 79", 1, "dora")[0].answer == "text 79"
+        assert memory.check().problems == ()
+
+
+def test_schemas_share_the_connections_and_leave_nothing_on_them(
+    postgres_server: Server, pooler: Pooler
+) -> None:
+    one, other = postgres_server.new_schema(), postgres_server.new_schema()
+    errors: list[BaseException] = []
+
+    def use_other() -> None:
+        try:
+            use(pooler.url(other))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=use_other)
+    thread.start()
+    use(pooler.url(one))
+    thread.join()
+
+    assert errors == []
+    counts = "SELECT user_id, n FROM tenants ORDER BY user_id"
+    expected = [*((user, 12) for user in USERS), ("dora", 80)]
+    assert postgres_server.execute(counts, one) == postgres_server.execute(counts, other) == expected
+    left = "SELECT current_setting('search_path'), current_setting('statement_timeout'), count(name)"
+    for _ in range(4):
+        with psycopg.connect(pooler.url(), autocommit=True, prepare_threshold=None) as client:
+            [(path, timeout, n_prepared)] = client.execute(f"{left} FROM pg_prepared_statements").fetchall()
+            assert (path, timeout, n_prepared) == ('"$user", public', "0", 0)
+
+
+def test_statements_have_the_settings_of_a_session(postgres_server: Server, pooler: Pooler) -> None:
+    settings = "SELECT current_schema(), current_setting('lock_timeout'), current_setting('jit')"
+    schema = postgres_server.new_schema()
+    with Memory(pooler.url(schema)) as memory:
+        memory.set_fact("name", "Anna")
+    database = Database(pooler.url(schema), patience_s=7)
+    found = [
+        database.look(settings, ()),
+        database.read(lambda one: one.execute(settings)),
+        database.write("anna", lambda one: one.execute(settings)),
+    ]
+    with database.reading() as connection:
+        found.append(connection.execute(settings))
+    database.close()
+
+    assert found == [[(schema, "7s", "off")]] * 4
+
+
+def test_an_old_libpq_sends_one_statement_after_the_other(
+    postgres_server: Server, pooler: Pooler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "_has_pipelines", lambda: False)
+
+    use(pooler.url(postgres_server.new_schema()), n=2)
+
+
+def test_a_restart_of_the_pooler_is_not_noticed(postgres_server: Server, pooler: Pooler) -> None:
+    with Memory(pooler.url(postgres_server.new_schema())) as memory:
+        memory.store_memory("Which dog?", "Rex")
+        pooler.stop()
+        pooler.start()
+        assert [result.answer for result in memory.search("dog")] == ["Rex"]
+
+        postgres_server.stop(at_once=True)
+        postgres_server.start()
+        memory.store_memory("Which cat?", "Tom")
+        assert [result.answer for result in memory.search("cat")] == ["Tom"]
+
+
+def test_without_a_pooler_statements_stay_prepared(postgres_server: Server) -> None:
+    with Memory(postgres_server.url(postgres_server.new_schema())) as memory:
+        memory.set_fact("name", "Anna")
+        [raw] = memory._store._database._idle
+        assert raw.local is None
+        assert len(raw.prepared) > 3
