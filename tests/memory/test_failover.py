@@ -12,22 +12,19 @@ from shepherd.memory import Memory
 from tests.pgbouncer import Pooler
 from tests.postgres import NoServerError, Server
 
-N_STORED = 120
+N_STORED = 60
 
 
 @pytest.fixture
-def primary(postgres_server: Server) -> Iterator[Server]:
-    """A server of its own, since it is not started again."""
-    server = Server()
+def standby(postgres_server: Server) -> Iterator[Server]:
+    """A standby of the tests' server, which stands alone again afterwards."""
+    server = Server(postgres_server)
     yield server
     server.close()
-
-
-@pytest.fixture
-def standby(primary: Server) -> Iterator[Server]:
-    server = Server(primary)
-    yield server
-    server.close()
+    postgres_server.stop()
+    postgres_server.start()
+    postgres_server.execute("ALTER SYSTEM RESET ALL")
+    postgres_server.execute("SELECT pg_reload_conf()")
 
 
 def store_while(address: str, take_over: Callable[[], None]) -> None:
@@ -61,12 +58,13 @@ def store_while(address: str, take_over: Callable[[], None]) -> None:
     assert len(set(there)) == 2 * N_STORED
 
 
-def test_the_next_host_takes_over_when_the_first_is_lost(primary: Server, standby: Server) -> None:
+def test_the_next_host_takes_over_when_the_first_is_lost(postgres_server: Server, standby: Server) -> None:
     # The one that cannot be written comes first.
-    address = f"postgresql://postgres@/postgres?host={standby.folder},{primary.folder}&schema=test"
+    hosts = f"host={standby.folder},{postgres_server.folder}"
+    address = f"postgresql://postgres@/postgres?{hosts}&schema={postgres_server.new_schema()}"
 
     def take_over() -> None:
-        primary.stop(at_once=True)
+        postgres_server.stop(at_once=True)
         with Memory(address, read_only=True) as memory:
             assert memory.count_memories("anna") > 0
         with pytest.raises(StoreError, match="none of these servers can be written"):

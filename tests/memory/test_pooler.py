@@ -27,7 +27,7 @@ def pooler(postgres_server: Server) -> Iterator[Pooler]:
     opened.close()
 
 
-def use(address: str, n: int = 12) -> None:
+def use(address: str, n: int = 8) -> None:
     """Does what a conversation does, several users at once, and more of them than there are connections."""
     errors: list[BaseException] = []
 
@@ -73,7 +73,7 @@ def test_schemas_share_the_connections_and_leave_nothing_on_them(
 
     assert errors == []
     counts = "SELECT user_id, n FROM tenants ORDER BY user_id"
-    expected = [*((user, 12) for user in USERS), ("dora", 80)]
+    expected = [*((user, 8) for user in USERS), ("dora", 80)]
     assert postgres_server.execute(counts, one) == postgres_server.execute(counts, other) == expected
     left = "SELECT current_setting('search_path'), current_setting('statement_timeout'), count(name)"
     for _ in range(4):
