@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,19 +36,25 @@ server_login_retry = 0.1
 class Pooler:
     """PgBouncer with `size` connections to the server, removed by `close`.
 
-    NoServerError if the program is not installed.
+    `keeps_prepared`: it prepares statements wherever they are used. NoServerError if the program is not
+    installed; SHEPHERD_TEST_PGBOUNCER names another one.
     """
 
     def __init__(self, server: Server, *, mode: str = "transaction", size: int = 2) -> None:
         # Debian installs it where only root's PATH leads.
-        program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+        program = os.environ.get("SHEPHERD_TEST_PGBOUNCER") or shutil.which(
+            "pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+        )
         if program is None:
             raise NoServerError("pgbouncer is not installed; apt-get install pgbouncer brings it")
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+        self.keeps_prepared = tuple(map(int, re.findall(r"\d+", said)[:2])) >= (1, 21)
         self.folder = Path(tempfile.mkdtemp(prefix="shepherd-pgb-", dir="/tmp"))
         self._command = [program, str(self.folder / "pgbouncer.ini")]
         self._as_user = server.as_user
         (self.folder / "pgbouncer.ini").write_text(
             _SETTINGS.format(server=server.folder, port=_PORT, folder=self.folder, mode=mode, size=size)
+            + ("max_prepared_statements = 50\n" if self.keeps_prepared else "")
         )
         if self._as_user:
             os.chmod(self.folder, 0o755)

@@ -27,7 +27,7 @@ from psycopg.adapt import Transformer
 from shepherd.errors import ShepherdError, StoreError, StoreLockedError
 from shepherd.memory.postgres import commits, failures, text
 from shepherd.memory.postgres.address import parse
-from shepherd.memory.postgres.wire import Bound, Raw, exchange
+from shepherd.memory.postgres.wire import Bound, Raw, exchange, find_out_about_pooler
 from shepherd.transactions import Value
 
 __all__ = ["Connection", "Database"]
@@ -360,6 +360,7 @@ class Database:
         calls = ", ".join([f"set_config(%s, %s, {is_pooled})"] * len(chosen))
         [row] = raw.execute(f"SELECT {is_pooled}, {calls}", values, prepare=False)
         if row[0]:
+            find_out_about_pooler(raw)
             raw.local = ("SELECT " + ", ".join(["set_config(?, ?, true)"] * len(chosen)), values)
 
 

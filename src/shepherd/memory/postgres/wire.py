@@ -1,7 +1,8 @@
 """The wire: statements that are sent together, so that all of them take one round trip.
 
-Behind a pooler that gives each transaction another connection to the server (PgBouncer's transaction mode),
-nothing may stay on a connection: no settings of a session, and no prepared statements with names.
+Behind a pooler that gives each transaction another connection to the server (PgBouncer's transaction mode), a
+connection keeps no settings. It keeps prepared statements only if the pooler prepares them wherever they are
+used.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
+import secrets
 import select
 from collections.abc import Sequence
 from functools import cache, lru_cache
@@ -20,7 +22,7 @@ from psycopg.adapt import PyFormat, Transformer
 
 from shepherd.transactions import Value
 
-__all__ = ["Bound", "Raw", "exchange"]
+__all__ = ["Bound", "Raw", "exchange", "find_out_about_pooler"]
 
 # A statement and its parameters.
 Bound = tuple[str, Sequence[Value | Sequence[Value]]]
@@ -47,6 +49,7 @@ class Raw(psycopg.Connection[tuple[Any, ...]]):
         self.prepared: dict[_Key, bytes] = {}
         self.local: Bound | None = None
         """Behind a pooler: the statement that sets up each transaction."""
+        self.keeps_prepared = True
 
 
 _Key = tuple[bytes, tuple[int, ...]]
@@ -68,7 +71,7 @@ def exchange(raw: Raw, statements: Sequence[Bound], *, binary: bool = False) -> 
     """
     if not statements:
         return []
-    if len(raw.prepared) > _MOST_PREPARED:
+    if len(raw.prepared) > _MOST_PREPARED and raw.local is None:
         raw.prepared.clear()
         raw.execute(b"DEALLOCATE ALL", prepare=False)
     statements, added = _set_up(raw, statements)
@@ -116,11 +119,11 @@ def _together(raw: Raw, sent: Sequence[_Sent], form: pq.Format) -> list[pq.abc.P
     n = 0
     pgconn.enter_pipeline_mode()
     for key, values, formats in sent:
-        if raw.local is not None:
+        name = raw.prepared.get(key)
+        if name is None and not _may_prepare(raw):
             pgconn.send_query_params(key[0], values, key[1], formats, form)
             n += 1
             continue
-        name = raw.prepared.get(key)
         if name is None:
             name = raw.prepared[key] = b"s%d" % next(_names)
             pgconn.send_prepare(name, key[0], key[1])
@@ -138,6 +141,28 @@ def _together(raw: Raw, sent: Sequence[_Sent], form: pq.Format) -> list[pq.abc.P
     if n_fine < len(results):
         raise psycopg.errors.error_from_result(results[n_fine])
     return [result for place, result in enumerate(results) if place not in new]
+
+
+def _may_prepare(raw: Raw) -> bool:
+    # Not every pooler knows DEALLOCATE ALL.
+    return raw.keeps_prepared and (raw.local is None or len(raw.prepared) < _MOST_PREPARED)
+
+
+def find_out_about_pooler(raw: Raw) -> None:
+    """Note whether the pooler of a connection keeps prepared statements (PgBouncer 1.21 and newer).
+
+    Such a pooler gives a statement another name on the server. Others leave the name on a connection that the
+    next transaction may not get.
+    """
+    name = f"shepherd_{secrets.token_hex(8)}".encode()
+    with raw.transaction():
+        raw.pgconn.prepare(name, b"SELECT count(*) FROM pg_prepared_statements WHERE name = $1")
+        result = raw.pgconn.exec_prepared(name, [name])
+        if result.status != pq.ExecStatus.TUPLES_OK:
+            raise psycopg.errors.error_from_result(result)
+        raw.keeps_prepared = result.get_value(0, 0) == b"0"
+        if not raw.keeps_prepared:
+            raw.pgconn.exec_(b"DEALLOCATE " + name)
 
 
 def _in_turn(raw: Raw, sent: Sequence[_Sent], form: pq.Format) -> list[pq.abc.PGresult]:
