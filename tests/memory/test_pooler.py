@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from shepherd.errors import StoreError
 from shepherd.memory import Memory
 from shepherd.memory.postgres import wire
 from shepherd.memory.postgres.database import Database
@@ -116,6 +117,13 @@ def test_statements_stay_prepared_if_the_pooler_prepares_them_where_they_are_use
 
     assert found == [[(1,)], [(2,)], [(3,)]]
     assert n_prepared == (wire._MOST_PREPARED if pooler.keeps_prepared else 0)
+
+
+def test_options_in_an_address_are_refused_with_a_remedy(pooler: Pooler) -> None:
+    with pytest.raises(StoreError, match="the pooler refuses a part of this address") as refused:
+        Memory(f"{pooler.url()}&options=-c%20statement_timeout%3D5000")
+
+    assert "remove options=" in refused.value.hint
 
 
 def test_an_old_libpq_sends_one_statement_after_the_other(

@@ -28,6 +28,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("postgresql://h/db?schema=a%20b%26c&password=secret", "postgresql://h/db?schema=a%20b%26c"),
         ("postgresql://", "postgresql:///"),
         ("postgresql://a:1,b:65535/db", "postgresql://a,b:1,65535/db"),
+        ("postgresql:///db?host=/run/a,/run/b", "postgresql:///db?host=/run/a,/run/b"),
     ],
 )
 def test_an_address_is_shown_without_secrets(url: str, shown: str) -> None:

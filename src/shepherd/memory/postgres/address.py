@@ -110,6 +110,6 @@ def _shown(parameters: dict[str, str], schema: str | None) -> str:
     # A socket's folder is in the query, as libpq requires.
     in_query = {"host": host} if host.startswith("/") else {}
     in_query |= {"schema": schema} if schema else {}
-    query = f"?{urlencode(in_query, safe='/', quote_via=quote)}" if in_query else ""
+    query = f"?{urlencode(in_query, safe='/,', quote_via=quote)}" if in_query else ""
     shown_host = "" if "host" in in_query else host
     return f"postgresql://{user}{shown_host}{port}/{name}{query}"

@@ -44,6 +44,7 @@ _NOT_THERE = ("does not exist",)
 # Of several hosts none is the one that libpq was told to look for (target_session_attrs).
 _STANDBY = ("session is read-only", "is in hot standby mode")
 _PASSING = ("starting up", "in recovery", *_STANDBY)
+_REFUSED = "unsupported startup parameter"  # PgBouncer
 _TOO_MANY = ("too many clients", "remaining connection slots", "too many connections")
 
 
@@ -96,6 +97,11 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
             f"{where}: the server takes no more connections",
             hint="raise max_connections, or use fewer clients",
         )
+    if _REFUSED in words:
+        return StoreError(
+            f"{where}: the pooler refuses a part of this address ({words[words.index(_REFUSED) :][:100]})",
+            hint="remove options= from the address; ALTER ROLE … SET … gives a role the same settings",
+        )
     if any(known in words for known in _STANDBY):
         return StoreReadOnlyError(
             f"{where}: none of these servers can be written ({words[:300]})",
@@ -117,6 +123,11 @@ def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
     if is_lost(error):
         return StoreError(
             f"{where}: the connection was lost", hint="is the server running? pg_isready checks"
+        )
+    if state == "0A000":
+        return StoreError(
+            f"{where}: {_first_line(error)} ({state})",
+            hint="if this server is a standby, name the primary server; otherwise, look into its log",
         )
     if state in ("XX001", "XX002", "58030"):
         return StoreCorruptError(
@@ -149,7 +160,6 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "53300": (StoreLockedError, "the server takes no more connections", "raise max_connections"),
     "42501": (StoreReadOnlyError, "the role may not do that", _RIGHTS),
     "25006": (StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),
-    "0A000": (StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),
     "55P03": (StoreLockedError, "another process has held this user's memory locked for too long",
               "wait for it to finish, or find it in pg_stat_activity"),
     "57014": (StoreLockedError, "the server stopped a statement that took too long",
