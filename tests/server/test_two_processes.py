@@ -103,6 +103,20 @@ def test_a_conversation_goes_on_in_the_other_process_with_the_tails_that_it_had(
     assert here["prompt_tokens_details"]["cached_tokens"] >= first["usage"]["prompt_tokens"]
 
 
+def test_a_stored_response_is_read_and_continued_in_the_other_process(pair):
+    one, other = pair
+    fields = {"model": "default", "user": "frank", "max_output_tokens": 4}
+    with one.http() as first, other.http() as second:
+        made = first.post("/v1/responses", json={**fields, "input": "Hello"}).json()
+        read = second.get(f"/v1/responses/{made['id']}", params={"user": "frank"}).json()
+        following = {**fields, "input": "And now?", "previous_response_id": made["id"]}
+        continued = second.post("/v1/responses", json=following)
+
+    assert (read["id"], read["output"]) == (made["id"], made["output"])
+    assert continued.status_code == 200
+    assert continued.json()["previous_response_id"] == made["id"]
+
+
 def test_writers_in_both_processes_lose_nothing_and_store_nothing_twice(pair):
     n = 15
 
