@@ -500,6 +500,18 @@ def test_restart_in_the_middle_loses_and_doubles_nothing(postgres_server: Server
         assert memory.check().problems == ()
 
 
+def test_a_broken_connection_is_replaced_at_once(postgres_server: Server, memory: Memory) -> None:
+    memory.set_fact("name", "Steve")
+    memory._store._database._outage_s = 0.0
+
+    for _ in range(2):
+        postgres_server.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'shepherd' AND pid <> pg_backend_pid()"
+        )
+        assert memory.get_fact("name") == "Steve"
+
+
 def test_server_that_stays_away_is_an_error_after_the_patience(postgres_server: Server, url: str) -> None:
     with Memory(url, busy_timeout_s=0.2) as memory:
         memory.set_fact("name", "Steve")

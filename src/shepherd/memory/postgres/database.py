@@ -210,11 +210,13 @@ class Database:
     def _run(self, work: Callable[[Connection], _Result], *beginning: Bound) -> _Result:
         began = time.monotonic()
         write = commits.Write(self._cleaning) if beginning[:1] == (_WRITE,) else None
+        n_tries = 0
         while True:
+            n_tries += 1
             try:
-                return self._attempt(work, beginning, began + self._patience_s, write)
+                return self._attempt(work, beginning, write)
             except psycopg.Error as error:
-                if not self._may_repeat(error, began):
+                if not self._may_repeat(error, began, n_tries):
                     # Not `from error`: its text may quote a row.
                     raise self._failure(error, write) from None
             except _UnreachableError as error:
@@ -226,10 +228,9 @@ class Database:
         self,
         work: Callable[[Connection], _Result],
         beginning: tuple[Bound, ...],
-        deadline: float,
         write: commits.Write | None,
     ) -> _Result:
-        raw = self._take(deadline)
+        raw = self._take()
         try:
             connection = Connection(raw, *beginning, ending=write.ending if write else ())
             if write is not None and write.has_arrived(connection):
@@ -256,10 +257,11 @@ class Database:
                     raise failures.lost_commit(self.address) from None
             raise
 
-    def _may_repeat(self, error: psycopg.Error, began: float) -> bool:
+    def _may_repeat(self, error: psycopg.Error, began: float, n_tries: int) -> bool:
         waited = time.monotonic() - began
         if failures.is_lost(error) or failures.needs_new_connection(error):
-            return waited < self._outage_s and not self.is_closed
+            # A connection that broke while it was idle may take 20 seconds to show that.
+            return (n_tries == 1 or waited < self._outage_s) and not self.is_closed
         return failures.is_conflict(error) and waited < self._patience_s and not self.is_closed
 
     def _failure(self, error: psycopg.Error | StoreError, write: commits.Write | None) -> ShepherdError:
@@ -272,7 +274,7 @@ class Database:
     @contextmanager
     def _once(self, *beginning: Bound) -> Iterator[Connection]:
         try:
-            raw = self._take(time.monotonic() + self._patience_s)
+            raw = self._take()
             try:
                 connection = Connection(raw, *beginning)
                 yield connection
@@ -288,10 +290,10 @@ class Database:
 
     # ---- the pool
 
-    def _take(self, deadline: float) -> Raw:
+    def _take(self) -> Raw:
         if self.is_closed:
             raise StoreError(f"{self.shown}: the database is closed", hint="open a new Memory")
-        if not self._places.acquire(timeout=max(deadline - time.monotonic(), 0.001)):
+        if not self._places.acquire(timeout=max(self._patience_s, 0.001)):
             raise StoreLockedError(
                 f"{self.shown}: all {_MOST_CONNECTIONS} connections have been in use for too long",
                 hint="use fewer threads at once, or wait",
