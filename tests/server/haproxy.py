@@ -43,7 +43,7 @@ class Balancer:
         # Debian installs it where only root's PATH leads.
         program = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
         if program is None:
-            pytest.skip("no HAProxy: apt-get install haproxy brings it")
+            pytest.skip("no HAProxy: haproxy is not installed; apt-get install haproxy brings it")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
