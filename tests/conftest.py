@@ -135,7 +135,7 @@ def postgres_server() -> Iterator[Server]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for name in ("PostgreSQL", "Chromium"):
+    for name in ("PostgreSQL", "PgBouncer", "HAProxy", "Chromium"):
         _report_untested(terminalreporter, name)
 
 

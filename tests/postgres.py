@@ -46,18 +46,27 @@ class NoServerError(Exception):
 
 
 class Server:
-    """One server with one database, stopped and removed by `close`. `programs` is its folder of programs."""
+    """One server with one database, stopped and removed by `close`. `programs` is its folder of programs.
 
-    def __init__(self) -> None:
+    With `primary` it is a standby of that server, which is restarted for it and then waits for it with each
+    commit.
+    """
+
+    def __init__(self, primary: Server | None = None) -> None:
         # /tmp: the path of a socket has at most 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="shepherd-pg-", dir="/tmp"))
         self._numbers = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
         try:
-            self._as_user = _unprivileged()
+            self.as_user = _unprivileged()
             self.programs = self._reachable(_programs())
-            self._initialise()
+            if primary is None:
+                self._initialise()
+            else:
+                self._copy(primary)
             self.start()
+            if primary is not None:
+                primary.wait_for_standby()
         except (ImportError, OSError, subprocess.SubprocessError) as error:
             self.close()
             raise NoServerError(str(error)) from error
@@ -99,7 +108,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                **self._as_user,
+                **self.as_user,
             )
         deadline = time.monotonic() + _PATIENCE_S
         while True:
@@ -111,6 +120,14 @@ class Server:
                     last = (self.folder / "log").read_text(errors="replace")[-2000:]
                     raise NoServerError(f"the server did not start: {last}") from error
             time.sleep(0.02)
+
+    def wait_for_standby(self) -> None:
+        """Lets each commit wait until the standby shows it, from now on."""
+        self.execute("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")
+        self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.execute("SELECT pg_reload_conf()")
+        while self.execute("SELECT current_setting('synchronous_standby_names')") != [("*",)]:
+            time.sleep(0.01)
 
     def stop(self, *, at_once: bool = False) -> None:
         """Stops the server: orderly, but without waiting for clients, or as a crash would."""
@@ -129,12 +146,12 @@ class Server:
 
     def _reachable(self, programs: Path) -> Path:
         """The programs, copied where the unprivileged user can run them, if it cannot where they are."""
-        if not self._as_user:
+        if not self.as_user:
             return programs
         os.chmod(self.folder, 0o711)
         trial = (
             subprocess.run(
-                [programs / "postgres", "--version"], capture_output=True, check=False, **self._as_user
+                [programs / "postgres", "--version"], capture_output=True, check=False, **self.as_user
             )
             if _may_enter(programs)
             else None
@@ -152,23 +169,39 @@ class Server:
     def _initialise(self) -> None:
         data = self.folder / "data"
         data.mkdir(mode=0o700)
-        if self._as_user:
-            os.chown(data, self._as_user["user"], self._as_user["group"])
-            os.chown(self.folder, self._as_user["user"], self._as_user["group"])
+        if self.as_user:
+            os.chown(data, self.as_user["user"], self.as_user["group"])
+            os.chown(self.folder, self.as_user["user"], self.as_user["group"])
         command = [self.programs / "initdb", "-D", data, "-U", "postgres", "--encoding=UTF8", "--locale=C"]
         done = subprocess.run(
             [*command, "--auth=trust", "--no-sync", "--no-instructions"],
             capture_output=True,
             check=False,
             cwd=self.folder,
-            **self._as_user,
+            **self.as_user,
         )
         if done.returncode:
             raise NoServerError(
                 f"initdb failed: {(done.stderr or done.stdout).decode(errors='replace')[-2000:]}"
             )
         # Everybody but the superuser needs a password.
-        (data / "pg_hba.conf").write_text("local all postgres trust\nlocal all all scram-sha-256\n")
+        (data / "pg_hba.conf").write_text(
+            "local all postgres trust\nlocal replication postgres trust\nlocal all all scram-sha-256\n"
+        )
+
+    def _copy(self, primary: Server) -> None:
+        data = self.folder / "data"
+        primary.stop()
+        shutil.copytree(primary.folder / "data", data)
+        (data / "standby.signal").touch()
+        (data / "postgresql.auto.conf").write_text(
+            f"primary_conninfo = 'host={primary.folder} user=postgres application_name=standby'\n"
+        )
+        os.chmod(data, 0o700)
+        if self.as_user:
+            for path in (self.folder, data, *data.rglob("*")):
+                os.chown(path, self.as_user["user"], self.as_user["group"])
+        primary.start()
 
 
 def _unprivileged() -> dict[str, Any]:

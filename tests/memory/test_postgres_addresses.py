@@ -28,6 +28,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("postgresql://h/db?schema=a%20b%26c&password=secret", "postgresql://h/db?schema=a%20b%26c"),
         ("postgresql://", "postgresql:///"),
         ("postgresql://a:1,b:65535/db", "postgresql://a,b:1,65535/db"),
+        ("postgresql:///db?host=/run/a,/run/b", "postgresql:///db?host=/run/a,/run/b"),
     ],
 )
 def test_an_address_is_shown_without_secrets(url: str, shown: str) -> None:
@@ -80,6 +81,10 @@ def test_parameters_are_libpqs_with_defaults_and_the_schema_is_ours() -> None:
         "postgresql://h/db?schema=pg_x",
         "postgresql://h/db?schema=a%00b",
         f"postgresql://h/db?schema={'x' * 64}",
+        "postgresql://h/db?failover_timeout=",
+        "postgresql://h/db?failover_timeout=soon",
+        "postgresql://h/db?failover_timeout=3601",
+        "postgresql://h/db?failover_timeout=1&failover_timeout=2",
         f"postgresql://h/db?schema={'%C3%A9' * 32}",
     ],
 )
@@ -89,6 +94,30 @@ def test_what_cannot_be_an_address_is_refused_without_repeating_it(url: str) -> 
 
     assert "secret" not in f"{caught.value}{caught.value.hint}"
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "connect_timeout", "failover_timeout_s"),
+    [
+        ("postgresql://a/db", None, "10", None),
+        ("postgresql://a/db?failover_timeout=60", None, "10", 60),
+        ("postgresql://a,b/db", "read-write", "3", 30),
+        ("postgresql:///db?host=/run/a,/run/b", "read-write", "3", 30),
+        ("postgresql:///db?hostaddr=10.0.0.1,10.0.0.2", "read-write", "3", 30),
+        ("postgresql://a,b/db?target_session_attrs=any&connect_timeout=1&failover_timeout=0", "any", "1", 0),
+    ],
+)
+def test_of_several_hosts_the_one_that_can_be_written_is_waited_for(
+    url: str, target: str | None, connect_timeout: str, failover_timeout_s: float | None
+) -> None:
+    address = parse(url)
+
+    assert address.parameters.get("target_session_attrs") == target
+    assert address.parameters["connect_timeout"] == connect_timeout
+    assert address.failover_timeout_s == failover_timeout_s
+    assert "failover_timeout" not in address.parameters
+    if "target_session_attrs" not in url:
+        assert "target_session_attrs" not in parse(url, read_only=True).parameters
 
 
 def test_a_schema_has_up_to_63_bytes() -> None:

@@ -13,40 +13,32 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
-import re
-import select
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import pq, sql
-from psycopg.adapt import PyFormat, Transformer
+from psycopg import sql
+from psycopg.adapt import Transformer
 
-from shepherd.errors import StoreError, StoreLockedError
-from shepherd.memory.postgres import failures, text
+from shepherd.errors import ShepherdError, StoreError, StoreLockedError
+from shepherd.memory.postgres import commits, failures, text
 from shepherd.memory.postgres.address import parse
-from shepherd.memory.postgres.text import Copied
+from shepherd.memory.postgres.wire import Bound, Raw, exchange, find_out_about_pooler
 from shepherd.transactions import Value
 
 __all__ = ["Connection", "Database"]
 
 _Result = TypeVar("_Result")
-_Bound = tuple[str, Sequence[Value | Sequence[Value]]]
 
 # Further threads wait: the server has a process for each connection.
 _MOST_CONNECTIONS = 8
 _RETRY_S = 0.05
-# For the server to hear that nobody waits any more; otherwise it would go on, with its locks.
-_CANCEL_S = 2.0
 # Statements of one transaction that wait for the next round trip.
 _MOST_WAITING = 1000
-# Statements that are kept prepared on a connection.
-_MOST_PREPARED = 500
 _STATEMENT_TIMEOUT_MS = 60_000
 # A process that was stopped inside a transaction must not keep its locks for ever.
 _IDLE_TIMEOUT_MS = 60_000
@@ -58,14 +50,10 @@ _SETTINGS = {
     # Just-in-time compilation costs 100 ms and more, and pays for statements of many seconds.
     "jit": "off",
 }
-_READ: _Bound = ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", ())
-_WRITE: _Bound = ("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE", ())
-_COMMIT: _Bound = ("COMMIT", ())
+_READ: Bound = ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", ())
+_WRITE: Bound = ("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE", ())
+_COMMIT: Bound = ("COMMIT", ())
 _LOCK = "SELECT pg_advisory_xact_lock(?)"
-_FINE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK, pq.ExecStatus.EMPTY_QUERY)
-_IN_THE_MIDDLE = (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN)
-# Names of prepared statements.
-_names = itertools.count(1)
 
 
 class Connection:
@@ -75,11 +63,11 @@ class Connection:
     all of them take one round trip. An error of theirs is raised there, too; the transaction fails anyway.
     """
 
-    def __init__(self, raw: Raw, *beginning: _Bound) -> None:
+    def __init__(self, raw: Raw, *beginning: Bound, ending: Sequence[Bound] = ()) -> None:
         self._raw = raw
-        self._beginning = beginning
+        self._beginning, self._ending = beginning, ending
         self._has_begun = False
-        self._waiting: list[_Bound] = []
+        self._waiting: list[Bound] = []
         self.kept: dict[Any, Any] = {}
         """Values that a reader keeps for later in the transaction, which sees one moment."""
 
@@ -102,7 +90,7 @@ class Connection:
         self._raw.execute(statement.encode(), prepare=False)
 
     def execute_together(
-        self, statements: Sequence[_Bound], *, binary: bool = False
+        self, statements: Sequence[Bound], *, binary: bool = False
     ) -> list[list[tuple[Any, ...]]]:
         """Return the rows of each statement, all in one round trip; `binary` is their format on the wire."""
         beginning = [] if self._has_begun else list(self._beginning)
@@ -110,12 +98,15 @@ class Connection:
         before = [*beginning, *waiting]
         return exchange(self._raw, [*before, *statements], binary=binary)[len(before) :]
 
-    def copy(self, table: str, columns: str, rows: Iterable[Sequence[Copied]]) -> None:
-        """Insert many rows, several times as fast as by statements."""
-        lines = "\n".join(["\t".join([text.copied(value) for value in row]) for row in rows])
+    @contextmanager
+    def copying(self, table: str, columns: str) -> Iterator[Callable[[bytes], None]]:
+        """Yield a function that inserts rows, given as `text.lines`, several times as fast as statements do.
+
+        The server inserts them while the caller makes the next ones.
+        """
         self.execute_together([])
         with self._raw.cursor().copy(f"COPY {table}({columns}) FROM STDIN".encode()) as copy:
-            copy.write(f"{lines}\n".encode())
+            yield copy.write
 
     def commit(self) -> None:
         """Commit, with the statements that wait, in one round trip; nothing if there was no statement."""
@@ -123,9 +114,9 @@ class Connection:
             # Not with the commit: a connection that broke long ago must show before anything is in doubt.
             self.execute_together([])
         if self._beginning and self._has_begun:
-            self.execute_together([_COMMIT])
+            self.execute_together([*self._ending, _COMMIT])
 
-    def _defer(self, statements: Sequence[_Bound]) -> None:
+    def _defer(self, statements: Sequence[Bound]) -> None:
         self._waiting += statements
         if len(self._waiting) > _MOST_WAITING:
             self.execute_together([])
@@ -134,17 +125,21 @@ class Connection:
 class Database:
     """The schema that `url` names. Thread-safe; raises StoreError if the server cannot be reached.
 
-    `read` and `write` run a function inside a transaction. If the connection is lost before the commit, or
-    another writer was first, they run it again, for `patience_s` seconds: it must have no effect but on its
-    connection.
+    `read` and `write` run a function inside a transaction. They run it again for `patience_s` seconds if
+    another writer was first, and for the address's failover_timeout if the connection is lost: it must have
+    no effect but on its connection. If the connection is lost during a commit, a write first looks up whether
+    that has arrived (after `keep_keys`).
     """
 
     def __init__(self, url: str, *, read_only: bool = False, patience_s: float = 5.0) -> None:
-        self.address = parse(url)
+        self.address = parse(url, read_only=read_only)
         self.read_only = read_only
         self.is_closed = False
         self.schema = self.address.schema or ""
         self._patience_s = patience_s
+        given = self.address.failover_timeout_s
+        self._outage_s = patience_s if given is None else given
+        self._cleaning: commits.Cleaning | None = None
         self._has_connected = False
         self._idle: list[Raw] = []
         self._lock = threading.Lock()
@@ -154,6 +149,10 @@ class Database:
     def shown(self) -> str:
         """Address without the password."""
         return self.address.shown
+
+    def keep_keys(self) -> None:
+        """Store a key with each write from now on; our tables are there."""
+        self._cleaning = commits.Cleaning()
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work`; everything in it sees the same moment."""
@@ -187,7 +186,7 @@ class Database:
         """Do as `write`, with a lock of that name."""
         return self._run(work, *self._locked(name))
 
-    def _locked(self, name: str) -> tuple[_Bound, _Bound]:
+    def _locked(self, name: str) -> tuple[Bound, Bound]:
         """Return the beginning of a transaction that writes with the lock of that name."""
         if self.read_only:
             raise failures.read_only(self.address)
@@ -208,49 +207,80 @@ class Database:
 
     # ---- one transaction
 
-    def _run(self, work: Callable[[Connection], _Result], *beginning: _Bound) -> _Result:
-        deadline = time.monotonic() + self._patience_s
+    def _run(self, work: Callable[[Connection], _Result], *beginning: Bound) -> _Result:
+        began = time.monotonic()
+        write = commits.Write(self._cleaning) if beginning[:1] == (_WRITE,) else None
+        n_tries = 0
         while True:
+            n_tries += 1
             try:
-                return self._attempt(work, beginning, deadline)
+                return self._attempt(work, beginning, write)
             except psycopg.Error as error:
-                can_wait = time.monotonic() < deadline and not self.is_closed
-                if not (can_wait and (failures.is_lost(error) or failures.is_conflict(error))):
+                if not self._may_repeat(error, began, n_tries):
                     # Not `from error`: its text may quote a row.
-                    raise failures.from_statement(self.address, error) from None
+                    raise self._failure(error, write) from None
             except _UnreachableError as error:
-                if time.monotonic() >= deadline or not error.may_pass:
-                    raise error.failure from None
+                if not error.may_pass or time.monotonic() >= began + self._outage_s:
+                    raise self._failure(error.failure, write) from None
             time.sleep(_RETRY_S)
 
     def _attempt(
-        self, work: Callable[[Connection], _Result], beginning: tuple[_Bound, ...], deadline: float
+        self,
+        work: Callable[[Connection], _Result],
+        beginning: tuple[Bound, ...],
+        write: commits.Write | None,
     ) -> _Result:
-        raw = self._take(deadline)
+        raw = self._take()
         try:
-            connection = Connection(raw, *beginning)
+            connection = Connection(raw, *beginning, ending=write.ending if write else ())
+            if write is not None and write.has_arrived(connection):
+                return write.result  # type: ignore[no-any-return]
             result = work(connection)
-            self._commit(connection, is_write=beginning[:1] == (_WRITE,))
+            if write is not None:
+                write.result = result
+            self._commit(connection, write)
             return result
+        except psycopg.Error as error:
+            if failures.needs_new_connection(error):
+                raw.close()
+            raise
         finally:
             self._give_back(raw)
 
-    def _commit(self, connection: Connection, *, is_write: bool) -> None:
+    def _commit(self, connection: Connection, write: commits.Write | None) -> None:
         try:
             connection.commit()
         except psycopg.Error as error:
-            if is_write and failures.is_lost(error):
-                raise failures.lost_commit(self.address) from None
+            if write is not None and failures.is_lost(error):
+                write.is_in_doubt = True
+                if not write.can_be_resolved:
+                    raise failures.lost_commit(self.address) from None
             raise
 
+    def _may_repeat(self, error: psycopg.Error, began: float, n_tries: int) -> bool:
+        waited = time.monotonic() - began
+        if failures.is_lost(error) or failures.needs_new_connection(error):
+            # A connection that broke while it was idle may take 20 seconds to show that.
+            return (n_tries == 1 or waited < self._outage_s) and not self.is_closed
+        return failures.is_conflict(error) and waited < self._patience_s and not self.is_closed
+
+    def _failure(self, error: psycopg.Error | StoreError, write: commits.Write | None) -> ShepherdError:
+        if write is not None and write.is_in_doubt:
+            return failures.lost_commit(self.address)
+        if isinstance(error, StoreError):
+            return error
+        return failures.from_statement(self.address, error)
+
     @contextmanager
-    def _once(self, *beginning: _Bound) -> Iterator[Connection]:
+    def _once(self, *beginning: Bound) -> Iterator[Connection]:
         try:
-            raw = self._take(time.monotonic() + self._patience_s)
+            raw = self._take()
             try:
                 connection = Connection(raw, *beginning)
                 yield connection
-                self._commit(connection, is_write=beginning[0] is _WRITE)
+                is_write = beginning[0] is _WRITE
+                # Without a key: nobody can look up what became of it.
+                self._commit(connection, commits.Write(None) if is_write else None)
             finally:
                 self._give_back(raw)
         except _UnreachableError as error:
@@ -260,10 +290,10 @@ class Database:
 
     # ---- the pool
 
-    def _take(self, deadline: float) -> Raw:
+    def _take(self) -> Raw:
         if self.is_closed:
             raise StoreError(f"{self.shown}: the database is closed", hint="open a new Memory")
-        if not self._places.acquire(timeout=max(deadline - time.monotonic(), 0.001)):
+        if not self._places.acquire(timeout=max(self._patience_s, 0.001)):
             raise StoreLockedError(
                 f"{self.shown}: all {_MOST_CONNECTIONS} connections have been in use for too long",
                 hint="use fewer threads at once, or wait",
@@ -297,25 +327,43 @@ class Database:
             raw = Raw.connect(**self.address.parameters, autocommit=True)  # type: ignore[arg-type]
         except psycopg.Error as error:
             # A server that has answered before may be restarting; one that never did is not running.
-            may_pass = self._has_connected or "starting up" in str(error)
+            may_pass = self._has_connected or failures.is_passing(error)
             raise _UnreachableError(
                 failures.from_connecting(self.address, error), may_pass=may_pass
             ) from None
-        self._has_connected = True
         try:
             text.register(raw)
             raw.adapter = Transformer(raw)
-            settings: dict[str, object] = {**_SETTINGS, "lock_timeout": max(int(self._patience_s * 1000), 1)}
-            options = self.address.parameters.get("options", "")
-            if self.schema:
-                settings["search_path"] = sql.Identifier(self.schema).as_string(raw)
-            for name, value in settings.items():
-                if name not in options:
-                    raw.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+            self._set_up(raw)
+        except psycopg.Error as error:
+            raw.close()
+            if failures.is_lost(error):
+                # A pooler takes connections while its server is away.
+                failure = failures.from_connecting(self.address, error)
+                raise _UnreachableError(failure, may_pass=self._has_connected) from None
+            raise
         except BaseException:
             raw.close()
             raise
+        self._has_connected = True
         return raw
+
+    def _set_up(self, raw: Raw) -> None:
+        """Set the settings of a connection; behind a pooler let each transaction do so."""
+        settings: dict[str, object] = {**_SETTINGS, "lock_timeout": max(int(self._patience_s * 1000), 1)}
+        options = self.address.parameters.get("options", "")
+        if self.schema:
+            settings["search_path"] = sql.Identifier(self.schema).as_string(raw)
+        chosen = [(name, str(value)) for name, value in settings.items() if name not in options]
+        # A pooler tells its clients another number than that of the server's process. Settings that are
+        # local end with this statement.
+        is_pooled = f"pg_backend_pid() <> {raw.info.backend_pid}"
+        values = [part for pair in chosen for part in pair]
+        calls = ", ".join([f"set_config(%s, %s, {is_pooled})"] * len(chosen))
+        [row] = raw.execute(f"SELECT {is_pooled}, {calls}", values, prepare=False)
+        if row[0]:
+            find_out_about_pooler(raw)
+            raw.local = ("SELECT " + ", ".join(["set_config(?, ?, true)"] * len(chosen)), values)
 
 
 class _UnreachableError(Exception):
@@ -325,148 +373,6 @@ class _UnreachableError(Exception):
         self.may_pass = may_pass
 
 
-# ---- the wire
-
-
-class Raw(psycopg.Connection[tuple[Any, ...]]):
-    """psycopg's connection, with the statements that are prepared on it."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.adapter = Transformer(self)
-        # Name by statement and types of its parameters.
-        self.prepared: dict[_Key, bytes] = {}
-
-
-_Key = tuple[bytes, tuple[int, ...]]
-
-
-class _Sent(NamedTuple):
-    """A statement with its parameters as they are sent."""
-
-    key: _Key
-    values: Sequence[Any]
-    formats: Any
-
-
-def exchange(raw: Raw, statements: Sequence[_Bound], *, binary: bool = False) -> list[list[tuple[Any, ...]]]:
-    """Return the rows of each statement; all are sent at once. The first error of one is raised.
-
-    psycopg's own pipelines send each statement by itself, so that the server wakes up for each, and its
-    cursors cost as much as a round trip.
-    """
-    if not statements:
-        return []
-    if len(raw.prepared) > _MOST_PREPARED:
-        raw.prepared.clear()
-        raw.execute(b"DEALLOCATE ALL", prepare=False)
-    adapter = raw.adapter
-    sent = []
-    for statement, parameters in statements:
-        values = adapter.dump_sequence(parameters, [PyFormat.AUTO] * len(parameters))
-        sent.append(_Sent((_numbered(statement), adapter.types or ()), values, adapter.formats))
-    form = pq.Format.BINARY if binary else pq.Format.TEXT
-    try:
-        results = _together(raw, sent, form) if _has_pipelines() else _in_turn(raw, sent, form)
-    except BaseException:
-        # After Ctrl-C nobody would read the answer. The server's own errors leave nothing behind.
-        if raw.pgconn.transaction_status in _IN_THE_MIDDLE or raw.pgconn.pipeline_status:
-            with contextlib.suppress(psycopg.Error):
-                raw.cancel_safe(timeout=_CANCEL_S)
-            raw.close()
-        raise
-    rows = []
-    for result in results:
-        adapter.set_pgresult(result)
-        rows.append(adapter.load_rows(0, result.ntuples, tuple) if result.ntuples else [])
-    return rows
-
-
-def _together(raw: Raw, sent: Sequence[_Sent], form: pq.Format) -> list[pq.abc.PGresult]:
-    """Return the results of statements, or raise the first error; one round trip."""
-    pgconn = raw.pgconn
-    new: dict[int, _Key] = {}  # by place among the results
-    n = 0
-    pgconn.enter_pipeline_mode()
-    for key, values, formats in sent:
-        name = raw.prepared.get(key)
-        if name is None:
-            name = raw.prepared[key] = b"s%d" % next(_names)
-            pgconn.send_prepare(name, key[0], key[1])
-            new[n] = key
-            n += 1
-        pgconn.send_query_prepared(name, values, formats, form)
-        n += 1
-    pgconn.pipeline_sync()
-    results = _read(pgconn)
-    pgconn.exit_pipeline_mode()
-    n_fine = next((place for place, one in enumerate(results) if one.status not in _FINE), len(results))
-    for place, key in new.items():
-        if place >= n_fine:
-            del raw.prepared[key]
-    if n_fine < len(results):
-        raise psycopg.errors.error_from_result(results[n_fine])
-    return [result for place, result in enumerate(results) if place not in new]
-
-
-def _in_turn(raw: Raw, sent: Sequence[_Sent], form: pq.Format) -> list[pq.abc.PGresult]:
-    """Do as `_together` with an old libpq: a round trip for each."""
-    results = []
-    for key, values, formats in sent:
-        raw.pgconn.send_query_params(key[0], values, key[1], formats, form)
-        [result] = _read(raw.pgconn)
-        if result.status not in _FINE:
-            raise psycopg.errors.error_from_result(result)
-        results.append(result)
-    return results
-
-
-def _read(pgconn: pq.abc.PGconn) -> list[pq.abc.PGresult]:
-    """Return the results up to the end of the pipeline, or of the one statement without a pipeline."""
-    is_pipeline = pgconn.pipeline_status != pq.PipelineStatus.OFF
-    results: list[pq.abc.PGresult] = []
-    socket = select.poll()
-    socket.register(pgconn.socket, select.POLLIN | select.POLLOUT)
-    while pgconn.flush():
-        # The server may wait for us to read before it reads on.
-        if any(event & ~select.POLLOUT for _, event in socket.poll()):
-            pgconn.consume_input()
-    socket.modify(pgconn.socket, select.POLLIN)
-    while True:
-        while pgconn.is_busy():
-            socket.poll()
-            pgconn.consume_input()
-        result = pgconn.get_result()
-        if result is None:
-            if not is_pipeline:
-                return results
-            if pgconn.status != pq.ConnStatus.OK:
-                raise psycopg.OperationalError("the connection is lost")
-        elif result.status == pq.ExecStatus.PIPELINE_SYNC:
-            return results
-        else:
-            results.append(result)
-
-
-@cache
-def _has_pipelines() -> bool:
-    # libpq 14 and newer; the check takes longer than a round trip.
-    return psycopg.Pipeline.is_supported()
-
-
 @lru_cache(256)
 def _is_silent(statement: str) -> bool:
     return statement.startswith(("INSERT ", "UPDATE ", "DELETE ")) and "RETURNING" not in statement
-
-
-@lru_cache(256)
-def _numbered(statement: str) -> bytes:
-    """Replace `?` and `?1` by `$1`. No statement of ours has a question mark in a literal."""
-    count = 0
-
-    def number(match: re.Match[str]) -> str:
-        nonlocal count
-        count += 1
-        return f"${match[1] or count}"
-
-    return re.sub(r"\?(\d*)", number, statement).encode()

@@ -19,17 +19,32 @@ from shepherd.errors import (
 )
 from shepherd.memory.postgres.address import Address
 
-__all__ = ["from_connecting", "from_statement", "is_conflict", "is_lost", "lost_commit", "read_only"]
+__all__ = [
+    "from_connecting",
+    "from_statement",
+    "is_conflict",
+    "is_lost",
+    "is_passing",
+    "lost_commit",
+    "needs_new_connection",
+    "read_only",
+]
 
 # SQLSTATEs: postgresql.org/docs/current/errcodes-appendix.html.
 _CONFLICTS = {"40001", "40P01"}  # serialization failure, deadlock: rolled back, may be tried again
 _GOING = {"57P01", "57P02", "57P03"}  # the server stops, crashed, is not ready yet
+# Writing, and beginning to write, on a standby; a prepared statement whose result has other columns now.
+_OUTLIVED = {"25006", "0A000"}
 
 # libpq gives no number for a failed connection, only the server's message; it is English unless lc_messages
 # is set, and is shown unchanged if it is not recognised.
 _PASSWORD = ("password authentication failed", "no password supplied", "authentication failed")
 _NO_ENTRY = ("no pg_hba.conf entry", "pg_hba.conf rejects")
 _NOT_THERE = ("does not exist",)
+# Of several hosts none is the one that libpq was told to look for (target_session_attrs).
+_STANDBY = ("session is read-only", "is in hot standby mode")
+_PASSING = ("starting up", "in recovery", *_STANDBY)
+_REFUSED = "unsupported startup parameter"  # PgBouncer
 _TOO_MANY = ("too many clients", "remaining connection slots", "too many connections")
 
 
@@ -39,6 +54,20 @@ def is_lost(error: psycopg.Error) -> bool:
     if state is None:
         return isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
     return state in _GOING or state.startswith("08")
+
+
+def needs_new_connection(error: psycopg.Error) -> bool:
+    """Return whether a connection is of no use any more, and a new one may do.
+
+    The server is a standby, since another one has taken over; or tables were changed since a statement of
+    theirs was prepared.
+    """
+    return error.sqlstate in _OUTLIVED
+
+
+def is_passing(error: psycopg.Error) -> bool:
+    """Return whether a server that refuses a connection will soon take it, or another one will take over."""
+    return any(known in str(error) for known in _PASSING)
 
 
 def is_conflict(error: psycopg.Error) -> bool:
@@ -68,6 +97,16 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
             f"{where}: the server takes no more connections",
             hint="raise max_connections, or use fewer clients",
         )
+    if _REFUSED in words:
+        return StoreError(
+            f"{where}: the pooler refuses a part of this address ({words[words.index(_REFUSED) :][:100]})",
+            hint="remove options= from the address; ALTER ROLE … SET … gives a role the same settings",
+        )
+    if any(known in words for known in _STANDBY):
+        return StoreReadOnlyError(
+            f"{where}: none of these servers can be written ({words[:300]})",
+            hint="wait until one has taken over, or name the primary server",
+        )
     return StoreError(
         f"{where}: the server cannot be reached ({words[:300]})",
         hint="is it running, and are host and port right? pg_isready checks; --nomemory runs without it",
@@ -84,6 +123,11 @@ def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
     if is_lost(error):
         return StoreError(
             f"{where}: the connection was lost", hint="is the server running? pg_isready checks"
+        )
+    if state == "0A000":
+        return StoreError(
+            f"{where}: {_first_line(error)} ({state})",
+            hint="if this server is a standby, name the primary server; otherwise, look into its log",
         )
     if state in ("XX001", "XX002", "58030"):
         return StoreCorruptError(

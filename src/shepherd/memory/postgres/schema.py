@@ -12,7 +12,7 @@ import re
 
 from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import ForeignDatabaseError, StoreError, StoreMissingError, StoreReadOnlyError
-from shepherd.memory.postgres import failures, migration
+from shepherd.memory.postgres import commits, failures, migration
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
 
@@ -20,6 +20,9 @@ __all__ = ["TABLES", "prepare"]
 
 _log = logging.getLogger(__name__)
 
+# New entries of an index of terms wait in a list that every search reads: a megabyte of it takes two
+# milliseconds. Sorting it into the index costs the less for each, the longer it is.
+_PENDING = "gin_pending_list_limit = 1024"
 # Tables, columns and indexes of PostgreSQL alone.
 _OWN = (
     f"CREATE INDEX context_age ON context((id >> {SEQUENCE_BITS}), timestamp, id)",
@@ -34,8 +37,7 @@ _OWN = (
         terms TEXT[] COLLATE "C" NOT NULL,
         repeated TEXT[] COLLATE "C",
         counts INTEGER[])""",
-    # New entries wait in a list that every search reads: half a megabyte of it takes a millisecond.
-    "CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH (gin_pending_list_limit = 512)",
+    f"CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH ({_PENDING})",
     "CREATE INDEX fact_history_user ON fact_history(user_id, changed_at, id)",
     # As every table of SQLite has: the order of sessions of one second.
     "ALTER TABLE sessions ADD COLUMN rowid BIGSERIAL NOT NULL",
@@ -51,7 +53,8 @@ _OWN = (
         terms TEXT[] COLLATE "C" NOT NULL,
         repeated TEXT[] COLLATE "C",
         counts INTEGER[])""",
-    "CREATE INDEX chunk_terms_gin ON chunk_terms USING gin (terms) WITH (gin_pending_list_limit = 512)",
+    f"CREATE INDEX chunk_terms_gin ON chunk_terms USING gin (terms) WITH ({_PENDING})",
+    *commits.STATEMENTS,
     # Rows that every write updates.
     "ALTER TABLE tenants SET (fillfactor = 50)",
     "ALTER TABLE knowledge_sums SET (fillfactor = 50)",
@@ -80,17 +83,27 @@ def _translated(statement: str) -> str:
 
 
 _STATEMENTS = (*map(_translated, SHARED), *_OWN)
-# Lists of changes that a database of version 2 may lack: those came before hot indexes over a server.
-_CHANGES = tuple(
-    statement.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS")
-    for statement in _STATEMENTS
-    if re.match(r"CREATE TABLE \w+_changes\(", statement)
+# Tables that came without a new version of the format, and their indexes.
+_LATER = ("context_changes", "chunk_changes", "writes")
+_ADD_LATER = (
+    *(
+        re.sub("^CREATE (TABLE|INDEX)", r"CREATE \1 IF NOT EXISTS", statement)
+        for statement in _STATEMENTS
+        if re.match(rf"CREATE (TABLE|INDEX \w+ ON) ({'|'.join(_LATER)})\(", statement)
+    ),
+    f"ALTER INDEX context_terms_gin SET ({_PENDING})",
+    f"ALTER INDEX chunk_terms_gin SET ({_PENDING})",
 )
 TABLES = tuple(found[1] for found in map(re.compile(r"CREATE TABLE (\w+)").match, _STATEMENTS) if found)
 
 
 def prepare(database: Database) -> None:
     """Find our tables in the schema or create them; tables of another program are left untouched."""
+    _find_or_create(database)
+    database.keep_keys()
+
+
+def _find_or_create(database: Database) -> None:
     database.read(lambda connection: _name_schema(database, connection))
     if database.read(lambda connection: _are_there(database, connection)):
         if database.read(lambda connection: _is_older(database, connection)):
@@ -172,12 +185,12 @@ def _version(connection: Connection) -> int:
 
 
 def _is_older(database: Database, connection: Connection) -> bool:
-    [(n_changes,)] = connection.execute(
+    [(n_there,)] = connection.execute(
         "SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = ? AND c.relname IN ('context_changes', 'chunk_changes')",
-        (database.schema,),
+        " WHERE n.nspname = ? AND c.relname = ANY(?)",
+        (database.schema, list(_LATER)),
     )
-    return n_changes < len(_CHANGES) or _version(connection) < USER_VERSION
+    return n_there < len(_LATER) or _version(connection) < USER_VERSION
 
 
 def _upgrade(database: Database, connection: Connection) -> None:
@@ -202,7 +215,7 @@ def _upgrade(database: Database, connection: Connection) -> None:
             connection.run(_translated(statement))
         for statement in _OWN_UPGRADES.get(newer, ()):
             connection.run(statement)
-    for statement in _CHANGES:
+    for statement in _ADD_LATER:
         connection.run(statement)
     connection.execute("UPDATE meta SET value = ? WHERE key = 'user_version'", (USER_VERSION,))
 

@@ -7,14 +7,14 @@ and that noncharacter itself as U+10FFFE and "1", so that any text comes back un
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from psycopg.abc import AdaptContext, Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 from psycopg.types.numeric import Int8Dumper
 
-__all__ = ["Copied", "copied", "escaped", "register"]
+__all__ = ["Copied", "escaped", "lines", "register"]
 
 _ESCAPE = "\U0010fffe"
 _NUL, _ITSELF = _ESCAPE + "0", _ESCAPE + "1"
@@ -31,8 +31,12 @@ def escaped(text: str) -> str:
     return text.replace(_ESCAPE, _ITSELF).replace("\0", _NUL)
 
 
-def copied(value: Copied) -> str:
-    """Return a value as a field of COPY's text format; the texts of a sequence are terms."""
+def lines(rows: Iterable[Sequence[Copied]]) -> bytes:
+    """Return rows in COPY's text format. The texts of a sequence are terms."""
+    return "".join(["\t".join([_copied(value) for value in row]) + "\n" for row in rows]).encode()
+
+
+def _copied(value: Copied) -> str:
     if isinstance(value, str):
         value = escaped(value)
         return value.translate(_OF_COPY) if _SPECIAL.search(value) else value
@@ -42,9 +46,8 @@ def copied(value: Copied) -> str:
         return str(value)
     if not value or isinstance(value[0], int):
         return "{" + ",".join(map(str, value)) + "}"
-    # Quoted, since a word may be null. Terms have no quotes or backslashes.
-    whole = '","'.join(map(str, value))
-    return copied(f'{{"{whole}"}}')
+    # Quoted, since a word may be null. Terms have no quotes, backslashes or blanks.
+    return '{"' + '","'.join(value) + '"}'  # type: ignore[arg-type]
 
 
 def register(context: AdaptContext) -> None:

@@ -1,0 +1,81 @@
+"""Commits whose answer was lost: a key tells whether they arrived.
+
+Each transaction that changes something stores a random key in `writes`. If the connection is lost during the
+commit, the key is looked up on a new one. The lock that the lost transaction held is taken first, so it is
+over by then. The numbers that the server gives to transactions would not do: a standby that takes over
+without the last ones gives them again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from shepherd.memory.postgres.wire import Bound
+
+if TYPE_CHECKING:
+    from shepherd.memory.postgres.database import Connection
+
+__all__ = ["STATEMENTS", "Cleaning", "Write"]
+
+STATEMENTS = (
+    """CREATE TABLE writes(
+        key UUID PRIMARY KEY,
+        written_at BIGINT NOT NULL DEFAULT extract(epoch FROM now()))""",
+    "CREATE INDEX writes_age ON writes(written_at)",
+)
+# A transaction that changed nothing has no number, and leaves nothing to look up.
+_INSERT = "INSERT INTO writes(key) SELECT ?::uuid WHERE txid_current_if_assigned() IS NOT NULL"
+_IS_THERE = "SELECT 1 FROM writes WHERE key = ?::uuid"
+# Nobody waits so long for a lost server.
+_KEPT_S = 7200
+# By the server's clock, as `written_at`. Another process that cleans is not waited for.
+_CLEAN = (
+    "DELETE FROM writes WHERE key IN (SELECT key FROM writes"
+    f" WHERE written_at < extract(epoch FROM now()) - {_KEPT_S} LIMIT 10000 FOR UPDATE SKIP LOCKED)"
+)
+_CLEANING_S = 600.0
+
+
+class Cleaning:
+    """Now and then, a write also deletes old keys. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next = time.monotonic() + _CLEANING_S
+
+    def due(self) -> tuple[Bound, ...]:
+        """Return the statement that cleans, if it is time to."""
+        with self._lock:
+            if time.monotonic() < self._next:
+                return ()
+            self._next = time.monotonic() + _CLEANING_S
+        return ((_CLEAN, ()),)
+
+
+class Write:
+    """A write that is tried until its outcome is known; `ending` are its last statements."""
+
+    def __init__(self, cleaning: Cleaning | None) -> None:
+        self._key = str(uuid.uuid4())
+        self.result: Any = None
+        self.is_in_doubt = False
+        """The connection was lost during the commit."""
+        # Before the tables are made, there is nowhere to store a key.
+        self.ending: tuple[Bound, ...] = ()
+        if cleaning is not None:
+            self.ending = ((_INSERT, (self._key,)), *cleaning.due())
+
+    @property
+    def can_be_resolved(self) -> bool:
+        """Whether the outcome can be looked up."""
+        return bool(self.ending)
+
+    def has_arrived(self, connection: Connection) -> bool:
+        """Return whether an earlier try has been committed after all; its lock is held."""
+        if not self.is_in_doubt:
+            return False
+        self.is_in_doubt = False
+        return bool(connection.execute(_IS_THERE, (self._key,)))

@@ -1,0 +1,110 @@
+"""The connection to a server breaks during a commit: a write is stored once, and nothing is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shepherd.errors import StoreError
+from shepherd.memory.postgres import PostgresStore, commits
+from shepherd.memory.postgres.database import Connection
+from shepherd.memory.records import NewMemory
+from tests.postgres import Server
+from tests.postgres_proxy import BreakingProxy, Moment
+
+REX = NewMemory("Which dog?", "Rex", 1_700_000_000, "user")
+# A commit that takes a while, as one that waits for a standby.
+SLOW = """CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER wait AFTER INSERT ON context DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION wait()"""
+
+
+@pytest.fixture(scope="module")
+def proxy(postgres_server: Server) -> Iterator[BreakingProxy]:
+    opened = BreakingProxy(postgres_server)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def schema(postgres_server: Server) -> str:
+    return postgres_server.new_schema()
+
+
+@pytest.fixture
+def store(proxy: BreakingProxy, schema: str) -> Iterator[PostgresStore]:
+    proxy.is_open = True
+    opened = PostgresStore(proxy.url(schema), busy_timeout_s=2)
+    yield opened
+    opened.close()
+
+
+def write(store: PostgresStore, proxy: BreakingProxy, moment: Moment, *, stays_away: bool = False) -> int:
+    """Stores a memory while the connection breaks at its commit; returns how often it was tried."""
+    tries = 0
+
+    def work(connection: Connection) -> list[tuple[int, bool]]:
+        nonlocal tries
+        tries += 1
+        stored = store.terms.add(connection, "steve", [REX])
+        connection.execute("UPDATE tenants SET edits = edits + 1")
+        if tries == 1:
+            proxy.lose(moment, stays_away=stays_away)
+        return stored
+
+    assert [is_new for _, is_new in store.write("steve", work)] == [True]
+    return tries
+
+
+@pytest.mark.parametrize(("moment", "tries"), [("before", 2), ("during", 1), ("after", 1)])
+def test_a_commit_without_an_answer_is_looked_up(
+    postgres_server: Server,
+    store: PostgresStore,
+    proxy: BreakingProxy,
+    schema: str,
+    moment: Moment,
+    tries: int,
+) -> None:
+    if moment == "during":
+        postgres_server.execute(SLOW, schema)
+
+    assert write(store, proxy, moment) == tries
+
+    assert postgres_server.execute("SELECT user_id, n, edits FROM tenants", schema) == [("steve", 1, 1)]
+    assert store.check(False).problems == ()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_it_is_reported_only_if_the_server_stays_away(
+    postgres_server: Server, store: PostgresStore, proxy: BreakingProxy, schema: str, moment: Moment
+) -> None:
+    store._database._outage_s = 0.2
+
+    with pytest.raises(StoreError, match="may or may not be stored"):
+        write(store, proxy, moment, stays_away=True)
+
+    stored = postgres_server.execute("SELECT count(*) FROM context", schema)
+    assert stored == [(1 if moment == "after" else 0,)]
+
+
+def test_only_a_change_leaves_a_key_and_old_keys_are_deleted(
+    postgres_server: Server, store: PostgresStore, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def n_keys() -> int:
+        [(n,)] = postgres_server.execute("SELECT count(*) FROM writes", schema)
+        return int(n)
+
+    before = n_keys()
+    store.write("steve", lambda one: one.execute("UPDATE facts SET value = '' WHERE key = 'none'"))
+    store.write("steve", lambda one: one.execute("SELECT count(*) FROM facts"))
+    assert n_keys() == before
+    store.add_memories("steve", [REX])
+    assert n_keys() == before + 1
+
+    postgres_server.execute(f"UPDATE writes SET written_at = written_at - {commits._KEPT_S + 1}", schema)
+    postgres_server.execute("INSERT INTO writes(key) SELECT gen_random_uuid()", schema)
+    monkeypatch.setattr(store._database._cleaning, "_next", 0.0)
+    store.add_memories("steve", [NewMemory("Which cat?", "Tom", 1_700_000_000, "user")])
+    assert n_keys() == 2
