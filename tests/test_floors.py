@@ -26,7 +26,7 @@ FLOORS = [
     {"turn"},
     {"tools", "trace"},
     {"prompt", "extraction", "evaluation", "benchmark"},
-    {"entities"},
+    {"entities", "sync"},
     {"memory", "knowledge", "inference", "providers"},
     {
         "errors",

@@ -118,6 +118,16 @@ PREPARED = {
     "docs/explanation/learning.md": ("shepherd facts set location Texas",),
     "docs/how-to/encryption.md": _TOLD,
     "docs/how-to/memory.md": ("cp memory.jsonl FILE",),
+    "docs/how-to/sync.md": (
+        "echo four random words here > sync-passphrase",
+        "mkdir -p $HOME/Sync/shepherd",
+        *(f"env XDG_DATA_HOME=$HOME/other {command}" for command in _TOLD),
+        "env XDG_DATA_HOME=$HOME/other shepherd sync ~/Sync/shepherd --key-file sync-passphrase --yes",
+    ),
+    "docs/reference/commands.md": (
+        "echo four random words here > sync-passphrase",
+        "mkdir -p $HOME/Sync/shepherd",
+    ),
     "docs/how-to/migration.md": _TOLD,
     "docs/how-to/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
     "docs/how-to/messages.md": (
@@ -188,6 +198,25 @@ INSTEAD = {
         "shepherd encrypt --rekey --key-file fourth-key -y",
         "shepherd memory list | grep Rex",
     ),
+    # In a folder that another machine has begun; see PREPARED.
+    "shepherd sync ~/Sync/shepherd": ("shepherd sync ~/Sync/shepherd --key-file sync-passphrase --yes",),
+    "shepherd sync": ("shepherd sync", "shepherd memory list | grep Rex"),
+    "shepherd sync ~/Sync/shepherd --key-file FILE --yes": (
+        "shepherd sync --leave --yes",
+        "shepherd sync ~/Sync/shepherd --key-file sync-passphrase --yes",
+    ),
+    'shepherd sync ~/Sync/shepherd --key-command "pass show shepherd-sync" --yes': (
+        "shepherd sync --leave --yes",
+        'shepherd sync ~/Sync/shepherd --key-command "cat sync-passphrase" --yes',
+    ),
+    "shepherd sync --every 60": (
+        "timeout --signal INT --preserve-status 3 shepherd sync --every 60; test $? = 130",
+    ),
+    "shepherd sync --remove MACHINE": (
+        "shepherd sync --status | grep -v 'this machine' | head -n 1 | cut -f 1 > other-machine",
+        "shepherd sync --remove $(cat other-machine) --yes",
+    ),
+    "shepherd sync --leave": ("shepherd sync --leave --yes",),
     # Another user's folders, here below the reader's home.
     _SERVICE + "apikey create --owner anna": (_AS_SERVICE + "apikey create --owner anna",),
     _SERVICE + "config set server_hosts shepherd.example.org": (

@@ -53,6 +53,7 @@ COMMANDS = {
     "bench": ("shepherd.cli.bench", "measure how fast recall and storing are on this machine"),
     "encrypt": ("shepherd.cli.encrypt", "encrypt the memory, or change its key"),
     "decrypt": ("shepherd.cli.decrypt", "undo the encryption of the memory"),
+    "sync": ("shepherd.cli.sync", "sync the memory with your other machines, through a folder"),
     "config": ("shepherd.cli.config", "show and change settings"),
     "demo": ("shepherd.cli.demo", "watch it remember, in a minute and with a temporary memory"),
     "doctor": (

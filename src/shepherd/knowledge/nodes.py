@@ -28,6 +28,7 @@ __all__ = [
     "get",
     "latest_change",
     "listed",
+    "read_metadata",
     "several",
     "texts_of",
 ]
@@ -278,11 +279,12 @@ def _nodes(connection: Connection, user_id: str, rows: Sequence[tuple[Any, ...]]
     tags = dimensions.of_nodes(connection, user_id, [row[0] for row in rows])
     # The columns are the fields of a node in order, with the text if it was requested.
     return [
-        Node(*(*row[:7], tags.get(row[0], ()), *row[7:11], _metadata(row[11]), *row[12:])) for row in rows
+        Node(*(*row[:7], tags.get(row[0], ()), *row[7:11], read_metadata(row[11]), *row[12:])) for row in rows
     ]
 
 
-def _metadata(text: str) -> dict[str, Any]:
+def read_metadata(text: str) -> dict[str, Any]:
+    """Return the metadata of a row; {} if they are damaged."""
     try:
         found = json.loads(text)
     except ValueError:  # a damaged row is still a node

@@ -27,6 +27,7 @@ __all__ = [
     "clear_fact",
     "counts",
     "end_facts",
+    "forget_fact",
     "forget_messages",
     "forget_session",
     "items",
@@ -39,6 +40,7 @@ __all__ = [
     "news",
     "note_change",
     "note_memory",
+    "propose",
     "refused_values",
     "reject",
     "remove",
@@ -129,7 +131,7 @@ def _noted(
     if isinstance(done, Change):
         return [note_change(connection, user_id, done, evidence=evidence, at=told_at)]
     if isinstance(done, Contradiction):
-        return _propose(connection, user_id, done, evidence, told_at, starts)
+        return propose(connection, user_id, done, evidence, told_at, starts)
     return []
 
 
@@ -143,7 +145,7 @@ def _is_refused(connection: Connection, user_id: str, value: str, evidence: Evid
     )
 
 
-def _propose(
+def propose(
     connection: Connection,
     user_id: str,
     contradiction: Contradiction,
@@ -545,11 +547,12 @@ def clear_fact(
     keys, values = facts.forget_values(connection, user_id, key)
     if change is not None and change.before is not None:
         values.append(change.before.value)
-    _forget_fact(connection, user_id, key, values)
+    forget_fact(connection, user_id, key, values)
     return change is not None or bool(keys and values)
 
 
-def _forget_fact(connection: Connection, user_id: str, key: str, values: Collection[str]) -> None:
+def forget_fact(connection: Connection, user_id: str, key: str, values: Collection[str]) -> None:
+    """Remove the entries about a fact, and the sentences with one of its former values."""
     rows = connection.execute("SELECT id, kind, key FROM learned WHERE user_id = ?", (user_id,))
     for number, kind, other in rows:
         if kind != "remembered" and facts.is_alike(key, other):

@@ -130,6 +130,9 @@ class Engine(Protocol):
     def settle(self, connection: Any) -> None:
         """Make deleted rows free their pages."""
 
+    def note_pruned(self, connection: Any, memory_ids: Sequence[int]) -> None:
+        """Tell a sync that nobody has forgotten these memories: other machines keep them."""
+
 
 class FileEngine:
     """Engine for SQLite: pages, and one writer at a time."""
@@ -152,6 +155,14 @@ class FileEngine:
     def settle(self, connection: native.Connection) -> None:
         """Merge a part of the full-text index."""
         connection.execute("INSERT INTO context_fts(context_fts, rank) VALUES('merge', ?)", (_MERGED_PAGES,))
+
+    def note_pruned(self, connection: native.Connection, memory_ids: Sequence[int]) -> None:
+        """Change what the triggers of sync/tables.py have logged, if this memory is synced."""
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sync_log'"):
+            connection.execute_many(
+                "UPDATE sync_log SET kind = 'pruned', note = '' WHERE kind = 'm-' AND id = ?",
+                [(memory_id,) for memory_id in memory_ids],
+            )
 
 
 def used_bytes(connection: native.Connection) -> int:
@@ -232,7 +243,7 @@ def take_some(
     first = givers[0]
     lead = first.all_bytes - max(givers[1].all_bytes if len(givers) > 1 else 0, least)
     engine.lock(connection, first.user_id)
-    n_removed = _take_from(connection, first, min(excess, lead // 2), engine.terms)
+    n_removed = _take_from(connection, first, min(excess, lead // 2), engine)
     if n_removed is None:
         exhausted.add(first.tenant)
     return n_removed or 0
@@ -251,7 +262,7 @@ def _is_in_vain(connection: Connection, excess: int, asked: Sequence[Holder] | N
     return old_sessions == 0 and excess > 2 * memory_bytes and not sessions.have_traces(connection)
 
 
-def _take_from(connection: Connection, first: Holder, wanted_bytes: int, terms: TermIndex) -> int | None:
+def _take_from(connection: Connection, first: Holder, wanted_bytes: int, engine: Engine) -> int | None:
     """Delete a few rows of a user; return how many memories, None if there is nothing to delete."""
     if ledger.clear(connection, first.user_id) or sessions.clear_traces(connection, first.user_id):
         return 0
@@ -264,4 +275,7 @@ def _take_from(connection: Connection, first: Holder, wanted_bytes: int, terms: 
         " ORDER BY timestamp, id LIMIT ?",
         (first.tenant, min(max(wanted, 1), _MOST_ROWS)),
     )
-    return memories.delete(connection, first.tenant, [memory_id for (memory_id,) in oldest], terms) or None
+    ids = [memory_id for (memory_id,) in oldest]
+    n_deleted = memories.delete(connection, first.tenant, ids, engine.terms)
+    engine.note_pruned(connection, ids)
+    return n_deleted or None

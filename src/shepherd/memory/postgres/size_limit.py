@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from shepherd.memory import pruning
@@ -44,6 +44,9 @@ class _Engine:
         connection.execute(
             "SELECT pg_advisory_xact_lock(?)", (self._database.lock_number(f"user {user_id}"),)
         )
+
+    def note_pruned(self, connection: Connection, memory_ids: Sequence[int]) -> None:
+        """Do nothing: a memory on a server is not synced."""
 
     def settle(self, connection: Connection) -> None:
         """Do nothing: the server's autovacuum frees pages."""

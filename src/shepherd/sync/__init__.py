@@ -1,0 +1,24 @@
+"""Sync of one person's machines through a folder that any tool carries.
+
+Depends on memory, knowledge and encryption; knows nothing of models and conversations.
+"""
+
+from __future__ import annotations
+
+from shepherd.sync.folder import Folder
+from shepherd.sync.records import Conflict, Machine, Report
+from shepherd.sync.run import begins, last_folder, leave, remove, status, sync, unwritten
+
+__all__ = [
+    "Conflict",
+    "Folder",
+    "Machine",
+    "Report",
+    "begins",
+    "last_folder",
+    "leave",
+    "remove",
+    "status",
+    "sync",
+    "unwritten",
+]
