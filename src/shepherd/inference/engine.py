@@ -26,6 +26,7 @@ from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import check_tools
 from shepherd.inference.transcript import Prompt, Transcript
+from shepherd.pictures import no_pictures
 from shepherd.replies import ReplyParser, parameter_types
 from shepherd.types import Message, Sampling, Tool
 
@@ -86,7 +87,7 @@ class Engine:
                 eos=vocabulary.piece(vocabulary.eos),
                 has_chatml_tokens={"<|im_start|>", "<|im_end|>"} <= vocabulary.controls.keys(),
             )
-            self._transcript = Transcript(vocabulary, self.template)
+            self._transcript = Transcript(vocabulary, self.template, vision=self.model.vision)
             self._samplers = SamplerCache(vocabulary.n_tokens, vocabulary.address)
             self._grammars = GrammarCache(vocabulary.address)
             self._earlier = EarlierAnswers(vocabulary.eos)
@@ -97,7 +98,8 @@ class Engine:
                 kind=self.model.native_kind(),
                 n_window=self.model.window_tokens,
                 n_swa=self.model.info.n_swa,
-                n_chunk=self.settings.n_ubatch,
+                n_chunk=self.model.settings.n_ubatch,
+                n_embd=0 if self.model.vision is None else self.model.vision.n_embd,
                 n_slots=self.settings.slots,
                 n_cells=self.model.n_cells,
                 cache_bytes=self.settings.cache_ram_bytes,
@@ -150,6 +152,11 @@ class Engine:
     def n_cells(self) -> int:
         """Tokens that all conversations can have together; less than asked for where memory ends."""
         return self.model.n_cells
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Return whether messages may have pictures."""
+        return self.model.vision is not None
 
     @property
     def _drafts(self) -> bool:
@@ -326,6 +333,7 @@ class Engine:
         started = time.perf_counter()
         self._check_open()
         self._check_length(messages, tools)
+        self._check_pictures(messages)
         if must_call:
             name = must_call if isinstance(must_call, str) else ""
             grammar = self._transcript.call_grammar(tools, name)
@@ -426,6 +434,7 @@ class Engine:
             keep=partial(self._earlier.add, user) if user and self._drafts else None,
         )
         belonging = self._belonging(owner, prompt)
+        pictures = self._read_pictures(prompt)
         with ExitStack() as undo:
             sampler = self._samplers.borrow(sampling, stream, undo)
             rules = self._grammars.borrow(grammar, stream, undo) if grammar else None
@@ -448,6 +457,7 @@ class Engine:
                     logprobs=logprobs,
                     **belonging,
                     earlier=self._earlier.of(user) if user and self._drafts else None,
+                    pictures=pictures,
                 )
             undo.pop_all()  # the samplers are the stream's until it ends
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
@@ -464,6 +474,17 @@ class Engine:
             "file": file,
             "in_file": n_in_file,
         }
+
+    def _read_pictures(self, prompt: Prompt) -> list[tuple[int, native.Picture]]:
+        """Return the pictures of a prompt. Those that were not read lately are encoded, which takes time."""
+        vision = self.model.vision
+        if vision is None:
+            return []
+        return [(placed.at, vision.read(placed.picture)[placed.part]) for placed in prompt.pictures]
+
+    def _check_pictures(self, messages: Sequence[Message]) -> None:
+        if messages and messages[-1].pictures and not self.reads_pictures:
+            raise no_pictures(self.model.vision_problem)
 
     def _check_open(self) -> None:
         if self._is_closing or self.is_closed:

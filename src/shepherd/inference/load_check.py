@@ -210,6 +210,7 @@ def require(
     path: str | os.PathLike[str],
     *,
     is_trusted: bool = False,
+    is_projector: bool = False,
     limit_s: float = 0,
     loading: Callable[[str], None] = lambda text: None,
 ) -> None:
@@ -224,12 +225,14 @@ def require(
         return
     if _is_built_in(name) or is_known(name):
         return
-    read_header(name)  # says what is wrong better than any crash
+    read_header(name, is_projector=is_projector)  # says what is wrong better than any crash
     size = sum(file.stat().st_size for file in _files(name))
     loading(f"trying {name}, new here, in a process of its own …")
     try:
         ending = subprocess_sandbox.run(
-            __name__, [os.path.abspath(name)], limit_s=limit_s or _LIMIT_S + size / _LIMIT_BYTES_PER_S
+            __name__,
+            [os.path.abspath(name), *(["projector"] if is_projector else [])],
+            limit_s=limit_s or _LIMIT_S + size / _LIMIT_BYTES_PER_S,
         )
     finally:
         loading("")
@@ -354,6 +357,13 @@ def _try(path: str) -> None:
     c.llama_model_free(model)
 
 
+def _try_projector(path: str) -> None:
+    # Not at the top: vision.py is not needed for models that read text.
+    from shepherd.inference.vision import try_projector
+
+    try_projector(path)
+
+
 def _tokens(c: Any, model: Any) -> tuple[Any, int]:
     """Return some tokens of a text in many scripts, after a look at the pieces of all of them."""
     vocabulary = c.llama_model_get_vocab(model)
@@ -368,4 +378,4 @@ def _tokens(c: Any, model: Any) -> tuple[Any, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(subprocess_sandbox.answer(lambda: _try(sys.argv[1])))
+    sys.exit(subprocess_sandbox.answer(lambda: (_try_projector if sys.argv[2:] else _try)(sys.argv[1])))
