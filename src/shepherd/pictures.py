@@ -6,7 +6,8 @@ import base64
 import binascii
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 
 from shepherd.errors import UsageError
 from shepherd.types import Message, Picture
@@ -16,12 +17,15 @@ __all__ = [
     "MARK",
     "MOST_BYTES",
     "MOST_PICTURES",
-    "check",
+    "base64_of",
     "from_base64",
     "from_data_url",
     "has_pictures",
+    "looks_like_picture",
     "marked",
+    "media_type_of",
     "no_pictures",
+    "parts_of",
     "picture_of",
     "size_of",
     "with_marks",
@@ -32,7 +36,7 @@ __all__ = [
 MARK = "\ufffc"
 # Stands for a picture that a model does not read.
 LEFT_OUT = "[picture]"
-MOST_PICTURES = 16  # of one request or message
+MOST_PICTURES = 64  # of one conversation
 MOST_BYTES = 20 << 20
 _MOST_PIXELS = 40_000_000  # decoded, three bytes each
 _MOST_SIDE = 16_384
@@ -41,9 +45,10 @@ _KINDS = "PNG, JPEG, GIF or BMP"
 _DATA_URL = re.compile(r"data:([a-zA-Z0-9.+-]*/?[a-zA-Z0-9.+-]*)(;[^,]*)?,")
 # Formats that people send and llama.cpp does not read.
 _OTHERS = (
-    (b"RIFF", "WebP"), (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"<svg", "SVG"), (b"<?xml", "SVG"),
+    (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"<svg", "SVG"), (b"<?xml", "SVG"),
     (b"\0\0\0\x01JXL", "JPEG XL"), (b"\xff\x0a", "JPEG XL"), (b"%PDF", "PDF"), (b"8BPS", "PSD"),
 )  # fmt: skip
+_PICTURES = frozenset({"AVIF", "HEIC", "WebP", "TIFF", "JPEG XL", "PSD"})
 
 
 def picture_of(data: bytes) -> Picture:
@@ -65,6 +70,14 @@ def picture_of(data: bytes) -> Picture:
     return Picture(data)
 
 
+def looks_like_picture(beginning: bytes) -> bool:
+    """Return whether a file that begins so is a picture, of any format that we know."""
+    own = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM")
+    return _name_of_other(beginning) in _PICTURES or (
+        beginning.startswith(own) and (not beginning.startswith(b"BM") or beginning[6:10] == b"\0\0\0\0")
+    )
+
+
 def size_of(data: bytes) -> tuple[int, int]:
     """Return width and height by the file's header. Raises UsageError when it is no picture that is read."""
     if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR" and len(data) >= 33:
@@ -76,14 +89,21 @@ def size_of(data: bytes) -> tuple[int, int]:
     if data.startswith(b"BM") and len(data) >= 26:
         width, height = struct.unpack_from("<ii", data, 18)
         return abs(width), abs(height)
-    other = next((name for start, name in _OTHERS if data.startswith(start)), "")
-    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypavif"):
-        other = "AVIF" if data[8:12] == b"avif" else "HEIC"
-    if other:
+    if data.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8")):
+        raise UsageError("the picture is damaged or cut short", hint="save or send it again")
+    if other := _name_of_other(data):
         raise UsageError(
             f"the picture is a {other} file, which can't be read", hint=f"convert it to {_KINDS}"
         )
     raise UsageError("this is no picture", hint=f"use a {_KINDS} file")
+
+
+def _name_of_other(data: bytes) -> str:
+    if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftypavif"):
+        return "AVIF" if data[8:12] == b"avif" else "HEIC"
+    if data.startswith(b"RIFF"):
+        return "WebP" if data[8:12] == b"WEBP" else "RIFF"
+    return next((name for start, name in _OTHERS if data.startswith(start)), "")
 
 
 def _size_of_jpeg(data: bytes) -> tuple[int, int] | None:
@@ -136,12 +156,26 @@ def no_pictures(problem: str = "") -> UsageError:
     )
 
 
-def check(pictures: Sequence[Picture]) -> None:
-    """Raise UsageError when these are more pictures than one request may have."""
-    if len(pictures) > MOST_PICTURES:
-        raise UsageError(
-            f"there are {len(pictures)} pictures; at most {MOST_PICTURES} are read", hint="send fewer"
-        )
+def media_type_of(picture: Picture) -> str:
+    """Return the media type of a picture that `picture_of` accepted."""
+    starts = {b"\x89PNG": "image/png", b"\xff\xd8": "image/jpeg", b"GIF8": "image/gif", b"BM": "image/bmp"}
+    return next(kind for start, kind in starts.items() if picture.data.startswith(start))
+
+
+def base64_of(picture: Picture) -> str:
+    """Return the picture's file as base64 text."""
+    return base64.b64encode(picture.data).decode("ascii")
+
+
+def parts_of(message: Message) -> list[str | Picture]:
+    """Return the text that is sent, with the pictures in it, in order and without empty texts."""
+    if not message.pictures:
+        return [message.sent] if message.sent else []
+    parts: list[str | Picture] = []
+    for text, picture in zip_longest(with_marks(message).sent.split(MARK), message.pictures):
+        parts += [text] if text.strip() else []
+        parts += [picture] if picture is not None else []
+    return parts
 
 
 def has_pictures(messages: Sequence[Message]) -> bool:
@@ -156,7 +190,9 @@ def with_marks(message: Message) -> Message:
         return message
     copy = message.copy()
     pieces = message.sent.split(MARK, n_pictures)
-    copy.sent = MARK * max(0, n_pictures - n_marks) + MARK.join([*pieces[:-1], pieces[-1].replace(MARK, "")])
+    before = f"{MARK}\n" * max(0, n_pictures - n_marks)
+    copy.sent = before + MARK.join([*pieces[:-1], pieces[-1].replace(MARK, "")])
+    copy.composed = before + message.content
     return copy
 
 
@@ -164,13 +200,9 @@ def without_pictures(message: Message) -> Message:
     """Return the message with a word in place of each picture, for a model that reads none."""
     if not message.pictures:
         return message
-    copy = message.copy()
-    copy.pictures = ()
-    copy.sent = "".join(_replaced(message))
+    copy = with_marks(message)
+    copy = copy.copy() if copy is message else copy
+    copy.sent = copy.sent.replace(MARK, LEFT_OUT)
+    copy.composed = copy.content.replace(MARK, LEFT_OUT)
+    copy.pictures, copy.tokens = (), 0
     return copy
-
-
-def _replaced(message: Message) -> Iterator[str]:
-    n_marks = message.sent.count(MARK)
-    yield "".join(f"{LEFT_OUT}\n" for _ in message.pictures[n_marks:])
-    yield message.sent.replace(MARK, LEFT_OUT)

@@ -339,7 +339,8 @@ def test_ids_and_pictures_must_agree(engine: Engine) -> None:
     other = native.Picture(array("f", [0.5] * 64), n_embd=64, n_positions=1)
     for tokens, placed in (
         (ids, ()), (ids, ((0, read),)), (ids, ((2, read),)), (ids[:-1], ((1, read),)),
-        (ids[::-1], ((1, read),)), (ids, ((1, other),)), (ids, ((1, read), (1, read))), (array("i", [10] * 18), ((1, read),)),
+        (ids[::-1], ((1, read),)), (ids, ((1, other),)), (ids, ((1, read), (1, read))),
+        (array("i", [10] * 18), ((1, read),)),
         (array("i", [10, *part.ids[:2], part.ids[0], *part.ids[3:], 10]), ((1, read),)),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"token|picture"):

@@ -56,7 +56,8 @@ class Engine:
     `model` is the path of a GGUF file, the name of an installed model, or `hf:user/repo:quant`, which is
     downloaded; "" is the small model that comes with Shepherd.
     A file that was never loaded here is loaded in a child process first, where it may crash llama.cpp without
-    harm; `is_trusted` skips that. With `yields_to`, its answers pause while that engine makes one. `progress`
+    harm; `is_trusted` skips that, and without `tries_projector` it's skipped for the projector.
+    With `yields_to`, its answers pause while that engine makes one. `progress`
     is called with the share of the file that is loaded, 0 to 1. Engines that share a `priority_lock` have one
     priority: what yields to one of them waits for answers of all.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
@@ -69,6 +70,7 @@ class Engine:
         settings: EngineSettings | None = None,
         yields_to: Engine | native.PriorityLock | None = None,
         is_trusted: bool = False,
+        tries_projector: bool = True,
         progress: Callable[[float], object] | None = None,
         priority_lock: native.PriorityLock | None = None,
         _weights_of: LoadedModel | None = None,
@@ -77,7 +79,13 @@ class Engine:
         path = _path_of(model)
         if _weights_of is None:
             load_check.require(path, is_trusted=is_trusted)
-        self.model = LoadedModel(path, self.settings, weights_of=_weights_of, progress=progress)
+        self.model = LoadedModel(
+            path,
+            self.settings,
+            weights_of=_weights_of,
+            progress=progress,
+            tries_projector=tries_projector,
+        )
         self._priority_lock = priority_lock or native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
@@ -157,6 +165,11 @@ class Engine:
     def reads_pictures(self) -> bool:
         """Return whether messages may have pictures."""
         return self.model.vision is not None
+
+    @property
+    def picture_problem(self) -> str:
+        """Why the projector beside the model is not used; "" if there is none, or it is used."""
+        return self.model.vision_problem
 
     @property
     def _drafts(self) -> bool:
@@ -484,7 +497,7 @@ class Engine:
 
     def _check_pictures(self, messages: Sequence[Message]) -> None:
         if messages and messages[-1].pictures and not self.reads_pictures:
-            raise no_pictures(self.model.vision_problem)
+            raise no_pictures(self.picture_problem)
 
     def _check_open(self) -> None:
         if self._is_closing or self.is_closed:

@@ -18,6 +18,7 @@ from shepherd.errors import ModelLoadError
 from shepherd.inference.binding import last_error, llama, load_weights, version
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.names import BUILT_IN_FILE, variants
+from shepherd.inference.vision import find_projector, try_projector
 from shepherd.paths import cache_dir
 
 if TYPE_CHECKING:
@@ -134,6 +135,9 @@ def model_bytes(path: str | os.PathLike[str], settings: EngineSettings, default_
     trained = _number(header, "context_length")
     window = settings.n_ctx or min(trained or default_window, default_window)
     weights = sum(file.stat().st_size for file in _files(os.fspath(path)))
+    if settings.mmproj != "none" and (projector := settings.mmproj or find_projector(os.fspath(path))):
+        with contextlib.suppress(OSError):
+            weights += os.path.getsize(projector)
     return weights + _context_bytes(header, settings, window * settings.windows)
 
 
@@ -357,13 +361,6 @@ def _try(path: str) -> None:
     c.llama_model_free(model)
 
 
-def _try_projector(path: str) -> None:
-    # Not at the top: vision.py is not needed for models that read text.
-    from shepherd.inference.vision import try_projector
-
-    try_projector(path)
-
-
 def _tokens(c: Any, model: Any) -> tuple[Any, int]:
     """Return some tokens of a text in many scripts, after a look at the pieces of all of them."""
     vocabulary = c.llama_model_get_vocab(model)
@@ -378,4 +375,4 @@ def _tokens(c: Any, model: Any) -> tuple[Any, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(subprocess_sandbox.answer(lambda: (_try_projector if sys.argv[2:] else _try)(sys.argv[1])))
+    sys.exit(subprocess_sandbox.answer(lambda: (try_projector if sys.argv[2:] else _try)(sys.argv[1])))

@@ -177,6 +177,7 @@ class LoadedModel:
         *,
         weights_of: LoadedModel | None = None,
         progress: Callable[[float], object] | None = None,
+        tries_projector: bool = True,
     ) -> None:
         self.path = os.fspath(path)
         self.settings = settings
@@ -190,7 +191,7 @@ class LoadedModel:
         try:
             self._weights = self._loaded(progress) if weights_of is None else weights_of.shared_weights()
             if weights_of is None:
-                self.vision = self._open_projector()
+                self.vision = self._open_projector(tries_it=tries_projector)
             self._context = self._make_context()
             # Tokens a conversation can have. llama.cpp rounds the context up; what was asked for counts.
             self.window_tokens = int(min(self._window(), self._c.llama_n_ctx(self._context)))
@@ -273,14 +274,14 @@ class LoadedModel:
             n_gpu_layers=self._gpu_layers(),
         )
 
-    def _open_projector(self) -> VisionModel | None:
+    def _open_projector(self, *, tries_it: bool) -> VisionModel | None:
         """Return the projector; one that was only found beside the model must not keep it from loading."""
         wanted = self.settings.mmproj
         path = wanted or find_projector(self.path)
         if not path or wanted == "none":
             return None
         try:
-            require(path, is_projector=True)
+            require(path, is_projector=True, is_trusted=not tries_it)
             vision = VisionModel(
                 path,
                 self._model,

@@ -22,6 +22,7 @@ from shepherd._native import engine as native
 from shepherd.errors import ModelError, ModelLoadError, UsageError
 from shepherd.inference.binding import last_error, llama, llama_module
 from shepherd.inference.gguf import read_header
+from shepherd.inference.names import quant_of, stem_of
 from shepherd.lru_cache import LRUCache
 from shepherd.types import Picture
 
@@ -248,8 +249,6 @@ def find_projector(model_path: str) -> str:
 
 def _words_of(file: str) -> str:
     """Return what of a file's name says which model it is: no quantisation, no `mmproj`."""
-    from shepherd.inference.names import quant_of, stem_of
-
     stem = stem_of(file).lower().replace(quant_of(file).lower() or "\0", "").replace("mmproj", "")
     for other in ("model", "f16", "bf16", "f32", "fp16"):
         stem = stem.replace(other, "")
