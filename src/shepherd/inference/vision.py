@@ -22,7 +22,7 @@ from shepherd._native import engine as native
 from shepherd.errors import ModelError, ModelLoadError, UsageError
 from shepherd.inference.binding import last_error, llama, llama_module
 from shepherd.inference.gguf import read_header
-from shepherd.inference.names import quant_of, stem_of
+from shepherd.inference.names import projector_of
 from shepherd.lru_cache import LRUCache
 from shepherd.types import Picture
 
@@ -234,32 +234,13 @@ def place(ids: array[int], all_pictures: Sequence[Picture], vision: VisionModel)
 
 
 def find_projector(model_path: str) -> str:
-    """Return the projector beside a model: the only one, or the one that has the model's name; "" without."""
+    """Return the projector beside a model; "" without one."""
     folder, name = os.path.split(os.path.abspath(model_path))
     try:
-        files = sorted(file for file in os.listdir(folder) if file.lower().endswith(".gguf"))
+        found = projector_of(name, os.listdir(folder))
     except OSError:
         return ""
-    projectors = [file for file in files if "mmproj" in file.lower()]
-    models = {_words_of(file) for file in files if file not in projectors}
-    own = [file for file in projectors if _words_of(file) and _words_of(file) in _words_of(name)]
-    found = own or (projectors if len(models) == 1 else [])
-    return os.path.join(folder, min(found, key=_preference)) if found else ""
-
-
-def _words_of(file: str) -> str:
-    """Return what of a file's name says which model it is: no quantisation, no `mmproj`."""
-    stem = stem_of(file).lower().replace(quant_of(file).lower() or "\0", "").replace("mmproj", "")
-    for other in ("model", "f16", "bf16", "f32", "fp16"):
-        stem = stem.replace(other, "")
-    return "".join(letter for letter in stem if letter.isalnum())
-
-
-def _preference(file: str) -> tuple[int, str]:
-    """Sixteen bits first: less loses details, and more is slower."""
-    lower = file.lower()
-    order = [("bf16", 1), ("f16", 0), ("q8_0", 2), ("f32", 3)]
-    return next((rank for name, rank in order if name in lower), 4), file
+    return os.path.join(folder, found) if found else ""
 
 
 def try_projector(path: str) -> None:
