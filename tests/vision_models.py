@@ -90,14 +90,15 @@ def seeing(folder: Path, *, n_ctx: int = 4096) -> Path:
     return path
 
 
-def llava(path: Path, n_embd: int, *, seed: int = 4) -> None:
+def llava(path: Path, n_embd: int, *, seed: int = 4, kind: str = "mlp") -> None:
     """Random weights, as in LLaVA: a token for each patch, decoded as text is."""
     random = np.random.default_rng(seed)
-    _llava(path, random.standard_normal((n_embd, _N_VISION), np.float32), np.zeros(n_embd, np.float32))
+    project = random.standard_normal((n_embd, _N_VISION), np.float32)
+    _llava(path, project, np.zeros(n_embd, np.float32), kind)
 
 
-def _llava(path: Path, project: np.ndarray, bias: np.ndarray) -> None:
-    build = _projector(path, "mlp")
+def _llava(path: Path, project: np.ndarray, bias: np.ndarray, kind: str = "mlp") -> None:
+    build = _projector(path, kind)
     _patches(build)
     build.writer.add_tensor("mm.0.weight", 3 * np.eye(_N_VISION, dtype=np.float32))
     build.writer.add_tensor("mm.0.bias", np.zeros(_N_VISION, np.float32))

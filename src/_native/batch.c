@@ -88,8 +88,9 @@ static void add_picture(shp_scheduler *s, shp_slot *slot, const shp_placed_pictu
     for (int32_t i = 0; i < n; i++) {
         int32_t place = n_seen + i < picture->n_positions ? n_seen + i : picture->n_positions - 1;
         s->batch.pos[i] = first + place;
+        /* llama.cpp does not use the last dimension yet, and leaves it at 0. */
         for (int32_t k = 0; picture->places && k < 4; k++)
-            s->places[k * n + i] = first + picture->places[k * picture->n + n_seen + i];
+            s->places[k * n + i] = (k < 3 ? first : 0) + picture->places[k * picture->n + n_seen + i];
     }
     s->picture = picture;
     s->n_seen = n_seen;

@@ -239,6 +239,36 @@ def test_conversations_return_from_memory_and_from_disk(
         assert engine.decoder.logits() == logits
 
 
+def test_a_picture_is_reused_as_a_whole_or_not_at_all(engine: Engine) -> None:
+    """Ids that agree at the beginning of a picture, as two digests could, and then differ."""
+    seen = native.Picture(array("f", [0.1] * 4 * 256), n_embd=256, n_positions=4)
+
+    def read(last: int) -> dict[str, int]:
+        picture = [-(1 << 31) | (1 << 30) | 7, -(1 << 31) | 4, -(1 << 31) | 9, -(1 << 31) | last]
+        stream = native.Stream()
+        prompt = array("i", [5, 6, 7, *picture, 8])
+        assert engine.decoder.submit(prompt, stream, pictures=((3, seen),))
+        while stream.read(1000) is not None:
+            pass
+        engine.decoder.wait_idle()
+        return stream.counters()
+
+    assert read(1)["reused_tokens"] == 0
+    assert read(1)["reused_tokens"] == 7
+    assert read(2)["reused_tokens"] == 3
+
+
+def test_penalties_and_drafts_pass_over_pictures(eyes: Path) -> None:
+    talk = [SYSTEM, user("look here: what is it?", RED), Message("assistant", "red"), user("what is it?")]
+    for options in ({"repeat_penalty": 1.01, "repeat_last_n": 512}, {"presence_penalty": 0.01}):
+        with Engine(eyes, settings=replace(exact_settings(), draft="always")) as engine:
+            twice = [*talk, Message("assistant", "red"), user("look here: what is it?", RED)]
+            for asked in (talk, twice):
+                answer = engine.generate(asked, sampling=Sampling(temperature=0, **options), max_tokens=4)
+                with answer:
+                    assert "".join(map(str, answer)) == "red"
+
+
 # ---- what is refused, and what is left out
 
 
@@ -314,6 +344,28 @@ def test_a_projector_of_another_model(eyes: Path, tmp_path: Path, caplog: pytest
     for other in (path, tmp_path / "missing.gguf"):
         with pytest.raises(ModelError, match=r"no projector|does not exist"):
             Engine(eyes, settings=replace(exact_settings(), mmproj=str(other)))
+
+
+def test_models_whose_pictures_depend_on_their_place_are_refused(eyes: Path, tmp_path: Path) -> None:
+    other = tmp_path / "mmproj-other.gguf"
+    vision_models.llava(other, 256, kind="hunyuanvl")
+    with pytest.raises(ModelError, match="kind hunyuanvl, which isn't supported"):
+        Engine(eyes, settings=replace(exact_settings(), mmproj=str(other)))
+
+
+@pytest.mark.parametrize("lock", ["_lock", "_reading"])
+def test_closing_waits_for_what_is_decoded_or_encoded(eyes: Path, lock: str) -> None:
+    engine = Engine(eyes, settings=exact_settings())
+    vision = engine.model.vision
+    assert vision is not None
+    closing = threading.Thread(target=engine.close)
+    with getattr(vision, lock):
+        closing.start()
+        closing.join(0.1)
+        assert closing.is_alive()
+    closing.join(30)
+    with pytest.raises(UsageError, match="closed"):
+        vision.read(GREEN)
 
 
 def test_a_new_projector_is_tried_in_a_process_of_its_own(eyes: Path, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ _CACHED_LAYOUTS, _CACHED_BYTES = 1024, 256 << 20
 # As in pictures.h.
 _SIGN, _BEGIN, _BITS = -(1 << 31), 1 << 30, (1 << 30) - 1
 _IMAGE = 1  # MTMD_INPUT_CHUNK_TYPE_IMAGE
+# What these models read of a picture depends on the prompt before it, so it can't be kept.
+_BY_PLACE = ("hunyuanvl", "deepseek4v")
 # Bitmaps without pixels, whose tokens are counted to know how many a picture can have.
 _LARGE = ((4096, 4096), (4096, 1024), (1024, 4096))
 
@@ -65,12 +67,18 @@ class VisionModel:
     """
 
     def __init__(self, path: str, model: Any, *, use_gpu: bool, n_threads: int) -> None:
-        read_header(path, is_projector=True)
+        header = read_header(path, is_projector=True)
+        kind = header.metadata.get("clip.projector_type") or header.metadata.get("clip.vision.projector_type")
+        if kind in _BY_PLACE:
+            raise ModelLoadError(
+                f"projector '{path}' is of the kind {kind}, which isn't supported",
+                hint="use another model that reads pictures",
+            )
         self.path = path
         self._m = _mtmd()
         self.n_embd = int(llama().llama_model_n_embd_inp(model))
-        # Held while llama.cpp encodes: one picture at a time.
-        self._lock = threading.Lock()
+        # Held while llama.cpp encodes, one picture at a time, and while it decodes files and cuts pictures.
+        self._lock, self._reading = threading.Lock(), threading.RLock()
         self._context = _loaded(path, model, use_gpu=use_gpu, n_threads=n_threads)
         self._layouts: LRUCache[bytes, _Layout] = LRUCache(_CACHED_LAYOUTS)
         self._read: LRUCache[bytes, tuple[native.Picture, ...]] = LRUCache(
@@ -81,7 +89,7 @@ class VisionModel:
 
     def close(self) -> None:
         """Free it. May be called twice, and waits for the picture that is being encoded."""
-        with self._lock:
+        with self._lock, self._reading:
             context, self._context = self._context, None
             if context is not None:
                 self._m.mtmd_free(context)
@@ -90,7 +98,7 @@ class VisionModel:
         """Return what stands for a picture in a prompt. Raises UsageError when it cannot be decoded."""
         found = self._layouts.get(picture.digest)
         if found is None:
-            with self._chunks(picture) as chunks:
+            with self._chunks(picture) as chunks, self._reading:
                 found = self._laid_out(picture, chunks)
             self._layouts.put(picture.digest, found)
         return found
@@ -119,31 +127,34 @@ class VisionModel:
         """The picture, decoded and cut as the model wants it."""
         data = picture.data
         buffer = (ctypes.c_uint8 * len(data)).from_buffer_copy(data)
-        bitmap = self._m.mtmd_helper_bitmap_init_from_buf(self._open(), buffer, len(data), False)
-        if not bitmap:
-            last_error()
-            raise UsageError(
-                "the picture is damaged and can't be decoded", hint="save it again, as PNG or JPEG"
-            )
-        with self._tokenized(bitmap) as chunks:
-            yield chunks
-
-    @contextmanager
-    def _tokenized(self, bitmap: Any) -> Iterator[Any]:
-        m = self._m
-        chunks = m.mtmd_input_chunks_init()
-        try:
-            part = m.mtmd_input_part(None, bitmap)
-            parts = (ctypes.POINTER(m.mtmd_input_part) * 1)(ctypes.pointer(part))
-            if m.mtmd_tokenize_from_parts(self._open(), chunks, parts, 1, False) != 0:
+        with self._reading:
+            bitmap = self._m.mtmd_helper_bitmap_init_from_buf(self._open(), buffer, len(data), False)
+            if not bitmap:
+                last_error()
                 raise UsageError(
-                    f"the model can't read this picture: {last_error() or 'llama.cpp gave no reason'}",
-                    hint="use another size or format",
+                    "the picture is damaged and can't be decoded", hint="save it again, as PNG or JPEG"
                 )
+            chunks = self._tokenized(bitmap)
+        try:
             yield chunks
         finally:
+            self._m.mtmd_input_chunks_free(chunks)
+
+    def _tokenized(self, bitmap: Any) -> Any:
+        """Return the chunks of a bitmap, which is freed."""
+        m = self._m
+        chunks = m.mtmd_input_chunks_init()
+        part = m.mtmd_input_part(None, bitmap)
+        parts = (ctypes.POINTER(m.mtmd_input_part) * 1)(ctypes.pointer(part))
+        code = m.mtmd_tokenize_from_parts(self._open(), chunks, parts, 1, False)
+        m.mtmd_bitmap_free(bitmap)
+        if code != 0:
             m.mtmd_input_chunks_free(chunks)
-            m.mtmd_bitmap_free(bitmap)
+            raise UsageError(
+                f"the model can't read this picture: {last_error() or 'llama.cpp gave no reason'}",
+                hint="use another size or format",
+            )
+        return chunks
 
     def _all(self, chunks: Any) -> list[Any]:
         m = self._m
@@ -206,10 +217,11 @@ class VisionModel:
     def _most_whole_tokens(self) -> int:
         most = 0
         for width, height in _LARGE:
-            with self._tokenized(self._m.mtmd_bitmap_init(width, height, None)) as chunks:
-                for chunk in self._images(chunks):
-                    if self._is_whole(chunk):
-                        most = max(most, int(self._m.mtmd_input_chunk_get_n_tokens(chunk)))
+            chunks = self._tokenized(self._m.mtmd_bitmap_init(width, height, None))
+            for chunk in self._images(chunks):
+                if self._is_whole(chunk):
+                    most = max(most, int(self._m.mtmd_input_chunk_get_n_tokens(chunk)))
+            self._m.mtmd_input_chunks_free(chunks)
         return most
 
 
