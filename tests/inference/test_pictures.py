@@ -258,15 +258,18 @@ def test_a_picture_is_reused_as_a_whole_or_not_at_all(engine: Engine) -> None:
     assert read(2)["reused_tokens"] == 3
 
 
-def test_penalties_and_drafts_pass_over_pictures(eyes: Path) -> None:
-    talk = [SYSTEM, user("look here: what is it?", RED), Message("assistant", "red"), user("what is it?")]
-    for options in ({"repeat_penalty": 1.01, "repeat_last_n": 512}, {"presence_penalty": 0.01}):
-        with Engine(eyes, settings=replace(exact_settings(), draft="always")) as engine:
-            twice = [*talk, Message("assistant", "red"), user("look here: what is it?", RED)]
-            for asked in (talk, twice):
-                answer = engine.generate(asked, sampling=Sampling(temperature=0, **options), max_tokens=4)
-                with answer:
-                    assert "".join(map(str, answer)) == "red"
+def test_a_picture_is_never_a_draft_or_penalised(engine: Engine) -> None:
+    draft = native.Draft(engine.model.vocabulary.address)
+    picture = [-(1 << 31) | (1 << 30) | 7, -(1 << 31) | 2]
+    draft.begin(array("i", [9, 5, 6, 11, *picture, 12, 9]), array("i", [1]))
+    for token in (5, 6):
+        draft.take(token)
+    assert draft.candidates(8) == ([11], 3)
+
+    talk = [SYSTEM, user("what is it?", RED), Message("assistant", "red"), user("what is it?", RED)]
+    sampling = Sampling(temperature=0, repeat_penalty=1.01, repeat_last_n=512)
+    with engine.generate(talk, sampling=sampling, max_tokens=4) as answer:
+        assert "".join(map(str, answer)) == "red"
 
 
 # ---- what is refused, and what is left out

@@ -160,6 +160,13 @@ def test_ollamas_chat_and_generate(server: Running) -> None:
         assert answer.response == "red"
 
 
+def test_programs_can_ask_whether_the_model_reads_pictures(server: Running) -> None:
+    with server.client() as http:
+        assert http.get("/props").json()["modalities"] == {"vision": True, "audio": False}
+        shown = http.post("/api/show", json={"model": "default"}).json()
+    assert "vision" in shown["capabilities"]
+
+
 # ---- memory
 
 

@@ -501,6 +501,8 @@ async def show(request: Request, body: ShowBody) -> dict[str, Any]:
         "capabilities": ["completion", "tools"],
         "modified_at": listed["modified_at"],
     }
+    if model.reads_pictures:
+        shown["capabilities"].append("vision")
     about = model.about
     if about is not None:
         shown["template"] = about.chat_template
