@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,11 @@ import ollama
 import openai
 import pytest
 
+from shepherd._native import engine as native
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
 from shepherd.server import contents
+from shepherd.types import Picture
 from tests import vision_models
 from tests.server.in_process import running
 from tests.server.running import Running
@@ -37,14 +42,15 @@ def database(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory, database) -> Iterator[Running]:
+def engine(tmp_path_factory) -> Iterator[Engine]:
     path = vision_models.seeing(tmp_path_factory.mktemp("seeing"))
-    settings = EngineSettings(n_threads=1, n_ctx=1024, slots=2)
-    with (
-        Engine(path, settings=settings) as engine,
-        Memory(database) as memory,
-        running(engine, memory=memory) as server,
-    ):
+    with Engine(path, settings=EngineSettings(n_threads=1, n_ctx=1024, slots=2)) as engine:
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def server(engine, database) -> Iterator[Running]:
+    with Memory(database) as memory, running(engine, memory=memory) as server:
         yield server
 
 
@@ -165,6 +171,35 @@ def test_programs_can_ask_whether_the_model_reads_pictures(server: Running) -> N
         assert http.get("/props").json()["modalities"] == {"vision": True, "audio": False}
         shown = http.post("/api/show", json={"model": "default"}).json()
     assert "vision" in shown["capabilities"]
+
+
+def test_texts_are_answered_while_pictures_are_encoded(
+    client: openai.OpenAI, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vision, threads, may_read = engine.model.vision, [], threading.Event()
+    assert vision is not None
+    read = vision.read
+
+    def read_late(picture: Picture) -> tuple[native.Picture, ...]:
+        threads.append(threading.current_thread().name)
+        assert may_read.wait(60)
+        return read(picture)
+
+    def ask(content: Any) -> str | None:
+        answer = client.chat.completions.create(
+            model="default", messages=[{"role": "user", "content": content}], user="anna"
+        )
+        return answer.choices[0].message.content
+
+    monkeypatch.setattr(vision, "read", read_late)
+    with ThreadPoolExecutor(10) as asking:
+        asked = [asking.submit(ask, parts(f"{i}?", seen("red"))) for i in range(9)]
+        while not threads:
+            time.sleep(0.01)
+        assert ask("hello") == "nothing"
+        may_read.set()
+        assert [one.result() for one in asked] == ["red"] * 9
+    assert all(name.startswith("shepherd-pictures") for name in threads)
 
 
 # ---- memory
