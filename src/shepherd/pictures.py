@@ -173,7 +173,7 @@ def parts_of(message: Message) -> list[str | Picture]:
         return [message.sent] if message.sent else []
     parts: list[str | Picture] = []
     for text, picture in zip_longest(with_marks(message).sent.split(MARK), message.pictures):
-        parts += [text] if text.strip() else []
+        parts += [text.strip("\n")] if text and text.strip() else []
         parts += [picture] if picture is not None else []
     return parts
 

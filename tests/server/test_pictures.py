@@ -18,11 +18,13 @@ import pytest
 from shepherd._native import engine as native
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
+from shepherd.providers import ProviderSettings, open_remote
 from shepherd.server import contents
-from shepherd.types import Picture
+from shepherd.types import Message, Picture
 from tests import vision_models
 from tests.server.in_process import running
 from tests.server.running import Running
+from tests.test_pictures import BMP, GIF, JPEG
 from tests.vision_models import PICTURE_TOKENS, png
 
 QUESTION = "what is it?"
@@ -200,6 +202,26 @@ def test_texts_are_answered_while_pictures_are_encoded(
         may_read.set()
         assert [one.result() for one in asked] == ["red"] * 9
     assert all(name.startswith("shepherd-pictures") for name in threads)
+
+
+@pytest.mark.parametrize("data", [JPEG, GIF, BMP], ids=["JPEG", "GIF", "BMP"])
+def test_other_formats_are_seen(client: openai.OpenAI, data: bytes) -> None:
+    picture = {"url": "data:image/any;base64," + base64.b64encode(data).decode()}
+    content = parts(QUESTION, {"type": "image_url", "image_url": picture})
+    answer = client.chat.completions.create(model="default", messages=[{"role": "user", "content": content}])
+    assert answer.choices[0].message.content == "red"
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+def test_remote_models_get_pictures(server: Running, kind: str) -> None:
+    address = f"{server.url}/v1" if kind == "openai" else server.url
+    provider = ProviderSettings("near", kind, model="default", base_url=address, api_key="k")
+    model = open_remote(provider)
+    talk = [Message("user", "what is it?", pictures=(Picture(png("green")),))]
+    assert model.reads_pictures
+    with model.generate(talk, max_tokens=8) as answer:
+        assert "".join(map(str, answer)) == "green"
+    model.close()
 
 
 # ---- memory
