@@ -1,6 +1,7 @@
 /* One batch: a token for each decoding slot, with its draft behind it, then prefill tokens, round robin over the slots in
-   prefill. Every second batch may instead be a part of a picture: llama.cpp takes ids or embeddings, not both. The batch is decoded, and each slot that has its logits samples: of a draft, position by position, as long
-   as what it samples is what was drafted. The tokens behind that are taken out of the cache. llama_decode may fail:
+   prefill. Every second batch may instead be a part of a picture: llama.cpp takes ids or embeddings, not both. The batch
+   is decoded, and each slot that has its logits samples: of a draft, position by position, as long as what it samples is
+   what was drafted. The tokens behind that are taken out of the cache. llama_decode may fail:
    - 1, no room in the KV cache: drafts are left out; else an idle sequence is parked; else the prefill part is halved;
      else a job is preempted or, if it is the only one, ends, since its window is full;
    - 2, aborted: the prefill part is decoded again, unless its jobs were cancelled;

@@ -51,7 +51,9 @@ static int32_t position_after(const shp_sequence *s, int32_t n) { return n == 0 
 int32_t shp_sequence_next_position(const shp_sequence *s) { return position_after(s, s->n); }
 
 int shp_sequence_has_hole(const shp_sequence *s, int32_t n) {
-    return n > 0 && position_after(s, n) != shp_picture_positions(s->ids, n, NULL);
+    if (s->context->n_embd == 0) /* no pictures: nothing to count */
+        return position_after(s, n) != n;
+    return position_after(s, n) != shp_picture_positions(s->ids, n, NULL);
 }
 
 int shp_sequence_is_state(const shp_sequence *s) {

@@ -11,7 +11,7 @@ typedef struct {
     int32_t n_window; /* tokens that one sequence may have */
     int32_t n_swa;    /* sliding window in tokens, or 0 */
     int32_t n_vocab;
-    int32_t n_embd; /* of an embedding that the model reads in place of a token */
+    int32_t n_embd; /* of an embedding that the model reads in place of a token; 0: it reads no pictures */
 } shp_context;
 
 /* Whose tokens a sequence has. A conversation with an owner may be kept outside the process. */
