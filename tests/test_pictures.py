@@ -75,6 +75,7 @@ def test_formats_are_known_by_their_first_bytes(data, kind, size):
         (b"<svg xmlns=", "SVG file"),
         (b"%PDF-1.4", "PDF file"),
         (JPEG[:20], "cut short"),
+        (b"\xff\xd8" + b"\xff" * 9000 + JPEG[2:], "cut short"),
         (png("red")[:20], "cut short"),
         (struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", 0, 9) + b"\0" * 9, "no pixels"),
         (struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", 9000, 9000) + b"\0" * 9, "9000 x 9000"),

@@ -40,6 +40,7 @@ MOST_PICTURES = 64  # of one conversation
 MOST_BYTES = 20 << 20
 _MOST_PIXELS = 40_000_000  # decoded, three bytes each
 _MOST_SIDE = 16_384
+_MOST_SEGMENTS = 4096  # of a JPEG before its size
 
 _KINDS = "PNG, JPEG, GIF or BMP"
 _DATA_URL = re.compile(r"data:([a-zA-Z0-9.+-]*/?[a-zA-Z0-9.+-]*)(;[^,]*)?,")
@@ -108,7 +109,9 @@ def _name_of_other(data: bytes) -> str:
 
 def _size_of_jpeg(data: bytes) -> tuple[int, int] | None:
     at = 2
-    while at + 9 <= len(data) and data[at] == 0xFF:
+    for _ in range(_MOST_SEGMENTS):
+        if at + 9 > len(data) or data[at] != 0xFF:
+            break
         marker = data[at + 1]
         if marker == 0xFF:  # fill bytes
             at += 1

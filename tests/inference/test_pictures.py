@@ -301,6 +301,20 @@ def test_a_damaged_picture_is_an_error_of_its_own(engine: Engine) -> None:
     assert ask(engine, [user("look", RED)])[0] == "red"
 
 
+def test_pictures_before_a_question_that_takes_in_the_system_message(tmp_path: Path) -> None:
+    path = tmp_path / "alternating.gguf"
+    template = (
+        "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+        + models.CHATML
+    )
+    models.llama(path, template=template)
+    vision_models.llava(tmp_path / "mmproj-alternating.gguf", 64)
+    talk = [Message("system", "a fox", pictures=(RED,)), user("and this?", BLUE)]
+    with Engine(path, settings=exact_settings()) as engine:
+        placed = engine._transcript.prompt(talk).pictures
+    assert [one.picture for one in placed] == [RED, BLUE]
+
+
 def test_marks_that_somebody_types_are_no_pictures(engine: Engine) -> None:
     talk = [SYSTEM, user(f"a {MARK} b {MARK} c", BLUE), Message("assistant", f"{MARK}"), user(f"{MARK}?")]
     prompt = engine._transcript.prompt(talk)

@@ -361,7 +361,8 @@ class Transcript:
             return parts, shown
         system, user = parts[0], parts[1]
         text = f"{system.text}\n\n{user.text}" if system.text else user.text
-        merged = Part("user", text, (*system.owners, *user.owners), pictures=user.pictures)
+        pictures = (*system.pictures, *user.pictures)
+        merged = Part("user", text, (*system.owners, *user.owners), pictures=pictures)
         return [merged, *parts[2:]], shown
 
     def _merges_system(self) -> bool:
