@@ -32,6 +32,7 @@ FLOORS = [
         "errors",
         "types",
         "paths",
+        "pictures",
         "canary",
         "claims",
         "config",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from shepherd.types import Injection, Message, ToolCall
+from shepherd.types import Injection, Message, Picture, ToolCall
 
 
 def test_a_copy_of_a_message_has_all_that_it_has_and_is_another_one():
@@ -21,6 +21,7 @@ def test_a_copy_of_a_message_has_all_that_it_has_and_is_another_one():
         "call",
         "thought",
         "raw in a template",
+        (Picture(b"picture"),),
     )
 
     copy = message.copy()

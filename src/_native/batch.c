@@ -1,6 +1,7 @@
 /* One batch: a token for each decoding slot, with its draft behind it, then prefill tokens, round robin over the slots in
-   prefill. The batch is decoded, and each slot that has its logits samples: of a draft, position by position, as long
-   as what it samples is what was drafted. The tokens behind that are taken out of the cache. llama_decode may fail:
+   prefill. Every second batch may instead be a part of a picture: llama.cpp takes ids or embeddings, not both. The batch
+   is decoded, and each slot that has its logits samples: of a draft, position by position, as long as what it samples is
+   what was drafted. The tokens behind that are taken out of the cache. llama_decode may fail:
    - 1, no room in the KV cache: drafts are left out; else an idle sequence is parked; else the prefill part is halved;
      else a job is preempted or, if it is the only one, ends, since its window is full;
    - 2, aborted: the prefill part is decoded again, unless its jobs were cancelled;
@@ -50,6 +51,9 @@ static void add_prefill(shp_scheduler *s, shp_slot *slot, int32_t room) {
     for (int32_t i = job->n_boundaries; keeps && i-- > 0;)
         if (job->boundaries[i] > n && job->boundaries[i] < to)
             to = job->boundaries[i];
+    for (int32_t i = job->n_pictures; i-- > 0;)
+        if (job->pictures[i].at > n && job->pictures[i].at < to)
+            to = job->pictures[i].at;
     if (to - n > room)
         to = n + room;
     is_last = to == job->n_prompt;
@@ -57,13 +61,66 @@ static void add_prefill(shp_scheduler *s, shp_slot *slot, int32_t room) {
     s->batch.logits[s->batch.n_tokens - 1] = is_last != 0;
 }
 
+/* The picture that the prompt goes on with; NULL: it goes on with a token. */
+static const shp_placed_picture *next_picture(const shp_slot *slot) {
+    const shp_job *job = slot->job;
+    int32_t n = slot->sequence.n;
+    if (n >= job->n_prompt || !shp_is_picture(job->prompt[n]))
+        return NULL;
+    for (int32_t i = 0; i < job->n_pictures; i++)
+        if (job->pictures[i].at <= n && n < job->pictures[i].at + job->pictures[i].picture->n)
+            return &job->pictures[i];
+    return NULL;
+}
+
+static int is_in_prefill(shp_scheduler *s, shp_slot *slot, int has_foreground) {
+    return slot->job && !slot->is_decoding && !is_paused(slot, has_foreground)
+           && !shp_slots_awaits_prefix(&s->slots, slot);
+}
+
+/* Fill the batch with the slot's next picture, or as much of it as there is room for. */
+static void add_picture(shp_scheduler *s, shp_slot *slot, const shp_placed_picture *placed) {
+    const shp_picture *picture = placed->picture;
+    int32_t n_seen = slot->sequence.n - placed->at, n = picture->n - n_seen;
+    int32_t first = n_seen > 0 ? slot->sequence.positions[placed->at] : shp_sequence_next_position(&slot->sequence);
+    if (!picture->is_whole && n > s->n_chunk)
+        n = s->n_chunk;
+    add_tokens(s, slot, slot->job->prompt + slot->sequence.n, n, 0);
+    for (int32_t i = 0; i < n; i++) {
+        int32_t place = n_seen + i < picture->n_positions ? n_seen + i : picture->n_positions - 1;
+        s->batch.pos[i] = first + place;
+        /* llama.cpp does not use the last dimension yet, and leaves it at 0. */
+        for (int32_t k = 0; picture->places && k < 4; k++)
+            s->places[k * n + i] = (k < 3 ? first : 0) + picture->places[k * picture->n + n_seen + i];
+    }
+    s->picture = picture;
+    s->n_seen = n_seen;
+}
+
+/* Take a picture of a slot in prefill, round robin; 0: none waits. */
+static int build_picture(shp_scheduler *s, int has_foreground) {
+    for (int32_t k = 0; k < s->slots.n; k++) {
+        shp_slot *slot = &s->slots.items[(s->next_prefill + k) % s->slots.n];
+        const shp_placed_picture *placed = slot->job && !slot->is_decoding ? next_picture(slot) : NULL;
+        if (!placed || !is_in_prefill(s, slot, has_foreground))
+            continue;
+        add_picture(s, slot, placed);
+        s->next_prefill = (s->next_prefill + 1) % s->slots.n;
+        return 1;
+    }
+    return 0;
+}
+
 void shp_batch_build(shp_scheduler *s) {
-    int has_foreground = 0;
+    int has_foreground = 0, was_picture = s->picture != NULL;
+    s->picture = NULL;
     s->batch.n_tokens = s->has_decode = s->n_drafted = 0;
     for (int32_t i = 0; i < s->slots.n; i++) {
         s->slots.items[i].n_batched = 0;
         has_foreground |= s->slots.items[i].job && !s->slots.items[i].job->is_background;
     }
+    if (!was_picture && build_picture(s, has_foreground))
+        return;
     shp_drafting_choose(s, has_foreground);
     for (int32_t i = 0; i < s->slots.n; i++) {
         shp_slot *slot = &s->slots.items[i];
@@ -80,13 +137,14 @@ void shp_batch_build(shp_scheduler *s) {
         left = SLICE_TOKENS;
     for (int32_t k = 0; k < s->slots.n && left > 0; k++) {
         shp_slot *slot = &s->slots.items[(s->next_prefill + k) % s->slots.n];
-        if (!slot->job || slot->is_decoding || is_paused(slot, has_foreground)
-            || shp_slots_awaits_prefix(&s->slots, slot))
+        if (!is_in_prefill(s, slot, has_foreground) || next_picture(slot))
             continue;
         add_prefill(s, slot, left);
         left -= slot->n_batched;
     }
     s->next_prefill = (s->next_prefill + 1) % s->slots.n;
+    if (s->batch.n_tokens == 0)
+        build_picture(s, has_foreground);
 }
 
 /* llama.cpp calls this between the nodes of a graph. A batch with decode tokens is never aborted: caches that cannot
@@ -269,6 +327,10 @@ static void make_room(shp_scheduler *s) {
         if (!slot || one->is_decoding)
             slot = one;
     }
+    if (s->picture) {
+        preempt_or_end(s, slot);
+        return;
+    }
     s->prefill_limit = n_prompt / 2;
     if (n_prompt > 1 || (n_prompt == 1 && s->has_decode))
         return;
@@ -314,10 +376,24 @@ static void recover(shp_scheduler *s, int32_t code) {
     }
 }
 
+static int32_t decode_picture(shp_scheduler *s) {
+    shp_llama_batch batch = s->batch;
+    batch.token = NULL;
+    batch.embd = s->picture->embeddings + (size_t)s->n_seen * (size_t)s->context.n_embd;
+    if (s->picture->places)
+        batch.pos = s->places;
+    if (s->picture->is_whole)
+        shp_api.set_causal_attn(s->context.ctx, false);
+    int32_t code = shp_api.decode(s->context.ctx, batch);
+    if (s->picture->is_whole)
+        shp_api.set_causal_attn(s->context.ctx, true);
+    return code;
+}
+
 void shp_batch_decode(shp_scheduler *s) {
     int64_t started = shp_now_ns(), counted = shp_drafting_clock(s);
     s->is_in_decode_call = 1;
-    int32_t code = shp_api.decode(s->context.ctx, s->batch);
+    int32_t code = s->picture ? decode_picture(s) : shp_api.decode(s->context.ctx, s->batch);
     s->is_in_decode_call = 0;
     if (code == 0 && s->draft == SHP_DRAFT_AUTO) {
         shp_api.synchronize(s->context.ctx);

@@ -146,7 +146,7 @@ int32_t shp_draft_collect(shp_draft *d, const shp_context *context, int32_t most
         if (i >= d->source->n && (d->source != &d->own || i - d->source->n >= d->n_candidates))
             break;
         int32_t token = i < d->source->n ? d->source->ids[i] : d->tokens[i - d->source->n];
-        if (shp_api.is_eog(context->vocab, token))
+        if (shp_is_picture(token) || shp_api.is_eog(context->vocab, token))
             break;
         d->tokens[d->n_candidates++] = token;
     }

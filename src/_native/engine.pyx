@@ -12,7 +12,7 @@ cimport cython
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset, strlen
 
 from priority_lock cimport shp_priority_lock, shp_priority_lock_free, shp_priority_lock_new
@@ -31,6 +31,7 @@ from scheduler cimport (
     SHP_MOST_SHOWN,
     SHP_MOST_SLOTS,
     SHP_MOST_WRITTEN,
+    SHP_PICTURE_BITS,
     SHP_PLAIN,
     SHP_RECURRENT,
     SHP_SLIDING,
@@ -41,6 +42,7 @@ from scheduler cimport (
     SHP_MOST_DRAFTS,
     shp_batch_costs,
     shp_batch_costs_add,
+    shp_begins_picture,
     shp_belonging,
     shp_context,
     shp_draft,
@@ -71,6 +73,11 @@ from scheduler cimport (
     shp_ngrams,
     shp_ngrams_assign,
     shp_ngrams_free,
+    shp_picture,
+    shp_picture_free,
+    shp_picture_hold,
+    shp_picture_new,
+    shp_placed_picture,
     shp_sampling_reserve,
     shp_schedule,
     shp_scheduler,
@@ -147,7 +154,7 @@ _FUNCTIONS = (
     "llama_state_seq_get_data_ext", "llama_state_seq_set_data_ext", "llama_sampler_sample", "llama_sampler_apply",
     "llama_sampler_accept", "llama_sampler_reset", "llama_sampler_clone", "llama_sampler_free", "llama_vocab_is_eog",
     "llama_vocab_n_tokens", "llama_vocab_get_attr", "llama_vocab_get_text", "llama_token_to_piece", "llama_tokenize",
-    "llama_log_set",
+    "llama_log_set", "llama_set_causal_attn",
 )
 
 
@@ -206,6 +213,11 @@ def keep_log(int least):
         raise ValueError("bind() first")
     shp_log_set_level(least)
     shp_api.log_set(<void (*)(int, const char *, void *) noexcept nogil>shp_log_write, NULL)
+
+
+def log_address():
+    """Return the address of the function that keeps log lines, for libraries beside llama.cpp."""
+    return <uintptr_t>&shp_log_write
 
 
 def take_log():
@@ -443,6 +455,41 @@ cdef class Unwritten:
 
 
 @cython.final
+cdef class Picture:
+    """A picture for prompts: `embeddings` of its tokens, one after the other, for a model with these `n_embd` numbers each.
+
+    It takes `n_positions`, at most as many as it has tokens; with `places`, in four dimensions: four numbers for each
+    token, dimension by dimension, relative to the first position. `is_whole`: its tokens attend to each other.
+    """
+
+    cdef shp_picture *ptr   # held, as by each run that reads it
+    cdef int32_t n_embd
+
+    def __cinit__(self, const float[::1] embeddings not None, *, int n_embd, int n_positions, bint is_whole=False,
+                  const int32_t[::1] places=None):
+        cdef Py_ssize_t n = embeddings.shape[0] // n_embd if n_embd > 0 else 0
+        if n < 1 or n > SHP_PICTURE_BITS or n * n_embd != embeddings.shape[0] or not 1 <= n_positions <= n:
+            raise ValueError(f"{embeddings.shape[0]} numbers, {n_embd} a token, {n_positions} positions")
+        if places is not None and places.shape[0] != 4 * n:
+            raise ValueError(f"{places.shape[0]} places of {n} tokens")
+        self.ptr = shp_picture_new(<int32_t>n, n_embd, places is not None)
+        if self.ptr == NULL:
+            raise MemoryError
+        memcpy(self.ptr.embeddings, &embeddings[0], embeddings.shape[0] * sizeof(float))
+        if places is not None:
+            memcpy(self.ptr.places, &places[0], places.shape[0] * sizeof(int32_t))
+        self.ptr.n_positions, self.ptr.is_whole, self.n_embd = n_positions, is_whole, n_embd
+
+    def __dealloc__(self):
+        shp_picture_free(self.ptr)
+
+    @property
+    def n_tokens(self):
+        """Number of its tokens."""
+        return self.ptr.n
+
+
+@cython.final
 cdef class Draft:
     """The drafts of one answer, without a model: what the engine thread would check next, token by token.
 
@@ -536,12 +583,12 @@ cdef class Decoder:
 
     cdef shp_context context
     cdef shp_scheduler *scheduler   # owned
-    cdef int32_t n_slots
+    cdef int32_t n_slots, n_chunk
     cdef PriorityLock priority_lock # held by our foreground runs; may be None, as the next
     cdef PriorityLock yields_to     # while another Decoder's runs hold it, ours pause
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
-                  int n_chunk, int n_slots=1, int n_cells=0, size_t cache_bytes=0, bint writes=False,
+                  int n_chunk, int n_slots=1, int n_cells=0, int n_embd=0, size_t cache_bytes=0, bint writes=False,
                   int edit=SHP_EDIT_EXACT, int draft=SHP_DRAFT_OFF, bint is_on_cpu=False,
                   PriorityLock priority_lock=None,
                   PriorityLock yields_to=None):
@@ -559,6 +606,7 @@ cdef class Decoder:
         self.context.ctx, self.context.memory, self.context.vocab = <void *>ctx, <void *>memory, <void *>vocab
         self.context.kind, self.context.n_window, self.context.n_swa = kind, n_window, n_swa
         self.context.n_vocab = shp_api.vocab_n_tokens(self.context.vocab)
+        self.context.n_embd, self.n_chunk = n_embd, min(n_chunk, n_window)
         self.priority_lock, self.yields_to, self.n_slots = priority_lock, yields_to, n_slots
         schedule.n_slots, schedule.n_chunk = n_slots, min(n_chunk, n_window)
         schedule.n_cells = max(n_cells, n_window)
@@ -577,7 +625,7 @@ cdef class Decoder:
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
                uintptr_t grammar=0, max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
                bint background=False, bint may_wait=False, logprobs=None, int64_t owner=0, int64_t asked_ms=0,
-               int64_t file=0, int in_file=0, const int32_t[::1] earlier=None):
+               int64_t file=0, int in_file=0, const int32_t[::1] earlier=None, pictures=()):
         """Queue a run for the engine thread: prefill `tokens`, then sample up to `max_tokens` into `stream`.
 
         Returns False when all slots are busy and the run may not wait. `sampler` may be 0 when nothing is sampled.
@@ -591,15 +639,14 @@ cdef class Decoder:
         With an `owner`, who asked at `asked_ms`, the sequence is to be written. `file` is the number of a file that
         has the first `in_file` tokens; if the cache has fewer, it is read first. `earlier`: tokens that the answer may
         repeat, beside those of the prompt; they are only looked at to draft.
+        `pictures` are `(index of the first id, Picture)`, in order, for all negative ids among the tokens: see pictures.h.
         """
         cdef Py_ssize_t n = tokens.shape[0], i
         cdef shp_job *job
         cdef int answer
         if not 1 <= n <= self.context.n_window:
             raise ValueError(f"{n} tokens; the window holds {self.context.n_window}")
-        for i in range(n):
-            if not 0 <= tokens[i] < self.context.n_vocab:
-                raise ValueError(f"token {tokens[i]} at {i}; the vocabulary has {self.context.n_vocab}")
+        self._check_prompt(tokens, pictures)
         if earlier is not None:
             for i in range(earlier.shape[0]):
                 if not 0 <= earlier[i] < self.context.n_vocab:
@@ -621,6 +668,7 @@ cdef class Decoder:
                     raise ValueError(f"a boundary at {boundary} of {n} tokens")
                 job.boundaries[job.n_boundaries] = boundary
                 job.n_boundaries += 1
+            self._place_pictures(job, pictures)
             job.n_shared_head = max(0, min(head, <int>n - 1))
             for token in shown:
                 job.sampling.shown[job.sampling.n_shown] = token
@@ -646,6 +694,42 @@ cdef class Decoder:
         if answer < 0:
             raise RuntimeError("the engine is closed")
         return answer == 1
+
+    cdef _check_prompt(self, const int32_t[::1] tokens, pictures):
+        cdef Py_ssize_t i = 0, end, n = tokens.shape[0]
+        cdef Picture picture
+        for at, picture in pictures:
+            end = at + picture.ptr.n
+            if not i <= at < end < n or picture.n_embd != self.context.n_embd:
+                raise ValueError(f"a picture of {picture.ptr.n} tokens at {at} of {n}, {picture.n_embd} numbers each")
+            if picture.ptr.is_whole and picture.ptr.n > self.n_chunk:
+                raise ValueError(f"a picture of {picture.ptr.n} tokens; a batch has {self.n_chunk}")
+            self._check_tokens(tokens, i, at)
+            for i in range(at, end):
+                if tokens[i] >= 0 or (shp_begins_picture(tokens[i]) != 0) != (i == at):
+                    raise ValueError(f"id {tokens[i]} at {i}, in a picture")
+            if picture.ptr.n > 1 and (tokens[at + 1] & SHP_PICTURE_BITS) != picture.ptr.n_positions:
+                raise ValueError(f"a picture of {picture.ptr.n_positions} positions at {at} has another number in its ids")
+            i = end
+        self._check_tokens(tokens, i, n)
+
+    cdef _check_tokens(self, const int32_t[::1] tokens, Py_ssize_t begin, Py_ssize_t end):
+        cdef Py_ssize_t i
+        for i in range(begin, end):
+            if not 0 <= tokens[i] < self.context.n_vocab:
+                raise ValueError(f"token {tokens[i]} at {i}; the vocabulary has {self.context.n_vocab}")
+
+    cdef _place_pictures(self, shp_job *job, pictures):
+        cdef Picture picture
+        if not pictures:
+            return
+        job.pictures = <shp_placed_picture *>calloc(len(pictures), sizeof(shp_placed_picture))
+        if job.pictures == NULL:
+            raise MemoryError
+        for at, picture in pictures:
+            shp_picture_hold(picture.ptr)
+            job.pictures[job.n_pictures].picture, job.pictures[job.n_pictures].at = picture.ptr, at
+            job.n_pictures += 1
 
     def serve(self):
         """Run submitted jobs until close(), without ever taking the GIL."""
@@ -775,7 +859,7 @@ cdef class Decoder:
         if not 0 < n < self.context.n_window:
             raise ValueError(f"{n} ids; the window holds {self.context.n_window}")
         for i in range(n):
-            if not 0 <= ids[i] < self.context.n_vocab:
+            if ids[i] >= self.context.n_vocab:   # those of pictures are negative
                 raise ValueError(f"token {ids[i]} at {i}; the vocabulary has {self.context.n_vocab}")
 
     @property

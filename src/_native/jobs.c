@@ -31,6 +31,9 @@ shp_job *shp_job_new(shp_stream *out, const int32_t *prompt, int32_t n_prompt) {
 void shp_job_free(shp_job *job) {
     shp_sampling_free(&job->sampling);
     shp_ngrams_free(&job->earlier);
+    for (int32_t i = 0; i < job->n_pictures; i++)
+        shp_picture_free(job->pictures[i].picture);
+    free(job->pictures);
     shp_stream_free(job->out);
     for (int32_t i = 0; i < job->n_read; i++) {
         free(job->read[i].ids);

@@ -11,7 +11,7 @@
 typedef struct { /* passed by value; compared with ctypes' view when the library is bound, as the next two */
     int32_t n_tokens;
     int32_t *token;
-    float *embd; /* NULL: we feed ids */
+    float *embd; /* NULL: the batch has ids; else it has no ids but these embeddings */
     int32_t *pos;
     int32_t *n_seq_id;
     int32_t **seq_id;
@@ -65,6 +65,7 @@ typedef struct {
     int32_t (*tokenize)(const void *vocab, const char *text, int32_t length, int32_t *tokens, int32_t capacity,
                         bool add_special, bool parse_special);
     void (*log_set)(void (*callback)(int, const char *, void *), void *data);
+    void (*set_causal_attn)(void *ctx, bool causal); /* false: the tokens of a batch attend to each other */
 } shp_llama;
 
 extern shp_llama shp_api; /* filled once, before any context is made; in sequence.c */

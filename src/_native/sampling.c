@@ -36,7 +36,8 @@ void shp_sampling_begin(shp_sampling *sampling, const int32_t *tail, int32_t n) 
     if (sampling->grammar)
         shp_api.sampler_reset(sampling->grammar);
     for (int32_t i = 0; i < n; i++)
-        shp_api.sampler_accept(sampling->sampler, tail[i]);
+        if (!shp_is_picture(tail[i]))
+            shp_api.sampler_accept(sampling->sampler, tail[i]);
 }
 
 /* Sample a token; when some were refused, among those that the grammar allows. */

@@ -38,7 +38,8 @@ static int make_batch(shp_scheduler *s) {
     s->batch.n_seq_id = malloc(n * sizeof *s->batch.n_seq_id);
     s->batch.seq_id = malloc(n * sizeof *s->batch.seq_id);
     s->batch.logits = malloc(n);
-    if (!s->batch.token || !s->batch.pos || !s->batch.n_seq_id || !s->batch.seq_id || !s->batch.logits)
+    s->places = malloc(4 * n * sizeof *s->places);
+    if (!s->places || !s->batch.token || !s->batch.pos || !s->batch.n_seq_id || !s->batch.seq_id || !s->batch.logits)
         return 0;
     for (size_t i = 0; i < n; i++)
         s->batch.n_seq_id[i] = 1;
@@ -109,6 +110,7 @@ void shp_scheduler_free(shp_scheduler *s) {
     free(s->batch.n_seq_id);
     free(s->batch.seq_id);
     free(s->batch.logits);
+    free(s->places);
     shp_condition_destroy(&s->changed);
     shp_mutex_destroy(&s->mutex);
     free(s);

@@ -31,6 +31,8 @@ typedef struct shp_job {
     int32_t max_tokens, n_penalty;
     shp_ngrams earlier; /* earlier answers to the same user, which this one may repeat; owned */
     shp_sampling sampling;
+    shp_placed_picture *pictures; /* n_pictures, in order; owned, and each is held */
+    int32_t n_pictures;
     int is_background;  /* pauses while a foreground job waits or runs */
     shp_belonging belonging;
     int64_t file;      /* the reader's number of a file with a state, and how many tokens of the prompt that has; */

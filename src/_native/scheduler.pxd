@@ -41,6 +41,22 @@ cdef extern from "llama_api.h" nogil:
     enum: SHP_STATE_WHOLE
     enum: SHP_STATE_PARTIAL
 
+cdef extern from "pictures.h" nogil:
+    enum: SHP_PICTURE_BITS
+    int shp_begins_picture(int32_t) noexcept
+    ctypedef struct shp_picture:
+        int32_t n
+        int32_t n_positions
+        int is_whole
+        float *embeddings
+        int32_t *places                     # NULL, or 4 * n
+    ctypedef struct shp_placed_picture:
+        shp_picture *picture
+        int32_t at
+    shp_picture *shp_picture_new(int32_t, int32_t, int) noexcept                    # NULL: no memory
+    void shp_picture_hold(shp_picture *) noexcept
+    void shp_picture_free(shp_picture *) noexcept
+
 cdef extern from "sequence.h" nogil:
     ctypedef struct shp_context:
         void *ctx                           # borrowed, as the next two
@@ -50,6 +66,7 @@ cdef extern from "sequence.h" nogil:
         int32_t n_window                    # tokens
         int32_t n_swa                       # tokens, or 0
         int32_t n_vocab
+        int32_t n_embd
     ctypedef struct shp_sequence:
         int32_t *ids
         int32_t *positions
@@ -140,6 +157,8 @@ cdef extern from "scheduler.h" nogil:
         int32_t n_penalty
         shp_ngrams earlier
         shp_sampling sampling
+        shp_placed_picture *pictures
+        int32_t n_pictures
         int is_background
         shp_belonging belonging
         int64_t file

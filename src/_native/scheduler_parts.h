@@ -23,6 +23,9 @@ struct shp_scheduler {
     shp_snapshots snapshots;
     shp_llama_batch batch; /* its arrays hold n_batch entries; owned */
     int32_t n_batch, n_chunk;
+    const shp_picture *picture; /* the batch is a part of this picture, from its token n_seen on; NULL: it has ids */
+    int32_t n_seen;
+    int32_t *places;            /* positions of a picture's tokens for llama.cpp, 4 * n_batch; owned */
     int32_t prefill_limit;   /* prefill tokens of the next batch at most: divided by two while the cache has no room */
     int32_t next_prefill;    /* first slot of the next round robin of prefills */
     int32_t last_slot;       /* of the job that ended last */

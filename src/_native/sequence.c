@@ -1,7 +1,8 @@
 /* The mirror of one sequence.
 
    Invariant between calls: llama.cpp's cache holds exactly `ids[0..n)` of this sequence, at `positions[0..n)`, and
-   the next token that is decoded sees all that it may attend to. Positions are 0..n-1 unless a hole was left.
+   the next token that is decoded sees all that it may attend to. Positions are 0..n-1 unless a hole was left, or a
+   picture takes fewer positions than it has tokens (see pictures.h).
 
    Operations that each kind supports:
    - plain: any tail can be cut off;
@@ -41,12 +42,19 @@ int32_t shp_sequence_common(const shp_sequence *s, const int32_t *ids, int32_t n
     int32_t i = 0, most = s->n < n ? s->n : n;
     while (i < most && s->ids[i] == ids[i])
         i++;
-    return i;
+    /* A picture is reused as a whole or not at all. */
+    return i == s->n ? shp_picture_round(ids, n, i) : shp_picture_round(s->ids, s->n, i);
 }
 
 static int32_t position_after(const shp_sequence *s, int32_t n) { return n == 0 ? 0 : s->positions[n - 1] + 1; }
 
 int32_t shp_sequence_next_position(const shp_sequence *s) { return position_after(s, s->n); }
+
+int shp_sequence_has_hole(const shp_sequence *s, int32_t n) {
+    if (s->context->n_embd == 0) /* no pictures: nothing to count */
+        return position_after(s, n) != n;
+    return position_after(s, n) != shp_picture_positions(s->ids, n, NULL);
+}
 
 int shp_sequence_is_state(const shp_sequence *s) {
     return s->context->kind == SHP_RECURRENT || s->context->kind == SHP_HYBRID;
@@ -129,9 +137,9 @@ static int unshare(shp_sequence *s) {
    is now, so it must be that of exactly n tokens, unless a checkpoint is put over it afterwards. */
 int shp_sequence_copy_head(shp_sequence *s, const shp_sequence *source, int32_t n) {
     shp_sequence_clear(s);
-    if (n <= 0 || n > source->n || source->positions[n - 1] != n - 1)
+    if (n <= 0 || n > source->n || shp_sequence_has_hole(source, n))
         return 0;
-    shp_api.seq_cp(s->context->memory, source->id, s->id, 0, n);
+    shp_api.seq_cp(s->context->memory, source->id, s->id, 0, position_after(source, n));
     memcpy(s->ids, source->ids, (size_t)n * sizeof *s->ids);
     memcpy(s->positions, source->positions, (size_t)n * sizeof *s->positions);
     s->n = n;

@@ -3,6 +3,7 @@
 #define SHP_SEQUENCE_H
 
 #include "llama_api.h"
+#include "pictures.h"
 
 typedef struct {
     void *ctx, *memory, *vocab; /* borrowed */
@@ -10,6 +11,7 @@ typedef struct {
     int32_t n_window; /* tokens that one sequence may have */
     int32_t n_swa;    /* sliding window in tokens, or 0 */
     int32_t n_vocab;
+    int32_t n_embd; /* of an embedding that the model reads in place of a token; 0: it reads no pictures */
 } shp_context;
 
 /* Whose tokens a sequence has. A conversation with an owner may be kept outside the process. */
@@ -41,6 +43,7 @@ void shp_sequence_free(shp_sequence *s);
 
 int32_t shp_sequence_common(const shp_sequence *s, const int32_t *ids, int32_t n);
 int32_t shp_sequence_next_position(const shp_sequence *s);
+int shp_sequence_has_hole(const shp_sequence *s, int32_t n); /* among its first n tokens */
 int shp_sequence_is_state(const shp_sequence *s); /* its cache includes a state that cannot be cut */
 
 void shp_sequence_clear(shp_sequence *s);

@@ -13,7 +13,7 @@ enum { MIN_PARKED = 32, MIN_SHARED = 32 };
 
 /* How many of the source's first n tokens can be shared: fewer where a state or a lost window forbids it. */
 static int32_t sharable_now(const shp_slots *slots, const shp_sequence *source, const int32_t *prompt, int32_t n) {
-    if (n == 0 || source->positions[n - 1] != n - 1)
+    if (n == 0 || shp_sequence_has_hole(source, n))
         return 0;
     if (shp_sequence_has_end(source, n))
         return n;

@@ -207,7 +207,7 @@ static void drop_older(shp_snapshots *store, const shp_sequence *s, uint32_t fla
 /* Behind a hole a state would be restored at other positions than its ids say; a full window has no room for another
    token. */
 static int can_save(const shp_snapshots *store, const shp_sequence *s) {
-    return store->budget > 0 && s->n > 0 && s->n < s->context->n_window && s->positions[s->n - 1] == s->n - 1;
+    return store->budget > 0 && s->n > 0 && s->n < s->context->n_window && !shp_sequence_has_hole(s, s->n);
 }
 
 /* The state of a sequence in memory of its own, NULL where that fails. */
@@ -379,7 +379,7 @@ long shp_snapshots_parked(const shp_snapshots *store, const int32_t *ids, int32_
 int shp_snapshots_restore(shp_snapshots *store, size_t i, shp_sequence *s) {
     shp_snapshot *item = &store->items[i];
     int is_whole = item->flags == SHP_STATE_WHOLE || s->context->kind == SHP_RECURRENT;
-    if (!is_whole && (s->n < item->n || s->positions[item->n - 1] != item->n - 1)) {
+    if (!is_whole && (s->n < item->n || shp_sequence_has_hole(s, item->n))) {
         shp_sequence_clear(s);
         return 0;
     }
@@ -389,11 +389,10 @@ int shp_snapshots_restore(shp_snapshots *store, size_t i, shp_sequence *s) {
                   && shp_api.state_set(s->context->ctx, item->data, item->size, s->id, item->flags) == item->size;
     if (is_read) {
         memcpy(s->ids, item->ids, (size_t)item->n * sizeof *s->ids);
-        for (int32_t k = 0; k < item->n; k++)
-            s->positions[k] = k;
+        int32_t next = shp_picture_positions(item->ids, item->n, s->positions);
         s->n = item->n;
         /* The cells of full attention behind the checkpoint are still there. */
-        is_read = shp_api.seq_rm(s->context->memory, s->id, item->n, -1) && shp_sequence_verify(s, item->n);
+        is_read = shp_api.seq_rm(s->context->memory, s->id, next, -1) && shp_sequence_verify(s, item->n);
     }
     if (!is_read) {
         /* Do not try it again. */

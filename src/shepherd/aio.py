@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from shepherd.assistant import Event
+from shepherd.types import Picture
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
@@ -66,7 +67,9 @@ class AsyncAssistant:
     def __init__(self, assistant: Assistant) -> None:
         self.assistant = assistant
 
-    async def ask(self, text: str, *, composed: str = "") -> AsyncGenerator[Event, None]:
+    async def ask(
+        self, text: str, *, composed: str = "", pictures: Sequence[Picture] = ()
+    ) -> AsyncGenerator[Event, None]:
         """Yield the events of `Assistant.ask`; raises its errors.
 
         Leaving the loop early, or a cancellation, ends the answer; its text so far is kept, as with
@@ -80,7 +83,8 @@ class AsyncAssistant:
         def run() -> None:
             end: BaseException | None = None
             try:
-                for event in self.assistant.ask(text, composed=composed) if not is_left.is_set() else ():
+                events_of_turn = self.assistant.ask(text, composed=composed, pictures=pictures)
+                for event in events_of_turn if not is_left.is_set() else ():
                     is_under_way.set()
                     if is_left.is_set():
                         self.assistant.cancel()

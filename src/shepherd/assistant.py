@@ -21,6 +21,7 @@ from shepherd.errors import ShepherdError, StoreError, UsageError
 from shepherd.inference import Engine, KeptCounts
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.pictures import no_pictures
 from shepherd.prompt import (
     Compaction,
     Draft,
@@ -53,7 +54,7 @@ from shepherd.turn import (
 from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.turn.small_model import Promise
-from shepherd.types import ANONYMOUS_USERS, Learning, Message, Tool
+from shepherd.types import ANONYMOUS_USERS, Learning, Message, Picture, Tool
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
@@ -199,23 +200,30 @@ class Assistant:
 
     # ---- a turn
 
-    def ask(self, text: str, *, composed: str = "") -> Iterator[Event]:
+    def ask(self, text: str, *, composed: str = "", pictures: Sequence[Picture] = ()) -> Iterator[Event]:
         """Yield the events of one turn: Recalled, then Deltas, then Finished; Warned at any time.
 
         The model reads `composed` in place of `text` where it is given: `text` in a template, with documents.
-        Only `text` is looked up in memory, and only from `text` something is learned.
+        Only `text` is looked up in memory, and only from `text` something is learned. `pictures` precede the
+        text, or stand where `composed` has a mark (see pictures.py). They are never stored.
 
         Thoughts of the model come as Thought, between the Deltas; they are not part of the answer. A tool
         call comes as ToolCall, its result as ToolResult, and then the model continues.
 
         Raises ContextOverflowError before anything is decoded, ModelError when the engine fails, UsageError
-        while another turn is running; the conversation is then unchanged. Closing the iterator early abandons
+        while another turn is running, or for pictures that the model can't read; the conversation is then
+        unchanged. Closing the iterator early abandons
         the turn; `cancel()` ends the answer and keeps what there is of it.
         """
+        if pictures and not self.engine.reads_pictures:
+            raise no_pictures(self.engine.picture_problem)
         with self._alone("another answer", "wait for it, or cancel it"):
             private = self.private or self.is_forgetful
             draft = Draft(
-                Message("user", text, composed=composed), self._snapshot, self.history, private=private
+                Message("user", text, composed=composed, pictures=tuple(pictures)),
+                self._snapshot,
+                self.history,
+                private=private,
             )
             if private:
                 draft.strip([message for message in draft.history if has_tail(message)])

@@ -174,10 +174,15 @@ class Session:
             stack.callback(self._closing, "")
             # In the order of what a mistake costs: the file's name or the key, the database, the loading.
             if provider.is_local:
+                projector = config.mmproj
+                if provider.model not in ("", config.model) and projector != "none":
+                    projector = ""  # the file that is named belongs to the other model
                 config = replace(config, model=provider.model or config.model)
                 path = model_path(config, self._report)
                 memory, is_writable = self._memory_for(provider)
-                engine = open_engine(config, path, loading=self._loading, keeps=is_writable)
+                engine = open_engine(
+                    config, path, loading=self._loading, keeps=is_writable, projector=projector
+                )
                 model: ChatModel = engine
                 stack.callback(engine.close)
                 if engine.kept() is not None:

@@ -615,11 +615,13 @@ def open_engine(
     slots: int = 1,
     windows: int = 1,
     keeps: bool = False,
+    projector: str = "none",
 ) -> Engine:
     """Load the model at `path`, after a trial if it is not bundled and never was loaded here.
 
     It generates `slots` answers at once, whose conversations share so many `windows`. If it `keeps` them,
-    another process continues those that are stored in a memory (setting cache_disk_gb).
+    another process continues those that are stored in a memory (setting cache_disk_gb). `projector` is as the
+    setting mmproj, which only models that answer messages need.
     """
     load_check.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
     name, shown = path.stem, -1
@@ -632,7 +634,7 @@ def open_engine(
 
     loading(f"loading {name} …")
     try:
-        settings = replace(engine_settings(config), slots=slots, windows=windows)
+        settings = replace(engine_settings(config), slots=slots, windows=windows, mmproj=_file_of(projector))
         if not keeps:
             settings = replace(settings, cache_disk_bytes=0)
         return Engine(
@@ -641,14 +643,19 @@ def open_engine(
             yields_to=yields_to,
             priority_lock=priority_lock,
             is_trusted=True,
+            tries_projector=config.model_trial,
             progress=report,
         )
     finally:
         loading("")
 
 
+def _file_of(projector: str) -> str:
+    return str(from_home(projector, "mmproj")) if projector not in ("", "none") else projector
+
+
 def engine_settings(config: Config) -> EngineSettings:
-    """Return the settings of an engine with one slot."""
+    """Return the settings of an engine with one slot, which reads no pictures."""
     return EngineSettings(
         n_ctx=config.n_ctx,
         n_gpu_layers=config.gpu_layers,
@@ -660,4 +667,5 @@ def engine_settings(config: Config) -> EngineSettings:
         kv_edit=config.kv_edit,
         draft=config.draft,
         n_threads=config.threads,
+        mmproj="none",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -15,6 +16,7 @@ __all__ = [
     "Injection",
     "MemoryRecord",
     "Message",
+    "Picture",
     "Piece",
     "ReplySchema",
     "Role",
@@ -165,6 +167,18 @@ class Thought:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture in a message: the bytes of its file. Two are equal if their digests are."""
+
+    data: bytes = field(repr=False, compare=False)
+    digest: bytes = b""
+
+    def __post_init__(self) -> None:
+        if not self.digest:
+            object.__setattr__(self, "digest", hashlib.sha256(self.data).digest())
+
+
 # A piece of a streamed reply; plain text belongs to the answer.
 Piece: TypeAlias = str | Thought | ToolCall
 
@@ -179,6 +193,7 @@ class Message:
     `token_ids` are the ids that the engine sampled for an answer: re-tokenising text would lose the prefix.
     `tool_calls` belong to an answer; `tool_call_id` is the call whose result a message of role "tool" has.
     `thought` is a model's reasoning before its answer, for its chat template only.
+    `pictures` stand where `composed` and `sent` have a mark for each (see pictures.py), or before the text.
     `tokens` is the length of `sent` in tokens, `created_at` a time in unix seconds; each is 0 while unknown.
     """
 
@@ -194,6 +209,7 @@ class Message:
     tool_call_id: str = ""
     thought: str = ""
     composed: str = ""
+    pictures: tuple[Picture, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.sent:
@@ -220,6 +236,7 @@ class Message:
             self.tool_call_id,
             self.thought,
             self.composed,
+            self.pictures,
         )
 
 

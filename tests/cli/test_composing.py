@@ -12,6 +12,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from tests.cli.test_terminal import CTRL_C, TURN_ENDED, terminal
+from tests.vision_models import png, seeing
 
 __all__ = ["terminal"]
 
@@ -155,7 +156,9 @@ def test_an_address_is_fetched_through_the_filter_of_imports(shepherd, model, ad
     ("name", "data", "code", "message"),
     [
         ("none.md", None, 2, "there is no such file"),
-        ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF", 1, "this is not a text"),
+        ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF", 2, "the picture is damaged or cut short"),
+        ("photo.webp", b"RIFF\0\0\0\0WEBPVP8 ", 2, "a WebP file, which can't be read"),
+        ("photo.png", png("red"), 2, "the model reads text, no pictures"),
         ("empty.txt", b" \n", 1, "there is no text in it"),
         ("bad.pdf", b"%PDF-1.4 broken", 1, "the PDF cannot be read"),
         ("", None, 2, "is a folder"),
@@ -172,6 +175,25 @@ def test_what_cannot_be_read_is_an_error_before_anything_is_asked(
     assert (done.returncode, done.stdout) == (code, "")
     assert message in done.stderr
     assert shepherd("memory", "list").stdout == ""
+
+
+def test_a_picture_is_attached_and_only_a_word_of_it_is_stored(shepherd, home, terminal):
+    model = seeing(home.path)
+    (home.path / "cat.png").write_bytes(png("blue"))
+
+    done = shepherd("-m", model, "-a", home.path / "cat.png", "what is it?")
+    assert (done.returncode, done.stdout) == (0, "blue\n")
+    piped = shepherd("-m", model, "-a", "-", "-e", "what is it?", input=png("blue"))
+    assert piped.stdout == "blue\n"
+    again = shepherd("-m", model, "--continue", "-e", "and what was it?", "--show-context")
+    assert (again.returncode, again.stdout) == (0, "nothing\n")
+    assert b"[picture]" in b"".join(path.read_bytes() for path in home.path.rglob("memory.db*"))
+
+    chat = terminal("-m", model, "--mmproj", home.path / "mmproj-seeing.gguf")
+    for line in (f"what is this? @{home.path / 'cat.png'}", "and that?"):
+        chat.type(line)
+        assert "blue" in chat.expect(TURN_ENDED)
+        chat.prompt()
 
 
 def test_the_setting_for_documents_limits_what_is_attached(shepherd, model, home):

@@ -17,7 +17,7 @@ from pathlib import Path
 import pexpect
 
 from shepherd.inference.models import resolve
-from tests import models, programs
+from tests import models, programs, vision_models
 from tests.docs.commands import ROOT
 from tests.hub import LoopbackHub
 from tests.knowledge import documents
@@ -44,6 +44,8 @@ def write_files(folder: Path) -> None:
     """What the documents' commands read, under the names that they have there."""
     models.scripted(folder / "tiny.gguf", ["Noted:", " thank", " you."])
     models.bert(folder / "model.gguf")
+    shutil.move(vision_models.seeing(folder), folder / "sees.gguf")
+    (folder / "cat.png").write_bytes(vision_models.png("red"))
     with zipfile.ZipFile(folder / "chatgpt.zip", "w") as archive:
         archive.writestr("conversations.json", json.dumps([TALK]))
     for name in ("mem0.json", "out.json"):
@@ -69,6 +71,9 @@ def write_files(folder: Path) -> None:
 def publish(hub: LoopbackHub, files: Path) -> None:
     """The models that the documents name: a tiny one, and ours, which remembers, as the large one."""
     hub.add("user/repo", "repo-Q4_K_M.gguf", (files / "tiny.gguf").read_bytes())
+    hub.add("ggml-org/gemma-3-4b-it-GGUF", "gemma-3-4b-it-Q4_K_M.gguf", (files / "sees.gguf").read_bytes())
+    projector = (files / "mmproj-seeing.gguf").read_bytes()
+    hub.add("ggml-org/gemma-3-4b-it-GGUF", "mmproj-model-f16.gguf", projector)
     hub.add("Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf", resolve("").read_bytes())
 
 

@@ -269,6 +269,12 @@ INSTEAD = {
     "shepherd knowledge import ~/notes report.pdf https://example.com/article": (
         "shepherd knowledge import ~/notes report.pdf",
     ),
+    'shepherd -m hf:ggml-org/gemma-3-4b-it-GGUF:Q4_K_M -a cat.png "what is it?"': (
+        'shepherd -m hf:ggml-org/gemma-3-4b-it-GGUF:Q4_K_M -a cat.png "what is it?" | grep red',
+    ),
+    'shepherd -m model.gguf --mmproj mmproj.gguf -a cat.png "what is it?"': (
+        'shepherd -m sees.gguf --mmproj mmproj-seeing.gguf -a cat.png "what is it?" | grep red',
+    ),
     "shepherd knowledge focus 4523 4520": ("shepherd knowledge focus 1 2",),
     "shepherd memory export FILE": ("shepherd memory export exported.jsonl",),
     "shepherd memory forget ID --receipt": (*_TOLD, f"shepherd memory forget {_NEWEST} --receipt"),

@@ -16,7 +16,7 @@ from shepherd.inference.models import BUILT_IN, ModelRegistry
 from shepherd.inference.names import (
     FILE_TYPES,
 )
-from tests import models
+from tests import models, vision_models
 from tests.inference.registries import FILE, REPO, SPEC, everything_in, fail_store, with_name
 
 # -- a whole download ----
@@ -63,6 +63,29 @@ def test_resolving_an_installed_model_asks_no_hub(registry, hub):
     assert registry.resolve(f"hf:{REPO}") == path
     assert registry.resolve("TINY-q8_0") == path
     assert hub.requests == []
+
+
+def test_the_projector_of_a_repository_comes_and_goes_with_its_models(registry, hub, cache, tmp_path):
+    path = tmp_path / "mmproj.gguf"
+    vision_models.llava(path, 64)
+    hub.add(REPO, "mmproj-F16.gguf", path.read_bytes())
+    hub.add(REPO, "mmproj-Q8_0.gguf", b"another one")
+    model = registry.pull(SPEC)
+
+    assert [file.name for file in model.files] == [FILE]
+    assert sorted(file.name for file in model.path.parent.iterdir()) == ["mmproj-F16.gguf", FILE]
+    with Engine(model.path, settings=EngineSettings(n_ctx=128)) as engine:
+        assert engine.reads_pictures
+    registry.remove(model)
+    assert everything_in(cache) == set()
+
+
+def test_a_projector_that_is_none_is_refused_before_the_model_comes(registry, hub):
+    hub.add(REPO, "mmproj-F16.gguf", b"no GGUF")
+
+    with pytest.raises(ModelError, match=r"mmproj-F16\.gguf"):
+        registry.pull(SPEC)
+    assert registry.find(SPEC) is None
 
 
 def test_resolving_a_model_that_is_not_here_fetches_it(registry, model_bytes):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import anthropic
 import pytest
 
 from tests.server.conftest import THOUGHT
+from tests.vision_models import png
+
+PNG = base64.b64encode(png("red")).decode()
 
 WEATHER = {
     "name": "get_weather",
@@ -142,9 +146,9 @@ def test_prompt_that_does_not_fit_is_refused_before_anything_is_sent(mini, strea
 
 
 def test_pictures_and_tools_of_anthropics_own_are_refused(mini):
-    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
     with client_of(mini) as client:
-        with pytest.raises(anthropic.BadRequestError, match="image"):
+        with pytest.raises(anthropic.BadRequestError, match="no pictures"):
             client.messages.create(
                 model="default", max_tokens=9, messages=[{"role": "user", "content": [picture]}]
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import socket
@@ -13,6 +14,9 @@ import pytest
 
 from shepherd.server.ollama_api import ChatBody
 from tests.server.conftest import THOUGHT
+from tests.vision_models import png
+
+PNG = base64.b64encode(png("red")).decode()
 
 HELLO = [{"role": "user", "content": "Hello, who are you?"}]
 GREEDY = {"temperature": 0, "num_predict": 50, "num_ctx": 4096, "num_gpu": 1}
@@ -235,7 +239,9 @@ def test_texts_are_embedded(client):
 @pytest.mark.parametrize(
     ("path", "fields", "status", "said"),
     [
-        ("chat", {"messages": [{**HELLO[0], "images": ["aGk="]}]}, 400, "no pictures"),
+        ("chat", {"messages": [{**HELLO[0], "images": [PNG]}]}, 400, "no pictures"),
+        ("chat", {"messages": [{**HELLO[0], "images": ["aGk="]}]}, 400, "messages.0.images"),
+        ("generate", {"prompt": "a", "images": [PNG]}, 400, "no pictures"),
         ("chat", {"messages": [{"role": "assistant", "content": "I"}]}, 400, "messages"),
         ("chat", {"messages": HELLO, "options": {"presence_penalty": 1000}}, 400, "options.presence_penalty"),
         ("chat", {"messages": HELLO, "options": {"stop": ["x"] * 17}}, 400, "options.stop"),

@@ -390,7 +390,7 @@ REFUSED = [
     *[
         ("/api/generate", {"prompt": "Hi"}, field)
         for field in (
-            *({"template": "x"}, {"context": [1]}, {"images": ["eA=="]}),
+            *({"template": "x"}, {"context": [1]}),
             {"learned": True},
         )
     ],

@@ -322,7 +322,7 @@ def test_words_and_calls_of_one_answer_are_one_message():
         ({"text": {"format": {"type": "json_schema", "schema": {"type": 1}}}}, 400, "text.format"),
         ({"input": []}, 400, "input"),
         ({"input": [{"role": "assistant", "content": "I"}]}, 400, "input"),
-        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, 400, "input.0.content"),
+        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, 400, "input.0.content.0"),
         ({"input": [{"type": "computer_call"}]}, 400, "input.0"),
         ({"learned": True}, 400, "learned"),
         ({"colour": "red"}, 400, "colour"),

@@ -257,6 +257,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
             message.typed,
             screen,
             composed=message.composed,
+            pictures=message.pictures,
             show_context=arguments.show_context,
             plain=arguments.plain,
         )

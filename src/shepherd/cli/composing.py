@@ -1,4 +1,4 @@
-"""Messages of the command line: what was typed, in a template, with attached documents.
+"""Messages of the command line: what was typed, in a template, with attached documents and pictures.
 
 Only what was typed is recalled with and learned from; the rest is for the model alone.
 """
@@ -11,12 +11,15 @@ import string
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from shepherd.cli.parsing import Parser, stdin_bytes
 from shepherd.commands.screen import Screen, counted, near_miss
 from shepherd.errors import UsageError
+from shepherd.pictures import MOST_BYTES, looks_like_picture, no_pictures, picture_of, size_of
+from shepherd.types import Picture
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
@@ -38,16 +41,18 @@ __all__ = [
 _MENTION = re.compile(r"(?<![^\s(\[\"'])@(?:\"([^\"\n]+)\"|([^\s\"]\S*))")
 _LAST_WORD = re.compile(r"(?<![^\s(\[\"'])@(\"[^\"\n]*|[^\s\"]\S*|)\Z")
 _AFTER = ".,;:!?)]}'\""
+_BEGINNING_BYTES = 64
 # A text of more characters a token is not counted to its end: that it is too long is known before.
 _MOST_CHARS_PER_TOKEN = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A document for a message: the name it was given, and its text."""
+    """A document for a message: the name it was given, and its text; or a picture, which has none."""
 
     name: str
-    text: str
+    text: str = ""
+    picture: Picture | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,11 @@ class Composed:
     typed: str
     composed: str = ""
     attached: tuple[Attached, ...] = ()
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Pictures that are attached, in order."""
+        return tuple(one.picture for one in self.attached if one.picture is not None)
 
 
 class Composer:
@@ -95,10 +105,11 @@ class Composer:
         text = "\n\n".join(part for part in (typed, material) if part)
         for template in self._templates:
             text = _inserted(template, text)
-        if attached:
+        documents = [one for one in attached if one.picture is None]
+        if documents:
             from shepherd.knowledge import attached_block
 
-            text = "\n\n".join(filter(None, [text, *(attached_block(a.name, a.text) for a in attached)]))
+            text = "\n\n".join(filter(None, [text, *(attached_block(a.name, a.text) for a in documents)]))
         return Composed(typed, "" if text == typed else text, attached)
 
     def sent(self) -> None:
@@ -114,7 +125,7 @@ def add_composing_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="attach a file (text, Markdown, HTML, PDF), an address, or - for stdin; can be repeated",
+        help="attach a document, a picture, an address, or - for stdin; can be repeated",
     )
     group.add_argument(
         *("-f", "--fragment"),
@@ -150,7 +161,9 @@ def composer_of(
 
 
 def require_room(message: Composed, assistant: Assistant) -> None:
-    """Raise UsageError when what is attached to a message is longer than the model's window."""
+    """Raise UsageError when what is attached is too long for the window, or a picture that can't be read."""
+    if message.pictures and not assistant.engine.reads_pictures:
+        raise no_pictures(assistant.engine.picture_problem)
     window = assistant.engine.window_tokens
     count: Callable[[str], int] = assistant.engine.count_tokens
     total = 0
@@ -170,7 +183,14 @@ def require_room(message: Composed, assistant: Assistant) -> None:
 def attached_in_words(message: Composed, assistant: Assistant) -> str:
     """Return what is attached to a message, with its length in tokens; "" for nothing."""
     count: Callable[[str], int] = assistant.engine.count_tokens
-    return ", ".join(f"{one.name} ({counted(count(one.text), 'token')})" for one in message.attached)
+
+    def size(one: Attached) -> str:
+        if one.picture is None:
+            return counted(count(one.text), "token")
+        width, height = size_of(one.picture.data)
+        return f"a picture of {width} x {height}"
+
+    return ", ".join(f"{one.name} ({size(one)})" for one in message.attached)
 
 
 def word_at_end(text: str) -> str | None:
@@ -182,13 +202,36 @@ def word_at_end(text: str) -> str | None:
 def read_attached(
     source: str, config: Config, screen: Screen, name: str = "", stdin: BinaryIO | None = None
 ) -> Attached:
-    """Return the text of a file, an address, or of `stdin` for "-". Raises DocumentError, UsageError."""
+    """Return the text or picture of a file, an address, or of `stdin` for "-".
+
+    Raises DocumentError, UsageError.
+    """
     from shepherd.cli.progress import working
     from shepherd.knowledge.importing import WebLimits, read_document
 
+    shown = name or ("stdin" if stdin is not None else source)
+    if stdin is not None:
+        stdin = BytesIO(stdin.read())
+    picture = _picture_in(source, stdin)
+    if picture is not None:
+        return Attached(shown, picture=picture)
     with working(screen, f"reading {name or source}"):
         document = read_document(source, WebLimits.of(config), stdin)
-    return Attached(name or ("stdin" if stdin is not None else source), document.text)
+    return Attached(shown, document.text)
+
+
+def _picture_in(source: str, stdin: BytesIO | None) -> Picture | None:
+    """Return the picture in a file or stdin; None for what is no picture, or can't be read."""
+    if stdin is not None:
+        data = stdin.getvalue()
+    else:
+        try:
+            with open(Path(source).expanduser(), "rb") as file:
+                beginning = file.read(_BEGINNING_BYTES)
+                data = beginning if not looks_like_picture(beginning) else beginning + file.read(MOST_BYTES)
+        except (OSError, RuntimeError, ValueError):  # an address, or a file that the reader complains about
+            return None
+    return picture_of(data) if looks_like_picture(data) else None
 
 
 def _of_option(source: str, config: Config, screen: Screen) -> Attached:

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult,
 from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.errors import ContextOverflowError, InternalError, ShepherdError
-from shepherd.types import Thought, ToolCall
+from shepherd.types import Picture, Thought, ToolCall
 
 if TYPE_CHECKING:
     from shepherd.chat_session import Session
@@ -142,6 +142,7 @@ class Conversation:
                 message.typed,
                 self._screen,
                 composed=message.composed,
+                pictures=message.pictures,
                 show_context=self._show_context,
                 plain=self._plain,
             )
@@ -190,6 +191,7 @@ def show_turn(
     screen: Screen,
     *,
     composed: str = "",
+    pictures: Sequence[Picture] = (),
     show_context: bool = False,
     plain: bool = False,
 ) -> Finished:
@@ -202,7 +204,7 @@ def show_turn(
     answer, thought = _output(screen, plain=plain), ""
     with cancelling_on_interrupt(assistant), _waiting(assistant, screen) as has_begun:
         try:
-            for event in assistant.ask(message, composed=composed):
+            for event in assistant.ask(message, composed=composed, pictures=pictures):
                 if not isinstance(event, Recalled):
                     has_begun()
                 if isinstance(event, Thought):

@@ -87,7 +87,7 @@ def _answer(assistant: Assistant, screen: Screen, message: Composed, with_memory
     interrupted = False
     try:
         with cancelling_on_interrupt(assistant):
-            for event in assistant.ask(message.typed, composed=message.composed):
+            for event in assistant.ask(message.typed, composed=message.composed, pictures=message.pictures):
                 put(screen, *_named(event))
                 interrupted = isinstance(event, Finished) and event.stats.finish_reason == "cancelled"
     finally:

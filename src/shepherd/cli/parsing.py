@@ -199,6 +199,7 @@ def add_model_options(parser: Parser) -> None:
 def add_engine_options(parser: Parser) -> None:
     """Add the options of the local engine, as a group."""
     engine = parser.add_argument_group("the engine")
+    add_setting_option(engine, "--mmproj", "mmproj", "FILE")
     for option, key in (("--ctx", "n_ctx"), ("--gpu-layers", "gpu_layers"), ("--threads", "threads")):
         add_setting_option(engine, option, key, "N")
 

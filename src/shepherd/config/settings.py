@@ -80,6 +80,10 @@ class Config:
     provider: str = _text(
         "", "provider that runs the model: a name from shepherd provider list; empty: this machine"
     )
+    mmproj: str = _text(
+        "",
+        "projector (mmproj) with which the model reads pictures; empty: the one beside it; none: no pictures",
+    )
     n_ctx: int = _integer(0, 0, _TOKENS, "context window in tokens; 0: the model's, up to 8192")
     gpu_layers: int = _integer(-1, -1, 10_000, "layers to put on the GPU; -1: all")
     flash_attention: Literal["auto", "on", "off"] = _choice("flash attention", "auto", "on", "off")

@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 
 from shepherd.errors import ModelError
 from shepherd.inference.hub import HubFile, Listing, Report, Waiting, disk_errors
-from shepherd.inference.names import HUB_PREFIX, Variant, is_safe_path, stem_of, variants
+from shepherd.inference.names import HUB_PREFIX, Variant, is_projector, is_safe_path, stem_of, variants
 
 __all__ = ["Holding", "Repository", "repositories"]
 
@@ -170,7 +170,19 @@ class Repository:
             for file, path in self._unfinished().items():
                 if stem_of(file) == stem:
                     path.unlink()
+            if not self.holdings():
+                self._remove_projectors()
             self._tidy()
+
+    def _remove_projectors(self) -> None:
+        """Delete what no model is left to need."""
+        for folder in self.folder.glob("snapshots/*"):
+            for file, path in [] if folder.is_symlink() else _gguf_files(folder):
+                if is_projector(file):
+                    self._remove_file(path)
+        for file, path in self._unfinished().items():
+            if is_projector(file):
+                path.unlink()
 
     def _remove_file(self, path: Path) -> None:
         blob = Path(os.path.normpath(path.parent / os.readlink(path))) if path.is_symlink() else None

@@ -26,6 +26,7 @@ from shepherd.inference.sampler import SamplerCache
 from shepherd.inference.template import ChatTemplate
 from shepherd.inference.tools import check_tools
 from shepherd.inference.transcript import Prompt, Transcript
+from shepherd.pictures import no_pictures
 from shepherd.replies import ReplyParser, parameter_types
 from shepherd.types import Message, Sampling, Tool
 
@@ -55,7 +56,8 @@ class Engine:
     `model` is the path of a GGUF file, the name of an installed model, or `hf:user/repo:quant`, which is
     downloaded; "" is the small model that comes with Shepherd.
     A file that was never loaded here is loaded in a child process first, where it may crash llama.cpp without
-    harm; `is_trusted` skips that. With `yields_to`, its answers pause while that engine makes one. `progress`
+    harm; `is_trusted` skips that, and without `tries_projector` it's skipped for the projector.
+    With `yields_to`, its answers pause while that engine makes one. `progress`
     is called with the share of the file that is loaded, 0 to 1. Engines that share a `priority_lock` have one
     priority: what yields to one of them waits for answers of all.
     Raises ModelFormatError, ModelLoadError and TemplateError as its parts do.
@@ -68,6 +70,7 @@ class Engine:
         settings: EngineSettings | None = None,
         yields_to: Engine | native.PriorityLock | None = None,
         is_trusted: bool = False,
+        tries_projector: bool = True,
         progress: Callable[[float], object] | None = None,
         priority_lock: native.PriorityLock | None = None,
         _weights_of: LoadedModel | None = None,
@@ -76,7 +79,13 @@ class Engine:
         path = _path_of(model)
         if _weights_of is None:
             load_check.require(path, is_trusted=is_trusted)
-        self.model = LoadedModel(path, self.settings, weights_of=_weights_of, progress=progress)
+        self.model = LoadedModel(
+            path,
+            self.settings,
+            weights_of=_weights_of,
+            progress=progress,
+            tries_projector=tries_projector,
+        )
         self._priority_lock = priority_lock or native.PriorityLock()
         try:
             vocabulary = self.model.vocabulary
@@ -86,7 +95,7 @@ class Engine:
                 eos=vocabulary.piece(vocabulary.eos),
                 has_chatml_tokens={"<|im_start|>", "<|im_end|>"} <= vocabulary.controls.keys(),
             )
-            self._transcript = Transcript(vocabulary, self.template)
+            self._transcript = Transcript(vocabulary, self.template, vision=self.model.vision)
             self._samplers = SamplerCache(vocabulary.n_tokens, vocabulary.address)
             self._grammars = GrammarCache(vocabulary.address)
             self._earlier = EarlierAnswers(vocabulary.eos)
@@ -97,7 +106,8 @@ class Engine:
                 kind=self.model.native_kind(),
                 n_window=self.model.window_tokens,
                 n_swa=self.model.info.n_swa,
-                n_chunk=self.settings.n_ubatch,
+                n_chunk=self.model.settings.n_ubatch,
+                n_embd=0 if self.model.vision is None else self.model.vision.n_embd,
                 n_slots=self.settings.slots,
                 n_cells=self.model.n_cells,
                 cache_bytes=self.settings.cache_ram_bytes,
@@ -150,6 +160,16 @@ class Engine:
     def n_cells(self) -> int:
         """Tokens that all conversations can have together; less than asked for where memory ends."""
         return self.model.n_cells
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Return whether messages may have pictures."""
+        return self.model.vision is not None
+
+    @property
+    def picture_problem(self) -> str:
+        """Why the projector beside the model is not used; "" if there is none, or it is used."""
+        return self.model.vision_problem
 
     @property
     def _drafts(self) -> bool:
@@ -326,6 +346,7 @@ class Engine:
         started = time.perf_counter()
         self._check_open()
         self._check_length(messages, tools)
+        self._check_pictures(messages)
         if must_call:
             name = must_call if isinstance(must_call, str) else ""
             grammar = self._transcript.call_grammar(tools, name)
@@ -426,6 +447,7 @@ class Engine:
             keep=partial(self._earlier.add, user) if user and self._drafts else None,
         )
         belonging = self._belonging(owner, prompt)
+        pictures = self._read_pictures(prompt)
         with ExitStack() as undo:
             sampler = self._samplers.borrow(sampling, stream, undo)
             rules = self._grammars.borrow(grammar, stream, undo) if grammar else None
@@ -448,6 +470,7 @@ class Engine:
                     logprobs=logprobs,
                     **belonging,
                     earlier=self._earlier.of(user) if user and self._drafts else None,
+                    pictures=pictures,
                 )
             undo.pop_all()  # the samplers are the stream's until it ends
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
@@ -464,6 +487,17 @@ class Engine:
             "file": file,
             "in_file": n_in_file,
         }
+
+    def _read_pictures(self, prompt: Prompt) -> list[tuple[int, native.Picture]]:
+        """Return the pictures of a prompt. Those that were not read lately are encoded, which takes time."""
+        vision = self.model.vision
+        if vision is None:
+            return []
+        return [(placed.at, vision.read(placed.picture)[placed.part]) for placed in prompt.pictures]
+
+    def _check_pictures(self, messages: Sequence[Message]) -> None:
+        if messages and messages[-1].pictures and not self.reads_pictures:
+            raise no_pictures(self.picture_problem)
 
     def _check_open(self) -> None:
         if self._is_closing or self.is_closed:

@@ -18,6 +18,7 @@ from shepherd.errors import ModelLoadError
 from shepherd.inference.binding import last_error, llama, load_weights, version
 from shepherd.inference.gguf import GGUFHeader, read_header
 from shepherd.inference.names import BUILT_IN_FILE, variants
+from shepherd.inference.vision import find_projector, try_projector
 from shepherd.paths import cache_dir
 
 if TYPE_CHECKING:
@@ -134,6 +135,9 @@ def model_bytes(path: str | os.PathLike[str], settings: EngineSettings, default_
     trained = _number(header, "context_length")
     window = settings.n_ctx or min(trained or default_window, default_window)
     weights = sum(file.stat().st_size for file in _files(os.fspath(path)))
+    if settings.mmproj != "none" and (projector := settings.mmproj or find_projector(os.fspath(path))):
+        with contextlib.suppress(OSError):
+            weights += os.path.getsize(projector)
     return weights + _context_bytes(header, settings, window * settings.windows)
 
 
@@ -210,6 +214,7 @@ def require(
     path: str | os.PathLike[str],
     *,
     is_trusted: bool = False,
+    is_projector: bool = False,
     limit_s: float = 0,
     loading: Callable[[str], None] = lambda text: None,
 ) -> None:
@@ -224,12 +229,14 @@ def require(
         return
     if _is_built_in(name) or is_known(name):
         return
-    read_header(name)  # says what is wrong better than any crash
+    read_header(name, is_projector=is_projector)  # says what is wrong better than any crash
     size = sum(file.stat().st_size for file in _files(name))
     loading(f"trying {name}, new here, in a process of its own …")
     try:
         ending = subprocess_sandbox.run(
-            __name__, [os.path.abspath(name)], limit_s=limit_s or _LIMIT_S + size / _LIMIT_BYTES_PER_S
+            __name__,
+            [os.path.abspath(name), *(["projector"] if is_projector else [])],
+            limit_s=limit_s or _LIMIT_S + size / _LIMIT_BYTES_PER_S,
         )
     finally:
         loading("")
@@ -368,4 +375,4 @@ def _tokens(c: Any, model: Any) -> tuple[Any, int]:
 
 
 if __name__ == "__main__":
-    sys.exit(subprocess_sandbox.answer(lambda: _try(sys.argv[1])))
+    sys.exit(subprocess_sandbox.answer(lambda: (try_projector if sys.argv[2:] else _try)(sys.argv[1])))

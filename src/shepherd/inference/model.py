@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from shepherd._native import engine as native
-from shepherd.errors import ModelLoadError, UsageError
+from shepherd.errors import ModelLoadError, ShepherdError, UsageError
 from shepherd.inference.binding import (
     devices,
     gpu_layers,
@@ -22,16 +23,18 @@ from shepherd.inference.binding import (
     version,
 )
 from shepherd.inference.gguf import GGUFHeader, read_header
-from shepherd.inference.load_check import affordable_cells, refuse_without_room, remedies
+from shepherd.inference.load_check import affordable_cells, refuse_without_room, remedies, require
 from shepherd.inference.sampler import recommended_sampling
 from shepherd.inference.state_file import identity_of
 from shepherd.inference.tokenization import Vocabulary
+from shepherd.inference.vision import VisionModel, find_projector
 from shepherd.types import Sampling
 
 __all__ = ["CacheKind", "EngineSettings", "LoadedModel", "ModelInfo"]
 
 CacheKind = Literal["plain", "sliding", "recurrent", "hybrid"]
 DEFAULT_WINDOW = 8192
+_log = logging.getLogger(__name__)
 
 _KINDS: dict[CacheKind, int] = {
     "plain": native.PLAIN,
@@ -65,7 +68,8 @@ class EngineSettings:
     what a prompt that lacks a part of the middle does to the cache. "exact" decodes again from there on;
     "shift" closes the gap and "hole" leaves it, both approximations. `draft`: check several likely next
     tokens of an answer at once, where that should save time ("auto"), never, or wherever there are any
-    ("always", to see what it does).
+    ("always", to see what it does). `mmproj` is the file of the projector with which the model reads
+    pictures; "": the one beside the model, if there is one; "none": none.
     """
 
     n_ctx: int = 0
@@ -83,6 +87,7 @@ class EngineSettings:
     cache_disk_bytes: int = 0
     kv_edit: Literal["exact", "shift", "hole"] = "exact"
     draft: Literal["auto", "off", "always"] = "auto"
+    mmproj: str = ""
 
     def __post_init__(self) -> None:
         _in_range("n_ctx", self.n_ctx, 0, 1 << 24)
@@ -172,6 +177,7 @@ class LoadedModel:
         *,
         weights_of: LoadedModel | None = None,
         progress: Callable[[float], object] | None = None,
+        tries_projector: bool = True,
     ) -> None:
         self.path = os.fspath(path)
         self.settings = settings
@@ -180,8 +186,12 @@ class LoadedModel:
         self._weights: _Weights | None = None
         self._context: Any = None
         self._vocabulary: Vocabulary | None = None
+        self.vision: VisionModel | None = None
+        self.vision_problem = ""  # why the projector beside the model is not used
         try:
             self._weights = self._loaded(progress) if weights_of is None else weights_of.shared_weights()
+            if weights_of is None:
+                self.vision = self._open_projector(tries_it=tries_projector)
             self._context = self._make_context()
             # Tokens a conversation can have. llama.cpp rounds the context up; what was asked for counts.
             self.window_tokens = int(min(self._window(), self._c.llama_n_ctx(self._context)))
@@ -224,12 +234,16 @@ class LoadedModel:
         assert self._weights is not None
         # Long-rope factors depend on the size of the context.
         cells = self._c.llama_n_ctx(self._context) if _has_long_rope(self._weights.header) else 0
-        return identity_of(self.path, version(), settings.kv_type, flash, settings.swa_full, kind, cells)
+        parts = (version(), settings.kv_type, flash, settings.swa_full, kind, cells)
+        seen_by = () if self.vision is None else (identity_of(self.vision.path),)
+        return identity_of(self.path, *parts, *seen_by)
 
     def close(self) -> None:
         """Free the context, then the model. May be called twice; nothing may run in them any more."""
         if self._vocabulary is not None:
             self._vocabulary.close()
+        if self.vision is not None:
+            self.vision.close()
         context, self._context = self._context, None
         weights, self._weights = self._weights, None
         if context is not None:
@@ -259,6 +273,30 @@ class LoadedModel:
             progress=progress,
             n_gpu_layers=self._gpu_layers(),
         )
+
+    def _open_projector(self, *, tries_it: bool) -> VisionModel | None:
+        """Return the projector; one that was only found beside the model must not keep it from loading."""
+        wanted = self.settings.mmproj
+        path = wanted or find_projector(self.path)
+        if not path or wanted == "none":
+            return None
+        try:
+            require(path, is_projector=True, is_trusted=not tries_it)
+            vision = VisionModel(
+                path,
+                self._model,
+                use_gpu=self._gpu_layers() > 0,
+                n_threads=self.settings.n_threads or _default_threads(os.path.getsize(path)),
+            )
+        except ShepherdError as error:
+            if wanted:
+                raise
+            self.vision_problem = str(error)
+            _log.warning("the model reads no pictures: %s", error)
+            return None
+        n_ubatch = max(self.settings.n_ubatch, vision.most_whole_tokens)
+        self.settings = replace(self.settings, n_ubatch=n_ubatch)
+        return vision
 
     def _gpu_layers(self) -> int:
         return gpu_layers(self.settings.n_gpu_layers)

@@ -23,8 +23,10 @@ from shepherd.inference.names import (
     HubName,
     Variant,
     choose,
+    is_projector,
     matching,
     parse_hub_name,
+    projector_of,
     quant_of,
     shortest_names,
     stem_of,
@@ -184,6 +186,7 @@ class ModelRegistry:
     def pull(self, spec: str, report: Report = lambda event: None) -> StoredModel:
         """Fetch what `hf:…` names, as far as it is not here; the model as it is now on this machine.
 
+        Its projector, if the repository has one, comes first: a model that is there is complete.
         It counts as installed when size, SHA-256 and GGUF header were found right. After an interruption, at
         whatever moment, the next call goes on.
         Raises UsageError for a name that fits nothing or too much, else ModelError.
@@ -192,7 +195,7 @@ class ModelRegistry:
         hub = self._hub or Hub()
         listing = hub.listing(name.repo, report)
         chosen = choose(name, variants(listing.files))
-        files = [listing.files[path] for path in chosen.files]
+        files = [listing.files[path] for path in _with_projector(chosen, listing)]
         hub.require_checksums(listing, files)
         repository = Repository(self.cache, name.repo)
         repository.require_space(listing, files)
@@ -300,11 +303,19 @@ def is_built_in(path: Path) -> bool:
         return False
 
 
+def _with_projector(chosen: Variant, listing: Listing) -> list[str]:
+    """Return the model's files, and before them its projector, if there is one."""
+    folder, slash, name = chosen.files[0].rpartition("/")
+    beside = [path.removeprefix(folder + slash) for path in listing.files if path.startswith(folder + slash)]
+    projector = projector_of(name, [file for file in beside if "/" not in file])
+    return [*([folder + slash + projector] if projector else []), *chosen.files]
+
+
 def _require_model(repository: Repository, listing: Listing, file: HubFile) -> None:
     """Delete a download that is no GGUF, whatever its checksum; what another program has put there stays."""
     path = repository.contents(listing, file)
     try:
-        read_header(path)
+        read_header(path, is_projector=is_projector(file.path))
     except ModelFormatError as error:
         deleted = path == repository.download_path(file)
         if deleted:

@@ -52,6 +52,7 @@ _QUANT_IN_FILE = re.compile(
 _PART = re.compile(r"(.+)-([0-9]{5})-of-([0-9]{5})\.gguf", re.IGNORECASE | re.DOTALL)
 # GGUF files that are no language models: image projectors and importance matrices.
 _ACCESSORY = re.compile(r"(?:^|[._-])(?:mmproj|imatrix)(?:[._-]|$)", re.IGNORECASE)
+_PROJECTOR = re.compile(r"(?:^|[._-])mmproj(?:[._-]|$)", re.IGNORECASE)
 _SHOWN = 12
 
 
@@ -130,7 +131,7 @@ def stem_of(file: str) -> str:
 
 
 def variants(files: Iterable[str]) -> list[Variant]:
-    """Return the models among these file names, sorted; accessories such as image projectors are left out."""
+    """Return the models among these file names, sorted; accessories such as projectors are left out."""
     parts: dict[tuple[str, int], dict[int, str]] = {}
     whole = []
     for file in sorted(set(files)):
@@ -145,6 +146,38 @@ def variants(files: Iterable[str]) -> list[Variant]:
         for (_, count), numbered in parts.items()
     ]
     return sorted(whole + split, key=lambda variant: variant.files)
+
+
+def projector_of(model: str, files: Iterable[str]) -> str:
+    """Return the projector of a model among the files of its folder, "" without one.
+
+    It has the model's name, or is the only model's. Of several, one with 16 bits is preferred.
+    """
+    found = sorted(file for file in files if file.lower().endswith(".gguf"))
+    projectors = [file for file in found if _PROJECTOR.search(file[:-5])]
+    names = {_words_of(variant.files[0]) for variant in variants(found)}
+    own = [file for file in projectors if _words_of(file) and _words_of(file) in _words_of(model)]
+    return min(own or (projectors if len(names) == 1 else []), key=_preference, default="")
+
+
+def is_projector(file: str) -> bool:
+    """Return whether a file's name says that it is a projector."""
+    name = file.rpartition("/")[2].lower()
+    return name.endswith(".gguf") and _PROJECTOR.search(name[:-5]) is not None
+
+
+def _words_of(file: str) -> str:
+    """Return what of a file's name says which model it is: no quantisation, no `mmproj`."""
+    stem = stem_of(file).lower().replace(quant_of(file).lower() or "\0", "")
+    for other in ("mmproj", "model", "bf16", "f16", "fp16", "f32"):
+        stem = stem.replace(other, "")
+    return "".join(letter for letter in stem if letter.isalnum())
+
+
+def _preference(file: str) -> tuple[int, str]:
+    """Sixteen bits first: less loses details, and more is slower."""
+    order = {"F16": 0, "BF16": 1, "Q8_0": 2, "F32": 3}
+    return order.get(quant_of(file), 4), file
 
 
 def choose(name: HubName, candidates: Sequence[Variant]) -> Variant:

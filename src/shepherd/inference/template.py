@@ -13,7 +13,7 @@ from jinja2 import TemplateError as JinjaError
 from shepherd.errors import ModelFormatError, TemplateError
 from shepherd.inference.template_locality import writes_each_message_by_itself
 from shepherd.inference.template_sandbox import LimitError, SandboxedEnvironment, limited
-from shepherd.types import Message
+from shepherd.types import Message, Picture
 
 __all__ = [
     "CHATML",
@@ -169,7 +169,7 @@ Shape = tuple[tuple[str, bool, bool, str], ...]
 class Part:
     """One message as the template gets it. `owners`: the messages it is made of; `more` is JSON.
 
-    `answer` is an answer of our own, which has its sampled ids.
+    `answer` is an answer of our own, which has its sampled ids. `text` has a mark for each of `pictures`.
     """
 
     role: str
@@ -178,6 +178,7 @@ class Part:
     thought: str = ""
     more: str = ""
     answer: Message | None = None
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

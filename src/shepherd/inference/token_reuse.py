@@ -23,7 +23,7 @@ __all__ = ["THOUGHT_KEYS", "AnswerReuse", "Key", "PrefixCache", "PromptPrefix", 
 _MOST = 32
 Key = tuple[Any, ...]
 # All of a message that a prompt depends on. They are changed in place: what was there is what is compared.
-_key = attrgetter("role", "sent", "raw", "thought", "token_ids", "tool_calls", "tool_call_id")
+_key = attrgetter("role", "sent", "raw", "thought", "token_ids", "tool_calls", "tool_call_id", "pictures")
 
 
 def keys_of(messages: Sequence[Message]) -> list[Key]:

@@ -11,12 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Any
 
 from shepherd._native import engine as native
 from shepherd.errors import UsageError
 from shepherd.inference.binding import llama, load_weights
 from shepherd.inference.gguf import read_header
+from shepherd.inference.vision import PicturePart, PlacedPicture, VisionModel
+from shepherd.pictures import MARK
+from shepherd.types import Picture
 
 __all__ = ["Mark", "Prompt", "PromptBuilder", "Vocabulary", "open_tokenizer"]
 
@@ -162,7 +166,8 @@ class Prompt:
 
     `boundaries`: lengths at which later prompts may part from this one, ascending: the end of the system
     prompt (`head`; 0 without one), the begin of the newest message of the user, whose tail may be gone next
-    time, and the end of the last message, before the template's invitation to answer.
+    time, and the end of the last message, before the template's invitation to answer. `pictures` are those
+    for which negative ids stand.
     """
 
     token_ids: array[int]
@@ -170,6 +175,7 @@ class Prompt:
     text: str
     boundaries: tuple[int, ...] = ()
     head: int = 0
+    pictures: tuple[PlacedPicture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +194,15 @@ class Mark:
 class PromptBuilder:
     """One prompt being made; `owner` is the message that what comes next belongs to."""
 
-    def __init__(self, vocabulary: Vocabulary, tokenize: _Tokenize, n_messages: int) -> None:
-        self._vocabulary, self._tokenize = vocabulary, tokenize
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        tokenize: _Tokenize,
+        n_messages: int,
+        *,
+        vision: VisionModel | None = None,
+    ) -> None:
+        self._vocabulary, self._tokenize, self._vision = vocabulary, tokenize, vision
         self.ids: array[int] = array("i")
         self.counts = [0] * n_messages
         self.owner = 0
@@ -235,11 +248,21 @@ class PromptBuilder:
             start = match.end()
         self._run.append(text[start:])
 
-    def content(self, text: str) -> None:
-        """Add text that a person or a tool wrote: it never becomes a control token."""
-        self._run.append(text)
+    def content(self, text: str, pictures: Sequence[Picture] = ()) -> None:
+        """Add text that a person or a tool wrote, pictures at its marks. It never becomes a control token."""
+        for piece, picture in zip_longest(text.split(MARK, len(pictures)), pictures):
+            self._run.append(piece or "")
+            if picture is not None:
+                self._picture(picture)
         # The run ends in the template's text of the next message, and still is this one's.
         self._run_owner = self.owner
+
+    def _picture(self, picture: Picture) -> None:
+        assert self._vision is not None
+        self._run_owner = self.owner
+        self.flush()
+        for part in self._vision.layout(picture):
+            self._add(part.ids if isinstance(part, PicturePart) else part)
 
     def answer(self, token_ids: Sequence[int]) -> None:
         """An answer as it was sampled."""

@@ -42,7 +42,9 @@ from shepherd.inference.template import (
 from shepherd.inference.token_reuse import THOUGHT_KEYS, AnswerReuse, Key, PrefixCache, PromptPrefix, keys_of
 from shepherd.inference.tokenization import Prompt, PromptBuilder, Vocabulary
 from shepherd.inference.tools import ToolPrompt, one_call_each
+from shepherd.inference.vision import VisionModel, place
 from shepherd.lru_cache import CachedFunction
+from shepherd.pictures import MARK, has_pictures, with_marks, without_pictures
 from shepherd.replies import Family, ends_in_thought, marks_of, thinking_marks
 from shepherd.types import Message, Tool
 
@@ -78,8 +80,11 @@ class _Rendered:
 class Transcript:
     """Prompts of one model: it renders and tokenises conversations. Thread-safe."""
 
-    def __init__(self, vocabulary: Vocabulary, template: ChatTemplate) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, template: ChatTemplate, *, vision: VisionModel | None = None
+    ) -> None:
         self._vocabulary = vocabulary
+        self._vision = vision
         self._template = template
         self._tools = ToolPrompt(template)
         self._thought_keys = tuple(key for key in THOUGHT_KEYS if key in template.source)
@@ -123,15 +128,17 @@ class Transcript:
             raise TemplateError("there are no messages to render", hint="begin with a user message")
         if self._template.turn_day():  # layouts may hold the date
             self._layout.clear()
+        if has_pictures(messages):
+            messages = self._with_marks(messages)
         keys = keys_of(messages)
-        builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages))
+        builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages), vision=self._vision)
         text = self._continue(builder, messages, tools, keys)
         counts: list[int] | None = builder.counts
         if text is None:
             rendered = self._lay_out(messages, tools)
             text = rendered.text
             if rendered.layout is None:
-                builder.template(text)
+                self._write_plainly(builder, text, messages)
                 counts = None
             else:
                 self._assemble(builder, rendered)
@@ -143,7 +150,26 @@ class Transcript:
         builder.flush()
         if counts is None:
             counts = _by_length(len(builder.ids), [message.sent for message in messages])
-        return builder.prompt(counts, text)
+        prompt = builder.prompt(counts, text)
+        pictures = [picture for message in messages for picture in message.pictures]
+        if not pictures or self._vision is None:
+            return prompt
+        return replace(prompt, pictures=place(prompt.token_ids, pictures, self._vision))
+
+    def _with_marks(self, messages: Sequence[Message]) -> list[Message]:
+        """Return the messages with a mark for each picture and no others; with words if none can be read."""
+        if self._vision is None:
+            return [without_pictures(message) for message in messages]
+        return [with_marks(message) for message in messages]
+
+    def _write_plainly(self, builder: PromptBuilder, text: str, messages: Sequence[Message]) -> None:
+        """Write a conversation that fits no layout."""
+        pictures = [picture for message in messages for picture in message.pictures]
+        texts = text.split(MARK) if pictures else [text]
+        for i, piece in enumerate(texts):
+            if 0 < i <= len(pictures):
+                builder.content(MARK, [pictures[i - 1]])
+            builder.template(piece)
 
     def _lay_out(self, messages: Sequence[Message], tools: Sequence[Tool]) -> _Rendered:
         """Return the whole conversation, rendered on its layout; without one where it does not fit any."""
@@ -322,6 +348,7 @@ class Transcript:
                     message.thought if message is not None and is_answer and self._thought_keys else "",
                     self._neutral_json(entry.more) if entry.more else "",
                     message if message is not None and is_answer and message.token_ids else None,
+                    () if message is None else message.pictures,
                 )
             )
         shown = self._neutral_json(prepared.tools) if prepared.tools else ""
@@ -334,7 +361,9 @@ class Transcript:
             return parts, shown
         system, user = parts[0], parts[1]
         text = f"{system.text}\n\n{user.text}" if system.text else user.text
-        return [Part("user", text, (*system.owners, *user.owners)), *parts[2:]], shown
+        pictures = (*system.pictures, *user.pictures)
+        merged = Part("user", text, (*system.owners, *user.owners), pictures=pictures)
+        return [merged, *parts[2:]], shown
 
     def _merges_system(self) -> bool:
         """Return whether the template has no place for a system message, which then precedes the user's."""
@@ -453,7 +482,9 @@ class Transcript:
                 is_head = slot.part > 0 and parts[slot.part - 1].role == "system"
                 if is_head or is_newest:
                     builder.bound(is_head=is_head)
-                builder.content(rendered.contents[piece])
+                builder.content(
+                    rendered.contents[piece], () if slot.is_thought else parts[slot.part].pictures
+                )
 
     def _tokenize_run(self, text: str, after_ids: bool) -> array[int]:
         return self._vocabulary.tokenize_after(text) if after_ids else self._vocabulary.tokenize(text)

@@ -22,6 +22,7 @@ from shepherd.escaping import storable
 from shepherd.memory import extraction_jobs, learned, ledger, tenants
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import OpenJob, SessionSummary
+from shepherd.pictures import without_pictures
 from shepherd.transactions import Connection
 from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
 
@@ -214,6 +215,7 @@ def append(
     Raises UsageError if this user has no such session.
     """
     _require(connection, user_id, session_id)
+    message = without_pictures(message)
     raw, sent = storable(message.raw), storable(message.sent)
     [(message_id, size)] = connection.execute(
         "INSERT INTO messages(session_id, role, raw, sent, injected, token_ids, tokens, created_at,"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from shepherd.pictures import without_pictures
 from shepherd.prompt.exchanges import Exchange, messages_of, strip_tails
 from shepherd.prompt.plan import Part, Plan
 from shepherd.prompt.system_prompt import Snapshot, assemble
@@ -57,7 +58,9 @@ class Draft:
         system, *others = self.prompt
         summary = self.snapshot.summary
         said = system.sent.replace(summary.text, summary.public.text) if summary.private else system.sent
-        return "\n".join([said, *(message.sent for message in others if id(message) not in hidden)])
+        return "\n".join(
+            [said, *(without_pictures(message).sent for message in others if id(message) not in hidden)]
+        )
 
     @property
     def is_outdated(self) -> bool:

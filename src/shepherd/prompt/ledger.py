@@ -161,6 +161,7 @@ def conversation_hashes(messages: Sequence[Message]) -> list[str]:
         fields = [message.role, message.content, message.tool_call_id]
         for call in message.tool_calls:
             fields += [call.id, call.name, call.arguments]
+        fields += [picture.digest.hex() for picture in message.pictures]
         # The lengths make the encoding unambiguous.
         pieces: list[bytes] = []
         for text in (str(len(fields)), *fields):
@@ -228,12 +229,18 @@ _note = CachedFunction(_Note.read, max_entries=_READ, max_bytes=_READ_BYTES, siz
 
 
 def _tail(message: Message) -> str:
-    return message.sent[len(message.raw) :] if message.sent.startswith(message.raw) else ""
+    text = _text_before_tail(message)
+    return message.sent[len(text) :] if message.sent.startswith(text) else ""
+
+
+def _text_before_tail(message: Message) -> str:
+    """Return the text that clients send again, which has the places of pictures but not its documents."""
+    return message.content if message.pictures else message.raw
 
 
 def _with_tail(message: Message, note: _Note) -> Message:
     restored = message.copy()
-    restored.sent = message.raw + note.tail
+    restored.sent = _text_before_tail(message) + note.tail
     if note.parts:
         restored.injected = Injection(note.tail, parts=note.parts)
     restored.created_at = message.created_at or note.at

@@ -7,10 +7,11 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+from shepherd.pictures import base64_of, media_type_of, parts_of
 from shepherd.providers.exchange import End, Event, Usage
 from shepherd.providers.settings import ProviderSettings
 from shepherd.providers.transport import Request, Transport
-from shepherd.types import FinishReason, Message, Thought, Tool, ToolCall
+from shepherd.types import FinishReason, Message, Picture, Thought, Tool, ToolCall
 
 __all__ = ["AnthropicMessages", "request_body"]
 
@@ -129,7 +130,7 @@ def _append(messages: list[dict[str, Any]], message: Message, *, is_marked: bool
     if message.role == "tool":
         blocks = [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.sent}]
     else:
-        blocks += [{"type": "text", "text": message.sent}] if message.sent.strip() else []
+        blocks += [_block(part) for part in parts_of(message) if isinstance(part, Picture) or part.strip()]
         blocks += [
             {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call)}
             for call in message.tool_calls
@@ -141,6 +142,13 @@ def _append(messages: list[dict[str, Any]], message: Message, *, is_marked: bool
         messages[-1]["content"] += blocks
     else:
         messages.append({"role": "assistant" if message.role == "assistant" else "user", "content": blocks})
+
+
+def _block(part: str | Picture) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    source = {"type": "base64", "media_type": media_type_of(part), "data": base64_of(part)}
+    return {"type": "image", "source": source}
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from shepherd.pictures import base64_of, media_type_of, parts_of
 from shepherd.providers.exchange import End, Event, Usage
 from shepherd.providers.keys import ApiKey
 from shepherd.providers.settings import ProviderSettings
 from shepherd.providers.transport import Request, Transport
 from shepherd.replies import ReplyParser
-from shepherd.types import FinishReason, Message, Thought, Tool, ToolCall
+from shepherd.types import FinishReason, Message, Picture, Thought, Tool, ToolCall
 
 __all__ = ["ChatCompletions", "extra_content", "sealed_extra"]
 
@@ -106,10 +107,18 @@ class ChatCompletions(Transport):
 def _message(message: Message, address: str) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.sent}
-    body: dict[str, Any] = {"role": message.role, "content": message.sent}
+    content = [_part(part) for part in parts_of(message)] if message.pictures else message.sent
+    body: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
         body["tool_calls"] = [_asked(call, address) for call in message.tool_calls]
     return body
+
+
+def _part(part: str | Picture) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    url = f"data:{media_type_of(part)};base64,{base64_of(part)}"
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _asked(call: ToolCall, address: str) -> dict[str, Any]:

@@ -81,6 +81,14 @@ class ChatModel(Protocol):
     def window_tokens(self) -> int:
         """Tokens that prompt and answer can have together."""
 
+    @property
+    def reads_pictures(self) -> bool:
+        """Return whether messages may have pictures."""
+
+    @property
+    def picture_problem(self) -> str:
+        """Why they may not, if there is more to say than that the model reads none; else ""."""
+
     def count_tokens(self, text: str) -> int:
         """Return how many tokens `text` has, or about how many."""
 

@@ -90,6 +90,16 @@ class RemoteModel:
         """Let go of connections. May be called twice."""
         self._transport.close()
 
+    @property
+    def reads_pictures(self) -> bool:
+        """True: whether the model reads them, its server says."""
+        return True
+
+    @property
+    def picture_problem(self) -> str:
+        """Nothing."""
+        return ""
+
     def count_tokens(self, text: str) -> int:
         """Return an estimate, rounded up."""
         return self._ratio.estimate(len(text))
@@ -386,6 +396,7 @@ def _entries(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Entry]:
 
 def _entry(message: Message) -> Entry:
     called = "".join(call.name + call.arguments for call in message.tool_calls)
+    called += "".join(picture.digest.hex() for picture in message.pictures)
     return Entry(_key(message.role, message.content + called), len(message.sent) + len(called))
 
 

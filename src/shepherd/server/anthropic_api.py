@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
@@ -18,19 +18,42 @@ from shepherd.server.chat import (
     ChatRequest,
     arguments_object,
 )
+from shepherd.server.contents import (
+    Content,
+    joined,
+    message_of,
+    picture_from_base64,
+    picture_from_url,
+)
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
 from shepherd.server.http import LARGE_BYTES, EventStream, Ignored, JsonRoute, LenientBody, StrictBody, event
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS, check_conversation, check_text
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import blocking, cancelled_on_disconnect
-from shepherd.types import FinishReason, Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
+from shepherd.types import (
+    FinishReason,
+    Message,
+    Picture,
+    Piece,
+    ReplySchema,
+    Thought,
+    Tool,
+    ToolCall,
+    TurnStats,
+)
 
 __all__ = ["CountBody", "MessagesBody", "route", "router"]
 
 
 _MOST_STOPS = 16
 _Stop = Annotated[str, Field(max_length=MOST_STOP_CHARS)]
+
+
+class _Source(LenientBody):
+    type: str
+    data: str | None = None
+    url: str | None = None
 
 
 class _Block(LenientBody):
@@ -43,6 +66,7 @@ class _Block(LenientBody):
     input: Any = None
     tool_use_id: str = ""
     content: str | list[_Block] | None = None
+    source: _Source | None = None
 
 
 class _Message(LenientBody):
@@ -101,14 +125,14 @@ class CountBody(StrictBody):
 
         Denied for content that is not text, or a conversation that ends with an assistant's message.
         """
-        system = _text_of(self.system, "system")
-        messages = [Message("system", system)] if system else []
+        system = message_of("system", _content_of(self.system, "system"))
+        messages = [system] if system.content else []
         sent = [
             message for i, entry in enumerate(self.messages) for message in _messages(entry, f"messages.{i}")
         ]
         for role, group in groupby(sent, lambda message: message.role):
             neighbours = list(group)
-            messages += neighbours if role == "tool" else [_joined(neighbours)]
+            messages += neighbours if role == "tool" else [joined(neighbours)]
         if messages[-1].role not in ("user", "tool"):
             raise invalid("messages", "the last one must be the user's")
         return tuple(messages)
@@ -194,39 +218,43 @@ def _messages(message: _Message, place: str) -> list[Message]:
     """Return one message as several: results of tools are messages of their own, before the text."""
     if isinstance(message.content, str):
         return [Message(message.role, message.content)]
-    texts, calls, results = [], [], []
+    content: list[str | Picture] = []
+    calls, results = [], []
     for i, block in enumerate(message.content):
-        if block.type == "text":
-            texts.append(block.text)
+        if block.type in ("text", "image"):
+            content.append(_read_block(block, f"{place}.content.{i}"))
         elif block.type == "tool_use" and message.role == "assistant":
             calls.append(ToolCall(block.id, block.name, json.dumps(block.input or {}, ensure_ascii=False)))
         elif block.type == "tool_result" and message.role == "user":
-            said = _text_of(block.content, f"{place}.content.{i}")
-            results.append(Message("tool", said, tool_call_id=block.tool_use_id))
+            said = _content_of(block.content, f"{place}.content.{i}")
+            results.append(message_of("tool", said, tool_call_id=block.tool_use_id))
         elif block.type not in ("thinking", "redacted_thinking"):
             raise _unsupported(block, f"{place}.content.{i}")
-    text = "\n".join(texts)
-    own = [Message(message.role, text, tool_calls=tuple(calls))] if text or calls or not results else []
+    is_own = any(content) or calls or not results
+    own = [message_of(message.role, content, tool_calls=tuple(calls))] if is_own else []
     return [*results, *own]
 
 
-def _joined(messages: list[Message]) -> Message:
-    text = "\n".join(message.raw for message in messages if message.raw)
-    return Message(messages[0].role, text, tool_calls=tuple(chain(*(m.tool_calls for m in messages))))
-
-
-def _text_of(content: str | list[_Block] | None, place: str) -> str:
+def _content_of(content: str | list[_Block] | None, place: str) -> str | Content:
     if content is None or isinstance(content, str):
         return content or ""
-    for i, block in enumerate(content):
-        if block.type != "text":
-            raise _unsupported(block, f"{place}.{i}")
-    return "\n".join(block.text for block in content)
+    return [_read_block(block, f"{place}.{i}") for i, block in enumerate(content)]
+
+
+def _read_block(block: _Block, place: str) -> str | Picture:
+    if block.type == "text":
+        return block.text
+    source = block.source
+    if block.type != "image" or source is None:
+        raise _unsupported(block, place)
+    if source.type == "base64":
+        return picture_from_base64(source.data, place)
+    return picture_from_url(source.url, place)
 
 
 def _unsupported(block: _Block, place: str) -> Denied:
     return invalid(
-        place, f"the model reads text, no block of type {block.type[:40]!a}", "unsupported_content"
+        place, f"models read text and pictures, no block of type {block.type[:40]!a}", "unsupported_content"
     )
 
 

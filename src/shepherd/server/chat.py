@@ -19,6 +19,7 @@ from starlette.types import Receive
 
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
+from shepherd.pictures import has_pictures
 from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import Problem, invalid, problem_of
 from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
@@ -308,6 +309,7 @@ class Chat:
                     turn = await blocking(
                         lambda: begin(request, asked_at=asked_at, cancelled=cancelled),
                         is_large=is_large and conversations.models.is_local,
+                        has_pictures=has_pictures(request.messages),
                     )
             chat = cls(state, route, turn, lease)
             chat.others = tuple(cls(state, route, other, lease.again()) for other in turn.others)

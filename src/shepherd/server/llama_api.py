@@ -151,7 +151,7 @@ async def props(request: Request, model: str = "") -> dict[str, Any]:
     shown: dict[str, Any] = {
         "model_alias": served.name,
         "total_slots": engine.settings.slots if engine is not None else 1,
-        "modalities": {"vision": False, "audio": False},
+        "modalities": {"vision": served.reads_pictures, "audio": False},
         "default_generation_settings": {"params": state.config.sampling},
     }
     if engine is not None:

@@ -61,15 +61,18 @@ class ModelMaker:
 
     def local(self, offer: Offer) -> ServedModel:
         """Return a model of this machine, which is not loaded yet. Raises ModelError for a damaged file."""
-        settings = self._settings()
         is_default = self.pool is None
+        projector = self.config.mmproj
+        if not is_default and projector != "none":
+            projector = ""  # the file that is named belongs to the default model
+        settings = replace(self._settings(), mmproj=projector)
         room, own = self.room_bytes, self._background_bytes(offer)
         limit = 0 if room == 0 or (is_default and not self.limits_default) else max(1, room - own)
         windows, needed = windows_in(limit, offer.path, settings)
         model = ServedModel(offer.name, offer.path, offer.about, needed + own, also=offer.also)
 
         def load() -> Engine:
-            engine = self._open(offer.path, settings.slots, windows)
+            engine = self._open(offer.path, settings.slots, windows, projector)
             loaded = replace(engine.settings, n_ctx=engine.n_cells, windows=1)
             model.size_bytes = model_bytes(offer.path, loaded, 0) + own
             return engine
@@ -106,7 +109,7 @@ class ModelMaker:
         settings = replace(engine_settings(self.config), n_ctx=_BACKGROUND_WINDOW, n_ubatch=128)
         return uses * (model_bytes(offer.path, settings, 0) - offer.about.size_bytes)
 
-    def _open(self, path: Path, slots: int, windows: int) -> Engine:
+    def _open(self, path: Path, slots: int, windows: int, projector: str) -> Engine:
         engine = open_engine(
             self.config,
             path,
@@ -115,6 +118,7 @@ class ModelMaker:
             windows=windows,
             priority_lock=self.priority_lock,
             keeps=True,
+            projector=projector,
         )
         if engine.n_cells < windows * engine.window_tokens:
             self.warn(

@@ -25,6 +25,7 @@ from shepherd.server.chat import (
     arguments_object,
     grammar_of,
 )
+from shepherd.server.contents import message_of, picture_from_base64
 from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
 from shepherd.server.description import described
 from shepherd.server.errors import Problem, invalid, ollama_error, problem_of, unsupported
@@ -39,7 +40,7 @@ from shepherd.server.served_model import ServedModel
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
 from shepherd.turn import sampling_of
-from shepherd.types import Message, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
+from shepherd.types import Message, Picture, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
 
 __all__ = ["ChatBody", "GenerateBody", "router", "routes"]
 
@@ -100,7 +101,7 @@ class _Call(LenientBody):
 class _Message(LenientBody):
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = ""
-    images: Refused[list[Any] | None] = None
+    images: list[str] | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
     tool_name: str | None = None
@@ -182,16 +183,15 @@ class GenerateBody(_Fields):
     template: Refused[str] = ""
     raw: bool | None = False
     context: Refused[list[int] | None] = None
-    images: Refused[list[Any] | None] = None
+    images: list[str] | None = None
 
     @property
     def is_to_load(self) -> bool:
         """True if nothing is asked."""
-        return not self.prompt
+        return not self.prompt and not self.images
 
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
-        _refuse_pictures(self.images, "images")
         hints = {
             "template": "the model's own is used",
             "context": "/api/chat takes the messages so far",
@@ -200,7 +200,8 @@ class GenerateBody(_Fields):
             if getattr(self, name):
                 raise unsupported(name, hint)
         system = (Message("system", self.system),) if self.system else ()
-        return self._request(user_id, (*system, Message("user", self.prompt)), ())
+        message = message_of("user", [*_pictures(self.images, "images"), self.prompt])
+        return self._request(user_id, (*system, message), ())
 
 
 def _messages(given: list[_Message]) -> Iterator[Message]:
@@ -210,7 +211,6 @@ def _messages(given: list[_Message]) -> Iterator[Message]:
     """
     open_calls: list[ToolCall] = []
     for i, message in enumerate(given):
-        _refuse_pictures(message.images, f"messages.{i}.images")
         calls: tuple[ToolCall, ...] = ()
         answered = ""
         if message.role == "assistant":
@@ -226,7 +226,11 @@ def _messages(given: list[_Message]) -> Iterator[Message]:
         elif message.role == "tool":
             answered = message.tool_call_id or _answered(message.tool_name or "", open_calls)
             open_calls = [call for call in open_calls if call.id != answered]
-        yield Message(message.role, message.content or "", tool_calls=calls, tool_call_id=answered)
+        content: list[str | Picture] = [
+            *_pictures(message.images, f"messages.{i}.images"),
+            message.content or "",
+        ]
+        yield message_of(message.role, content, tool_calls=calls, tool_call_id=answered)
 
 
 def _answered(name: str, open_calls: list[ToolCall]) -> str:
@@ -235,9 +239,9 @@ def _answered(name: str, open_calls: list[ToolCall]) -> str:
     return (named or [call.id for call in open_calls] or [""])[0]
 
 
-def _refuse_pictures(images: list[Any] | None, place: str) -> None:
-    if images:
-        raise invalid(place, "the model reads text, no pictures", "unsupported_content")
+def _pictures(images: list[str] | None, place: str) -> list[Picture]:
+    """Return the pictures of a message, which have no place in its text: they come before it."""
+    return [picture_from_base64(data, place) for data in images or ()]
 
 
 @described("OllamaChat", 404, lines="OllamaChat", streams_with="stream")
@@ -497,6 +501,8 @@ async def show(request: Request, body: ShowBody) -> dict[str, Any]:
         "capabilities": ["completion", "tools"],
         "modified_at": listed["modified_at"],
     }
+    if model.reads_pictures:
+        shown["capabilities"].append("vision")
     about = model.about
     if about is not None:
         shown["template"] = about.chat_template

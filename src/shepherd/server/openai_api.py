@@ -12,6 +12,7 @@ from starlette.responses import Response
 from shepherd.knowledge import attached_block
 from shepherd.providers.chat_completions import sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
+from shepherd.server.contents import Content, message_of, picture_from_url
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import invalid, unsupported
 from shepherd.server.http import (
@@ -27,6 +28,7 @@ from shepherd.server.openai_answers import streamed, whole
 from shepherd.types import (
     SEEDS,
     Message,
+    Picture,
     ReplySchema,
     Tool,
     ToolCall,
@@ -65,10 +67,15 @@ class StreamOptions(LenientBody):
     include_usage: bool = False
 
 
+class _ImageUrl(LenientBody):
+    url: str
+
+
 class _Part(LenientBody):
     type: str
     text: str | None = None
     refusal: str | None = None
+    image_url: _ImageUrl | str | None = None
 
 
 class _Function(LenientBody):
@@ -84,7 +91,7 @@ class _Call(LenientBody):
 
 
 class ChatMessage(LenientBody):
-    """One message; `content` is text, or parts of it."""
+    """One message; `content` is text, or parts: texts and pictures."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | list[_Part] | None = None
@@ -92,14 +99,14 @@ class ChatMessage(LenientBody):
     tool_call_id: str | None = None
 
     def message(self, place: str) -> Message:
-        """Return the message in no API's shape. Denied for content that is not text."""
+        """Return the message in no API's shape. Denied for other content."""
         calls = tuple(
             ToolCall(call.id, call.function.name, call.function.arguments, sealed_extra(call.extra_content))
             for call in self.tool_calls or ()
         )
         role = "system" if self.role == "developer" else self.role
-        text = _text_of(self.content, f"{place}.content")
-        return Message(role, text, tool_calls=calls, tool_call_id=self.tool_call_id or "")
+        content = _content_of(self.content, f"{place}.content")
+        return message_of(role, content, tool_calls=calls, tool_call_id=self.tool_call_id or "")
 
 
 class _Document(StrictBody):
@@ -289,7 +296,8 @@ class ChatBody(ChatFields, _Sampled):
 
     def _with_documents(self, message: Message) -> Message:
         blocks = [attached_block(one.name, one.text) for one in self.documents or ()]
-        return Message("user", message.raw, composed="\n\n".join(filter(None, [message.raw, *blocks])))
+        composed = "\n\n".join(filter(None, [message.content, *blocks]))
+        return Message("user", message.raw, composed=composed, pictures=message.pictures)
 
     def _schema(self) -> ReplySchema | None:
         wanted = self.response_format
@@ -380,16 +388,20 @@ def sampling_in(body: BaseModel) -> dict[str, float]:
     return given
 
 
-def _text_of(content: str | list[_Part] | None, place: str) -> str:
+def _content_of(content: str | list[_Part] | None, place: str) -> str | Content:
     if content is None or isinstance(content, str):
         return content or ""
-    texts = []
-    for part in content:
-        if part.type not in ("text", "refusal"):
-            message = f"the model reads text, no part of type {part.type[:40]!a}"
-            raise invalid(place, message, "unsupported_content")
-        texts.append(part.text or part.refusal or "")
-    return "\n".join(texts)
+    return [_read_part(part, f"{place}.{i}") for i, part in enumerate(content)]
+
+
+def _read_part(part: _Part, place: str) -> str | Picture:
+    if part.type == "image_url":
+        url = part.image_url.url if isinstance(part.image_url, _ImageUrl) else part.image_url
+        return picture_from_url(url, place)
+    if part.type not in ("text", "refusal"):
+        message = f"models read text and pictures, no part of type {part.type[:40]!a}"
+        raise invalid(place, message, "unsupported_content")
+    return part.text or part.refusal or ""
 
 
 _ROUTE = "/v1/chat/completions"

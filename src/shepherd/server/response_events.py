@@ -10,6 +10,7 @@ from typing import Any
 
 from shepherd.errors import ShepherdError
 from shepherd.server.chat import Chat
+from shepherd.server.contents import stored_item
 from shepherd.server.errors import Denied, Problem
 from shepherd.server.http import LenientBody, event
 from shepherd.server.openai_answers import chat_logprobs
@@ -94,7 +95,7 @@ class ResponseInTheMaking:
     async def keep(self) -> None:
         """Store the response, and add its items to its conversation."""
         body, notes, response = self._body, self._notes, self.finished()
-        items = [item.as_given() for item in body.items]
+        items = [stored_item(item.as_given()) for item in body.items]
         session = self.chat.stored_in if self.chat is not None else ""
 
         def store() -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, PrivateAttr
 
 from shepherd.server.chat import MOST_TOKENS, ChatFields, ChatRequest
+from shepherd.server.contents import Content, kept_picture, message_of, picture_from_url, stored_item
 from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import Denied, invalid, unsupported
 from shepherd.server.http import Ignored, LenientBody, Refused, StrictBody
@@ -15,7 +16,7 @@ from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation
 from shepherd.server.openai_api import sampling_in
 from shepherd.server.state import AppState
 from shepherd.server.stored_responses import StoredConversations, StoredResponses
-from shepherd.types import Message, ReplySchema, Tool, ToolCall
+from shepherd.types import Message, Picture, ReplySchema, Tool, ToolCall
 
 __all__ = ["InputTokensBody", "Item", "NamedTool", "ResponseBody", "check_items"]
 
@@ -30,6 +31,7 @@ class _Part(LenientBody):
     type: str
     text: str | None = None
     refusal: str | None = None
+    image_url: str | None = None
 
 
 class Item(LenientBody):
@@ -251,41 +253,46 @@ class ResponseBody(ChatFields, InputTokensBody):
 def _append(messages: list[Message], item: Item, place: str) -> None:
     """Add an item to the messages: neighbouring words and calls of the assistant are one message."""
     if item.type == "function_call_output":
-        text = _text_of(item.output, f"{place}.output")
-        messages.append(Message("tool", text, tool_call_id=item.call_id))
+        content = _content_of(item.output, f"{place}.output")
+        messages.append(message_of("tool", content, tool_call_id=item.call_id))
     elif item.type == "function_call":
         call = ToolCall(item.call_id, item.name, item.arguments)
         last = messages.pop() if messages and messages[-1].role == "assistant" else Message("assistant", "")
         messages.append(Message("assistant", last.raw, tool_calls=(*last.tool_calls, call)))
     elif item.type == "message" and item.role is not None:
-        text = _text_of(item.content, f"{place}.content")
+        content = _content_of(item.content, f"{place}.content")
         role = "system" if item.role == "developer" else item.role
         before = messages[-1] if messages and role == messages[-1].role == "assistant" else None
         if before is not None and not before.tool_calls:
             messages.pop()
-            text = before.raw + ("" if text.startswith(_BREAK) else _BREAK) + text
-        messages.append(Message(role, text))
+            text = message_of(role, content).raw
+            content = before.raw + ("" if text.startswith(_BREAK) else _BREAK) + text
+        messages.append(message_of(role, content))
     elif item.type not in _ITEMS_WITHOUT_WORDS:
         raise invalid(place, f"the model reads no item of type {item.type[:40]!a}", "unsupported_content")
 
 
 def check_items(items: Sequence[Item]) -> list[dict[str, Any]]:
-    """Return items as they are stored. Denied for those that no model here reads."""
+    """Return items as they are stored, without pictures. Denied for those that no model here reads."""
     messages: list[Message] = []
     for i, item in enumerate(items):
         _append(messages, item, f"items.{i}")
     check_conversation(messages, ())
-    return [item.as_given() for item in items]
+    return [stored_item(item.as_given()) for item in items]
 
 
-def _text_of(content: str | list[_Part] | None, place: str) -> str:
+def _content_of(content: str | list[_Part] | None, place: str) -> str | Content:
     if content is None or isinstance(content, str):
         return content or ""
-    texts = []
-    for part in content:
-        field = _TEXTS.get(part.type)
-        if field is None:
-            message = f"the model reads text, no part of type {part.type[:40]!a}"
-            raise invalid(place, message, "unsupported_content")
-        texts.append(getattr(part, field) or "")
-    return "\n".join(texts)
+    return [_read_part(part, f"{place}.{i}") for i, part in enumerate(content)]
+
+
+def _read_part(part: _Part, place: str) -> str | Picture:
+    if part.type == "input_image":
+        kept = kept_picture(part.image_url)
+        return picture_from_url(part.image_url, place) if kept is None else kept
+    field = _TEXTS.get(part.type)
+    if field is None:
+        message = f"models read text and pictures, no part of type {part.type[:40]!a}"
+        raise invalid(place, message, "unsupported_content")
+    return getattr(part, field) or ""

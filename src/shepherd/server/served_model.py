@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from shepherd.errors import ShepherdError
+from shepherd.inference.vision import find_projector
 from shepherd.server.offers import About
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ class ServedModel:
     used_at: float = 0.0
     failed_at: float = 0.0
     failure: ShepherdError | None = None
+
+    @property
+    def reads_pictures(self) -> bool:
+        """Return whether the model reads pictures; before it is loaded, whether a projector is beside it.
+
+        False for a provider's model, about which that is unknown.
+        """
+        if self.engine is not None:
+            return self.engine.reads_pictures
+        return self.path is not None and bool(find_projector(str(self.path)))
 
     def load_engine(self) -> None:
         """Load the model. Raises ShepherdError."""

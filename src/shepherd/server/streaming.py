@@ -36,11 +36,14 @@ _END = b"\x01"
 _threads = ThreadPoolExecutor(8, thread_name_prefix="shepherd-serve")
 # Large requests compute for long, and wait for each other so that small ones do not wait for many.
 _large = ThreadPoolExecutor(1, thread_name_prefix="shepherd-large")
+# A picture is encoded for seconds. While one is, requests whose pictures are known find a thread.
+_pictures = ThreadPoolExecutor(4, thread_name_prefix="shepherd-pictures")
 
 
-async def blocking(work: Callable[[], _T], *, is_large: bool = False) -> _T:
+async def blocking(work: Callable[[], _T], *, is_large: bool = False, has_pictures: bool = False) -> _T:
     """Run `work`, which waits for a disk or a lock or computes for long, on a thread; return its result."""
-    return await asyncio.get_running_loop().run_in_executor(_large if is_large else _threads, work)
+    threads = _pictures if has_pictures else _large if is_large else _threads
+    return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
 class ReplyReader:

@@ -20,10 +20,12 @@ from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.lru_cache import CachedFunction, LRUCache
 from shepherd.memory import Memory
+from shepherd.pictures import has_pictures
 from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
+from shepherd.server.contents import check_pictures
 from shepherd.server.errors import Denied, invalid, refuse_gone
 from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
@@ -283,6 +285,7 @@ class Conversations:
             request = replace(request, tools=(*request.tools, *toolbox.tools))
         model = self.models.take({*self.config.sampling, *request.sampling}, uses_memory=request.uses_memory)
         try:
+            check_pictures(request.messages, model)
             options = self._options(request, model)
             watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)
@@ -371,7 +374,7 @@ class Conversations:
         engine = self.models.engine
         if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
             return False
-        if request.n > 1:
+        if request.n > 1 or has_pictures(request.messages):
             return False
         if sum(len(message.content) for message in request.messages) > _AT_ONCE_CHARS:
             return False

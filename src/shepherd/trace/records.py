@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from shepherd.escaping import storable
+from shepherd.pictures import without_pictures
 from shepherd.trace.paths import Value, encode_segment, index_segment
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def trace_of(
     recorded, or with `with_prompt` the text itself.
     """
     plan = draft.plan
-    text = "\n".join(message.sent for message in draft.prompt) if prompt is None else prompt
+    text = "\n".join(without_pictures(m).sent for m in draft.prompt) if prompt is None else prompt
     return paths_of(
         {
             "model": model,

@@ -10,6 +10,7 @@ from shepherd.claims import own_words
 from shepherd.errors import ShepherdError, StoreError
 from shepherd.escaping import ATTACHED
 from shepherd.memory import Memory, Turn
+from shepherd.pictures import MARK
 from shepherd.prompt import Draft, Exchange, Summary
 from shepherd.prompt.archive_policy import archived_answer, is_statement, is_worth_a_memory
 from shepherd.prompt.summary import StoredSummary, SummaryStore
@@ -68,10 +69,12 @@ def _is_own(message: Message) -> bool:
 
     A template may make material of it: "Translate this: My name is Peter" says nothing about the user.
     """
-    more = message.composed.removeprefix(message.raw).lstrip()
-    if not more or (message.composed.startswith(message.raw) and more.startswith(ATTACHED)):
+    # Pictures around it change nothing about that.
+    composed = message.composed.replace(MARK, "").strip() if message.pictures else message.composed
+    more = composed.removeprefix(message.raw).lstrip()
+    if not more or (composed.startswith(message.raw) and more.startswith(ATTACHED)):
         return True
-    return message.raw.strip() in own_words(message.composed)
+    return message.raw.strip() in own_words(composed)
 
 
 class ConversationStore:

@@ -10,13 +10,14 @@ import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
 import { entryForm } from "./forms.js";
 import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
+import { contentOf, isPicture, pasted, readPicture, thumbnail } from "./pictures.js";
 
 // Conversations with an answer in progress, which goes on while another view is shown, and those whose last answer
 // failed: the server may have nothing of it.
 const running = new Map();
 // What was typed and not sent, by conversation; gone with the page.
 const drafts = new Map();
-// Documents that were attached and not sent, likewise.
+// Documents and pictures that were attached and not sent, likewise.
 const attached = new Map();
 // Models that answer chats, and the one that is chosen; a choice holds for this page.
 let models = null;
@@ -104,7 +105,7 @@ async function stored(name) {
 }
 
 function newTurn(text, properties = {}) {
-  return { text, composed: "", documents: [], at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
+  return { text, composed: "", documents: [], pictures: [], at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
 }
 
 function addAnswer(turn, message) {
@@ -167,6 +168,7 @@ function drawAsked(view, turn, id) {
   fill(
     turn.asked,
     h("h2", { class: "bubble", id }, h("span", { class: "hidden" }, "You: "), words(turn.text || "(no message)")),
+    turn.pictures.length ? h("div", { class: "attachments" }, turn.pictures.map(thumbnail)) : null,
     turn.documents.length ? h("ul", { class: "plain attachments", "aria-label": "Attached documents" }, turn.documents.map((one) => h("li", { class: "chip" }, icon("attach"), words(beginning(one.name, 40)), h("span", { class: "hint" }, count(one.text.length, "character"))))) : null,
     turn.composed ? h("details", { class: "folded composed" }, h("summary", {}, "With documents or a template"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, turn.composed)) : null,
     h("div", { class: "asked-foot" }, turn.memory ? null : h("span", { class: "mark" }, "memory off"), h("time", { class: "when", datetime: iso(turn.at), title: moment(turn.at) }, moment(turn.at)), edit),
@@ -197,8 +199,8 @@ function composer(view) {
   const memory = h("button", { type: "button", class: "quiet small memory-switch", "aria-pressed": "false" });
   const send = h("button", { type: "submit", class: "primary" }, icon("send"), h("span", {}, "Send"));
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
-  const chips = h("ul", { class: "plain attachments", "aria-label": "Attached documents" });
-  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small attach", title: "Text, Markdown, HTML or PDF; files can be dropped here." });
+  const chips = h("ul", { class: "plain attachments", "aria-label": "Attached files" });
+  const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small attach", title: "Text, Markdown, HTML, PDF, or pictures for models that read them. You can also drop files here, or paste pictures." });
   const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(), send, stop)));
   const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
@@ -214,6 +216,12 @@ function composer(view) {
     made.draw();
   });
   stop.addEventListener("click", () => attempt(stop, () => stopAnswer(view.chat)));
+  input.addEventListener("paste", (event) => {
+    const files = pasted(event);
+    if (!files.length) return;
+    event.preventDefault();
+    attach(view, files);
+  });
   input.addEventListener("keydown", (event) => {
     if (event.isComposing) return;
     if (event.key === "Escape" && current(view.chat)) stopAnswer(view.chat).catch(complain);
@@ -228,12 +236,13 @@ function composer(view) {
     const text = input.value;
     if ((!text.trim() && !made.documents.length) || current(view.chat)) return;
     if (made.documents.some((one) => one.isReading)) {
-      say("A document is still being read. Send the message in a moment.");
+      say("A file is still being read. Send the message in a moment.");
       return;
     }
     input.value = "";
     input.dispatchEvent(new Event("input"));
-    const turn = newTurn(text, { memory: !made.isMemoryOff, documents: made.documents });
+    const [pictures, documents] = [made.documents.filter((one) => one.shown), made.documents.filter((one) => !one.shown)];
+    const turn = newTurn(text, { memory: !made.isMemoryOff, documents, pictures });
     made.isMemoryOff = false;
     made.documents = [];
     drawAttached(view);
@@ -253,8 +262,7 @@ async function attach(view, files) {
       composer.documents = [...composer.documents, one];
       drawAttached(view);
       try {
-        const { text, block } = await readDocument(file);
-        Object.assign(one, { text, block, isReading: false });
+        Object.assign(one, isPicture(file) ? await readPicture(file) : await readDocument(file), { name: file.name, isReading: false });
       } catch (error) {
         composer.documents = composer.documents.filter((other) => other !== one);
         complain(error);
@@ -273,7 +281,7 @@ function drawAttached(view) {
       drawAttached(view);
       composer.input.focus();
     });
-    return h("li", { class: "chip", "aria-busy": String(one.isReading) }, icon("attach"), words(beginning(one.name, 40)), h("span", { class: "hint" }, one.isReading ? "reading …" : count(one.text.length, "character")), drop);
+    return h("li", { class: "chip", "aria-busy": String(one.isReading) }, one.shown ? thumbnail(one) : icon("attach"), words(beginning(one.name, 40)), h("span", { class: "hint" }, one.isReading ? "reading …" : one.shown ? "picture" : count(one.text.length, "character")), drop);
   };
   fill(composer.chips, composer.documents.map(chip));
 }
@@ -304,7 +312,7 @@ async function stopAnswer(chat) {
  * does not.
  */
 async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
-  const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: one.composed || one.text }, { role: "assistant", content: one.answer }]);
+  const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: contentOf(one.pictures, one.composed || one.text) }, { role: "assistant", content: one.answer }]);
   chat.name ||= randomName();
   if (turn.memory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
@@ -324,7 +332,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
     for (const gone of replaced) gone.element?.remove();
   };
   try {
-    const asked = { model: models?.length > 1 ? model : "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: turn.text }] };
+    const asked = { model: models?.length > 1 ? model : "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: contentOf(turn.pictures, turn.text) }] };
     if (replaces) asked.replaces = replaces;
     if (turn.documents.length) {
       asked.documents = turn.documents.map(({ name, text }) => ({ name, text }));
@@ -450,7 +458,7 @@ async function askAgain(chat, turn, text, refused) {
   const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, place) : 0;
   const replaced = chat.turns.splice(place);
   for (const gone of replaced) if (gone.element) gone.element.hidden = true;
-  ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents }), { replaced, replaces, refused });
+  ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents, pictures: turn.pictures }), { replaced, replaces, refused });
 }
 
 /** The position, in what is stored of the conversation, of the first message from this turn on; 0 if there is none. */

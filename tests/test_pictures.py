@@ -1,0 +1,123 @@
+"""What is accepted as a picture, by its first bytes, and where pictures stand in a text."""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.pictures import (
+    LEFT_OUT,
+    MARK,
+    from_base64,
+    looks_like_picture,
+    marked,
+    media_type_of,
+    parts_of,
+    picture_of,
+    size_of,
+    with_marks,
+    without_pictures,
+)
+from shepherd.types import Message, Picture
+from tests.vision_models import png
+
+# Red, 16 x 16, as a browser writes it; a GIF of one red pixel.
+JPEG = base64.b64decode(
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/4gHYSUNDX1BST0ZJTEUAAQEAAAHIAAAAAAQwAABtbnRyUkdCIFhZWiAH4AABAAEAAAAAAABh"
+    "Y3NwAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAQAA9tYAAQAAAADTLQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAlkZXNjAAAA8AAAACRyWFlaAAABFAAAABRnWFlaAAABKAAAABRiWFlaAAABPAAAABR3dHB0AAAB"
+    "UAAAABRyVFJDAAABZAAAAChnVFJDAAABZAAAAChiVFJDAAABZAAAAChjcHJ0AAABjAAAADxtbHVjAAAAAAAAAAEAAAAMZW5VUwAA"
+    "AAgAAAAcAHMAUgBHAEJYWVogAAAAAAAAb6IAADj1AAADkFhZWiAAAAAAAABimQAAt4UAABjaWFlaIAAAAAAAACSgAAAPhAAAts9Y"
+    "WVogAAAAAAAA9tYAAQAAAADTLXBhcmEAAAAAAAQAAAACZmYAAPKnAAANWQAAE9AAAApbAAAAAAAAAABtbHVjAAAAAAAAAAEAAAAM"
+    "ZW5VUwAAACAAAAAcAEcAbwBvAGcAbABlACAASQBuAGMALgAgADIAMAAxADb/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0o"
+    "OjM9PDkzODdASFxOQERXRTc4UG1RV19iZ2hnPk1xeXBkeFxlZ2P/2wBDARESEhgVGC8aGi9jQjhCY2NjY2NjY2NjY2NjY2NjY2Nj"
+    "Y2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2NjY2P/wAARCAAQABADASIAAhEBAxEB/8QAFQABAQAAAAAAAAAAAAAAAAAAAAX/"
+    "xAAUEAEAAAAAAAAAAAAAAAAAAAAA/8QAFQEBAQAAAAAAAAAAAAAAAAAABQb/xAAUEQEAAAAAAAAAAAAAAAAAAAAA/9oADAMBAAIR"
+    "AxEAPwCKALXj/9k="
+)
+GIF = base64.b64decode("R0lGODlhAQABAIAAAP8AAP///yH5BAAAAAAALAAAAAABAAEAAAICRAEAOw==")
+BMP = (
+    struct.pack("<2sIHHI", b"BM", 54 + 16, 0, 0, 54)
+    + struct.pack("<IiiHHIIiiII", 40, 2, -2, 1, 24, 0, 16, 0, 0, 0, 0)
+    + (b"\0\0\xff" * 2 + b"\0\0") * 2
+)
+RED, BLUE = Picture(png("red")), Picture(png("blue"))
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "size"),
+    [
+        (JPEG, "image/jpeg", (16, 16)),
+        (GIF, "image/gif", (1, 1)),
+        (BMP, "image/bmp", (2, 2)),
+        (png("red", 5, height=7), "image/png", (5, 7)),
+    ],
+)
+def test_formats_are_known_by_their_first_bytes(data, kind, size):
+    assert size_of(data) == size
+    assert media_type_of(picture_of(data)) == kind
+    assert looks_like_picture(data[:64])
+    assert from_base64(base64.encodebytes(data).decode()).data == data
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "no picture"),
+        (b"hello", "no picture"),
+        (b"ID3\3audio", "no picture"),
+        (b"RIFF\0\0\0\0WAVEfmt ", "RIFF file"),
+        (b"\0\0\0\x18ftypheic", "HEIC file"),
+        (b"\0\0\0\x18ftypavif", "AVIF file"),
+        (b"<svg xmlns=", "SVG file"),
+        (b"%PDF-1.4", "PDF file"),
+        (JPEG[:20], "cut short"),
+        (b"\xff\xd8" + b"\xff" * 9000 + JPEG[2:], "cut short"),
+        (png("red")[:20], "cut short"),
+        (struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", 0, 9) + b"\0" * 9, "no pixels"),
+        (struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", 9000, 9000) + b"\0" * 9, "9000 x 9000"),
+        (png("red") + b"\0" * (20 << 20), "21.0 MB"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_picture_says_why(data, why):
+    with pytest.raises(UsageError, match=why):
+        picture_of(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"BM is how it begins", b"%PDF-1.4", b"<svg", b"# A text\n"])
+def test_texts_and_documents_do_not_look_like_pictures(data):
+    assert not looks_like_picture(data)
+
+
+def test_pictures_stand_where_their_marks_are():
+    text, pictures = marked(["a", RED, "b" + MARK, BLUE])
+    message = Message("user", "a\nb", composed=text, pictures=pictures)
+
+    assert (text, pictures) == (f"a{MARK}b{MARK}", (RED, BLUE))
+    assert parts_of(message) == ["a", RED, "b", BLUE]
+    assert with_marks(message) is message
+    assert without_pictures(message).sent == f"a{LEFT_OUT}b{LEFT_OUT}"
+
+
+def test_pictures_without_a_mark_precede_the_text_and_other_marks_go():
+    message = Message("user", "what is it?", pictures=(RED, BLUE), tokens=9)
+    message.sent += " (tail)"
+
+    assert parts_of(message) == [RED, BLUE, "what is it? (tail)"]
+    stored = without_pictures(message)
+    assert (stored.raw, stored.pictures, stored.tokens) == ("what is it?", (), 0)
+    assert stored.sent == f"{LEFT_OUT}\n{LEFT_OUT}\nwhat is it? (tail)"
+    assert stored.sent.startswith(stored.composed)
+    assert message.pictures == (RED, BLUE)
+    many = Message("user", f"a{MARK}b{MARK}c", pictures=(RED,))
+    assert parts_of(many) == ["a", RED, "bc"]
+
+
+def test_a_picture_is_equal_by_its_contents_and_shows_none_of_them():
+    assert Picture(png("red")) == RED != BLUE
+    assert hash(Picture(png("red"))) == hash(RED)
+    assert len(repr(RED)) < 200
