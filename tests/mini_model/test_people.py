@@ -1,6 +1,6 @@
 """Questions of twelve invented people about their facts and notes, written by others than the rules.
 
-Each was measured before any rule was changed for it, and has served for development since: see the model card.
+Each was measured before any rule was changed for it, and has served for development since (see the card).
 """
 
 import json
