@@ -148,20 +148,22 @@ def test_what_says_that_something_changed_is_done_at_once(
     assert teller.state() == before
 
 
-def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller) -> None:
-    teller.tell("My brother works at Bosch.")
+@pytest.mark.parametrize("relation", ["brother", "younger brother", "best friend"])
+def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller, relation: str) -> None:
+    key = relation.replace(" ", "_")
+    teller.tell(f"My {relation} works at Bosch.")
     teller.now += 60
     teller.tell("I work at Bosch.")
     teller.now += 60
 
     teller.tell("I left Bosch in May.")
 
-    assert teller.facts() == {"brother_employer": "Bosch"}
+    assert teller.facts() == {f"{key}_employer": "Bosch"}
     teller.now += 60
-    teller.tell("My brother moved to Ulm.")
+    teller.tell(f"My {relation} moved to Ulm.")
     teller.now += 60
     teller.tell("I moved from Ulm to Bonn.")
-    assert teller.facts() == {"brother_employer": "Bosch", "brother_location": "Ulm", "location": "Bonn"}
+    assert teller.facts() == {f"{key}_employer": "Bosch", f"{key}_location": "Ulm", "location": "Bonn"}
 
 
 def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
