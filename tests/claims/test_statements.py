@@ -165,6 +165,7 @@ FACTS = {
     "My allotment is plot 27.": {"allotment": "plot 27"},
     "I own a Kindle.": {"owns": "Kindle"},
     "I listen to jazz.": {"listens_to": "jazz"},
+    "I mostly watch documentaries.": {"watches": "documentaries"},
     "I love The Wire.": {"likes": "The Wire"},
     "I love games, like chess and go.": {"likes": "games"},
     "I drive a Fiat, any tips?": {"car": "Fiat"},
@@ -370,6 +371,20 @@ def test_what_is_asked_supposed_or_somebody_elses_is_not_learned(line):
 )
 def test_an_end_concerns_relatives_only_if_it_speaks_of_them(statement, key, is_concerned):
     assert concerns(statement, key) is is_concerned
+
+
+@pytest.mark.parametrize(
+    ("line", "is_learned"),
+    [
+        ("I love songs of whales and of very old harbours.", True),
+        ("I love songs of whales and of very very old harbours.", False),
+        ("Call me Anna Maria Luisa von Sturm.", True),
+        ("Call me Anna Maria Luisa von Sturm Hof.", False),
+        ("Hi, I'm Anna Luise Sturm.", True),
+    ],
+)
+def test_a_value_is_a_few_words(line, is_learned):
+    assert bool(plain_facts(line)) is is_learned
 
 
 @pytest.mark.parametrize(

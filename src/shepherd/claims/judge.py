@@ -309,11 +309,9 @@ def _key_of(assertion: Assertion) -> str:
 
 
 def _third_person(verb: str) -> str:
-    """Return "belongs to" for "belong to"."""
+    """Return "belongs to" for "belong to"; no verb of the frames becomes "-ies"."""
     first, *others = verb.split()
     ending = "es" if first.endswith(("ch", "sh", "ss", "x", "o")) else "s"
-    if first.endswith("y") and first[-2:-1] not in "aeiou":
-        first, ending = first[:-1], "ies"
     return " ".join([first + ending, *others])
 
 
