@@ -84,9 +84,8 @@ def test_where_nothing_is_kept_there_is_nothing_to_list_or_forget(root: Path) ->
 
 
 def test_forgetting_deletes_an_owners_files_since_the_words_were_there(root: Path) -> None:
-    before, at, after, others = (
-        keep(root, owner, used_at=n) for owner, n in zip([ANNA] * 3 + [BOB], (9, 10, 11, 11))
-    )
+    before, at, after = (keep(root, used_at=n) for n in (9, 10, 11))
+    others = keep(root, BOB, used_at=11)
     part = after.with_suffix(".part")
     part.write_bytes(b"half")
 

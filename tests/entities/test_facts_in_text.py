@@ -126,6 +126,22 @@ def test_a_full_stop_in_a_name_does_not_hide_the_question_mark():
     assert relations(told("Anna works at Amazon.com."), "Anna") == ["works at Amazon.com"]
 
 
+def test_a_question_does_not_make_one_of_its_neighbours():
+    registry = told("Is Anna here? Anna works at Acme. Is Tom there, who works at Initech?")
+
+    assert relations(registry, "Anna") == ["works at Acme"]
+    assert relations(registry, "Tom") == []
+
+
+def test_a_full_name_is_found_in_small_letters_and_a_surname_is_not():
+    registry = told("I met Otto Zimt.")
+
+    assert [registry[one.entity_id].name for one in registry.resolve("is otto zimt late?")] == ["Otto Zimt"]
+    assert [registry[one.entity_id].name for one in registry.resolve("is otto late?")] == ["Otto Zimt"]
+    assert len(registry.resolve("is Zimt late?")) == 1
+    assert registry.resolve("is zimt good?") == ()
+
+
 def test_what_a_model_found_does_not_replace_where_somebody_works():
     registry = told("Anna works at Acme.")
 
