@@ -43,7 +43,10 @@ def test_waiting_for_the_first_piece_takes_nothing_away(new_model):
         reply.wait()
         assert [*reply] == []
 
-    assert (reply.text, reply.stats.generated_tokens) == ("one two", 10)
+    stats = reply.stats
+    assert (reply.text, stats.generated_tokens) == ("one two", 10)
+    assert min(stats.ttft_ms, stats.decode_ms) > 0
+    assert stats.ttft_ms + stats.decode_ms == pytest.approx(stats.total_ms)
 
 
 def test_an_answer_of_less_than_nothing_is_refused(new_model):
