@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from hypothesis import given, settings
@@ -176,6 +177,43 @@ def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
     assert teller.facts() == {"routine": "go to the gym on Mondays and Fridays; call my mother every Sunday"}
 
 
+@pytest.mark.parametrize(
+    ("key", "before", "line", "left"),
+    [
+        ("allergy", "nuts, sesame and latex", "I'm no longer allergic to Sesame.", "nuts, latex"),
+        ("allergy", "nuts and latex", "I'm no longer allergic to latex.", "nuts"),
+        ("allergy", "nuts and latex", "I'm no longer allergic to kiwi.", "nuts and latex"),
+        ("likes", "tea, rock and roll", "I no longer like rock and roll.", "tea"),
+    ],
+)
+def test_an_item_of_a_list_ends_alone(teller: Teller, key: str, before: str, line: str, left: str) -> None:
+    teller.memory.set_fact(key, before)
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == {key: left}
+    changes = [(item.kind, item.value, item.before) for item in teller.memory.learned()]
+    assert changes == ([("changed", left, before)] if left != before else [])
+
+
+def test_an_earlier_beginning_of_a_known_value_is_learned_and_a_later_one_is_not(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+    teller.now += 60
+
+    teller.tell("I've lived in Oslo since 2019.")
+    teller.tell("I've lived in Oslo since 2021.")
+
+    assert [(item.kind, item.value, item.before) for item in teller.memory.learned()] == [
+        ("learned", "Oslo", None),
+        ("learned", "Oslo", None),
+    ]
+    [period] = teller.memory.fact_periods("location")
+    assert datetime.fromtimestamp(period.since).year == 2019
+    assert teller.memory.undo().state == "undone"
+    assert [period.since for period in teller.memory.fact_periods("location")] == [START]
+
+
 def test_standing_instructions_join_and_end_by_their_words(teller: Teller) -> None:
     teller.tell("Always use metric units.")
     teller.now += 60
@@ -331,6 +369,40 @@ def test_undo_of_what_changed_again_does_nothing_and_says_so(teller: Teller) -> 
     assert teller.memory.undo(first.id).state == "undone"
     assert teller.facts() == {}
     assert teller.memory.fact_history() == []
+
+
+def test_undo_leaves_a_fact_that_an_import_changed_since(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+    teller.memory.import_memories(
+        [{"type": "fact", "key": "location", "value": "Rome", "updated_at": START + 60}]
+    )
+
+    assert teller.memory.undo(teller.last().id).state == "new"
+    assert teller.facts() == {"location": "Rome"}
+
+
+def test_a_proposal_is_not_undone_before_it_is_accepted(teller: Teller) -> None:
+    teller.memory.set_fact("location", "Texas")
+    teller.now += 60
+    teller.tell("I live in Berlin.")
+
+    assert teller.memory.undo(teller.last().id) is None
+    assert teller.memory.undo() is None
+    assert teller.last().state == "new"
+
+
+def test_values_that_were_undone_or_rejected_are_told_to_the_next_reading(teller: Teller) -> None:
+    teller.memory.set_fact("location", "Texas")
+    teller.now += 60
+    teller.tell("I live in Berlin.")
+    teller.tell("My dog is called Rex.")
+    assert teller.memory.refused_values("steve") == frozenset()
+
+    teller.memory.undo()
+    assert teller.memory.refused_values("steve") == {"rex"}
+    teller.memory.reject()
+    assert teller.memory.refused_values("steve") == {"rex", "berlin"}
+    assert teller.memory.refused_values("mary") == frozenset()
 
 
 def test_undo_without_a_number_undoes_the_newest_that_can_be(teller: Teller) -> None:
