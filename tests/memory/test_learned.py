@@ -202,6 +202,7 @@ def test_an_earlier_beginning_of_a_known_value_is_learned_and_a_later_one_is_not
     teller.now += 60
 
     teller.tell("I've lived in Oslo since 2019.")
+    teller.tell("I've lived in Oslo since 2019.")
     teller.tell("I've lived in Oslo since 2021.")
 
     assert [(item.kind, item.value, item.before) for item in teller.memory.learned()] == [

@@ -178,7 +178,7 @@ def is_about(text: str, key: str) -> bool:
 
 
 def items_of(key: str, value: str, *, apart: bool = False) -> list[str]:
-    """Return the items of the value of a list; `apart`: "nuts and latex" are two, if the list has no phrases."""
+    """Return the items of the value of a list; `apart`: "nuts and latex" are two, but in lists of phrases."""
     if apart and key not in _PHRASES:
         value = value.replace(" and ", ", ")
     return [item.strip() for item in value.split(_between(key).strip()) if item.strip()]

@@ -127,7 +127,7 @@ def _of_fact(key: str, value: str) -> Known | None:
         return Known(value, "location", relation="home of")
     if role in OWNED_KINDS:
         return Known(value, "unknown", relation=f"{role} of")
-    first = value.split()[0].casefold()
+    first = value.split(maxsplit=1)[0].casefold()
     kind: EntityType = "person" if first in GIVEN_NAMES else "location" if first in PLACES else "unknown"
     gender = gender_of_name(value) if kind == "person" else ""
     return Known(value, kind, gender, relation=f"{key.replace('_', ' ')} of")
