@@ -75,6 +75,20 @@ def test_what_is_supposed_states_nothing(text):
     assert all(not entity.attributes and not entity.relations for entity in told(text))
 
 
+@pytest.mark.parametrize(
+    "text", ["Anna works at Berlin.", "Berlin works at Initech Corp.", "Anna is married to Berlin."]
+)
+def test_nobody_works_at_a_city_and_no_city_works(text):
+    assert all(not entity.relations for entity in told(text))
+
+
+def test_who_moved_from_somewhere_lives_there_no_longer():
+    registry = told("Tom lives in Bonn.", "Tom moved from Bonn, and Ulm is nice.")
+
+    assert relations(registry, "Tom") == []
+    assert location(registry, "Tom") is None
+
+
 def test_a_month_is_no_supposition():
     assert relations(told("In May Anna moved to Berlin."), "Anna") == ["lives in Berlin"]
 

@@ -113,6 +113,22 @@ def test_nothing_can_be_taken_back_where_nothing_was_said():
     assert not EntityRegistry().roll_back()
 
 
+def test_a_copy_goes_its_own_way():
+    registry = EntityRegistry(known=known_from_facts([Fact("wife", "Carla", 0, 0)]))
+    registry.register("I met Priya.")
+    before = everything(registry)
+
+    copy = registry.copy()
+    assert everything(copy) == before
+    assert not copy.roll_back()
+    copy.register("Priya works at Initech Corp, and my wife does.")
+    copy.end_turn()
+
+    assert everything(registry) == before
+    assert {entity.name for entity in copy} == {"Priya", "Initech Corp", "Carla"}
+    assert registry.roll_back()
+
+
 def test_resolving_changes_nothing():
     registry = told("My sister Anna works at Acme.")
     before = everything(registry)
