@@ -440,6 +440,18 @@ def test_what_was_undone_is_not_learned_from_the_same_message_again(teller: Tell
     assert teller.facts()["location"] == "Oslo"
 
 
+def test_a_message_that_is_taken_back_takes_along_what_is_left_of_it(teller: Teller) -> None:
+    teller.tell("I live in Oslo and I work at Bosch.")
+    assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}
+    teller.memory.clear_fact(teller.last().key, with_history=True)
+    assert len(teller.facts()) == 1
+
+    teller.memory.delete_last_turn(teller.session)
+
+    assert teller.facts() == {}
+    assert teller.memory.learned() == []
+
+
 def test_undo_of_a_memory_removes_it_unless_it_was_edited_or_pinned(teller: Teller) -> None:
     memory = teller.memory
     line = "My bread needs three days to rise."

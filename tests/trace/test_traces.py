@@ -116,6 +116,7 @@ def test_all_traces_of_a_user_can_be_forgotten(memory, traces):
     assert traces.children() == []
     assert others.children() == ["s"]
     assert Traces(memory.transactions, "").clear() == 0
+    assert Traces(memory.transactions, "").merge([("/context/s/000000/model", "m")]) == 0
 
 
 def test_a_pattern_without_a_star_is_a_path(traces):
