@@ -189,6 +189,16 @@ def test_facts_say_who_is_meant():
     assert "tea" not in known
 
 
+def test_somebody_of_the_conversation_gets_the_relation_that_a_fact_states_later():
+    registry = told("I met Carla.")
+
+    registry.set_known(known_from_facts([Fact("wife", "Carla", 0, 0)]))
+    registry.register("My wife called.")
+
+    [carla] = registry
+    assert [(one.label, one.target) for one in carla.relations] == [("wife of", USER)]
+
+
 def test_nodes_are_known_by_short_titles():
     nodes = [
         Node(7, "Vector databases", kind="concept", description="where vectors are kept"),
