@@ -33,7 +33,8 @@ _AGE = re.compile(
 )
 # "My suggestion is Rome": what somebody does now, unlike "my location".
 _IS_DOING = re.compile(
-    r"(?<!loca)(?<!occupa)(?<!educa)(?<!medica)(?<!posi)(?<!na)(?:tion|sion)$|(?<!instru)(?<!depart)(?<!allot)(?<!apart)(?<!equip)ment$"
+    r"(?<!loca)(?<!occupa)(?<!educa)(?<!medica)(?<!posi)(?<!na)(?:tion|sion)$"
+    r"|(?<!instru)(?<!depart)(?<!allot)(?<!apart)(?<!equip)ment$"
 )
 # Words that do not follow "I'm" as a name, and are names all the same.
 _ALSO_NAMES = {
