@@ -43,6 +43,16 @@ def test_other_forms_of_a_word_are_found(word: str, text: str) -> None:
     assert WordSearch(word).in_bytes(text.encode())
 
 
+def test_the_forms_of_a_word_are_those_that_rows_of_a_database_can_have() -> None:
+    forms = WordSearch("Zürich").forms
+
+    assert {"zürich", "ZÜRICH", "Zürich", "zu\u0308rich", "ZU\u0308RICH", "Z\\u00fcrich", "Z\\u00dcRICH"} <= {
+        *forms
+    }
+    assert forms == sorted(set(forms))
+    assert WordSearch('a"b').forms == ['A"B', 'A\\"B', 'a"b', 'a\\"b']
+
+
 @pytest.mark.parametrize("text", ["Zurich", "Zürch", "Z\\u00fcrch", "Züri ch", ""])
 def test_another_word_is_not_found(text: str) -> None:
     assert not WordSearch("Zürich").in_bytes(text.encode())

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from shepherd.config import SETTINGS, Setting
-from shepherd.config.schema import parse_size, percentages, shortened
+from shepherd.config.schema import parse_limit, parse_size, percentages, shortened
+from shepherd.errors import UsageError
 from tools.config_reference import reference
 
 MIB = 1 << 20
@@ -98,3 +99,37 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 def test_a_size_below_the_least_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 1048576 bytes"):
         parse_size("1023K", least=MIB)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("postgresql://anna:pass@host/db", "postgresql://anna:***@host/db"),
+        ("postgresql://anna:p@ss:w@host/db", "postgresql://anna:***@host/db"),
+        ("postgresql://host/db?user=a&password=pass&x=1", "postgresql://host/db?user=a&password=***&x=1"),
+        ("postgresql://host/db?sslpassword=pass#x", "postgresql://host/db?sslpassword=***#x"),
+        ("postgresql://anna@host:5432/db", "postgresql://anna@host:5432/db"),
+        ("~/memory.db", "~/memory.db"),
+        ("a:b@c", "a:b@c"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(value: str, shown: str) -> None:
+    assert SETTINGS["memory_database"].shown(value) == shown
+
+
+def test_a_secret_is_shown_as_set_or_as_empty() -> None:
+    secret = next(setting for setting in SETTINGS.values() if setting.secret)
+
+    assert (secret.shown("abc"), secret.shown("")) == ("(set)", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1M", MIB), ("1.5G", 1536 * MIB), ("1023K", None), ("ten", None)]
+)
+def test_the_limit_of_a_database_is_a_size_of_at_least_a_mebibyte(text: str, size: int | None) -> None:
+    if size is not None:
+        assert parse_limit(text) == size
+        return
+    with pytest.raises(UsageError, match=f"max_db_size: '{text}' is no size of at least 1M") as caught:
+        parse_limit(text)
+    assert "500M" in caught.value.hint

@@ -40,6 +40,39 @@ def test_entry_larger_than_the_limit_is_not_kept_and_costs_no_other():
     assert (cache.get(1), cache.get(2), cache.n_bytes) == (b"x", None, 1)
 
 
+def test_entry_as_large_as_the_limit_is_kept_alone_and_a_larger_one_drops_the_old_value():
+    cache: LRUCache[int, bytes] = LRUCache(4, max_bytes=64, size_of=lambda key, value: len(value))
+    cache.put(1, b"x")
+    cache.put(2, b"x" * 64)
+
+    assert (cache.get(1), len(cache), cache.n_bytes) == (None, 1, 64)
+    cache.put(2, b"x" * 65)
+    assert (cache.get(2), cache.n_bytes) == (None, 0)
+
+
+def test_what_is_removed_is_gone_and_the_rest_stays():
+    cache: LRUCache[str, int] = LRUCache(3)
+    for key in ("one", "two"):
+        cache.put(key, 1)
+
+    cache.remove("one")
+    cache.remove("none")
+    assert (cache.get("one"), cache.get("two"), len(cache)) == (None, 1, 1)
+    cache.clear()
+    assert (cache.get("two"), len(cache)) == (None, 0)
+
+
+def test_a_function_computes_again_what_it_was_told_to_forget():
+    asked: list[str] = []
+    length_of = CachedFunction(asked.append, max_entries=2, max_bytes=9, size_of=lambda key, value: 1)
+
+    length_of("a")
+    length_of.clear()
+    length_of("a")
+
+    assert asked == ["a", "a"]
+
+
 def test_result_is_computed_once_while_it_is_kept():
     asked = []
 

@@ -8,7 +8,7 @@ import pytest
 
 from shepherd import kept_files
 from shepherd.config import Config
-from shepherd.stored_files import copies_of_database, stored_files
+from shepherd.stored_files import copies_of_database, database_file, stored_files
 
 
 @pytest.fixture
@@ -64,6 +64,31 @@ def test_a_database_elsewhere_comes_with_the_files_beside_it(home: Path) -> None
     assert {file.path for file in stored_files(config)} == set(beside)
     assert not stored_files(Config(memory_database="postgresql://example/x"))
     assert copies_of_database(Config(memory_database="postgresql://example/x")) == []
+
+
+def test_files_beside_a_database_elsewhere_are_told_apart(home: Path) -> None:
+    kinds = {
+        "": "database",
+        "-wal": "log of the database",
+        "-shm": "log of the database",
+        "-history": "lines typed at the prompt",
+        "-key": "where the key of the memory comes from",
+        "-hot/3": "saved search index",
+        ".before-restore": "copy of the database",
+        ".before-migration-2": "copy of the database",
+        ".before-restore-wal": "copy of the database",
+        ".converting": "copy of the database",
+    }
+    expected = {write(home / "work" / f"mine[1].db{end}"): what for end, what in kinds.items()}
+    config = Config(memory_database="~/work/mine[1].db")
+
+    assert {file.path: file.what for file in stored_files(config)} == expected
+    assert [path.name for path in copies_of_database(config)] == [
+        "mine[1].db.before-migration-2",
+        "mine[1].db.before-restore",
+    ]
+    assert database_file(config) == home / "work" / "mine[1].db"
+    assert database_file(Config(memory_database="postgresql://example/x")) is None
 
 
 def test_kept_conversations_are_listed_as_such(home: Path) -> None:

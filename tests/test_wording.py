@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import shepherd
-from shepherd.wording import counted, inflected
+from shepherd.wording import counted, inflected, mentions
 
 SOURCE = Path(shepherd.__file__).parent
 # A number before a plural, as in f"{n} facts".
@@ -25,6 +25,15 @@ def test_a_number_agrees_with_its_sentence():
 
     assert inflected(1, words) == "1 memory belongs to its user"
     assert inflected(1234, words) == "1,234 memories belong to their users"
+
+
+def test_values_are_found_as_whole_words_whatever_their_case():
+    finds = mentions([" C++ ", "", "new york"])
+
+    assert finds is not None
+    assert all(map(finds, ("I write c++.", "NEW YORK, of course", "(C++)")))
+    assert not any(map(finds, ("C+", "newyork", "knew york", "new yorker", "")))
+    assert mentions(["", "  "]) is None
 
 
 def test_no_message_has_a_number_before_a_fixed_plural():

@@ -194,6 +194,10 @@ def test_memory_gives_way_before_a_turn_is_refused(new_assistant, memory, engine
 
     assert 0 < len(fewer.injection.facts) < 20
     assert not finished.injection
+    assert fewer.plan.of("memory")
+    assert finished.plan.of("memory") == ()
+    assert "memory" in {left.part.category for left in finished.plan.left_out}
+    assert next(share.used for share in finished.plan.shares if share.category == "memory") == 0
     assert assistant.history[0].sent == assistant.history[0].raw
     assert any(isinstance(event, Warned) and "no room for memory" in event.message for event in events)
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims import assertions, ended_values, judge, learned, plain_facts
+from shepherd.claims import (
+    assertions,
+    concerns,
+    ended_values,
+    is_borne_out,
+    joined_values,
+    judge,
+    learned,
+    plain_facts,
+    stating_sentences,
+)
 
 NOTHING = """
 Is my name Bob?
@@ -152,6 +162,14 @@ FACTS = {
     "I'm married to Paula.": {"spouse": "Paula"},
     "I'm from Ireland originally.": {"origin": "Ireland"},
     "My bike is a Brompton.": {"bike": "Brompton"},
+    "My allotment is plot 27.": {"allotment": "plot 27"},
+    "I own a Kindle.": {"owns": "Kindle"},
+    "I listen to jazz.": {"listens_to": "jazz"},
+    "I mostly watch documentaries.": {"watches": "documentaries"},
+    "I love The Wire.": {"likes": "The Wire"},
+    "I love games, like chess and go.": {"likes": "games"},
+    "I drive a Fiat, any tips?": {"car": "Fiat"},
+    "I use Vim, work at Bosch and speak Dutch": {"uses": "Vim", "employer": "Bosch", "language": "Dutch"},
     "My dog Rex loves carrots.": {"dog_name": "Rex"},
     "My dog is called Rex and hates the rain": {"dog_name": "Rex"},
     "My phone is a Pixel and broke yesterday": {"phone_model": "Pixel"},
@@ -331,3 +349,138 @@ def test_a_fact_is_learned_beside_a_question_and_in_passing(line, key, value):
 )
 def test_what_is_asked_supposed_or_somebody_elses_is_not_learned(line):
     assert plain_facts(line) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "key", "is_concerned"),
+    [
+        ("i left bosch", "employer", True),
+        ("i left bosch", "brother_employer", False),
+        ("my brother left bosch", "brother_employer", True),
+        ("my bro left bosch", "brother_employer", True),
+        ("i left bosch", "younger_brother_employer", False),
+        ("my younger brother left bosch", "younger_brother_employer", True),
+        ("i left bosch", "best_friend_employer", False),
+        ("my brother-in-law left bosch", "brother-in-law_employer", True),
+        ("i left bosch", "brother-in-law_employer", False),
+        ("my dog left ulm", "cat_location", False),
+        # Whoever has a name as the value is named by it.
+        ("otto escaped", "hamster_name", True),
+        ("i left bosch", "desk_employer", True),
+    ],
+)
+def test_an_end_concerns_relatives_only_if_it_speaks_of_them(statement, key, is_concerned):
+    assert concerns(statement, key) is is_concerned
+
+
+@pytest.mark.parametrize(
+    ("line", "is_learned"),
+    [
+        ("I love songs of whales and of very old harbours.", True),
+        ("I love songs of whales and of very very old harbours.", False),
+        ("Call me Anna Maria Luisa von Sturm.", True),
+        ("Call me Anna Maria Luisa von Sturm Hof.", False),
+        ("Hi, I'm Anna Luise Sturm.", True),
+    ],
+)
+def test_a_value_is_a_few_words(line, is_learned):
+    assert bool(plain_facts(line)) is is_learned
+
+
+@pytest.mark.parametrize(
+    ("claims", "line", "facts"),
+    [
+        # A key in any spelling, the value as the user wrote it.
+        ({"currentCity": "ulm"}, "I live in Ulm.", {"location": "Ulm"}),
+        ({"user_home_town": "ulm"}, "I'm from Ulm.", {"hometown": "Ulm"}),
+        ({"job_title": "a nurse"}, "I'm a nurse in Leeds.", {"job": "nurse"}),
+        ({"instrument": "chess"}, "I play chess.", {"plays": "chess"}),
+        ({"hobby": "chess"}, "I play chess.", {"hobby": "chess"}),
+        ({"sis_name": "Anna"}, "My sister is called Anna.", {"sis_name": "Anna"}),
+        ({"brother_name": "Anna"}, "My sister is called Anna.", {}),
+        ({"favorite_colour": "red"}, "My favourite color is red.", {"favorite_colour": "red"}),
+        ({"favorite_food": "red"}, "My favourite color is red.", {}),
+        ({"zone": "UTC"}, "My time zone is UTC.", {"zone": "UTC"}),
+        ({"collects": "stamps"}, "I collect stamps.", {"collects": "stamps"}),
+        ({"sells": "stamps"}, "I collect stamps.", {}),
+        # Whole items of a list, and whole names.
+        ({"likes": "go"}, "I love chess and go.", {"likes": "go"}),
+        ({"likes": "chess and go"}, "I love chess and go.", {"likes": "chess and go"}),
+        ({"likes": "and"}, "I love chess and go.", {}),
+        ({"city": "York"}, "I live in New York.", {}),
+        ({"city": "The Hague"}, "I live in The Hague.", {"location": "The Hague"}),
+        # The form that the key asks for.
+        ({"phone": "0151 2"}, "My phone number is 0151 2.", {"phone": "0151 2"}),
+        ({"phone": "0151"}, "My phone number is 0151.", {}),
+        ({"email": "a@b"}, "My email is a@b.", {}),
+        ({"birthday": "March"}, "My birthday is March.", {}),
+        ({"birthday": "Christmas Day"}, "My birthday is Christmas Day.", {"birthday": "Christmas Day"}),
+        ({"age": "thirty-four"}, "I'm thirty-four.", {"age": "thirty-four"}),
+        ({"name": "Steve"}, "I'm Steve Miller.", {}),
+        ({"employer": "marketing"}, "I work for marketing.", {}),
+        ({"likes": "escaping to"}, "I love escaping to.", {}),
+        ({"instructions": "in French"}, "Please always answer in French.", {}),
+        # The later of two statements.
+        ({"city": "Ulm"}, "I live in Bonn. I live in Ulm.", {"location": "Ulm"}),
+    ],
+)
+def test_a_claim_becomes_the_fact_that_the_line_states(claims, line, facts):
+    assert {verdict.key: verdict.value for verdict in judge(claims, [line])} == facts
+
+
+def test_of_two_lines_the_later_one_bears_a_claim_out():
+    verdicts = judge({"city": "Ulm"}, ["I live in Ulm.", "I've moved to Ulm."])
+
+    assert [(verdict.assertion.sentence, verdict.assertion.changes) for verdict in verdicts] == [
+        ("I've moved to Ulm.", True)
+    ]
+
+
+def test_a_model_adds_a_claim_under_its_own_key_only_if_no_plain_statement_says_it():
+    line = "I live in Ulm and I study marine biology."
+
+    verdicts, _ = learned({"home": "Ulm", "marine": "biology", "study_of": "marine biology"}, [line])
+
+    assert {verdict.key: verdict.value for verdict in verdicts} == {
+        "location": "Ulm",
+        "study": "marine biology",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "is_said"),
+    [
+        ("Helix", "I use the Helix's keys.", True),
+        ("the Helix", "I use Helix daily.", True),
+        ("use helix daily", "I use Helix daily.", True),
+        ("use Vim", "I use Helix. Vim is old.", False),
+        ("Helix dail", "I use Helix daily.", False),
+        ("Helix", "Do I use Helix?", False),
+        ("Helix", "I don't use Helix.", False),
+        ("Helix", "My boss says I use Helix.", False),
+        ("d\u2019Arc", "I like d'Arc.", True),
+        ("", "I use Helix.", False),
+    ],
+)
+def test_a_text_is_borne_out_by_a_sentence_that_has_its_words_in_their_order(text, line, is_said):
+    assert is_borne_out(text, ["Good morning.", line]) is is_said
+
+
+def test_a_long_message_and_a_long_sentence_are_pasted_and_state_nothing():
+    home, note = "I live in Ulm. ", "It was cold. "
+    letter = home + note * 400
+
+    assert [a.value for a in assertions(letter[:4000])] == ["Ulm"]
+    assert stating_sentences(letter[:4000])[0] == "I live in Ulm."
+    assert assertions(letter[:4001]) == []
+    assert stating_sentences(letter[:4001]) == []
+    long = "I live in Ulm, where it rains" + " and rains" * 40 + "."
+    assert [a.value for a in assertions(f"{long} I work at Bosch.")] == ["Bosch"]
+    assert stating_sentences(f"{long} I work at Bosch.") == ["I work at Bosch."]
+
+
+def test_instructions_and_routines_keep_their_commas_when_they_are_joined():
+    assert joined_values("likes", "tea and cake", "Tea, jam") == "tea, cake, jam"
+    assert joined_values("instructions", "be brief, and kind", "use metric units") == (
+        "be brief, and kind; use metric units"
+    )

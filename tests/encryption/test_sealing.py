@@ -25,6 +25,13 @@ def test_what_was_sealed_comes_back(size: int) -> None:
     assert size < 100 or data[:50] not in sealed
 
 
+def test_a_file_of_an_older_version_is_opened() -> None:
+    sealed = "5348505345414c31a7efa25e7be3d6128f308cb1d569a728777352bd75cf4aaaa234817392b0b4a7714a3fb1bda7"
+    of_then = Sealer(MemoryKey(b"a" * 32, b"s" * 16))
+
+    assert of_then.open(bytes.fromhex(sealed), "test") == b"canary"
+
+
 def test_the_same_bytes_are_sealed_differently_each_time() -> None:
     assert sealer().seal(b"canary", "test") != sealer().seal(b"canary", "test")
 

@@ -60,6 +60,30 @@ DIALOGUES: dict[str, list[tuple[str, list[str]]]] = {
         ("> It was written by Frank Herbert, of Tacoma.", ["Frank Herbert"]),
         ("What else did he write?", ["Frank Herbert"]),
     ],
+    "they are a company, or somebody just named whose gender is not known": [
+        ("I work for Initech Corp.", ["Initech Corp"]),
+        ("Do they pay well?", ["Initech Corp"]),
+        ("Robin came. Were they late?", ["Robin"]),
+    ],
+    "they of another turn are nobody": [
+        ("Robin came.", ["Robin"]),
+        ("Were they late?", []),
+    ],
+    "a man is no woman": [
+        ("Anna is here.", ["Anna"]),
+        ("Where is the woman?", ["Anna"]),
+        ("Where is the man?", []),
+    ],
+    "a title beside a name": [
+        ("The manager Bob called.", ["Bob"]),
+        ("Ask the manager.", ["Bob"]),
+        ("The boss called.", ["the boss"]),
+        ("The boss is Kim.", ["Kim"]),
+    ],
+    "nobody's sister": [
+        ("His sister called. Their dog barks.", []),
+        ("We met Anna's brother and his wife.", ["Anna", "Anna's brother", "Anna's brother's wife"]),
+    ],
     "companies": [
         ("I work for Initech Corp.", ["Initech Corp"]),
         ("Initech is moving.", ["Initech Corp"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from shepherd.entities import USER, EntityRegistry, Extracted, extract_entities
 from shepherd.entities.extractor import EntityReader, parse_entities
+from shepherd.errors import ModelError
 from shepherd.inference import Engine
 from tests import models
 from tests.inference.engines import exact_settings
@@ -132,3 +134,37 @@ def test_a_reader_opens_its_model_once_and_none_after_its_end(finder):
     assert found == [["Anna", "Initech"]] * 2
     assert len(opened) == 1
     assert reader.take() == []
+
+
+@pytest.mark.parametrize("error", [ModelError("no such file"), RuntimeError("a bug")])
+def test_a_model_that_cannot_be_opened_costs_the_entities_alone(error):
+    def fail() -> Engine:
+        raise error
+
+    reader = EntityReader(fail)
+    reader.begin(TEXT)
+
+    assert reader.wait(30)
+    assert reader.take() == []
+    reader.close()
+
+
+def test_of_the_messages_that_come_while_one_is_read_only_the_latest_is_read():
+    asked, opening, go = [], threading.Event(), threading.Event()
+
+    def open_model() -> Engine:
+        asked.append(True)
+        opening.set()
+        assert go.wait(30)
+        raise ModelError("no such file")
+
+    reader = EntityReader(open_model)
+    reader.begin("one")
+    assert opening.wait(30)
+    for text in ("two", "three", "four"):
+        reader.begin(text)
+    go.set()
+
+    assert reader.wait(30)
+    assert len(asked) == 2
+    reader.close()

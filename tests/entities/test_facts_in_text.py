@@ -75,6 +75,20 @@ def test_what_is_supposed_states_nothing(text):
     assert all(not entity.attributes and not entity.relations for entity in told(text))
 
 
+@pytest.mark.parametrize(
+    "text", ["Anna works at Berlin.", "Berlin works at Initech Corp.", "Anna is married to Berlin."]
+)
+def test_nobody_works_at_a_city_and_no_city_works(text):
+    assert all(not entity.relations for entity in told(text))
+
+
+def test_who_moved_from_somewhere_lives_there_no_longer():
+    registry = told("Tom lives in Bonn.", "Tom moved from Bonn, and Ulm is nice.")
+
+    assert relations(registry, "Tom") == []
+    assert location(registry, "Tom") is None
+
+
 def test_a_month_is_no_supposition():
     assert relations(told("In May Anna moved to Berlin."), "Anna") == ["lives in Berlin"]
 
@@ -124,6 +138,22 @@ def test_moving_from_there_to_here_is_read_whole():
 def test_a_full_stop_in_a_name_does_not_hide_the_question_mark():
     assert relations(told("Does Anna work at Amazon.com?"), "Anna") == []
     assert relations(told("Anna works at Amazon.com."), "Anna") == ["works at Amazon.com"]
+
+
+def test_a_question_does_not_make_one_of_its_neighbours():
+    registry = told("Is Anna here? Anna works at Acme. Is Tom there, who works at Initech?")
+
+    assert relations(registry, "Anna") == ["works at Acme"]
+    assert relations(registry, "Tom") == []
+
+
+def test_a_full_name_is_found_in_small_letters_and_a_surname_is_not():
+    registry = told("I met Otto Zimt.")
+
+    assert [registry[one.entity_id].name for one in registry.resolve("is otto zimt late?")] == ["Otto Zimt"]
+    assert [registry[one.entity_id].name for one in registry.resolve("is otto late?")] == ["Otto Zimt"]
+    assert len(registry.resolve("is Zimt late?")) == 1
+    assert registry.resolve("is zimt good?") == ()
 
 
 def test_what_a_model_found_does_not_replace_where_somebody_works():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.entities import EntityRegistry, Known, known_from_facts
-from shepherd.entities.known import known_from_nodes
+from shepherd.entities.known import KnownNames, known_from_nodes
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.types import Fact
@@ -83,6 +83,34 @@ def test_a_node_is_known_by_a_title_of_six_words_at_most(database):
     assert {one.description for one in found.values()} == {"d", ""}
     assert six.id in found
     assert seven.id not in found
+
+
+def test_names_are_read_again_when_facts_or_nodes_change(database):
+    rex, bo = Fact("dog", "Rex", 0, 0), Fact("dog", "Bo", 0, 0)
+    with Memory(database, user_id="steve") as memory:
+        knowledge = Knowledge(memory.transactions, "steve")
+        names = KnownNames(knowledge)
+        before = names.of([rex], knowledge.latest_change())
+        again = names.of([rex], knowledge.latest_change())
+        knowledge.add_node("Ulm Minster")
+        with_node = names.of([rex], knowledge.latest_change())
+        with_fact = names.of([bo], knowledge.latest_change())
+
+    assert again is before
+    assert [[one.name for one in found.known] for found in (before, with_node, with_fact)] == [
+        ["Rex"],
+        ["Rex", "Ulm Minster"],
+        ["Bo", "Ulm Minster"],
+    ]
+
+
+def test_without_knowledge_and_with_a_database_that_fails_facts_are_known(path):
+    rex = [Fact("dog", "Rex", 0, 0)]
+    with Memory(path, user_id="steve") as memory:
+        closed = Knowledge(memory.transactions, "steve")
+
+    for knowledge in (None, closed):
+        assert [one.name for one in KnownNames(knowledge).of(rex, (1, 1)).known] == ["Rex"]
 
 
 def test_a_relation_implies_the_kind_of_both():

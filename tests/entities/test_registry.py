@@ -113,6 +113,22 @@ def test_nothing_can_be_taken_back_where_nothing_was_said():
     assert not EntityRegistry().roll_back()
 
 
+def test_a_copy_goes_its_own_way():
+    registry = EntityRegistry(known=known_from_facts([Fact("wife", "Carla", 0, 0)]))
+    registry.register("I met Priya.")
+    before = everything(registry)
+
+    copy = registry.copy()
+    assert everything(copy) == before
+    assert not copy.roll_back()
+    copy.register("Priya works at Initech Corp, and my wife does.")
+    copy.end_turn()
+
+    assert everything(registry) == before
+    assert {entity.name for entity in copy} == {"Priya", "Initech Corp", "Carla"}
+    assert registry.roll_back()
+
+
 def test_resolving_changes_nothing():
     registry = told("My sister Anna works at Acme.")
     before = everything(registry)
@@ -171,6 +187,16 @@ def test_facts_say_who_is_meant():
     assert known["Initech"] == ("organization", "employer of")
     assert "Steve" not in known
     assert "tea" not in known
+
+
+def test_somebody_of_the_conversation_gets_the_relation_that_a_fact_states_later():
+    registry = told("I met Carla.")
+
+    registry.set_known(known_from_facts([Fact("wife", "Carla", 0, 0)]))
+    registry.register("My wife called.")
+
+    [carla] = registry
+    assert [(one.label, one.target) for one in carla.relations] == [("wife of", USER)]
 
 
 def test_nodes_are_known_by_short_titles():

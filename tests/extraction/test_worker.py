@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
+from shepherd.errors import StoreLockedError
 from shepherd.extraction.worker import LONGEST_PAUSE_S, is_gone, new_owner
 from shepherd.memory import Memory, Turn, forgetting
 from shepherd.types import Message
@@ -207,6 +208,44 @@ def test_one_part_that_cannot_be_read_does_not_cost_the_others(new_worker, memor
 
     assert {fact.key: fact.value for fact in memory.get_all_facts()} == {"name": "Steve", "location": "Rome"}
     assert worker.stats().dropped == 1
+
+
+class Failing(Parts):
+    """Fails with each of these errors, then answers."""
+
+    def __init__(self, *errors: Exception) -> None:
+        super().__init__('{"facts": {"name": "Steve"}, "context": []}')
+        self.errors = list(errors)
+
+    def answers(self, lines, cancellation) -> list[str]:
+        if self.errors:
+            raise self.errors.pop(0)
+        return super().answers(lines, cancellation)
+
+
+def test_a_database_that_fails_in_mid_work_costs_a_pause_and_no_try(new_worker, memory, tell):
+    failing = Failing(*[StoreLockedError("it is locked", hint="wait")] * 4)
+    worker = new_worker(extractor=failing, min_turns=1)
+    worker.start()
+
+    tell(worker, "I am Steve")
+
+    until(lambda: worker.stats().done)
+    assert memory.get_fact("name") == "Steve"
+    assert failing.errors == []
+
+
+def test_a_bug_is_given_up_after_three_tries_without_a_word_of_the_user(new_worker, memory, tell):
+    worker = new_worker(extractor=Failing(*[RuntimeError("I am Steve")] * 3), min_turns=1)
+    worker.start()
+
+    tell(worker, "I am Steve")
+
+    until(lambda: worker.stats().dead)
+    assert [job.error for job in memory.extraction.jobs()] == ["RuntimeError"]
+    tell(worker, "I am Steve")
+    until(lambda: worker.stats().done)
+    assert memory.get_fact("name") == "Steve"
 
 
 def test_where_no_part_can_be_read_the_job_is_given_up(new_worker, memory, tell):

@@ -122,16 +122,24 @@ def test_text_that_spells_a_control_token_does_not_become_one(mean_model):
     assert ids.count(3) == 1
 
 
-def test_question_and_document_get_the_prefixes_of_their_model(build):
-    path = build("nomic", name="nomic-embed-text-v1.5")
-
-    with Embedder(path) as embedder:
+@pytest.mark.parametrize(
+    ("name", "query", "passage"),
+    [
+        ("nomic-embed-text-v1.5", "search_query: ", "search_document: "),
+        ("EmbeddingGemma 300M", "task: search result | query: ", "title: none | text: "),
+        ("E5 large v2", "query: ", "passage: "),
+        ("mxbai-embed-large-v1", "Represent this sentence for searching relevant passages: ", ""),
+        ("all-MiniLM-L6-v2", "", ""),
+    ],
+)
+def test_question_and_document_get_the_prefixes_of_their_model(build, name, query, passage):
+    with Embedder(build(name.partition(" ")[0], name=name)) as embedder:
         question, document = embedder.embed_query("dog"), embedder.embed_documents(["dog"])[0]
-        expected = embedder.embed(["search_query: dog", "search_document: dog"])
+        expected = embedder.embed([f"{query}dog", f"{passage}dog"])
 
     assert np.allclose(question, expected[0], atol=1e-4)
     assert np.allclose(document, expected[1], atol=1e-4)
-    assert "nomic-embed-text-v1.5" in embedder.name
+    assert name in embedder.name
 
 
 def test_closed_model_says_so_and_closing_twice_is_fine(mean_model, rank_model):

@@ -70,6 +70,16 @@ def test_cuts_fall_at_paragraphs_then_lines_then_sentences_then_words():
     assert ("word " * 100)[end - 4 : end] == "word"
 
 
+@pytest.mark.parametrize(("n_words", "ends_there"), [(8, False), (9, False), (11, True), (19, True)])
+def test_a_paragraph_ends_a_piece_only_in_its_second_half(n_words, ends_there):
+    paragraph = " ".join(["word"] * n_words)  # 20 words fill a piece
+
+    _, end = spans(f"{paragraph}\n\n{'word ' * 50}", 100)[0]
+
+    assert (end == len(paragraph)) is ends_there
+    assert end > 50
+
+
 def test_a_letter_keeps_its_marks():
     text = "e\u0301" * 200
 
@@ -84,5 +94,7 @@ def test_a_letter_with_very_many_marks_is_cut(n_before, end):
 
 
 def test_a_piece_of_no_size_is_refused():
-    with pytest.raises(ValueError, match="at least 20"):
-        spans("text", 3)
+    for size in (3, 19):
+        with pytest.raises(ValueError, match="at least 20"):
+            spans("text", size)
+    assert spans("text", 20) == [(0, 4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import random
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from shepherd.errors import DocumentError, UsageError
 from shepherd.knowledge import Knowledge, transfer
-from shepherd.knowledge.importing import WebLimits, import_from, pdf
+from shepherd.knowledge.importing import WebLimits, import_from, pdf, read_document, read_upload
 from shepherd.knowledge.importing.documents import read
 from shepherd.memory import Memory
 from tests.examples import examples
@@ -97,6 +98,53 @@ def test_long_runs_of_blanks_are_read_and_taken_away():
     assert read(f"# a{blanks}b\n".encode(), "x.md").title == f"a{blanks}b"
     assert read(f"---\ntitle: a{blanks}b\n---\n".encode(), "x.md").title == f"a{blanks}b"
     assert read(f"#{blanks}\n# b".encode(), "x.md").title == "b"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "kind"),
+    [
+        (b"  \n<!DOCTYPE html><p>text", "page", "html"),
+        (b"<HTML lang=en><p>text", "page", "html"),
+        (b"text with <html> in it", "page", "text"),
+        (b"# text", "page.MD", "markdown"),
+        (b"<html> is a mark", "page.txt", "text"),
+    ],
+)
+def test_a_kind_that_the_name_does_not_tell_is_that_of_the_beginning(data, name, kind):
+    assert read(data, name).kind == kind
+
+
+def test_a_page_without_text_is_refused_with_its_reason():
+    with pytest.raises(DocumentError, match=r"x\.html: the page has no text") as caught:
+        read(b"<script>write('text')</script>", "x.html")
+
+    assert "script" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "read_within",
+    [
+        lambda path, most: read_document(str(path), WebLimits(most_bytes=most)),
+        lambda path, most: read_document("-", WebLimits(most_bytes=most), io.BytesIO(path.read_bytes())),
+        lambda path, most: read_upload(path.read_bytes(), path.name, most),
+    ],
+    ids=["file", "stdin", "upload"],
+)
+def test_a_document_is_read_up_to_the_limit(folder, read_within):
+    path = folder / "a.md"
+    size = path.stat().st_size
+
+    assert read_within(path, size).text == path.read_text()
+    with pytest.raises(DocumentError, match="larger than 0 MiB") as caught:
+        read_within(path, size - 1)
+    assert "knowledge_max_mb" in caught.value.hint
+
+
+def test_only_a_file_is_read_as_a_document(folder):
+    with pytest.raises(UsageError, match="is a folder"):
+        read_document(str(folder))
+    with pytest.raises(UsageError, match="there is no such file"):
+        read_document(str(folder / "nothing.md"))
 
 
 def test_a_page_that_is_all_menu_is_read_nevertheless():

@@ -67,6 +67,18 @@ def test_a_model_makes_finds_reads_and_connects_nodes(tools, knowledge):
     assert tools.call("get_context", {})["hubs"][0]["n_edges"] == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "n_nodes", "n_chunks"),
+    [({}, 10, 5), ({"limit": 0}, 1, 0), ({"limit": 3}, 3, 3), ({"limit": 99}, 12, 6)],
+)
+def test_a_model_gets_as_many_as_it_asks_for_within_reason(tools, knowledge, asked, n_nodes, n_chunks):
+    for n in range(12):
+        knowledge.add_node(f"Note {n}", source_text="walrus " * 150)
+
+    assert len(tools.call("query_nodes", asked)["nodes"]) == n_nodes
+    assert len(tools.call("search_content", {"query": "walrus", **asked})["chunks"]) == n_chunks
+
+
 def test_notes_are_appended_unless_told_to_replace(tools, knowledge):
     node_id = tools.call("create_node", {"title": "a", "notes": "one"})["node"]["id"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -28,7 +29,13 @@ PAGES: dict[str, tuple[int, dict[str, str], bytes]] = {
     "/nonsense": (302, {"Location": "http://[::1"}, b""),
     "/gone": (404, {"Content-Type": "text/html"}, b"<p>no"),
     "/picture": (200, {"Content-Type": "image/png"}, b"\x89PNG"),
-    "/large": (200, {"Content-Type": "text/plain"}, b"x" * 5000),
+    "/full": (200, {"Content-Type": "text/plain"}, b"x" * 4096),
+    "/large": (200, {"Content-Type": "text/plain"}, b"x" * 4097),
+    # The end of the connection is the end of the body.
+    "/full-undeclared": (200, {"Content-Type": "text/plain", "Content-Length": ""}, b"x" * 4096),
+    "/large-undeclared": (200, {"Content-Type": "text/plain", "Content-Length": ""}, b"x" * 4097),
+    **{f"/in{n}": (302, {"Location": f"/in{n - 1}"}, b"") for n in range(1, 7)},
+    "/in0": (200, {"Content-Type": "text/plain"}, b"here"),
     "/cut": (200, {"Content-Type": "text/plain", "Content-Length": "999"}, b"only this"),
 }
 
@@ -41,7 +48,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, self.headers["Host"]))  # type: ignore[attr-defined]
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), "Connection": "close", **headers}.items():
-            self.send_header(name, value)
+            if value:
+                self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
         self.close_connection = True
@@ -163,11 +171,28 @@ def test_addresses_of_the_internet_are_public(address):
         ("/large", "sends more than"),
         ("/cut", "ended too early"),
         ("/circle", "more than 5 redirects"),
+        ("/in6", "more than 5 redirects"),
+        ("/large-undeclared", "sends more than"),
     ],
 )
 def test_what_cannot_be_had_is_said(address, path, message):
     with pytest.raises(DocumentError, match=message):
         web.fetch(address + path, LIMITS)
+
+
+@pytest.mark.parametrize(("path", "size"), [("/full", 4096), ("/full-undeclared", 4096), ("/in5", 4)])
+def test_what_is_just_within_the_limits_is_fetched(address, path, size):
+    assert len(web.fetch(address + path, LIMITS).data) == size
+
+
+def test_a_page_that_takes_too_long_is_given_up(address):
+    with pytest.raises(DocumentError, match="takes more than 0 s"):
+        web.fetch(f"{address}/full", replace(LIMITS, most_seconds=0))
+
+
+def test_a_name_that_cannot_be_looked_up_is_said():
+    with pytest.raises(DocumentError, match="there is no such host"):
+        web.fetch(f"http://{'a' * 64}.example/", LIMITS)
 
 
 def test_a_server_that_is_not_there_is_said(server, address):

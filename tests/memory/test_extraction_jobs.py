@@ -109,6 +109,28 @@ def test_users_do_not_see_each_others_jobs(memory):
     assert memory.extraction.drop(memory.extraction.jobs("mary")[0].id) == 0
 
 
+def test_a_worker_of_all_users_has_the_jobs_of_all(memory, clock):
+    everyone, other = memory.extraction.of_everyone(), OpenJob("host/2/b", 3)
+    assert (everyone.claim("server"), everyone.due_in(), everyone.owners()) == (None, None, [])
+    for user, job in (("steve", OWNER), ("anna", OWNER), ("bob", other)):
+        say(memory, f"{user} is here", user=user, job=job)
+
+    assert (everyone.owners(), memory.extraction.owners()) == ([OWNER.owner, other.owner], [OWNER.owner])
+    assert everyone.owners("bob") == [other.owner]
+    everyone.release(OWNER.owner)
+    assert everyone.due_in() == 0.0
+    assert memory.extraction.due_in("bob") != 0.0
+    found = [everyone.claim("server"), everyone.claim("server")]
+    assert {(job.user_id, job.lines) for job in found} == {
+        ("steve", ("steve is here",)),
+        ("anna", ("anna is here",)),
+    }
+    assert everyone.claim("server") is None
+    assert (everyone.give_back(other.owner, "anna"), everyone.give_back(other.owner)) == (0, 1)
+    assert everyone.claim("server", "anna") is None
+    assert everyone.claim("server", "bob").lines == ("bob is here",)
+
+
 def test_a_finished_job_has_stored_what_it_gave_and_keeps_no_text(memory):
     job = due(memory, "I am Steve and use Helix")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from hypothesis import given, settings
@@ -148,20 +149,22 @@ def test_what_says_that_something_changed_is_done_at_once(
     assert teller.state() == before
 
 
-def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller) -> None:
-    teller.tell("My brother works at Bosch.")
+@pytest.mark.parametrize("relation", ["brother", "younger brother", "best friend"])
+def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller, relation: str) -> None:
+    key = relation.replace(" ", "_")
+    teller.tell(f"My {relation} works at Bosch.")
     teller.now += 60
     teller.tell("I work at Bosch.")
     teller.now += 60
 
     teller.tell("I left Bosch in May.")
 
-    assert teller.facts() == {"brother_employer": "Bosch"}
+    assert teller.facts() == {f"{key}_employer": "Bosch"}
     teller.now += 60
-    teller.tell("My brother moved to Ulm.")
+    teller.tell(f"My {relation} moved to Ulm.")
     teller.now += 60
     teller.tell("I moved from Ulm to Bonn.")
-    assert teller.facts() == {"brother_employer": "Bosch", "brother_location": "Ulm", "location": "Bonn"}
+    assert teller.facts() == {f"{key}_employer": "Bosch", f"{key}_location": "Ulm", "location": "Bonn"}
 
 
 def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
@@ -172,6 +175,44 @@ def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
     teller.tell("I go to the gym on Mondays and Fridays.")
 
     assert teller.facts() == {"routine": "go to the gym on Mondays and Fridays; call my mother every Sunday"}
+
+
+@pytest.mark.parametrize(
+    ("key", "before", "line", "left"),
+    [
+        ("allergy", "nuts, sesame and latex", "I'm no longer allergic to Sesame.", "nuts, latex"),
+        ("allergy", "nuts and latex", "I'm no longer allergic to latex.", "nuts"),
+        ("allergy", "nuts and latex", "I'm no longer allergic to kiwi.", "nuts and latex"),
+        ("likes", "tea, rock and roll", "I no longer like rock and roll.", "tea"),
+    ],
+)
+def test_an_item_of_a_list_ends_alone(teller: Teller, key: str, before: str, line: str, left: str) -> None:
+    teller.memory.set_fact(key, before)
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == {key: left}
+    changes = [(item.kind, item.value, item.before) for item in teller.memory.learned()]
+    assert changes == ([("changed", left, before)] if left != before else [])
+
+
+def test_an_earlier_beginning_of_a_known_value_is_learned_and_a_later_one_is_not(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+    teller.now += 60
+
+    teller.tell("I've lived in Oslo since 2019.")
+    teller.tell("I've lived in Oslo since 2019.")
+    teller.tell("I've lived in Oslo since 2021.")
+
+    assert [(item.kind, item.value, item.before) for item in teller.memory.learned()] == [
+        ("learned", "Oslo", None),
+        ("learned", "Oslo", None),
+    ]
+    [period] = teller.memory.fact_periods("location")
+    assert datetime.fromtimestamp(period.since).year == 2019
+    assert teller.memory.undo().state == "undone"
+    assert [period.since for period in teller.memory.fact_periods("location")] == [START]
 
 
 def test_standing_instructions_join_and_end_by_their_words(teller: Teller) -> None:
@@ -331,6 +372,40 @@ def test_undo_of_what_changed_again_does_nothing_and_says_so(teller: Teller) -> 
     assert teller.memory.fact_history() == []
 
 
+def test_undo_leaves_a_fact_that_an_import_changed_since(teller: Teller) -> None:
+    teller.tell("I live in Oslo.")
+    teller.memory.import_memories(
+        [{"type": "fact", "key": "location", "value": "Rome", "updated_at": START + 60}]
+    )
+
+    assert teller.memory.undo(teller.last().id).state == "new"
+    assert teller.facts() == {"location": "Rome"}
+
+
+def test_a_proposal_is_not_undone_before_it_is_accepted(teller: Teller) -> None:
+    teller.memory.set_fact("location", "Texas")
+    teller.now += 60
+    teller.tell("I live in Berlin.")
+
+    assert teller.memory.undo(teller.last().id) is None
+    assert teller.memory.undo() is None
+    assert teller.last().state == "new"
+
+
+def test_values_that_were_undone_or_rejected_are_told_to_the_next_reading(teller: Teller) -> None:
+    teller.memory.set_fact("location", "Texas")
+    teller.now += 60
+    teller.tell("I live in Berlin.")
+    teller.tell("My dog is called Rex.")
+    assert teller.memory.refused_values("steve") == frozenset()
+
+    teller.memory.undo()
+    assert teller.memory.refused_values("steve") == {"rex"}
+    teller.memory.reject()
+    assert teller.memory.refused_values("steve") == {"rex", "berlin"}
+    assert teller.memory.refused_values("mary") == frozenset()
+
+
 def test_undo_without_a_number_undoes_the_newest_that_can_be(teller: Teller) -> None:
     teller.tell("I live in Oslo.")
     teller.now += 60
@@ -363,6 +438,18 @@ def test_what_was_undone_is_not_learned_from_the_same_message_again(teller: Tell
 
     teller.tell("I live in Oslo.")
     assert teller.facts()["location"] == "Oslo"
+
+
+def test_a_message_that_is_taken_back_takes_along_what_is_left_of_it(teller: Teller) -> None:
+    teller.tell("I live in Oslo and I work at Bosch.")
+    assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}
+    teller.memory.clear_fact(teller.last().key, with_history=True)
+    assert len(teller.facts()) == 1
+
+    teller.memory.delete_last_turn(teller.session)
+
+    assert teller.facts() == {}
+    assert teller.memory.learned() == []
 
 
 def test_undo_of_a_memory_removes_it_unless_it_was_edited_or_pinned(teller: Teller) -> None:

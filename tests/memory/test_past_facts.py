@@ -76,6 +76,29 @@ def test_a_question_about_time_is_answered_behind_the_current_facts(
 
 
 @pytest.mark.parametrize(
+    ("question", "past"),
+    [
+        ("Where did I live in 2027?", "location (2027)=Paris"),
+        ("Where did I live in December 2027?", "location (December 2027)=Paris"),
+        ("Where did I live two weeks ago?", "location (2028-01-03 to 2028-01-09)=Paris"),
+        ("Where did I live on 31 December 2027?", "location (2027-12-31)=Paris"),
+        ("Where did I live in 2028?",
+         "location (2026-10-12 to 2028-01-12)=Paris, location (since 2028-01-12)=Rome"),
+        ("Where did I live before?",
+         "location (2026-01-05 to 2026-10-12)=Köln, location (2026-10-12 to 2028-01-12)=Paris"),
+    ],
+)  # fmt: skip
+def test_a_time_is_named_as_it_was_asked_for(
+    memory: Memory, clock: list[float], question: str, past: str
+) -> None:
+    clock[0] = at(2028, 1, 12)
+    memory.set_fact("location", "Rome")
+    clock[0] = at(2028, 1, 20)
+
+    assert memory.recall(question).tail.endswith(f", {past}]")
+
+
+@pytest.mark.parametrize(
     "message",
     [
         "Where do I live?",

@@ -144,6 +144,13 @@ def test_long_answer_is_remembered_whatever_was_asked():
     assert is_worth_a_memory(asked("How do I cook rice?"), "Take one part of rice and two of water. " * 6)
 
 
+@pytest.mark.parametrize(("n_chars", "is_worth"), [(200, False), (201, True)])
+def test_an_answer_that_only_repeats_the_question_is_remembered_if_it_is_long(n_chars, is_worth):
+    answer = "Cook rice".ljust(n_chars, ".")
+
+    assert is_worth_a_memory(asked("How is rice to cook?"), answer) is is_worth
+
+
 def test_question_behind_a_statement_is_remembered():
     assert is_worth_a_memory(asked("I bought a boat. Where can I moor it?"), "I don't know.")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shepherd.memory import Memory
 from shepherd.prompt.ledger import Ledger, conversation_hashes
-from shepherd.types import Message, ToolCall
+from shepherd.types import Injection, Message, ToolCall
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,27 @@ def test_earlier_messages_get_their_tails_back(ledger: Ledger) -> None:
     assert sent(ledger, "hi", "hello", "bye", "so long", "?") == [
         "hi\n\n[facts: a=b]", "hello", "bye\n\n[x]", "so long", "?",
     ]  # fmt: skip
+
+
+def test_a_message_gets_its_time_and_the_parts_of_its_tail_back(ledger: Ledger) -> None:
+    question = Message(
+        "user", "hi", "hi\n\n[x]", Injection("\n\n[x]", parts=("chunk:1", "focus")), created_at=1234
+    )
+    ledger.record([question], ledger.restore([question]))
+
+    first, _, last = ledger.restore(bare("hi", "hello", "bye")).messages
+
+    assert (first.sent, first.created_at) == ("hi\n\n[x]", 1234)
+    assert first.injected is not None
+    assert (first.injected.tail, first.injected.parts) == ("\n\n[x]", ("chunk:1", "focus"))
+    assert (last.sent, last.created_at, last.injected) == ("bye", 0, None)
+
+
+def test_a_conversation_that_ends_with_an_answer_is_not_noted(ledger: Ledger) -> None:
+    messages = bare("hi", "hello")
+    ledger.record(messages, ledger.restore(messages))
+
+    assert ledger.restore(messages).known == frozenset()
 
 
 def test_long_tails_of_many_conversations_are_not_all_kept(ledger: Ledger) -> None:

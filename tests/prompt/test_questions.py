@@ -79,6 +79,7 @@ def test_name_of_an_attached_document_is_no_part_of_a_question():
         ("Who is my sister? What is her job?", Question("What is my sister's job?")),
         ("How old is Ida Berg and who is her teacher?", Question("who is Ida Berg's teacher?")),
         ("How old is Ida, and when did I last see her?", Question("when did I last see Ida?")),
+        ("How many kids do I have? What are they called?", Question("What are my kids called?")),
         # Not sure what it refers to.
         ("Who has the key? Where is it?", Question("Where is it?", "Who has the key?")),
         ("Does Ida know Leo? Where does he live?", Question("Where does he live?", "Does Ida know Leo?")),

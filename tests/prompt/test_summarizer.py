@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from shepherd.errors import UsageError
+from shepherd.errors import ModelError, UsageError
 from shepherd.prompt.summary import SUMMARY_PROMPT, Summarizer, SummaryJob
 from shepherd.types import Message
 
@@ -84,6 +84,23 @@ def test_a_turn_without_room_is_cut_in_its_middle(spare: int) -> None:
     assert cut.startswith("aaa")
     assert cut.endswith("bbb")
     assert " … " in cut
+
+
+def test_lines_are_summarized_at_once_and_a_model_that_fails_is_told() -> None:
+    model = Reader(2000)
+    with closing(Summarizer(lambda: model, max_tokens=MAX_TOKENS)) as summarizer:
+        assert summarizer.summarize("User: hi\nAssistant: hello", 10) == "They met."
+        assert summarizer.summarize("x" * 4000, 10).startswith("They met.")
+    assert model.read[0] == "User: hi\n\nAssistant: hello"
+
+    def fail() -> Reader:
+        raise UsageError("there is no such model")
+
+    with (
+        closing(Summarizer(fail, max_tokens=MAX_TOKENS)) as summarizer,
+        pytest.raises(ModelError, match="the summary failed: there is no such model"),
+    ):
+        summarizer.summarize("User: hi", 10)
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,17 @@ def test_what_the_answer_has_to_be_goes_along_and_is_left_out_where_nothing_is_a
     assert not {"stop", "tool_choice", "response_format"} & bare.keys()
 
 
+def test_an_answer_in_json_and_any_call_are_asked_for_in_their_own_words(new_model):
+    model = new_model("openai", says("{}"), says("{}"))
+
+    answer(model, schema=ReplySchema({"type": "object"}), tools=[WEATHER], must_call=True)
+    answer(model, schema=ReplySchema({"type": "array"}))
+
+    first, second = (asked.body for asked in model.upstream.asked)
+    assert (first["response_format"], first["tool_choice"]) == ({"type": "json_object"}, "required")
+    assert second["response_format"]["json_schema"] == {"name": "answer", "schema": {"type": "array"}}
+
+
 # ---- calls as servers really send them
 
 

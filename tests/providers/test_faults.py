@@ -12,6 +12,7 @@ from shepherd.errors import (
     InternalError,
     ProviderError,
     ProviderKeyError,
+    ProviderRefusedError,
     ProviderUnavailableError,
     ShepherdError,
     UsageError,
@@ -19,6 +20,8 @@ from shepherd.errors import (
 from shepherd.installation import install_extra
 from shepherd.providers import ProviderSettings, open_remote
 from shepherd.providers.exchange import RetryPolicy
+from shepherd.providers.failures import failure_of
+from shepherd.providers.keys import ApiKey
 from tests.providers.conftest import KEY
 from tests.providers.test_chat_completions import QUESTION, answer
 from tests.providers.upstream import (
@@ -96,6 +99,44 @@ def test_what_does_not_pass_is_told_at_once_with_what_to_do(new_model, kind, fau
 
     assert hint in caught.value.hint
     assert len(model.upstream.asked) == 1
+
+
+class APIStatusError(Exception):
+    """An error with the attributes that the clients' errors of this name have."""
+
+    def __init__(self, status_code: int, body: object) -> None:
+        super().__init__("no")
+        self.status_code, self.body = status_code, body
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ({"message": "no", "code": "bad_tool"}, " (bad_tool)", "no"),
+        ({"error": {"message": "no", "type": "bad_tool"}}, " (bad_tool)", "no"),
+        ([{"error": {"message": "no", "code": 422, "status": "INVALID"}}], "", "no"),
+        ("no", "", "no"),
+        (["no"], "", "no"),
+        ([], "", ""),
+        (None, "", ""),
+        (7, "", ""),
+        ({"message": ["no"], "code": "words that tell of the user"}, "", ""),
+        ({"message": f"no {KEY}"}, "", "no ***"),
+        ({"message": "x" * 501}, "", "x" * 500),
+    ],
+)
+def test_what_a_server_says_is_read_in_every_shape(body, code, said):
+    provider = ProviderSettings("work", "openai", model="m")
+
+    found = failure_of(APIStatusError(422, body), provider, ApiKey(KEY, "OPENAI_API_KEY"))
+
+    assert isinstance(found, ProviderRefusedError)
+    assert (str(found), found.said) == (f"provider work ({provider.address}) answers 422{code}", said)
+
+
+@pytest.mark.parametrize("error", [UsageError("ours"), ProviderUnavailableError("ours")])
+def test_an_error_of_ours_stays_itself(error):
+    assert failure_of(error, ProviderSettings("work", "openai"), ApiKey()) is error
 
 
 @pytest.mark.parametrize("kind", ["overloaded_error", "rate_limit_error", "api_error"])

@@ -199,6 +199,17 @@ def test_an_account_is_not_settled_with_what_the_answer_takes(new_model):
     assert model.upstream.asked[1].body["max_tokens"] < 6048 - 500
 
 
+def test_a_refusal_teaches_how_many_characters_a_token_has(new_model):
+    told = {"message": "prompt is too long: 2000 tokens > 1900 maximum"}
+    model = new_model("openai", refuses(400, told))
+    before = model.count_tokens("x" * 1000)
+
+    with pytest.raises(ContextOverflowError):
+        answer(model, [Message("user", "x" * 10_000)])
+
+    assert 200 <= model.count_tokens("x" * 1000) < before
+
+
 def test_a_refusal_without_numbers_costs_the_answer_first(new_model):
     told = {"message": "too many tokens", "code": "context_length_exceeded"}
     model = new_model("openai", refuses(400, told))

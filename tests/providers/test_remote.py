@@ -8,6 +8,7 @@ import math
 import pytest
 
 from shepherd._native.tokens import CharsPerToken
+from shepherd.errors import UsageError
 from shepherd.providers.accounting import RatioStore
 from shepherd.types import Message, Tool
 from tests.providers.test_chat_completions import answer
@@ -26,6 +27,35 @@ def test_tokens_of_messages_come_from_the_growth_of_the_prompt(new_model):
 
     assert sum(before) == 150
     assert reply.prompt_tokens_per_message == (*before, 10, 240 - 150 - 10)
+
+
+def test_waiting_for_the_first_piece_takes_nothing_away(new_model):
+    model = new_model("openai", says("one", " two", counts=usage(150, 10)))
+
+    with model.generate([SYSTEM, Message("user", "u")]) as reply:
+        reply.wait()
+        reply.wait()
+        with pytest.raises(RuntimeError, match="has not ended"):
+            _ = reply.stats
+
+        assert [*reply] == ["one", " two"]
+        assert [*reply] == []
+        reply.wait()
+        assert [*reply] == []
+
+    stats = reply.stats
+    assert (reply.text, stats.generated_tokens) == ("one two", 10)
+    assert min(stats.ttft_ms, stats.decode_ms) > 0
+    assert stats.ttft_ms + stats.decode_ms == pytest.approx(stats.total_ms)
+
+
+def test_an_answer_of_less_than_nothing_is_refused(new_model):
+    model = new_model("openai", says("one"))
+
+    with pytest.raises(UsageError, match="max_tokens is -1"):
+        model.generate([SYSTEM, Message("user", "u")], max_tokens=-1)
+
+    assert model.upstream.asked == []
 
 
 def test_thinking_is_no_part_of_the_answer_that_comes_back(new_model):

@@ -53,6 +53,64 @@ def test_removing_the_chosen_one_lets_the_local_one_answer(table, tmp_path):
     assert json.loads((tmp_path / "config.json").read_text()) == {"providers": {}}
 
 
+def test_removing_another_one_leaves_the_choice(table, tmp_path):
+    table.add("work", {"kind": "openai"})
+    table.add("claude", {"kind": "anthropic"})
+    ConfigFile(tmp_path / "config.json").set("provider", "work")
+
+    table.remove("claude")
+
+    assert json.loads((tmp_path / "config.json").read_text()) == {
+        "provider": "work",
+        "providers": {"work": {"kind": "openai"}},
+    }
+
+
+def test_what_was_set_of_the_local_one_can_be_removed_and_it_cannot(table):
+    table.set("local", "retries", "3")
+    assert table.get("local").retries == 3
+
+    table.remove("local")
+
+    assert table.get("local") == ProviderSettings("local", "llamacpp")
+    with pytest.raises(UsageError, match="the model in this process cannot be removed"):
+        table.remove("local")
+
+
+def test_an_empty_text_is_the_default_again(table, tmp_path):
+    table.add("work", {"kind": "openai", "model": "m", "window": 5000})
+
+    assert table.set("work", "window", " ").window == ProviderSettings("work", "openai").window
+
+    assert json.loads((tmp_path / "config.json").read_text())["providers"]["work"] == {
+        "kind": "openai",
+        "model": "m",
+    }
+
+
+def test_a_section_that_is_no_table_is_left_as_it_is(table, tmp_path):
+    (tmp_path / "config.json").write_text('{"providers": [1]}')
+
+    with pytest.raises(ConfigError, match="providers"):
+        table.set("local", "model", "m")
+
+    assert (tmp_path / "config.json").read_text() == '{"providers": [1]}'
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("anthropic", "shepherd provider add anthropic anthropic adds it"),
+        ("nothing-like-it", "shepherd provider list"),
+    ],
+)
+def test_an_unknown_name_is_told_with_what_adds_it(table, name, hint):
+    with pytest.raises(UsageError) as caught:
+        table.get(name)
+
+    assert hint in caught.value.hint
+
+
 @pytest.mark.parametrize("name", ["", "a b", "-x", "ünïcode", "x" * 41, "a/b", "local"])
 def test_names_that_would_be_trouble_are_refused(table, name):
     with pytest.raises(UsageError):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shepherd.replies import ReplyEvent, ReplyParser, family_of
+from shepherd.replies import ReplyEvent, ReplyParser, ends_in_thought, family_of, marks_of
 from shepherd.replies.tool_calls import from_bracketed
 from shepherd.types import ToolCall
 from tests.examples import examples
@@ -67,6 +67,7 @@ REPLIES = [
         "",
         [("add", {"a": 1})],
     ),
+    ("hermes", f"<tool_call>\n```json\n{BARE}\n```\n</tool_call>", "", "", WEATHER),
     ("hermes", "The tag <think> begins a thought.", "The tag <think> begins a thought.", "", []),
     (
         "llama3",
@@ -91,6 +92,20 @@ REPLIES = [
         "",
         "",
         BOTH,
+    ),
+    (
+        "llama3",
+        '{"name": "add", "parameters": {"a": "\\\\", "b": "\\"}} ["}}, and more',
+        ", and more",
+        "",
+        [("add", {"a": "\\", "b": '"}} ['})],
+    ),
+    (
+        "llama3",
+        '{"name": "add", "parameters": {"a": "\\ud800"}}',
+        "",
+        "",
+        [("add", {"a": "\ud800"})],
     ),
     ("llama3", TWO_BARE, "", "", BOTH),
     ("llama3", TWO_BARE.replace(";", ","), "", "", BOTH),
@@ -164,6 +179,13 @@ REPLIES = [
         WEATHER,
     ),
     ("lfm2", '<|tool_call_start|>[get_weather(city="Paris")]<|tool_call_end|>', "", "", WEATHER),
+    (
+        "lfm2",
+        '<|tool_call_start|>```python\n[get_weather(city="Paris"), add(a=1, b=[2, 3])]\n```<|tool_call_end|>',
+        "",
+        "",
+        BOTH,
+    ),
     (
         "command",
         '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", "parameters": '
@@ -264,6 +286,8 @@ MALFORMED = [
     ("hermes", '<tool_call>{"name": "add", "arguments": {"a": NaN}}</tool_call>'),
     ("hermes", '<tool_call>{"name": "add", "arguments": {"a": 1e999}}</tool_call>'),
     ("hermes", '<tool_call>{"name": "add", "arguments": {"a": ' + "[" * 100_000),
+    ("hermes", "<tool_call>3</tool_call>"),
+    ("hermes", '<tool_call>{"tool_calls": [3]}</tool_call>'),
     ("hermes", '<tool_call>{"name": "add", "argum'),
     ("hermes", "<tool_call>add"),  # the rest of the call may be missing
     ("hermes", "<tool_call>add\n<arg_key>a</tool_call>"),
@@ -284,10 +308,14 @@ MALFORMED = [
     ("gemma", "```tool_code\nimport os\n```"),
     ("kimi", "<|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>no<|tool_call_end|>"),
     ("lfm2", "<|tool_call_start|>import os<|tool_call_end|>"),
+    ("lfm2", "<|tool_call_start|>add(1, 2)<|tool_call_end|>"),
+    ("lfm2", '<|tool_call_start|>add(a=1, **{"b": 2})<|tool_call_end|>'),
+    ("lfm2", "<|tool_call_start|>[add(a=1), 3]<|tool_call_end|>"),
     ("gemma4", "<|tool_call>add<tool_call|>"),
     ("gemma4", '<|tool_call>call:add{a:<|"|>x}<tool_call|>'),
     ("gemma4", "<|tool_call>call:add{a:[1,{b:2}<tool_call|>"),
     ("gemma4", "<|tool_call>call:add{a:[1{}}<tool_call|>"),
+    ("gemma4", "<|tool_call>call:add{a b:1}<tool_call|>"),
     ("gemma4", "<|tool_call>call:add{a:1} and more<tool_call|>"),
     ("gemma4", "<|tool_call>call:add{a:" + "[" * 5000 + "]" * 5000 + "}<tool_call|>"),
     ("gemma4", "<|tool_call>call:add{a:" + "[" * 100_000 + "<tool_call|>"),
@@ -366,6 +394,36 @@ def test_endless_call_becomes_text_in_the_end() -> None:
     )
 
     assert sum(len(event.raw) for event in events) >= 1 << 20
+
+
+def test_marks_are_those_that_a_vocabulary_may_have_as_tokens() -> None:
+    assert {"<tool_call>", "</tool_call>", "<think>", "</think>"} <= {*marks_of(TEMPLATES["hermes"])}
+    assert marks_of(TEMPLATES["hermes"], has_tools=False) == ("<think>", "<think>", "</think>")
+    # The thought of Gemma 4 begins with a token and a word.
+    assert {"<|channel>", "<channel|>", '<|"|>'} <= {*marks_of(TEMPLATES["gemma4"])}
+    # All of harmony's messages have heads, whether there are tools or not.
+    assert {"<|channel|>", "<|message|>", "<|end|>"} <= {*marks_of(TEMPLATES["harmony"], has_tools=False)}
+    assert "<|python_tag|>" in marks_of("", family="llama3")
+
+
+@pytest.mark.parametrize(
+    ("family", "prompt", "is_thought"),
+    [
+        ("harmony", "<|start|>assistant<|channel|>analysis<|message|>", True),
+        (
+            "harmony",
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>",
+            False,
+        ),
+        ("harmony", "<|start|>assistant", False),
+        ("hermes", "<|im_start|>assistant\n<think>\n", True),
+        ("hermes", "<|im_start|>assistant\n<think>\n\n</think>\n\n", False),
+        ("hermes", "<|im_start|>assistant\n", False),
+    ],
+)
+def test_prompt_may_end_in_a_thought(family: str, prompt: str, is_thought: bool) -> None:
+    assert ends_in_thought(TEMPLATES[family], prompt) is is_thought
+    assert told(family, "Hm.", prompt=prompt) == (("", "Hm.", []) if is_thought else ("Hm.", "", []))
 
 
 def test_ids_are_what_every_template_takes() -> None:

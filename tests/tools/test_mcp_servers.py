@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from shepherd.errors import ConfigError
+from shepherd.errors import ConfigError, UsageError
 from shepherd.inference.tools import check_tools
 from shepherd.memory import Memory
-from shepherd.tools import Confirm, ServerSpec, Toolbox, opened_servers, read_servers
+from shepherd.tools import Confirm, ServerSpec, Toolbox, chosen_servers, opened_servers, read_servers
 from shepherd.types import ToolCall
 
 
@@ -190,6 +190,30 @@ def test_file_names_programs_and_addresses(tmp_path, monkeypatch):
         ServerSpec("files", "files-server", ("/home/me",), {"LEVEL": "1"}),
         ServerSpec("web", url="https://example.com/mcp", headers={"Authorization": "Bearer abc"}, asks=False),
     ]
+
+
+def test_servers_are_chosen_by_name_in_the_order_of_their_names_and_once():
+    specs = [ServerSpec(name, "x", ()) for name in ("files", "web", "mail")]
+
+    assert chosen_servers(specs, " * ") == specs
+    assert [spec.name for spec in chosen_servers(specs, "mail, files,, mail")] == ["mail", "files"]
+    assert chosen_servers(specs, " ,") == []
+    with pytest.raises(UsageError, match="no server 'calendar'") as caught:
+        chosen_servers(specs, "files, calendar")
+    assert "there are: files, web, mail" in caught.value.hint
+    with pytest.raises(UsageError) as caught:
+        chosen_servers([], "files")
+    assert "there are none" in caught.value.hint
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(ConfigError, match=f"{tmp_path}: cannot be read: Is a directory"):
+        read_servers(tmp_path)
+
+
+def test_no_servers_start_nothing():
+    with opened_servers([], confirm=None, warn=refuse_to_warn) as tools:
+        assert tools == []
 
 
 def test_no_file_is_no_servers(tmp_path):

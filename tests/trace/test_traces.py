@@ -105,6 +105,27 @@ def test_turn_and_session_can_be_forgotten(traces):
     assert traces.children() == ["t"]
 
 
+def test_all_traces_of_a_user_can_be_forgotten(memory, traces):
+    for session in ("s", "t"):
+        traces.write(session, {"model": "m"})
+    others = Traces(memory.transactions, "mary")
+    others.write("s", {"model": "m"})
+
+    assert traces.clear() == 2
+    assert traces.clear() == 0
+    assert traces.children() == []
+    assert others.children() == ["s"]
+    assert Traces(memory.transactions, "").clear() == 0
+    assert Traces(memory.transactions, "").merge([("/context/s/000000/model", "m")]) == 0
+
+
+def test_a_pattern_without_a_star_is_a_path(traces):
+    traces.write("s", {"model": "m", "model/name": "n", "models": "o"})
+
+    found = traces.matching("/context/s/000000/model")
+    assert found == [("/context/s/000000/model", "m"), ("/context/s/000000/model/name", "n")]
+
+
 def test_nobody_reads_another_users_traces(memory, traces):
     other = Traces(memory.transactions, "anna")
     traces.write("s", FULL)

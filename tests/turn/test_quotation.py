@@ -84,6 +84,23 @@ def test_sentence_without_what_is_asked_for_is_not_quoted(question):
     assert quoted(question) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("Someone found the mill. The mill was found by Ada Lunt.", "The mill was found by Ada Lunt."),
+        ("I found the mill. Ada Lunt found the mill.", "Ada Lunt found the mill."),
+    ],
+)
+def test_who_it_was_is_told_by_the_sentence_that_names_somebody(text, sentence):
+    question = "Who found the mill?"
+    message = Message("user", question, composed=f"{question}\n\n{attached_block('mill.md', text)}")
+
+    quote = quotation(Question(question), sources_of([message], (), []), [])
+
+    assert quote is not None
+    assert quote.sentence == sentence
+
+
 def test_question_about_it_needs_the_thing_before():
     assert quoted("And when?", "Who found the cave?") == "It was found by Ada Lunt in 1911."
     assert quoted("How long does it take?", "What is the tour called?") == "The tour takes fifty minutes."

@@ -305,6 +305,8 @@ def test_what_is_no_longer_so_is_no_answer():
     ("key", "value", "question", "answer"),
     [
         ("allergy", "penicillin, latex", "Can I take penicillin?", "You are allergic to penicillin."),
+        # As it is learned of "I'm allergic to peanuts and penicillin".
+        ("allergy", "peanuts and penicillin", "Can I take penicillin?", "You are allergic to penicillin."),
         ("avoids", "pork", "Is there pork in it?", "You avoid pork."),
         ("allergy", "penicillin, latex", "Can I take aspirin?", None),
         ("location", "Braga", "Is Braga nice?", None),

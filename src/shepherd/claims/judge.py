@@ -33,7 +33,8 @@ _AGE = re.compile(
 )
 # "My suggestion is Rome": what somebody does now, unlike "my location".
 _IS_DOING = re.compile(
-    r"(?<!loca)(?<!occupa)(?<!educa)(?<!medica)(?<!posi)(?<!na)(?:tion|sion)$|(?<!instru)(?<!depart)ment$"
+    r"(?<!loca)(?<!occupa)(?<!educa)(?<!medica)(?<!posi)(?<!na)(?:tion|sion)$"
+    r"|(?<!instru)(?<!depart)(?<!allot)(?<!apart)(?<!equip)ment$"
 )
 # Words that do not follow "I'm" as a name, and are names all the same.
 _ALSO_NAMES = {
@@ -232,12 +233,20 @@ def ended_values(line: str) -> list[Assertion]:
 def concerns(statement: str, key: str) -> bool:
     """Return whether a statement speaks of the person of a key: "I left Bosch" not of `brother_employer`."""
     relation, _, told = key.rpartition("_")
-    if told not in _TOLD_OF_OTHERS or not any(
-        definition(name).fullmatch(relation) for name in ("kin", "animal")
-    ):
+    if told not in _TOLD_OF_OTHERS or not _is_somebody(relation.replace("_", " ")):
         return True
     said = {_SPELLINGS.get(word, word) for word in re.findall(r"[^\W_]+", statement.casefold())}
-    return set(relation.split("_")) <= said
+    return set(re.findall(r"[^\W_]+", relation)) <= said
+
+
+def _is_somebody(relation: str) -> bool:
+    """Return whether it ends with a relative or a pet: "brother", "younger brother", "best friend"."""
+    words = relation.split()
+    return any(
+        definition(name).fullmatch(" ".join(words[at:]))
+        for at in range(len(words))
+        for name in ("kin", "animal")
+    )
 
 
 def supported_value(assertion: Assertion, key: str, value: str) -> str:
@@ -301,11 +310,9 @@ def _key_of(assertion: Assertion) -> str:
 
 
 def _third_person(verb: str) -> str:
-    """Return "belongs to" for "belong to"."""
+    """Return "belongs to" for "belong to"; no verb of the frames becomes "-ies"."""
     first, *others = verb.split()
     ending = "es" if first.endswith(("ch", "sh", "ss", "x", "o")) else "s"
-    if first.endswith("y") and first[-2:-1] not in "aeiou":
-        first, ending = first[:-1], "ies"
     return " ".join([first + ending, *others])
 
 

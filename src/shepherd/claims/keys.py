@@ -177,8 +177,10 @@ def is_about(text: str, key: str) -> bool:
     return bool(own) and all(any(word in (one, f"{one}s") for word in words) for one in own)
 
 
-def items_of(key: str, value: str) -> list[str]:
-    """Return the items of the value of a list."""
+def items_of(key: str, value: str, *, apart: bool = False) -> list[str]:
+    """Return the items of the value of a list; `apart`: "nuts and latex" are two, but in lists of phrases."""
+    if apart and key not in _PHRASES:
+        value = value.replace(" and ", ", ")
     return [item.strip() for item in value.split(_between(key).strip()) if item.strip()]
 
 
@@ -189,8 +191,7 @@ def joined_items(key: str, items: Iterable[str]) -> str:
 
 def joined_values(key: str, known: str, new: str) -> str:
     """Return two values of a list as one, each item once."""
-    values = (known, new) if key in _PHRASES else (value.replace(" and ", ", ") for value in (known, new))
-    items = [item for value in values for item in items_of(key, value)]
+    items = [item for value in (known, new) for item in items_of(key, value, apart=True)]
     spelled = {item.casefold(): item for item in reversed(items)}
     return joined_items(key, (spelled[item] for item in dict.fromkeys(map(str.casefold, items))))
 

@@ -266,9 +266,8 @@ def end(
         if _folded(fact.value) != wanted:
             if common is None or common.name not in LISTS:
                 continue
-            items = items_of(common.name, fact.value)
-            others = [item for item in items if not _is_ended(common.name, item, ended.value)]
-            if len(others) == len(items):
+            others = _others(common.name, fact.value, ended.value)
+            if others is None:
                 continue
             left = joined_items(common.name, others)
         is_vague = ended.kind == "any" and not left and not _names_relation(fact.key, statement)
@@ -280,6 +279,17 @@ def end(
             _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
         )
     return changes
+
+
+def _others(key: str, value: str, ended: str) -> list[str] | None:
+    """Return the items of a list without those that have ended; None if none of them has."""
+    # "Rock and roll" is one item if it is said to end, and "nuts and latex" are two.
+    for apart in (False, True):
+        items = items_of(key, value, apart=apart)
+        others = [item for item in items if not _is_ended(key, item, ended)]
+        if len(others) < len(items):
+            return others
+    return None
 
 
 def _is_ended(key: str, item: str, value: str) -> bool:

@@ -293,7 +293,7 @@ class Review:
             Fact(fact.key, item, fact.created_at, fact.updated_at)
             for fact in self._judge.sources.known
             if fact.key in _OF_HEALTH and _is_question(self._asked)
-            for item in items_of(fact.key, fact.value)
+            for item in items_of(fact.key, fact.value, apart=True)
             if f" {' '.join(words_in(item))} " in words
         ]
         return joined([tuple(facts)]) if facts else ""

@@ -1,0 +1,110 @@
+"""Settings that name something are checked before they are stored, and the memory's file is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shepherd.config import Config
+from shepherd.errors import ConfigError, ShepherdError, StoreMissingError, UsageError
+from shepherd.factory import (
+    check_setting,
+    history_place,
+    is_memory_encrypted,
+    memory_file,
+    open_memory_to_read,
+)
+from shepherd.paths import history_file
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("SHEPHERD_CONFIG", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    folder = tmp_path / ".config" / "shepherd"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"providers": {"work": {"kind": "openai"}}}))
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"files": {"command": "x"}}}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"provider": "work"}, "provider"),
+        ({"provider": ""}, "provider"),
+        ({"mcp_servers": "files"}, "mcp_servers"),
+        ({"mcp_servers": ""}, "mcp_servers"),
+        ({"memory_database": ""}, "memory_database"),
+        ({"memory_database": "~/new.db"}, "memory_database"),
+        ({"memory_database": "postgresql://host/db"}, "memory_database"),
+        ({"memory_database": "postgres://host/db"}, "memory_database"),
+        ({"memory_vectors": "off"}, "memory_vectors"),
+        ({"memory_vectors": "http://127.0.0.1:1/v1"}, "memory_vectors"),
+        ({"memory_vectors": "~/model.gguf"}, "memory_vectors"),
+        ({"knowledge_reranker": "hf:some/model"}, "knowledge_reranker"),
+        (
+            {"memory_extraction_model": "gpt", "memory_extraction_endpoint": "http://127.0.0.1:1"},
+            "memory_extraction_model",
+        ),
+        ({"model": "~/model.gguf"}, "model"),
+    ],
+)
+def test_what_is_there_can_be_set(settings: dict[str, str], key: str) -> None:
+    check_setting(Config(**settings), key)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told", "hint"),
+    [
+        ("provider", "wrok", "provider", "work"),
+        ("mcp_servers", "fils", "no server 'fils'", "there are: files"),
+        ("memory_database", "mysql://host/db", "only postgresql", ""),
+        ("memory_database", "~/.config", "is a folder", "memory.db"),
+        ("memory_database", "~/none/memory.db", "there is no folder", "created when something is remembered"),
+        ("memory_vectors", "http://", "memory_vectors is no HTTP address", "http://127.0.0.1"),
+        ("memory_vectors", "~/none.gguf", "there is no such file", "memory_vectors names a GGUF file"),
+        (
+            "knowledge_reranker",
+            "~/none.gguf",
+            "there is no such file",
+            "knowledge_reranker names a GGUF file",
+        ),
+        ("memory_extraction_model", "~/none.gguf", "there is no such file", "is empty for the chat's"),
+        ("server_embeddings", "~/none.gguf", "there is no such file", "made for embeddings"),
+        ("model", "~/none.gguf", "there is no such file", "-m or the setting 'model'"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_to_do(key: str, value: str, told: str, hint: str) -> None:
+    with pytest.raises(ShepherdError, match=told) as caught:
+        check_setting(Config(**{key: value}), key)
+
+    assert isinstance(caught.value, (UsageError, ConfigError))
+    assert hint in caught.value.hint
+
+
+def test_the_memory_of_the_settings_is_found(home: Path) -> None:
+    assert memory_file(Config()) == home / ".local/share/shepherd/memory.db"
+    assert memory_file(Config(memory_database="~/mine.db")) == home / "mine.db"
+    assert memory_file(Config(memory_database="postgresql://host/db")) is None
+    assert not is_memory_encrypted(Config())
+    assert history_place(Config(), with_memory=True) == (history_file(), None)
+
+
+def test_a_command_that_only_reads_creates_no_memory(home: Path) -> None:
+    with pytest.raises(StoreMissingError, match=f"{home}/mine.db"):
+        open_memory_to_read(Config(memory_database="~/mine.db"))
+
+    assert not (home / "mine.db").exists()
+
+
+def test_a_command_that_only_reads_opens_what_is_there_and_makes_the_usual_memory(home: Path) -> None:
+    with open_memory_to_read(Config(user_id="steve")) as memory:
+        memory.set_fact("name", "Steve")
+
+    with open_memory_to_read(Config(user_id="steve", memory_database=str(memory_file(Config())))) as memory:
+        assert memory.get_fact("name") == "Steve"
