@@ -42,11 +42,12 @@ static hot_document document_of(const shp_hot_row *row)
 /* Without those beside it. */
 static hot_near near_of(const shp_hot_row *row)
 {
+    int wishes = (row->asks & SHP_INSTRUCTS ? HOT_INSTRUCTS : 0) | (row->asks & SHP_PREFERS ? HOT_PREFERS : 0);
     return (hot_near){
         .timestamp = row->timestamp,
         .thread = (int32_t)row->thread,
         .asks = (uint8_t)(shp_asks_of((uint8_t)row->asks) | (row->asks & SHP_ASSISTANT)),
-        .has_label = row->label != 0,
+        .beside = (uint8_t)wishes,
     };
 }
 
@@ -65,7 +66,9 @@ static void link_one(shp_hot *index, int64_t place)
     hot_near *near = &index->near[place];
     near->second = 0;
     near->asks &= 15;
-    near->beside = near->asks & SHP_ASSISTANT ? HOT_ASSISTANT : 0;
+    near->length = shp_length_class(index->documents[place].doc_len);
+    near->beside &= HOT_INSTRUCTS | HOT_PREFERS;
+    near->beside |= (index->documents[place].label ? HOT_LABELLED : 0) | (near->asks & SHP_ASSISTANT ? HOT_ASSISTANT : 0);
     if (!near->thread || index->documents[place].doc_len < 0)
         return;
     if (distance_to(index, place, -1) == -1) {

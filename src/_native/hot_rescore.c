@@ -34,9 +34,11 @@ typedef struct {
     uint32_t *slots; /* of threads: number of the first candidate + 1, 0: free */
     size_t n_slots;  /* a power of two */
     double rarest_idf;
+    shp_rescore_lengths lengths;
     double least;    /* smallest mean of a hit, in which an assistant's words count as much as they can */
     int64_t n_scored;    /* memories that may be hits, with: */
-    double *evidence;    /* -1: it is none; to a multiple of LANES */
+    double *evidence;    /* with the factor of length; -1: it is none; to a multiple of LANES */
+    double *plain;       /* evidence without that factor */
     double *bm25;
     double *relevance; /* -1: not computed yet */
     uint32_t *documents;
@@ -209,7 +211,7 @@ static double whole_of(const hot_search *s, uint32_t document, double bm25)
 
 /* Where the next memory that may be a hit is written. */
 typedef struct {
-    double *evidence, *bm25, *relevance;
+    double *evidence, *plain, *bm25, *relevance;
     uint32_t *document;
 } scored;
 
@@ -221,6 +223,7 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
     const hot_search *s = r->search;
     const hot_near *near = &s->index->near[document];
     int before = near->second & 15, after = near->second >> 4;
+    int talk = near->beside & HOT_ASSISTANT ? SHP_TALK_ASSISTANT : SHP_TALK_PEOPLE;
     shp_rescore_beside beside = {
         .bm25 = sums[0],
         .previous = sums[-1] * counts[near->beside & HOT_PREVIOUS],
@@ -230,8 +233,10 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .best = best > sums[0] ? best : sums[0],
         .asks_before = shp_asks_of(near->asks >> 4),
         .asks = shp_asks_of(near->asks),
-        .talk = near->beside & HOT_ASSISTANT ? SHP_TALK_ASSISTANT : SHP_TALK_PEOPLE,
-        .label = near->has_label ? label_of(s, document) : 0,
+        .instructs = near->beside & HOT_INSTRUCTS,
+        .prefers = near->beside & HOT_PREFERS,
+        .talk = talk,
+        .label = near->beside & HOT_LABELLED ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
     };
     double evidence = shp_rescore_evidence(&s->query->rescore, &beside);
@@ -239,7 +244,8 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
     double most_whole = sums[0] * (near->asks & SHP_ASSISTANT ? SHP_RANK_PARTS : 1);
     const shp_rescore_hit most = {.bm25 = sums[0], .whole = most_whole, .evidence = evidence};
     int is_hit = (evidence > 0.0) & (shp_rescore_mean(&most) >= r->least);
-    *out->evidence++ = is_hit ? evidence : -1.0;
+    *out->evidence++ = is_hit ? evidence * r->lengths.factor[talk][near->length] : -1.0;
+    *out->plain++ = evidence;
     *out->bm25++ = sums[0];
     *out->relevance++ = -1.0;
     *out->document++ = document;
@@ -249,7 +255,7 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
 static void score_all(rescoring *r)
 {
     const ranked *candidates = r->ranked, *end = candidates + r->search->n_pool;
-    scored out = {r->evidence, r->bm25, r->relevance, r->documents};
+    scored out = {r->evidence, r->plain, r->bm25, r->relevance, r->documents};
     int64_t last = -1; /* that was scored, which is a candidate or beside one */
     for (const ranked *candidate = candidates; candidate < end; candidate++) {
         int64_t document = candidate->document;
@@ -337,7 +343,7 @@ static double find_relevance(const rescoring *r, int64_t number)
 {
     const hot_search *s = r->search;
     uint32_t document = r->documents[number];
-    shp_rescore_hit hit = {.bm25 = r->bm25[number], .evidence = r->evidence[number]};
+    shp_rescore_hit hit = {.bm25 = r->bm25[number], .evidence = r->plain[number]};
     hit.whole = hit.bm25 * most_gain(s, document);
     if (shp_rescore_mean(&hit) < r->least)
         return 0.0;
@@ -379,6 +385,7 @@ static void rescore(rescoring *r, shp_hot_found *found)
         complete_reach(r);
     collect_sessions(r);
     r->rarest_idf = shp_rank_idf(s->n_docs, 1.0);
+    shp_rescore_set_lengths(&s->query->rescore, s->index->total_length / s->index->n_memories, &r->lengths);
     /* Relevance grows strictly with the mean: a threshold on the one is a threshold on the other.  It is compared
        with some slack because that costs less, and the relevance of the best is then computed. */
     r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
@@ -401,7 +408,7 @@ static void *make_room(rescoring *r)
     while (r->n_slots < 4 * n)
         r->n_slots *= 2;
     size_t n_bytes = n * (sizeof *r->order + sizeof *r->ranked) + (size_t)r->most * sizeof *r->best +
-                     n_scored * (sizeof *r->evidence + sizeof *r->bm25 + sizeof *r->relevance) +
+                     n_scored * (sizeof *r->evidence + sizeof *r->plain + sizeof *r->bm25 + sizeof *r->relevance) +
                      n_scored * 2 * sizeof *r->documents +
                      r->n_slots * sizeof *r->slots;
     void *room = malloc(n_bytes);
@@ -409,7 +416,8 @@ static void *make_room(rescoring *r)
     r->ranked = (ranked *)(r->order + n);
     r->best = (shp_candidate *)(r->ranked + n);
     r->evidence = (double *)(r->best + r->most);
-    r->bm25 = r->evidence + n_scored;
+    r->plain = r->evidence + n_scored;
+    r->bm25 = r->plain + n_scored;
     r->relevance = r->bm25 + n_scored;
     r->documents = (uint32_t *)(r->relevance + n_scored);
     r->kept = r->documents + n_scored;
@@ -422,12 +430,12 @@ shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found)
     uint64_t order[SMALL_K];
     ranked candidates[SMALL_K];
     uint32_t slots[SMALL_SLOTS], documents[SMALL_SCORED], kept[SMALL_SCORED];
-    double evidence[SMALL_SCORED + LANES], bm25[SMALL_SCORED], relevance[SMALL_SCORED];
+    double evidence[SMALL_SCORED + LANES], plain[SMALL_SCORED], bm25[SMALL_SCORED], relevance[SMALL_SCORED];
     shp_candidate best[SMALL_BEST];
     /* A hit is a candidate or beside one. */
     int64_t most = s->query->k < 3 * s->n_pool ? s->query->k : 3 * s->n_pool;
     rescoring r = {.search = s, .order = order, .ranked = candidates, .slots = slots, .n_slots = SMALL_SLOTS,
-                   .evidence = evidence, .bm25 = bm25, .relevance = relevance, .documents = documents, .kept = kept,
+                   .evidence = evidence, .plain = plain, .bm25 = bm25, .relevance = relevance, .documents = documents, .kept = kept,
                    .best = best,
                    .most = most};
     void *room = NULL;

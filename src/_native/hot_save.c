@@ -13,7 +13,7 @@
 #include "hot_parts.h"
 #include "text.h"
 
-enum { FORMAT = 5 };
+enum { FORMAT = 6 };
 
 static const uint64_t MAGIC = 0x31746F6870656853; /* "Shephot1" on a little-endian machine */
 
@@ -318,10 +318,10 @@ static int is_document_sound(const shp_hot *index, uint32_t i)
     const hot_near *near = &index->near[i];
     return document->sequence < UINT32_MAX && (!i || document->sequence > document[-1].sequence) &&
            document->doc_len >= -1 && near->timestamp <= index->newest[i / HOT_BLOCK] &&
-           (near->asks & 3) <= SHP_ASKS_ONLY && near->has_label == (document->label != 0);
+           (near->asks & 3) <= SHP_ASKS_ONLY;
 }
 
-/* Also sets the fields that are not saved: longest, oldest, ahead, and the neighbours. */
+/* Also sets the fields that are not saved (longest, oldest, ahead), and those that hot_relink computes. */
 static int are_documents_sound(shp_hot *index)
 {
     int64_t n_memories = 0, total_length = 0;

@@ -20,11 +20,14 @@ from rank cimport (
 from rescore cimport (
     SHP_ASSISTANT_ANSWER,
     SHP_ASSISTANT_QUESTION,
+    SHP_INSTRUCTS,
+    SHP_PREFERS,
     SHP_RESCORE_CANDIDATES,
     SHP_RESCORE_MAX_LABELS,
     SHP_RESCORE_REACH,
     SHP_TALK_ASSISTANT,
     SHP_TALK_PEOPLE,
+    shp_length_class,
     shp_length_of,
     shp_rescore,
     shp_rescore_buffers,
@@ -46,7 +49,9 @@ __all__ = [
     "ASSISTANT_WEIGHTS",
     "CANDIDATES",
     "DEFAULT_WEIGHTS",
+    "INSTRUCTS",
     "PARTS",
+    "PREFERS",
     "REACH",
     "Weights",
     "bm25_term",
@@ -66,13 +71,19 @@ REACH = SHP_RESCORE_REACH
 PARTS = SHP_RANK_PARTS
 ASSISTANT_QUESTION = SHP_ASSISTANT_QUESTION
 ASSISTANT_ANSWER = SHP_ASSISTANT_ANSWER
+INSTRUCTS = SHP_INSTRUCTS
+PREFERS = SHP_PREFERS
 
-Weights = namedtuple("Weights", "previous exchange answer next second session asking label period")
+Weights = namedtuple(
+    "Weights",
+    "previous exchange answer next second session asking label period instruction preference length",
+)
 
 
 cdef object _default_weights(int talk):
     cdef shp_rescore_weights w = shp_rescore_default_weights(talk)
-    return Weights(w.answer[0], w.answer[1], w.answer[2], w.next, w.second, w.session, w.asking, w.label, w.period)
+    return Weights(w.answer[0], w.answer[1], w.answer[2], w.next, w.second, w.session, w.asking, w.label, w.period,
+                   w.instruction, w.preference, w.length)
 
 
 DEFAULT_WEIGHTS = _default_weights(SHP_TALK_PEOPLE)
@@ -136,13 +147,15 @@ def key(str text):
     return shp_rescore_key(encoded, <size_t>len(encoded)) if encoded else 0
 
 
-def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=None):
+def rescore(memories, *, double now, int64_t mean_len=0, double recency_floor=0.9, labels=(), periods=(), weights=None,
+            bint is_request=False):
     """Return (sequence, bm25, mean, score) of the candidates and their neighbours, best first.
 
-    `memories` are (sequence, timestamp, bm25, whole, thread, label, asks, is_candidate) in ascending order of sequence:
-    all candidates and the memories within three sequences of one.  `whole` is the BM25 of whole words (`whole_tf`),
-    `mean` the BM25 that relevance is computed from.  `weights` are for all of them; None: those of talks
-    between people, and with an assistant.  The formula is in rescore.c.
+    `memories` are (sequence, timestamp, bm25, whole, thread, label, asks, doc_len, is_candidate) in ascending order of
+    sequence: all candidates and the memories within three sequences of one.  `whole` is the BM25 of whole words
+    (`whole_tf`), `mean` the BM25 that relevance is computed from.  `mean_len`: the mean length of all the user's
+    memories, rounded down.  `weights` are for all of them; None: those of talks between people, and with an assistant.
+    Instructions and preferences count as the weights say if `is_request`.  The formula is in rescore.c.
     """
     cdef list given = list(memories)
     cdef shp_rescore_query query
@@ -151,12 +164,13 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
     cdef shp_rescore_memory* rows
     cdef list found = []
     cdef Py_ssize_t i
+    cdef int64_t doc_len
     if len(labels) > SHP_RESCORE_MAX_LABELS:
         raise ValueError(f"at most {SHP_RESCORE_MAX_LABELS} labels")
     if not isfinite(now):
         raise ValueError("now must be finite")
     check_rank_numbers(0.0, 0.0, recency_floor)
-    set_rescore_query(&query, now, recency_floor, periods, weights)
+    set_rescore_query(&query, now, recency_floor, periods, weights, is_request)
     query.n_labels = <int>len(labels)
     for i in range(len(labels)):
         query.labels[i] = labels[i]
@@ -167,12 +181,13 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
     try:
         for i in range(len(given)):
             (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].whole, rows[i].thread, rows[i].label,
-             rows[i].asks, rows[i].is_candidate) = given[i]
+             rows[i].asks, doc_len, rows[i].is_candidate) = given[i]
+            rows[i].length = shp_length_class(doc_len)
             if i and rows[i].sequence <= rows[i - 1].sequence:
                 raise ValueError("memories must be in ascending order of sequence")
             if not -MOST_SEQUENCE <= rows[i].sequence <= MOST_SEQUENCE:
                 raise ValueError(f"a sequence must be between -{MOST_SEQUENCE} and {MOST_SEQUENCE}")
-        if not shp_rescore(&buffers, &query, rows, len(given)):
+        if not shp_rescore(&buffers, &query, mean_len, rows, len(given)):
             raise MemoryError
         while shp_rescore_pop(&buffers, &hit):
             found.append((hit.sequence, hit.bm25, shp_rescore_mean(&hit), hit.score))

@@ -42,6 +42,7 @@ struct shp_recall_reader {
     const shp_documents *documents;
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
+    int64_t mean_len;
     int has_unseen; /* whether the arrays hold memories that the transaction does not see */
 
     shp_candidate *heap; /* owned */
@@ -202,6 +203,7 @@ static void copy_memory(const shp_documents *documents, int64_t document, shp_re
     out->thread = documents->thread[document];
     out->label = documents->label[document];
     out->asks = documents->asks[document];
+    out->length = shp_length_class(documents->doc_len[document]);
     out->is_candidate = 0;
 }
 
@@ -313,8 +315,9 @@ static int rescore(shp_recall_reader *reader)
         if (code != SQLITE_OK)
             return code;
     }
-    return shp_rescore(&reader->rescored, &reader->query->rescore, reader->reach, reader->n_reach) ? SQLITE_OK
-                                                                                                   : SQLITE_NOMEM;
+    int is_done = shp_rescore(&reader->rescored, &reader->query->rescore, reader->mean_len, reader->reach,
+                              reader->n_reach);
+    return is_done ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 /* ---- hits */
@@ -366,6 +369,7 @@ static int rank_postings(shp_recall_reader *reader, int64_t n_memories, int64_t 
     for (int i = 0; i < query->n_phrases; i++)
         n = reader->postings.lists[i].n > n ? reader->postings.lists[i].n : n;
     reader->n_docs = (double)n;
+    reader->mean_len = n ? total_length / n : 0;
     reader->has_unseen = reader->documents->n != n_memories;
     shp_rank_bm25_set(query->k1, query->b, n ? (double)total_length / reader->n_docs : 0.0, &reader->bm25);
     reader->idf_sum = weigh(reader, reader->n_docs);

@@ -22,7 +22,7 @@ cdef inline int check_recall_numbers(int64_t tenant, double now, double k1, doub
 
 cdef inline int set_recall_query(shp_recall_query* out, int64_t tenant, bytes match, list words, int64_t k, double k1,
                                  double b, double min_relevance, double now, double recency_floor, periods,
-                                 weights) except -1:
+                                 weights, bint is_request) except -1:
     """Fill the query; `match`, the FTS5 query of `words`, is borrowed. check_recall_numbers was called before."""
     cdef bytes encoded
     cdef Py_ssize_t i
@@ -31,7 +31,7 @@ cdef inline int set_recall_query(shp_recall_query* out, int64_t tenant, bytes ma
     out.match_bytes = <int>len(match)
     out.n_phrases = <int>len(words)
     out.k, out.k1, out.b, out.min_relevance = k, k1, b, min_relevance
-    set_rescore_query(&out.rescore, now, recency_floor, periods, weights)
+    set_rescore_query(&out.rescore, now, recency_floor, periods, weights, is_request)
     out.rescore.n_labels = out.n_phrases
     for i in range(len(words)):
         encoded = (<str>words[i]).encode("utf-8", "surrogatepass")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, key
+from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, INSTRUCTS, PREFERS, key
 from shepherd._native.store import Connection
 from shepherd.memory import Memory, Turn
 from shepherd.memory.discourse import (
@@ -20,6 +20,7 @@ from shepherd.memory.discourse import (
     label,
     signs,
     thread,
+    wishes,
 )
 from tests.postgres import IN_A_FILE
 
@@ -59,6 +60,39 @@ def test_memory_asks_when_its_last_sentence_does(question: str, answer: str, exp
 )
 def test_label_is_the_first_word_before_a_colon(question: str, answer: str, word: str) -> None:
     assert label(question, answer) == key(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Always use metric units.", INSTRUCTS),
+        ("User: always use metric units", INSTRUCTS),
+        ("Thanks! Please never use emoji.", INSTRUCTS),
+        ("Use metric units from now on", INSTRUCTS),
+        ("Include sources when I ask about medicine", INSTRUCTS),
+        ("Ok, so whenever we cook: no garlic", INSTRUCTS),
+        ("I prefer vim.", PREFERS),
+        ("I\u2019d really rather walk", PREFERS),
+        ("My preference is tea", PREFERS),
+        ("I prefer French. Always answer in it.", INSTRUCTS | PREFERS),
+        ("I have always liked tea and never coffee", 0),
+        ("Never mind.", 0),
+        ("She prefers tea", 0),
+        ("", 0),
+        ("word " * 800 + "I prefer tea", 0),
+    ],
+)
+def test_wishes_are_what_a_text_asks_of_answers_and_what_it_prefers(text: str, expected: int) -> None:
+    assert wishes(text) == expected
+
+
+def test_wishes_of_an_assistant_are_none() -> None:
+    said = "I prefer tea. Always answer in French."
+
+    assert signs("Hello", said, "turn") == ASSISTANT_ANSWER
+    assert signs(f"AI: {said}", "", "import") == ASSISTANT_QUESTION
+    assert signs(said, "Hello", "turn") == ASSISTANT_ANSWER | INSTRUCTS | PREFERS
+    assert signs("AI: Hello", said, "import") == ASSISTANT_QUESTION | INSTRUCTS | PREFERS
 
 
 @pytest.mark.parametrize(

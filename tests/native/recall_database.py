@@ -140,6 +140,6 @@ def zipf_memories(seed: int, n: int, n_words: int, longest: int = 12) -> list[An
         chosen = rng.choices(vocabulary, weights, k=rng.randrange(1, longest))
         cut = rng.randrange(len(chosen) + 1)
         when = NOW - (n - i) * 3600
-        asks = rng.randrange(3) + rng.choice([0, 8, 8, 4, 12])
+        asks = rng.randrange(3) + rng.choice([0, 8, 8, 4, 12, 24, 40])
         stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), asks))
     return stored

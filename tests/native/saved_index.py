@@ -155,7 +155,7 @@ class SavedIndex:
         at, near, newest = (self._sections[name] for name in ("documents", "near", "newest"))
         for _ in range(self.header["n_documents"]):
             at = self._add_all(at, zip(("sequence", "doc_len", "label"), "Iii", strict=True))
-            names = ("timestamp", "thread", "beside", "second", "asks", "has_label")
+            names = ("timestamp", "thread", "beside", "second", "asks", "length")
             near = self._add_all(near, zip(names, "qiBBBB", strict=True))
         for i in range(-(-self.header["n_documents"] // _BLOCK)):
             self._add("newest", newest + 8 * i, "q")

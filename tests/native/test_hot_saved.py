@@ -166,7 +166,7 @@ ANY_VALUE = {
         "timestamp",
         "thread",
         "asks",
-        "has_label",
+        "length",
         "document",
         "parts",
         "single_parts",

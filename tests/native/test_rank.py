@@ -117,7 +117,7 @@ def test_full_relevance_is_reached_where_it_rounds_to_one() -> None:
         lambda: rank.bm25_term(1.0, 1, 1, 1, k1=1.1e6),
         lambda: rank.idf(math.inf, math.inf),
         lambda: rank.recency(math.nan, 0.5),
-        lambda: rank.rescore([(1 << 62, 0, 1.0, 1.0, 0, 0, 0, True)], now=0.0),
+        lambda: rank.rescore([(1 << 62, 0, 1.0, 1.0, 0, 0, 0, 0, True)], now=0.0),
         lambda: rank.rescore([], now=math.inf),
         lambda: rank.rescore([], now=0.0, recency_floor=2.0),
         lambda: rank.rescore([], now=0.0, labels=[1] * 65),
