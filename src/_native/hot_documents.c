@@ -4,6 +4,7 @@
    sequences away, and how they end.  This is computed when a memory is added or removed, for it and the two on either
    side, and stored with the memory (hot_near): a search reads one cache line instead of comparing seven memories. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "hot_parts.h"
 
@@ -104,10 +105,13 @@ static shp_hot_status reserve(shp_hot *index)
     hot_near *near = realloc(index->near, capacity * sizeof *near);
     if (near)
         index->near = near;
+    shp_pairs *pairs = realloc(index->pairs, capacity * sizeof *pairs);
+    if (pairs)
+        index->pairs = pairs;
     int64_t *newest = realloc(index->newest, capacity / HOT_BLOCK * sizeof *newest);
     if (newest)
         index->newest = newest;
-    if (!documents || !near || !newest)
+    if (!documents || !near || !pairs || !newest)
         return SHP_HOT_NO_MEMORY;
     index->capacity = capacity;
     return SHP_HOT_OK;
@@ -160,5 +164,6 @@ void hot_document_remove(shp_hot *index, uint32_t document)
     index->n_memories--;
     index->total_length -= index->documents[document].doc_len;
     index->documents[document].doc_len = -1;
+    memset(&index->pairs[document], 0, sizeof *index->pairs); /* its words are forgotten */
     hot_relink(index, (int64_t)document - 2, (int64_t)document + 2);
 }

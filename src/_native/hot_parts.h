@@ -167,6 +167,7 @@ struct shp_hot {
     shp_rwlock lock; /* shared by questions, which only try it; exclusive while anything below changes */
     hot_document *documents; /* rising by sequence */
     hot_near *near;          /* of the same */
+    shp_pairs *pairs;        /* of the same */
     uint32_t n_documents, capacity;
     int64_t ahead;   /* a sequence less its place, if that is the same for all; else -1 */
     int64_t *newest; /* per block: newest timestamp in it and in all before it */

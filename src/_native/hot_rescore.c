@@ -142,6 +142,18 @@ static void sort_candidates(rescoring *r)
     qsort(r->order, (size_t)s->n_pool, sizeof *r->order, by_number);
 }
 
+/* The query's pairs, and the cache lines in which candidates are asked for them. */
+static void read_pairs(const hot_search *s)
+{
+    shp_rescore_query *query = &s->query->rescore;
+    shp_pairs_reader reader = {0};
+    query->n_pairs = 0;
+    for (int i = 0; shp_rescore_counts_pairs(query) && i < s->n_words; i++)
+        shp_rescore_read_word(query, &reader, s->words[i].bytes, s->words[i].n_bytes);
+    for (int64_t i = 0; query->n_pairs && i < s->n_pool; i++)
+        FETCH(&s->index->pairs[s->pool[i].document]);
+}
+
 static void rank_candidates(rescoring *r)
 {
     hot_search *s = r->search;
@@ -222,6 +234,7 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
     static const double counts[3] = {0.0, 1.0, 1.0};
     const hot_search *s = r->search;
     const hot_near *near = &s->index->near[document];
+    const shp_rescore_query *query = &s->query->rescore;
     int before = near->second & 15, after = near->second >> 4;
     int talk = near->beside & HOT_ASSISTANT ? SHP_TALK_ASSISTANT : SHP_TALK_PEOPLE;
     shp_rescore_beside beside = {
@@ -235,11 +248,12 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .asks = shp_asks_of(near->asks),
         .instructs = near->beside & HOT_INSTRUCTS,
         .prefers = near->beside & HOT_PREFERS,
+        .pairs = sums[0] > 0.0 ? shp_pairs_count(&s->index->pairs[document], query->pairs, query->n_pairs) : 0,
         .talk = talk,
         .label = near->beside & HOT_LABELLED ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
     };
-    double evidence = shp_rescore_evidence(&s->query->rescore, &beside);
+    double evidence = shp_rescore_evidence(query, &beside);
     /* No word of an assistant counts more than so many times as much when it is whole. */
     double most_whole = sums[0] * (near->asks & SHP_ASSISTANT ? SHP_RANK_PARTS : 1);
     const shp_rescore_hit most = {.bm25 = sums[0], .whole = most_whole, .evidence = evidence};
@@ -380,6 +394,7 @@ static int fill_hits(rescoring *r, shp_hot_hit *hits)
 static void rescore(rescoring *r, shp_hot_found *found)
 {
     const hot_search *s = r->search;
+    read_pairs(s);
     rank_candidates(r);
     if (!s->is_ordered)
         complete_reach(r);

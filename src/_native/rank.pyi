@@ -46,6 +46,7 @@ class Weights(NamedTuple):
     `asking`: factor of a memory that is nothing but a question; `label`, `period`: factors of a memory whose
     label or time the query names; `instruction`, `preference`: of one in which a person says how answers have
     to be, or what they prefer, if the query wants something done; `length`: for each doubling of the length.
+    `pair`: share of the memory's own BM25 for each pair of the query's words that stand side by side.
     """
 
     previous: float
@@ -60,6 +61,7 @@ class Weights(NamedTuple):
     instruction: float
     preference: float
     length: float
+    pair: float
 
 DEFAULT_WEIGHTS: Weights
 """Weights between people."""
@@ -76,12 +78,12 @@ def min_bm25(relevance: float, idf_sum: float, n_docs: float) -> float: ...
 def key(text: str) -> int: ...
 def length_of(asks: int, n_question: int, n_answer: int) -> int: ...
 def rescore(
-    memories: Iterable[tuple[int, int, float, float, int, int, int, int, bool]],
+    memories: Iterable[tuple[int, int, float, float, int, int, int, int, bytes, bool]],
     *,
     now: float,
     mean_len: int = 0,
     recency_floor: float = 0.9,
-    labels: Sequence[int] = (),
+    words: Sequence[str] = (),
     periods: Sequence[tuple[int, int]] = (),
     weights: Sequence[float] | None = None,
     is_request: bool = False,

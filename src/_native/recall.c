@@ -195,7 +195,8 @@ static int by_document(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void copy_memory(const shp_documents *documents, int64_t document, shp_rescore_memory *out)
+static void copy_memory(const shp_documents *documents, const shp_rescore_query *how, int64_t document,
+                        shp_rescore_memory *out)
 {
     out->sequence = documents->sequence[document];
     out->timestamp = documents->timestamp[document];
@@ -204,6 +205,7 @@ static void copy_memory(const shp_documents *documents, int64_t document, shp_re
     out->label = documents->label[document];
     out->asks = documents->asks[document];
     out->length = shp_length_class(documents->doc_len[document]);
+    out->pairs = (uint8_t)shp_pairs_count(&documents->pairs[document], how->pairs, how->n_pairs);
     out->is_candidate = 0;
 }
 
@@ -225,7 +227,7 @@ static void collect_reach(shp_recall_reader *reader)
             *last = (span){from, from, reader->n_reach};
         }
         for (; last->end < end; last->end++)
-            copy_memory(documents, last->end, &reader->reach[reader->n_reach++]);
+            copy_memory(documents, &reader->query->rescore, last->end, &reader->reach[reader->n_reach++]);
         reader->reach[last->place + document - last->first].is_candidate = 1;
     }
 }
@@ -451,14 +453,15 @@ static const struct corpus {
     [SHP_RECALL_MEMORIES] = {
         "SELECT n, total_length, version, edits FROM tenants WHERE number = ?1",
         /* The planner would take the table, with all its text, for a range of row ids. */
-        "SELECT id, timestamp, doc_len, thread, label, asks FROM context INDEXED BY context_docs "
+        "SELECT id, timestamp, doc_len, thread, label, asks, pairs FROM context INDEXED BY context_docs "
         "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
         "SELECT 1 FROM context WHERE id = ?1",
         "SELECT 1 FROM context_fts WHERE context_fts MATCH ?1 AND shepherd_recall(context_fts, ?2)",
     },
     [SHP_RECALL_CHUNKS] = {
         "SELECT n, total_length, version, edits FROM knowledge_sums WHERE number = ?1",
-        "SELECT id, 0, doc_len, node_id, 0, 0 FROM chunks INDEXED BY chunks_docs WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+        "SELECT id, 0, doc_len, node_id, 0, 0, NULL FROM chunks INDEXED BY chunks_docs WHERE id BETWEEN ?1 AND ?2 "
+        "ORDER BY id",
         "SELECT 1 FROM chunks WHERE id = ?1",
         "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ?1 AND shepherd_recall(chunks_fts, ?2)",
     },

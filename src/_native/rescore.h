@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pairs.h"
 #include "rank.h"
 
 enum {
@@ -33,6 +34,7 @@ typedef struct {
     int32_t label;               /* key of the word before its first colon, 0 for none */
     uint8_t asks;                /* SHP_ASKS_... (3 counts as SHP_ASKS_ONLY), SHP_ASSISTANT_..., SHP_INSTRUCTS, ... */
     uint8_t length;              /* shp_length_class */
+    uint8_t pairs;               /* of the query's pairs, SHP_PAIRS_COUNTED at most */
     uint8_t is_candidate;
 } shp_rescore_memory;
 
@@ -44,14 +46,16 @@ typedef struct {
     double label, period;          /* factors of a memory with a label, of a time, that the question names */
     double instruction, preference; /* factors of a memory with either, if the question wants something done */
     double length;                 /* factor for each doubling of the length */
+    double pair;                   /* share of its own BM25 for each pair of the query's words that stand side by side */
 } shp_rescore_weights;
 
 /* Chosen on labelled conversations of each kind; docs/explanation/how-recall-works.md has what each is worth. */
 static inline shp_rescore_weights shp_rescore_default_weights(int talk)
 {
     return talk == SHP_TALK_PEOPLE
-               ? (shp_rescore_weights){{0.15, 0.4, 0.7}, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3, 1.0, 1.0, 1.0}
-               : (shp_rescore_weights){{0.05, 0.05, 0.05}, 0.05, 0.0, 0.2, 1.0, 1.15, 1.3, 2.5, 1.75, 0.875};
+               ? (shp_rescore_weights){{0.15, 0.4, 0.7}, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3, 1.0, 1.0, 1.0, 0.1}
+               : (shp_rescore_weights){{0.05, 0.05, 0.05}, 0.05, 0.0, 0.2, 1.0, 1.15, 1.3, 2.5, 1.75, 0.875,
+                                       0.2};
 }
 
 /* How a memory ends, of its `asks`. */
@@ -88,6 +92,8 @@ typedef struct {
     shp_rescore_weights weights[SHP_TALKS];
     int n_labels;
     int32_t labels[SHP_RESCORE_MAX_LABELS]; /* keys of the query's keywords */
+    int n_pairs;
+    uint16_t pairs[SHP_PAIRS_MOST]; /* of neighbouring keywords */
     int n_periods;
     int64_t periods[SHP_RESCORE_MAX_PERIODS][2]; /* first second and the one after the last */
 } shp_rescore_query;
@@ -111,10 +117,25 @@ typedef struct {
     double best;           /* S: of the thread's candidates, at least its own */
     int asks_before, asks; /* SHP_ASKS_...; of the one before SHP_ASKS_NOT where there is none */
     int instructs, prefers; /* not 0: SHP_INSTRUCTS, SHP_PREFERS */
+    int pairs;
     int talk;              /* SHP_TALK_ASSISTANT: an assistant wrote in it, or in the one before or after it */
     int32_t label;
     int64_t timestamp;
 } shp_rescore_beside;
+
+/* Adds a keyword's pair with the one before it. */
+static inline void shp_rescore_read_word(shp_rescore_query *query, shp_pairs_reader *reader, const uint8_t *word,
+                                         size_t n)
+{
+    uint16_t pair;
+    if (shp_pairs_next(reader, word, n, &pair) && query->n_pairs < SHP_PAIRS_MOST)
+        query->pairs[query->n_pairs++] = pair;
+}
+
+static inline int shp_rescore_counts_pairs(const shp_rescore_query *query)
+{
+    return query->weights[SHP_TALK_PEOPLE].pair > 0.0 || query->weights[SHP_TALK_ASSISTANT].pair > 0.0;
+}
 
 static inline int shp_rescore_has_label(const shp_rescore_query *query, int32_t label)
 {
@@ -137,6 +158,7 @@ static inline double shp_rescore_evidence(const shp_rescore_query *query, const 
 {
     const shp_rescore_weights *weights = &query->weights[beside->talk];
     double evidence = beside->bm25;
+    evidence += weights->pair * beside->pairs * beside->bm25;
     evidence += weights->answer[beside->asks_before] * beside->previous;
     evidence += weights->next * beside->next;
     evidence += weights->second * beside->second_before;

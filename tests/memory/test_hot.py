@@ -374,7 +374,7 @@ def test_a_memory_of_this_process_is_in_the_index_when_it_is_stored(store, cold,
     fill(store, 60)
     make_hot(store)
 
-    [(memory_id, _)] = store.add_memories("steve", [NewMemory("alpha alpha alpha", "bravo", NOW)])
+    [(memory_id, _)] = store.add_memories("steve", [NewMemory("alpha bravo alpha", "bravo", NOW)])
 
     # On a server the background does it, since a writer would wait for a round trip more.
     assert engine == "sqlite" or store._recall.wait()

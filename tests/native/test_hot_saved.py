@@ -167,6 +167,7 @@ ANY_VALUE = {
         "thread",
         "asks",
         "length",
+        "pairs",
         "document",
         "parts",
         "single_parts",

@@ -44,7 +44,9 @@ options = st.fixed_dictionaries(
         "min_relevance": st.sampled_from([0.0, 0.1, 0.3, 0.7, 0.99, 1.0, 2.0]),
         "periods": st.lists(spans, max_size=3),
         "weights": st.tuples(
-            *[st.sampled_from([0.0, 0.3, 1.0, 1.7])] * 11, st.sampled_from([0.3, 0.875, 1.7])
+            *[st.sampled_from([0.0, 0.3, 1.0, 1.7])] * 11,
+            st.sampled_from([0.3, 0.875, 1.7]),
+            st.sampled_from([0.0, 0.2]),
         ),
         "is_request": st.booleans(),
     },

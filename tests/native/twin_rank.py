@@ -5,6 +5,7 @@ Sums are taken in the order of the keywords, one rounding per operation, so that
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -14,15 +15,17 @@ MAX_KEYWORDS = 16
 CANDIDATES = 32
 # Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that
 # only asks, of a label and of a time that the question names, of an instruction and of a preference, and for
-# each doubling of the length.
-WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3, 1.0, 1.0, 1.0)
+# each doubling of the length, and share of its own for each of the query's pairs of words.
+WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3, 1.0, 1.0, 1.0, 0.1)
 # The same where an assistant wrote in the memory, or in the one before or after it.
-ASSISTANT_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.0, 0.2, 1.0, 1.15, 1.3, 2.5, 1.75, 0.875)
+ASSISTANT_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.0, 0.2, 1.0, 1.15, 1.3, 2.5, 1.75, 0.875, 0.2)
 # A word of an assistant counts a sixteenth.
 PARTS = 16
 BY_ASSISTANT = (4, 8)  # bits of `asks`: in the question, in the answer
 INSTRUCTS, PREFERS = 16, 32
 MOST_DIGITS = 15
+MOST_WORDS = 64
+PAIRED_TERMS, COUNTED_PAIRS = 32, 3
 LN_2 = 0.69314718055994530942
 
 
@@ -66,6 +69,37 @@ class Document:
     def whole_tf(self, word: str) -> float:
         """The same in whole words, rounded up, for relevance."""
         return float(math.ceil(self.tf(word)))
+
+
+def fnv(text: str) -> int:
+    number = 2166136261
+    for byte in text.encode("utf-8", "surrogatepass"):
+        number = (number ^ byte) * 16777619 % 2**32
+    return number
+
+
+def bits_of_pair(first: str, second: str) -> set[int]:
+    """The bits that two words side by side set of 256."""
+    mixed = (fnv(first) * 0x9E3779B1 + fnv(second) * 0x85EBCA77) % 2**32
+    mixed ^= mixed >> 15
+    mixed = mixed * 0x2C1B3C6D % 2**32
+    mixed ^= mixed >> 13
+    return {mixed % 256, mixed // 256 % 256}
+
+
+def pairs(asks: int, question: Sequence[str], answer: Sequence[str]) -> set[int]:
+    """The bits of all pairs in what people wrote of a memory."""
+    bits: set[int] = set()
+    for text, bit in zip((question, answer), BY_ASSISTANT, strict=True):
+        terms = [] if asks & bit else text[:PAIRED_TERMS]
+        for first, second in itertools.pairwise(terms):
+            bits |= bits_of_pair(first, second)
+    return bits
+
+
+def stored_pairs(bits: Collection[int]) -> bytes:
+    """The bits as a database has them."""
+    return sum(1 << bit for bit in bits).to_bytes(32, "little") if bits else b""
 
 
 def length(asks: int, question: Sequence[str], answer: Sequence[str]) -> int:
@@ -115,10 +149,7 @@ def chosen_keywords(documents: Sequence[Document], keywords: Sequence[str]) -> l
 
 def key(text: str) -> int:
     """FNV-1a, 31 bits of it, never 0."""
-    number = 2166136261
-    for byte in text.encode("utf-8", "surrogatepass"):
-        number = (number ^ byte) * 16777619 % 2**32
-    return number % 2**31 or 1
+    return fnv(text) % 2**31 or 1
 
 
 def neighbour(documents: Mapping[int, Document], document: Document, distance: int) -> Document | None:
@@ -149,6 +180,7 @@ def evidence(
     *,
     is_request: bool = False,
     mean_len: int = 0,
+    words: Sequence[str] = (),
 ) -> tuple[float, float]:
     """BM25 of the document with its share of that of its conversation, and the factor of its length."""
     around = {distance: neighbour(documents, document, distance) for distance in (-2, -1, 1, 2)}
@@ -156,13 +188,16 @@ def evidence(
         near = [one for one in (around[-1], document, around[1]) if one]
         weights = ASSISTANT_WEIGHTS if any(one.has_assistant for one in near) else WEIGHTS
     previous_share, (next_share, second, session, asking, label, period) = weights[:3], weights[3:9]
-    instruction, preference, each = weights[9:]
+    instruction, preference, each, pair = weights[9:]
     scores = {distance: bm25[found.id] if found else 0.0 for distance, found in around.items()}
     own = bm25[document.id]
     thread = document.thread
     of_session = [bm25[id] for id in candidates if thread and documents[id].thread == thread]
     before = around[-1]
     total = own
+    there = pairs(document.asks, *document.texts)
+    wanted = [bits_of_pair(*two) for two in itertools.pairwise(words)]
+    total += pair * min(sum(two <= there for two in wanted), COUNTED_PAIRS) * own
     total += previous_share[before.ending if before else 0] * scores[-1]
     total += next_share * scores[1]
     total += second * scores[-2]
@@ -234,6 +269,7 @@ def search(
             weights,
             is_request=is_request,
             mean_len=whole_mean_len,
+            words=list(dict.fromkeys(keywords))[:MOST_WORDS],
         )
         own = whole[document.id]
         fit = relevance(0.5 * (own + (total + (own - bm25[document.id]))), idf_sum, n_docs)

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, INSTRUCTS, PREFERS, key
-from shepherd._native.text import terms
+from shepherd._native.text import pairs, terms
 
 __all__ = [
     "ABOUT_USER",
@@ -20,6 +20,7 @@ __all__ = [
     "asks",
     "assistants",
     "label",
+    "pairs_of",
     "signs",
     "thread",
     "wishes",
@@ -59,10 +60,15 @@ _TAIL_CHARACTERS = 1000
 _HEAD_CHARACTERS = 4000
 # "Always use metric units", "Please answer in French from now on", "… when I ask about cooking".
 _INSTRUCTS = re.compile(
-    r"(?:^|[.!?:;\n]\s+)\W*(?:(?:please|and|also|so|ok(?:ay)?),? +)*"
+    r"(?:^|\n|[.!?:;]\s)\W{0,4}(?:(?:please|and|also|so|ok(?:ay)?),? ){0,3}"
     r"(?:always|never(?! mind)|whenever|every time)\b"
     r"|\b(?:from now on|going forward|henceforth)\b|\b(?:when(?:ever)?|every time|each time) I ask\b",
     re.IGNORECASE,
+)
+# Every text with a wish has one of these, in lower case: they are found sooner than the patterns.
+_WORDS_OF_WISHES = (
+    *("always", "never", "whenever", "every time", "each time", "from now on", "going forward", "henceforth"),
+    *("i ask", "prefer", "rather"),
 )
 # "I prefer vim", "I'd rather walk".
 _PREFERS = re.compile(
@@ -118,6 +124,9 @@ def wishes(text: str) -> int:
     """Return whether a person's text says how answers have to be, or what they prefer: INSTRUCTS, PREFERS."""
     found = _LABEL.match(text)
     own = text[found.end() if found else 0 :][:_HEAD_CHARACTERS]
+    lowered = own.lower()
+    if not any(word in lowered for word in _WORDS_OF_WISHES):
+        return 0
     return (INSTRUCTS if _INSTRUCTS.search(own) else 0) | (PREFERS if _PREFERS.search(own) else 0)
 
 
@@ -130,6 +139,13 @@ def signs(question: str, answer: str, source: str) -> int:
     if not writers & ASSISTANT_ANSWER:
         found |= wishes(answer)
     return found
+
+
+def pairs_of(question: str, answer: str, signs: int) -> bytes:
+    """Return the column `pairs` of a memory: which words stand side by side in what a person wrote."""
+    return pairs(
+        text for text, bit in ((question, ASSISTANT_QUESTION), (answer, ASSISTANT_ANSWER)) if not signs & bit
+    )
 
 
 def label(question: str, answer: str) -> int:

@@ -14,14 +14,14 @@ from shepherd._native.text import terms
 
 __all__ = ["is_request", "without_frame"]
 
-# Only the beginning of a long message is read, where people say what they want.
+# Longer messages have no frame, and say at their beginning what they want.
 _MOST_CHARACTERS = 500
 
 # A message without any of these keywords has no frame: a lookup instead of a search in the text.
 _FRAME_WORDS = frozenset(
     terms(
         "list order sequence walk summarize summarise summary overview recap bring mention cover discuss"
-        " recommend suggest advise propose conversation discussion chat session aspect topic list name"
+        " recommend suggest advise propose conversation discussion chat session aspect topic list"
         " throughout across far"
     )
 )
@@ -82,13 +82,12 @@ _LOOKS_BACK = re.compile(
 
 def without_frame(text: str, keywords: list[str], keywords_of: Callable[[str], Collection[str]]) -> list[str]:
     """Return the keywords of a text without those that only say how to answer; all if there are no others."""
-    if _FRAME_WORDS.isdisjoint(keywords):
+    if _FRAME_WORDS.isdisjoint(keywords) or len(text) > _MOST_CHARACTERS:
         return keywords
-    beginning = text[:_MOST_CHARACTERS]
-    rest, n = _FRAME.subn(" ; ", beginning)
+    rest, n = _FRAME.subn(" ; ", text)
     if not n:
         return keywords
-    left = frozenset(keywords_of(rest + text[_MOST_CHARACTERS:]))
+    left = frozenset(keywords_of(rest))
     return [word for word in keywords if word in left] or keywords
 
 

@@ -50,8 +50,8 @@ _POSTINGS = (
     " GROUP BY k.place ORDER BY k.place"
 )
 _AROUND = (
-    "SELECT id, {corpus.timestamp}, {corpus.thread}, {corpus.label}, {corpus.asks}, doc_len"
-    " FROM {corpus.rows} WHERE id = ANY(?::bigint[]) ORDER BY id"
+    "SELECT id, {corpus.timestamp}, {corpus.thread}, {corpus.label}, {corpus.asks}, doc_len,"
+    " {corpus.pairs} FROM {corpus.rows} WHERE id = ANY(?::bigint[]) ORDER BY id"
 )
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
@@ -155,7 +155,7 @@ class ServerTables:
         if scored is None:
             return []
         # The scores that neighbours add depend on the number of candidates, on both engines.
-        return _rescore(connection, self._corpus, scored, [rank.key(word) for word in words], query, k)
+        return _rescore(connection, self._corpus, scored, query, k)
 
     def _scored(self, connection: Connection, tenant: int, query: RecallQuery) -> _Scored | None:
         """Return BM25 of every row with one of the words, None if there is no such row."""
@@ -219,7 +219,6 @@ def _rescore(
     connection: Connection,
     corpus: Corpus,
     scored: _Scored,
-    labels: list[int],
     query: RecallQuery,
     n: int,
 ) -> list[Hit]:
@@ -232,8 +231,19 @@ def _rescore(
     )
     sums = scored.sums_of([row[0] for row in rows])
     around = [
-        (memory_id - first, timestamp, bm25, whole, thread, label, asks, doc_len, memory_id in candidates)
-        for (memory_id, timestamp, thread, label, asks, doc_len), (bm25, whole) in zip(
+        (
+            memory_id - first,
+            timestamp,
+            bm25,
+            whole,
+            thread,
+            label,
+            asks,
+            doc_len,
+            pairs or b"",
+            memory_id in candidates,
+        )
+        for (memory_id, timestamp, thread, label, asks, doc_len, pairs), (bm25, whole) in zip(
             rows, sums, strict=True
         )
     ]
@@ -245,7 +255,7 @@ def _rescore(
         now=query.now,
         mean_len=scored.mean_len,
         recency_floor=query.recency_floor,
-        labels=labels,
+        words=query.keywords,
         periods=query.periods,
         weights=corpus.weights,
         is_request=query.is_request,
