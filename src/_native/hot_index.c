@@ -4,7 +4,7 @@
    three arrays: the fields that ranking reads of all candidates, the pairs of their words, and what it reads of the best
    alone (hot_documents.c).  A dictionary gives each word a term; a term has the list of the memories with the word
    (hot_postings.c), and another of those in which only an assistant wrote it.  The texts are not stored.  About
-   280 bytes a memory for a large user.
+   290 bytes a memory for a large user.
 
    Changes.  Added memories are appended to the lists.  A deleted or edited memory is searched for in every list, since
    its words are not stored: by binary search for a few memories, by one pass for many (5 to 50 ms for a million

@@ -229,7 +229,8 @@ typedef struct {
 
 /* Scores one memory.  `best`: of the candidates of its thread; `sums` points at its own BM25, between those of the
    memories around it.  One that is not its neighbour is multiplied by 0, which costs less than a branch. */
-static inline void score_memory(const rescoring *r, scored *out, uint32_t document, double best, const double *sums)
+static inline void score_memory(const rescoring *r, scored *out, uint32_t document, double best, const double *sums,
+                                int pairs)
 {
     static const double counts[3] = {0.0, 1.0, 1.0};
     const hot_search *s = r->search;
@@ -248,7 +249,7 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .asks = shp_asks_of(near->asks),
         .instructs = near->beside & HOT_INSTRUCTS,
         .prefers = near->beside & HOT_PREFERS,
-        .pairs = sums[0] > 0.0 ? shp_pairs_count(&s->index->pairs[document], query->pairs, query->n_pairs) : 0,
+        .pairs = pairs,
         .talk = talk,
         .label = near->beside & HOT_LABELLED ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
@@ -268,6 +269,8 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
 /* Scores the candidates and, in sessions, the memories one step away, each once. */
 static void score_all(rescoring *r)
 {
+    const shp_hot *index = r->search->index;
+    const shp_rescore_query *query = &r->search->query->rescore;
     const ranked *candidates = r->ranked, *end = candidates + r->search->n_pool;
     scored out = {r->evidence, r->plain, r->bm25, r->relevance, r->documents};
     int64_t last = -1; /* that was scored, which is a candidate or beside one */
@@ -277,11 +280,12 @@ static void score_all(rescoring *r)
         /* Those beside it are of its thread. */
         double best = candidates[candidate->first].best;
         if (beside & HOT_PREVIOUS && document - 1 > last)
-            score_memory(r, &out, (uint32_t)document - 1, best, candidate->sums - 1);
-        score_memory(r, &out, (uint32_t)document, best, candidate->sums);
+            score_memory(r, &out, (uint32_t)document - 1, best, candidate->sums - 1, 0);
+        int pairs = shp_pairs_count(&index->pairs[document], query->pairs, query->n_pairs);
+        score_memory(r, &out, (uint32_t)document, best, candidate->sums, pairs);
         last = document;
         if (beside & HOT_NEXT && (candidate + 1 == end || candidate[1].document != document + 1)) {
-            score_memory(r, &out, (uint32_t)document + 1, best, candidate->sums + 1);
+            score_memory(r, &out, (uint32_t)document + 1, best, candidate->sums + 1, 0);
             last = document + 1;
         }
     }

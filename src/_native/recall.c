@@ -195,8 +195,7 @@ static int by_document(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void copy_memory(const shp_documents *documents, const shp_rescore_query *how, int64_t document,
-                        shp_rescore_memory *out)
+static void copy_memory(const shp_documents *documents, int64_t document, shp_rescore_memory *out)
 {
     out->sequence = documents->sequence[document];
     out->timestamp = documents->timestamp[document];
@@ -205,7 +204,7 @@ static void copy_memory(const shp_documents *documents, const shp_rescore_query 
     out->label = documents->label[document];
     out->asks = documents->asks[document];
     out->length = shp_length_class(documents->doc_len[document]);
-    out->pairs = (uint8_t)shp_pairs_count(&documents->pairs[document], how->pairs, how->n_pairs);
+    out->pairs = 0;
     out->is_candidate = 0;
 }
 
@@ -213,6 +212,7 @@ static void copy_memory(const shp_documents *documents, const shp_rescore_query 
 static void collect_reach(shp_recall_reader *reader)
 {
     const shp_documents *documents = reader->documents;
+    const shp_rescore_query *how = &reader->query->rescore;
     qsort(reader->heap, (size_t)reader->n_heap, sizeof *reader->heap, by_document);
     reader->n_spans = reader->n_reach = 0;
     span *last = NULL;
@@ -227,8 +227,10 @@ static void collect_reach(shp_recall_reader *reader)
             *last = (span){from, from, reader->n_reach};
         }
         for (; last->end < end; last->end++)
-            copy_memory(documents, &reader->query->rescore, last->end, &reader->reach[reader->n_reach++]);
-        reader->reach[last->place + document - last->first].is_candidate = 1;
+            copy_memory(documents, last->end, &reader->reach[reader->n_reach++]);
+        shp_rescore_memory *candidate = &reader->reach[last->place + document - last->first];
+        candidate->is_candidate = 1;
+        candidate->pairs = (uint8_t)shp_pairs_count(&documents->pairs[document], how->pairs, how->n_pairs);
     }
 }
 

@@ -8,7 +8,7 @@
    weights of shp_rescore_query, those of talks with an assistant where one wrote in d, d-1 or d+1:
 
        E = B(d)
-       E = E + pair n B(d)         n: how many pairs of neighbouring keywords stand side by side in d (pairs.h)
+       E = E + pair n B(d)         n: how many pairs of neighbouring keywords stand side by side in d (pairs.h), if d is in C
        E = E + answer[asks(d-1)] B(d-1)      answer[0] where d-1 is missing
        E = E + next B(d+1)
        E = E + second B(d-2)
@@ -130,7 +130,7 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
         .asks = asks(memory),
         .instructs = memory->asks & SHP_INSTRUCTS,
         .prefers = memory->asks & SHP_PREFERS,
-        .pairs = memory->pairs,
+        .pairs = memory->is_candidate ? memory->pairs : 0,
         .talk = talk,
         .label = memory->label,
         .timestamp = memory->timestamp,

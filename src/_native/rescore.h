@@ -34,7 +34,7 @@ typedef struct {
     int32_t label;               /* key of the word before its first colon, 0 for none */
     uint8_t asks;                /* SHP_ASKS_... (3 counts as SHP_ASKS_ONLY), SHP_ASSISTANT_..., SHP_INSTRUCTS, ... */
     uint8_t length;              /* shp_length_class */
-    uint8_t pairs;               /* of the query's pairs, SHP_PAIRS_COUNTED at most */
+    uint8_t pairs;               /* of the query's pairs, SHP_PAIRS_COUNTED at most; counts in a candidate */
     uint8_t is_candidate;
 } shp_rescore_memory;
 
@@ -188,7 +188,10 @@ static inline void shp_rescore_set_lengths(const shp_rescore_query *query, int64
     int mean = shp_length_class(mean_len);
     for (int talk = 0; talk < SHP_TALKS; talk++) {
         double *factor = out->factor[talk], each = query->weights[talk].length;
-        factor[mean] = 1.0;
+        for (int i = 0; i < SHP_LENGTHS; i++)
+            factor[i] = 1.0;
+        if (each == 1.0) /* the divisions would take a fiftieth of a search */
+            continue;
         for (int i = mean + 1; i < SHP_LENGTHS; i++)
             factor[i] = factor[i - 1] * each;
         for (int i = mean; i-- > 0;)

@@ -196,7 +196,7 @@ def evidence(
     before = around[-1]
     total = own
     there = pairs(document.asks, *document.texts)
-    wanted = [bits_of_pair(*two) for two in itertools.pairwise(words)]
+    wanted = [bits_of_pair(*two) for two in itertools.pairwise(words)] if document.id in candidates else []
     total += pair * min(sum(two <= there for two in wanted), COUNTED_PAIRS) * own
     total += previous_share[before.ending if before else 0] * scores[-1]
     total += next_share * scores[1]
