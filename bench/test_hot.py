@@ -30,6 +30,7 @@ from shepherd._native.hot import HotIndex
 from shepherd._native.store import Connection, Recall
 from shepherd.benchmark import corpus
 from shepherd.benchmark.corpus import NOW, Corpus
+from shepherd.memory.discourse import pairs_of
 from shepherd.memory.schema import create_schema
 
 ROUNDS = sized(6, 2)
@@ -92,9 +93,12 @@ def _check_against_tables(
                 (tenant, str(tenant), len(own), sum(row[2] for row in own)),
             )
             connection.execute_many(
-                "INSERT INTO context(id, timestamp, doc_len, thread, label, asks, user_message,"
-                " assistant_response, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                ((first + row[0], *row[1:6], "", "", f"{first + row[0]}") for row in own),
+                "INSERT INTO context(id, timestamp, doc_len, thread, label, asks, pairs, user_message,"
+                " assistant_response, content_hash) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    (first + row[0], *row[1:6], pairs_of(row[6], row[7], row[5]), "", "", f"{first + row[0]}")
+                    for row in own
+                ),
             )
             connection.execute_many(
                 "INSERT INTO context_fts(rowid, user_message, assistant_response) VALUES(?, ?, ?)",

@@ -50,7 +50,7 @@ THREAD_ROUNDS = sized(5, 2)
 
 INSERT_MEMORY = (
     "INSERT INTO context (id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len, "
-    "thread, asks) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "thread, asks, pairs) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 INSERT_TERMS = "INSERT INTO context_fts (rowid, user_message, assistant_response) VALUES (?, ?, ?)"
 INSERT_TENANT = (
@@ -66,6 +66,7 @@ def _store(path: Path, memories: Corpus) -> float:
     """Seconds that SQLite took for all tables; the terms are made before."""
     from shepherd._native import text
     from shepherd._native.store import Connection
+    from shepherd.memory.discourse import pairs_of
     from shepherd.memory.schema import create_schema
 
     tenants: dict[int, list[int]] = {}
@@ -91,6 +92,7 @@ def _store(path: Path, memories: Corpus) -> float:
                 f"user{number}",
                 length,
                 *place,
+                pairs_of(memory.question, memory.answer, place[1]),
             )
         )
         terms.append((id, question, answer))

@@ -1,7 +1,7 @@
 /* A cache of the fields that ranking needs of every user's memories besides their words, in arrays.
 
    Ranking reads a time and a length per match.  In the tables each costs a b-tree descent, which was most of a search;
-   in an array, a cache line.  29 bytes a memory; 100,000 load in about 20 ms from the covering index context_docs, once,
+   in an array, a cache line.  61 bytes a memory; 100,000 load in about 30 ms from the covering index context_docs, once,
    and later memories are appended.
 
    Consistency.  A search reads (version, edits) of its user in its own transaction and asks for the arrays
@@ -12,7 +12,7 @@
    Other `edits`: all is read again.  Older than the cache, or inside a write transaction, whose version
    number that another transaction can still use for other rows: read for this search alone.
 
-   Layout: six parallel columns in one block, referenced by any number of documents structs of different n.
+   Layout: seven parallel columns in one block, referenced by any number of documents structs of different n.
    Appending writes behind every n that was handed out, so readers need no lock; a full block is copied to one
    twice its size.  `load` serialises the loading of one user, `mutex` guards the table and the counts. */
 #include "documents.h"
@@ -24,6 +24,7 @@ struct shp_documents_columns {
     int64_t *sequence, *timestamp;
     int32_t *doc_len, *thread, *label;
     uint8_t *asks;
+    shp_pairs *pairs;
     int64_t *newest; /* per block; a full block's is not written again */
     int64_t n, capacity;
     int64_t n_references; /* under the cache's mutex */
@@ -42,7 +43,7 @@ struct shp_documents_cache {
     int64_t n_buckets, n_entries;
 };
 
-enum { FIRST_CAPACITY = 64, FIRST_BUCKETS = 64, BYTES_PER_ROW = 29 };
+enum { FIRST_CAPACITY = 64, FIRST_BUCKETS = 64, BYTES_PER_ROW = 61 };
 
 /* Postings hold the index of a row in 32 bits. */
 #define MAX_ROWS ((int64_t)UINT32_MAX)
@@ -59,6 +60,7 @@ static void columns_free(shp_documents_columns *columns)
     free(columns->thread);
     free(columns->label);
     free(columns->asks);
+    free(columns->pairs);
     free(columns->newest);
     free(columns);
 }
@@ -81,6 +83,7 @@ static int columns_grow(shp_documents_columns *columns, int64_t capacity)
     columns->thread = grow_column(columns->thread, capacity, sizeof *columns->thread, &is_ok);
     columns->label = grow_column(columns->label, capacity, sizeof *columns->label, &is_ok);
     columns->asks = grow_column(columns->asks, capacity, sizeof *columns->asks, &is_ok);
+    columns->pairs = grow_column(columns->pairs, capacity, sizeof *columns->pairs, &is_ok);
     columns->newest = grow_column(columns->newest, capacity / SHP_DOCUMENTS_BLOCK + 1, sizeof *columns->newest, &is_ok);
     if (is_ok)
         columns->capacity = capacity;
@@ -117,6 +120,7 @@ static void columns_copy(shp_documents_columns *to, int64_t at, const shp_docume
     memcpy(to->thread + at, from->thread, (size_t)n * sizeof *to->thread);
     memcpy(to->label + at, from->label, (size_t)n * sizeof *to->label);
     memcpy(to->asks + at, from->asks, (size_t)n * sizeof *to->asks);
+    memcpy(to->pairs + at, from->pairs, (size_t)n * sizeof *to->pairs);
     note_newest(to, at, at + n);
     to->n = at + n;
 }
@@ -253,6 +257,16 @@ int64_t shp_documents_cache_bytes(shp_documents_cache *cache)
 
 /* ---- loading */
 
+/* Empty where no person wrote two words; of another size only in a damaged file. */
+static void read_pairs(sqlite3_stmt *load, shp_pairs *out)
+{
+    const void *bits = sqlite3_column_blob(load, 6);
+    if (bits && sqlite3_column_bytes(load, 6) == SHP_PAIRS_BYTES)
+        memcpy(out, bits, sizeof *out);
+    else
+        memset(out, 0, sizeof *out);
+}
+
 /* The rows of `load` whose sequence is above `after`, in a new block; an SQLite code. */
 static int read_rows(sqlite3_stmt *load, int64_t tenant, int64_t after, shp_documents_columns **out)
 {
@@ -274,6 +288,7 @@ static int read_rows(sqlite3_stmt *load, int64_t tenant, int64_t after, shp_docu
         columns->thread[n] = sqlite3_column_int(load, 3);
         columns->label[n] = sqlite3_column_int(load, 4);
         columns->asks[n] = (uint8_t)sqlite3_column_int(load, 5);
+        read_pairs(load, &columns->pairs[n]);
         note_newest(columns, n, n + 1);
         columns->n++;
     }
@@ -302,6 +317,7 @@ static int documents_over(shp_documents_columns *columns, int64_t version, int64
     documents->thread = columns->thread;
     documents->label = columns->label;
     documents->asks = columns->asks;
+    documents->pairs = columns->pairs;
     documents->newest = columns->newest;
     documents->n = columns->n;
     documents->version = documents->first_version = version;

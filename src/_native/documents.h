@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "pairs.h"
+
 #include "sqlite3.h"
 
 /* id = tenant << SHP_SEQUENCE_BITS | sequence */
@@ -23,6 +25,7 @@ typedef struct {
     const int32_t *thread;    /* conversation, 0 for none; this and the next two as in rescore.h */
     const int32_t *label;
     const uint8_t *asks;
+    const shp_pairs *pairs;
     const int64_t *newest;    /* latest timestamp of each SHP_DOCUMENTS_BLOCK; read only those that n fills */
     int64_t n;                /* below 2^32 */
 
@@ -41,8 +44,8 @@ int64_t shp_documents_cache_bytes(shp_documents_cache *cache);
 void shp_documents_forget(shp_documents_cache *cache, int64_t tenant);
 
 /* The arrays of `tenant` as of (version, edits), which the caller has read in the transaction that is open on
-   the connection of `load`: SELECT id, timestamp, doc_len, thread, label, asks ... WHERE id BETWEEN ?1 AND ?2, ascending.
-   Returns an SQLite code; after SQLITE_OK the caller releases the result. */
+   the connection of `load`: SELECT id, timestamp, doc_len, thread, label, asks, pairs ... WHERE id BETWEEN ?1 AND ?2,
+   ascending.  Returns an SQLite code; after SQLITE_OK the caller releases the result. */
 int shp_documents_acquire(shp_documents_cache *cache, sqlite3_stmt *load, int64_t tenant, int64_t version,
                           int64_t edits, shp_documents **out);
 void shp_documents_release(shp_documents_cache *cache, shp_documents *documents);

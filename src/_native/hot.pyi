@@ -36,6 +36,7 @@ class HotIndex:
         min_relevance: float = 0.0,
         periods: Iterable[tuple[int, int]] = (),
         weights: Sequence[float] | None = None,
+        is_request: bool = False,
     ) -> list[tuple[int, float, float, float]] | None: ...
     def counts(self) -> _Counts | None: ...
     def sequences(self) -> bytes: ...
@@ -64,6 +65,7 @@ class HotIndexes:
         min_relevance: float = 0.0,
         periods: Iterable[tuple[int, int]] = (),
         weights: Sequence[float] | None = None,
+        is_request: bool = False,
     ) -> list[tuple[int, float, float, float]] | None: ...
     def search(
         self,
@@ -80,4 +82,5 @@ class HotIndexes:
         min_relevance: float = 0.0,
         periods: Iterable[tuple[int, int]] = (),
         weights: Sequence[float] | None = None,
+        is_request: bool = False,
     ) -> list[tuple[int, float, float, float]]: ...

@@ -161,7 +161,7 @@ cdef bint _is_among(const shp_hot_word* words, int n) noexcept:
 
 
 cdef int _fill_query(shp_hot_query* query, int64_t k, double now, double k1, double b, double recency_floor,
-                     double min_relevance, periods, weights) except -1:
+                     double min_relevance, periods, weights, bint is_request) except -1:
     """Check the numbers and fill everything but the version."""
     if not isfinite(now):
         raise ValueError("now must be finite")
@@ -170,7 +170,7 @@ cdef int _fill_query(shp_hot_query* query, int64_t k, double now, double k1, dou
         raise ValueError("min_relevance must be a number")
     query.k, query.most_postings = k, KEEP_GIL_POSTINGS
     query.k1, query.b, query.min_relevance = k1, b, min_relevance
-    set_rescore_query(&query.rescore, now, recency_floor, periods, weights)
+    set_rescore_query(&query.rescore, now, recency_floor, periods, weights, is_request)
     return 0
 
 
@@ -278,14 +278,15 @@ cdef class HotIndex:
     # ---- questions
 
     def search(self, int64_t version, keywords, int64_t k, double now, *, double k1=0.9, double b=0.3,
-               double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
+               double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None,
+               bint is_request=False):
         """Return (id, bm25, score, relevance) of the best `k` as Recall.search does, ties by the larger id first.
 
         None when the index has another version or is being changed.
         """
         cdef shp_hot_query query
         shp_hot_fetch(self.index)
-        _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights)
+        _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights, is_request)
         return self._find(version, tuple(keywords), &query)
 
     cdef list _find(self, int64_t version, tuple keywords, shp_hot_query* query):
@@ -403,7 +404,7 @@ cdef class HotIndexes:
         self._slots = {}
 
     cdef list _find(self, tenant, version, connection, tuple words, int64_t k, double now, double k1, double b,
-                    double recency_floor, double min_relevance, periods, weights):
+                    double recency_floor, double min_relevance, periods, weights, bint is_request):
         """Return the hits by the tenant's index; None if it does not have the version, which may be read first."""
         cdef shp_hot_query query
         cdef HotSlot slot = self._slots.get(tenant)
@@ -417,26 +418,27 @@ cdef class HotIndexes:
         slot.used = self.clock
         if version is None:
             version = self._read_version(connection, tenant)
-        _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights)
+        _fill_query(&query, k, now, k1, b, recency_floor, min_relevance, periods, weights, is_request)
         return index._find(version, words, &query)
 
     def find(self, tenant, int64_t version, keywords, int64_t k, double now, *, double k1=0.9, double b=0.3,
-             double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
+             double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None, bint is_request=False):
         """Return what `search` returns in a transaction that sees this version; None without an index of it."""
         return self._find(tenant, version, None, tuple(keywords), k, now, k1, b, recency_floor, min_relevance,
-                          periods, weights)
+                          periods, weights, is_request)
 
     def search(self, connection, tenant, keywords, int64_t k, double now, version=None, *, double k1=0.9,
-               double b=0.3, double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None):
+               double b=0.3, double recency_floor=0.9, double min_relevance=0.0, periods=(), weights=None,
+               bint is_request=False):
         """Return (id, bm25, score, relevance) of the best `k`, equal to Recall.search in the same transaction.
 
         `version` is the tenant's in this transaction, if the caller has read it.
         """
         cdef tuple words = tuple(keywords)
         cdef list found = self._find(tenant, version, connection, words, k, now, k1, b, recency_floor, min_relevance,
-                                     periods, weights)
+                                     periods, weights, is_request)
         if found is not None:
             return found
         return self._search_tables(
             connection, tenant, words, k, now, k1=k1, b=b, recency_floor=recency_floor, min_relevance=min_relevance,
-            periods=periods, weights=weights)
+            periods=periods, weights=weights, is_request=is_request)

@@ -4,6 +4,7 @@
    sequences away, and how they end.  This is computed when a memory is added or removed, for it and the two on either
    side, and stored with the memory (hot_near): a search reads one cache line instead of comparing seven memories. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "hot_parts.h"
 
@@ -42,11 +43,12 @@ static hot_document document_of(const shp_hot_row *row)
 /* Without those beside it. */
 static hot_near near_of(const shp_hot_row *row)
 {
+    int wishes = (row->asks & SHP_INSTRUCTS ? HOT_INSTRUCTS : 0) | (row->asks & SHP_PREFERS ? HOT_PREFERS : 0);
     return (hot_near){
         .timestamp = row->timestamp,
         .thread = (int32_t)row->thread,
         .asks = (uint8_t)(shp_asks_of((uint8_t)row->asks) | (row->asks & SHP_ASSISTANT)),
-        .has_label = row->label != 0,
+        .beside = (uint8_t)wishes,
     };
 }
 
@@ -65,7 +67,9 @@ static void link_one(shp_hot *index, int64_t place)
     hot_near *near = &index->near[place];
     near->second = 0;
     near->asks &= 15;
-    near->beside = near->asks & SHP_ASSISTANT ? HOT_ASSISTANT : 0;
+    near->length = shp_length_class(index->documents[place].doc_len);
+    near->beside &= HOT_INSTRUCTS | HOT_PREFERS;
+    near->beside |= (index->documents[place].label ? HOT_LABELLED : 0) | (near->asks & SHP_ASSISTANT ? HOT_ASSISTANT : 0);
     if (!near->thread || index->documents[place].doc_len < 0)
         return;
     if (distance_to(index, place, -1) == -1) {
@@ -101,10 +105,13 @@ static shp_hot_status reserve(shp_hot *index)
     hot_near *near = realloc(index->near, capacity * sizeof *near);
     if (near)
         index->near = near;
+    shp_pairs *pairs = realloc(index->pairs, capacity * sizeof *pairs);
+    if (pairs)
+        index->pairs = pairs;
     int64_t *newest = realloc(index->newest, capacity / HOT_BLOCK * sizeof *newest);
     if (newest)
         index->newest = newest;
-    if (!documents || !near || !newest)
+    if (!documents || !near || !pairs || !newest)
         return SHP_HOT_NO_MEMORY;
     index->capacity = capacity;
     return SHP_HOT_OK;
@@ -157,5 +164,6 @@ void hot_document_remove(shp_hot *index, uint32_t document)
     index->n_memories--;
     index->total_length -= index->documents[document].doc_len;
     index->documents[document].doc_len = -1;
+    memset(&index->pairs[document], 0, sizeof *index->pairs); /* its words are forgotten */
     hot_relink(index, (int64_t)document - 2, (int64_t)document + 2);
 }

@@ -148,7 +148,7 @@ typedef struct {
     int32_t label;   /* as in rescore.h */
 } hot_document;
 
-enum { HOT_PREVIOUS = 1, HOT_NEXT = 2, HOT_ASSISTANT = 4 };
+enum { HOT_PREVIOUS = 1, HOT_NEXT = 2, HOT_ASSISTANT = 4, HOT_INSTRUCTS = 8, HOT_PREFERS = 16, HOT_LABELLED = 32 };
 
 /* The fields that ranking reads of every candidate and its neighbours, four memories to a cache line; hot_document is
    read of the best alone. */
@@ -156,16 +156,18 @@ typedef struct {
     int64_t timestamp;
     int32_t thread;      /* as in rescore.h */
     uint8_t beside;      /* HOT_PREVIOUS, HOT_NEXT: the memory of its thread one sequence away is the one at -1, 1;
-                            HOT_ASSISTANT: an assistant wrote in it or in one of these */
+                            HOT_ASSISTANT: an assistant wrote in it or in one of these;
+                            HOT_INSTRUCTS, HOT_PREFERS, HOT_LABELLED: of it alone */
     uint8_t second;      /* places to the ones two sequences away: before, and after in the upper half; 0: none */
     uint8_t asks;        /* SHP_ASKS_..., SHP_ASSISTANT_...; in the upper half of the memory before, if HOT_PREVIOUS */
-    uint8_t has_label;
+    uint8_t length;      /* shp_length_class */
 } hot_near;
 
 struct shp_hot {
     shp_rwlock lock; /* shared by questions, which only try it; exclusive while anything below changes */
     hot_document *documents; /* rising by sequence */
     hot_near *near;          /* of the same */
+    shp_pairs *pairs;        /* of the same */
     uint32_t n_documents, capacity;
     int64_t ahead;   /* a sequence less its place, if that is the same for all; else -1 */
     int64_t *newest; /* per block: newest timestamp in it and in all before it */

@@ -34,9 +34,11 @@ typedef struct {
     uint32_t *slots; /* of threads: number of the first candidate + 1, 0: free */
     size_t n_slots;  /* a power of two */
     double rarest_idf;
+    shp_rescore_lengths lengths;
     double least;    /* smallest mean of a hit, in which an assistant's words count as much as they can */
     int64_t n_scored;    /* memories that may be hits, with: */
-    double *evidence;    /* -1: it is none; to a multiple of LANES */
+    double *evidence;    /* with the factor of length; -1: it is none; to a multiple of LANES */
+    double *plain;       /* evidence without that factor */
     double *bm25;
     double *relevance; /* -1: not computed yet */
     uint32_t *documents;
@@ -140,6 +142,18 @@ static void sort_candidates(rescoring *r)
     qsort(r->order, (size_t)s->n_pool, sizeof *r->order, by_number);
 }
 
+/* The query's pairs, and the cache lines in which candidates are asked for them. */
+static void read_pairs(const hot_search *s)
+{
+    shp_rescore_query *query = &s->query->rescore;
+    shp_pairs_reader reader = {0};
+    query->n_pairs = 0;
+    for (int i = 0; shp_rescore_counts_pairs(query) && i < s->n_words; i++)
+        shp_rescore_read_word(query, &reader, s->words[i].bytes, s->words[i].n_bytes);
+    for (int64_t i = 0; query->n_pairs && i < s->n_pool; i++)
+        FETCH(&s->index->pairs[s->pool[i].document]);
+}
+
 static void rank_candidates(rescoring *r)
 {
     hot_search *s = r->search;
@@ -209,18 +223,21 @@ static double whole_of(const hot_search *s, uint32_t document, double bm25)
 
 /* Where the next memory that may be a hit is written. */
 typedef struct {
-    double *evidence, *bm25, *relevance;
+    double *evidence, *plain, *bm25, *relevance;
     uint32_t *document;
 } scored;
 
 /* Scores one memory.  `best`: of the candidates of its thread; `sums` points at its own BM25, between those of the
    memories around it.  One that is not its neighbour is multiplied by 0, which costs less than a branch. */
-static inline void score_memory(const rescoring *r, scored *out, uint32_t document, double best, const double *sums)
+static inline void score_memory(const rescoring *r, scored *out, uint32_t document, double best, const double *sums,
+                                int pairs)
 {
     static const double counts[3] = {0.0, 1.0, 1.0};
     const hot_search *s = r->search;
     const hot_near *near = &s->index->near[document];
+    const shp_rescore_query *query = &s->query->rescore;
     int before = near->second & 15, after = near->second >> 4;
+    int talk = near->beside & HOT_ASSISTANT ? SHP_TALK_ASSISTANT : SHP_TALK_PEOPLE;
     shp_rescore_beside beside = {
         .bm25 = sums[0],
         .previous = sums[-1] * counts[near->beside & HOT_PREVIOUS],
@@ -230,16 +247,20 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .best = best > sums[0] ? best : sums[0],
         .asks_before = shp_asks_of(near->asks >> 4),
         .asks = shp_asks_of(near->asks),
-        .talk = near->beside & HOT_ASSISTANT ? SHP_TALK_ASSISTANT : SHP_TALK_PEOPLE,
-        .label = near->has_label ? label_of(s, document) : 0,
+        .instructs = near->beside & HOT_INSTRUCTS,
+        .prefers = near->beside & HOT_PREFERS,
+        .pairs = pairs,
+        .talk = talk,
+        .label = near->beside & HOT_LABELLED ? label_of(s, document) : 0,
         .timestamp = near->timestamp,
     };
-    double evidence = shp_rescore_evidence(&s->query->rescore, &beside);
+    double evidence = shp_rescore_evidence(query, &beside);
     /* No word of an assistant counts more than so many times as much when it is whole. */
     double most_whole = sums[0] * (near->asks & SHP_ASSISTANT ? SHP_RANK_PARTS : 1);
     const shp_rescore_hit most = {.bm25 = sums[0], .whole = most_whole, .evidence = evidence};
     int is_hit = (evidence > 0.0) & (shp_rescore_mean(&most) >= r->least);
-    *out->evidence++ = is_hit ? evidence : -1.0;
+    *out->evidence++ = is_hit ? evidence * r->lengths.factor[talk][near->length] : -1.0;
+    *out->plain++ = evidence;
     *out->bm25++ = sums[0];
     *out->relevance++ = -1.0;
     *out->document++ = document;
@@ -248,8 +269,10 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
 /* Scores the candidates and, in sessions, the memories one step away, each once. */
 static void score_all(rescoring *r)
 {
+    const shp_hot *index = r->search->index;
+    const shp_rescore_query *query = &r->search->query->rescore;
     const ranked *candidates = r->ranked, *end = candidates + r->search->n_pool;
-    scored out = {r->evidence, r->bm25, r->relevance, r->documents};
+    scored out = {r->evidence, r->plain, r->bm25, r->relevance, r->documents};
     int64_t last = -1; /* that was scored, which is a candidate or beside one */
     for (const ranked *candidate = candidates; candidate < end; candidate++) {
         int64_t document = candidate->document;
@@ -257,11 +280,12 @@ static void score_all(rescoring *r)
         /* Those beside it are of its thread. */
         double best = candidates[candidate->first].best;
         if (beside & HOT_PREVIOUS && document - 1 > last)
-            score_memory(r, &out, (uint32_t)document - 1, best, candidate->sums - 1);
-        score_memory(r, &out, (uint32_t)document, best, candidate->sums);
+            score_memory(r, &out, (uint32_t)document - 1, best, candidate->sums - 1, 0);
+        int pairs = shp_pairs_count(&index->pairs[document], query->pairs, query->n_pairs);
+        score_memory(r, &out, (uint32_t)document, best, candidate->sums, pairs);
         last = document;
         if (beside & HOT_NEXT && (candidate + 1 == end || candidate[1].document != document + 1)) {
-            score_memory(r, &out, (uint32_t)document + 1, best, candidate->sums + 1);
+            score_memory(r, &out, (uint32_t)document + 1, best, candidate->sums + 1, 0);
             last = document + 1;
         }
     }
@@ -337,7 +361,7 @@ static double find_relevance(const rescoring *r, int64_t number)
 {
     const hot_search *s = r->search;
     uint32_t document = r->documents[number];
-    shp_rescore_hit hit = {.bm25 = r->bm25[number], .evidence = r->evidence[number]};
+    shp_rescore_hit hit = {.bm25 = r->bm25[number], .evidence = r->plain[number]};
     hit.whole = hit.bm25 * most_gain(s, document);
     if (shp_rescore_mean(&hit) < r->least)
         return 0.0;
@@ -374,11 +398,13 @@ static int fill_hits(rescoring *r, shp_hot_hit *hits)
 static void rescore(rescoring *r, shp_hot_found *found)
 {
     const hot_search *s = r->search;
+    read_pairs(s);
     rank_candidates(r);
     if (!s->is_ordered)
         complete_reach(r);
     collect_sessions(r);
     r->rarest_idf = shp_rank_idf(s->n_docs, 1.0);
+    shp_rescore_set_lengths(&s->query->rescore, s->index->total_length / s->index->n_memories, &r->lengths);
     /* Relevance grows strictly with the mean: a threshold on the one is a threshold on the other.  It is compared
        with some slack because that costs less, and the relevance of the best is then computed. */
     r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
@@ -401,7 +427,7 @@ static void *make_room(rescoring *r)
     while (r->n_slots < 4 * n)
         r->n_slots *= 2;
     size_t n_bytes = n * (sizeof *r->order + sizeof *r->ranked) + (size_t)r->most * sizeof *r->best +
-                     n_scored * (sizeof *r->evidence + sizeof *r->bm25 + sizeof *r->relevance) +
+                     n_scored * (sizeof *r->evidence + sizeof *r->plain + sizeof *r->bm25 + sizeof *r->relevance) +
                      n_scored * 2 * sizeof *r->documents +
                      r->n_slots * sizeof *r->slots;
     void *room = malloc(n_bytes);
@@ -409,7 +435,8 @@ static void *make_room(rescoring *r)
     r->ranked = (ranked *)(r->order + n);
     r->best = (shp_candidate *)(r->ranked + n);
     r->evidence = (double *)(r->best + r->most);
-    r->bm25 = r->evidence + n_scored;
+    r->plain = r->evidence + n_scored;
+    r->bm25 = r->plain + n_scored;
     r->relevance = r->bm25 + n_scored;
     r->documents = (uint32_t *)(r->relevance + n_scored);
     r->kept = r->documents + n_scored;
@@ -422,12 +449,12 @@ shp_hot_status hot_rescore(hot_search *s, shp_hot_found *found)
     uint64_t order[SMALL_K];
     ranked candidates[SMALL_K];
     uint32_t slots[SMALL_SLOTS], documents[SMALL_SCORED], kept[SMALL_SCORED];
-    double evidence[SMALL_SCORED + LANES], bm25[SMALL_SCORED], relevance[SMALL_SCORED];
+    double evidence[SMALL_SCORED + LANES], plain[SMALL_SCORED], bm25[SMALL_SCORED], relevance[SMALL_SCORED];
     shp_candidate best[SMALL_BEST];
     /* A hit is a candidate or beside one. */
     int64_t most = s->query->k < 3 * s->n_pool ? s->query->k : 3 * s->n_pool;
     rescoring r = {.search = s, .order = order, .ranked = candidates, .slots = slots, .n_slots = SMALL_SLOTS,
-                   .evidence = evidence, .bm25 = bm25, .relevance = relevance, .documents = documents, .kept = kept,
+                   .evidence = evidence, .plain = plain, .bm25 = bm25, .relevance = relevance, .documents = documents, .kept = kept,
                    .best = best,
                    .most = most};
     void *room = NULL;

@@ -1,7 +1,7 @@
 /* Saving the hot index as a block of bytes, and loading it.
 
    Format: a header of 64-bit numbers, then the arrays as they are in memory, each padded to 8 bytes: documents, near,
-   newest, names, terms, heap, big_parts; at the end a checksum of everything before it.  Space of the heap that belongs
+   pairs, newest, names, terms, heap, big_parts; at the end a checksum of everything before it.  Space of the heap that belongs
    to no posting is saved as zeros, so that a file holds nothing else of the process's memory.
 
    The block is a cache for the machine that wrote it: another byte order, format or tokenizer is treated as damage, and
@@ -13,7 +13,7 @@
 #include "hot_parts.h"
 #include "text.h"
 
-enum { FORMAT = 5 };
+enum { FORMAT = 6 };
 
 static const uint64_t MAGIC = 0x31746F6870656853; /* "Shephot1" on a little-endian machine */
 
@@ -30,7 +30,7 @@ typedef struct {
     size_t n_bytes;
 } section;
 
-enum { HEAP = 5, N_SECTIONS = 7 };
+enum { HEAP = 6, N_SECTIONS = 8 };
 
 static size_t padded(size_t n_bytes) { return (n_bytes + 7) & ~(size_t)7; }
 
@@ -57,11 +57,12 @@ static void sections_of(const shp_hot *index, section *out)
     const hot_heap *heap = &index->heap;
     out[0] = (section){index->documents, index->n_documents * sizeof *index->documents};
     out[1] = (section){index->near, index->n_documents * sizeof *index->near};
-    out[2] = (section){index->newest, n_blocks(index->n_documents) * sizeof *index->newest};
-    out[3] = (section){dictionary->names, dictionary->n_name_bytes};
-    out[4] = (section){dictionary->terms, dictionary->n * sizeof *dictionary->terms};
+    out[2] = (section){index->pairs, index->n_documents * sizeof *index->pairs};
+    out[3] = (section){index->newest, n_blocks(index->n_documents) * sizeof *index->newest};
+    out[4] = (section){dictionary->names, dictionary->n_name_bytes};
+    out[5] = (section){dictionary->terms, dictionary->n * sizeof *dictionary->terms};
     out[HEAP] = (section){heap->units, heap->n_units * sizeof *heap->units};
-    out[6] = (section){heap->big_parts, heap->n_big_parts * sizeof *heap->big_parts};
+    out[7] = (section){heap->big_parts, heap->n_big_parts * sizeof *heap->big_parts};
 }
 
 static void fill_header(const shp_hot *index, size_t size, header *out)
@@ -161,7 +162,7 @@ static int is_header_sound(const header *head, size_t n_bytes)
         head->n_units > most || head->n_big_parts >= most / 4 || head->version < 0)
         return 0;
     uint64_t size = sizeof *head + padded((size_t)head->n_documents * sizeof(hot_document)) +
-                    head->n_documents * sizeof(hot_near) + n_blocks((size_t)head->n_documents) * 8 +
+                    head->n_documents * (sizeof(hot_near) + sizeof(shp_pairs)) + n_blocks((size_t)head->n_documents) * 8 +
                     padded((size_t)head->n_names) + head->n_terms * sizeof(hot_term) + head->n_units * 8 +
                     head->n_big_parts * sizeof(hot_big_parts);
     return size == head->size;
@@ -184,6 +185,7 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     hot_heap *heap = &index->heap;
     index->documents = copied(&at, n_documents, capacity, sizeof *index->documents);
     index->near = copied(&at, n_documents, capacity, sizeof *index->near);
+    index->pairs = copied(&at, n_documents, capacity, sizeof *index->pairs);
     index->newest = copied(&at, capacity / HOT_BLOCK, capacity / HOT_BLOCK, sizeof *index->newest);
     dictionary->names = copied(&at, (size_t)head->n_names, (size_t)head->n_names, 1);
     dictionary->terms = copied(&at, (size_t)head->n_terms, (size_t)head->n_terms, sizeof *dictionary->terms);
@@ -201,7 +203,7 @@ static shp_hot_status copy_arrays(shp_hot *index, const header *head, const uint
     index->n_memories = head->n_memories;
     index->total_length = head->total_length;
     index->n_postings = head->n_postings;
-    int is_full = index->documents && index->near && index->newest && dictionary->names && dictionary->terms &&
+    int is_full = index->documents && index->near && index->pairs && index->newest && dictionary->names && dictionary->terms &&
                   heap->units && heap->big_parts;
     return is_full ? SHP_HOT_OK : SHP_HOT_NO_MEMORY;
 }
@@ -318,10 +320,10 @@ static int is_document_sound(const shp_hot *index, uint32_t i)
     const hot_near *near = &index->near[i];
     return document->sequence < UINT32_MAX && (!i || document->sequence > document[-1].sequence) &&
            document->doc_len >= -1 && near->timestamp <= index->newest[i / HOT_BLOCK] &&
-           (near->asks & 3) <= SHP_ASKS_ONLY && near->has_label == (document->label != 0);
+           (near->asks & 3) <= SHP_ASKS_ONLY;
 }
 
-/* Also sets the fields that are not saved: longest, oldest, ahead, and the neighbours. */
+/* Also sets the fields that are not saved (longest, oldest, ahead), and those that hot_relink computes. */
 static int are_documents_sound(shp_hot *index)
 {
     int64_t n_memories = 0, total_length = 0;

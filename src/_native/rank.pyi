@@ -7,7 +7,9 @@ __all__ = [
     "ASSISTANT_WEIGHTS",
     "CANDIDATES",
     "DEFAULT_WEIGHTS",
+    "INSTRUCTS",
     "PARTS",
+    "PREFERS",
     "REACH",
     "Weights",
     "bm25_term",
@@ -30,6 +32,10 @@ ASSISTANT_QUESTION: Final[int]
 """Bit of `asks`: an assistant wrote the memory's question."""
 ASSISTANT_ANSWER: Final[int]
 """Bit of `asks`: an assistant wrote the memory's answer."""
+INSTRUCTS: Final[int]
+"""Bit of `asks`: a person said in the memory how answers have to be."""
+PREFERS: Final[int]
+"""Bit of `asks`: a person said in the memory what they prefer."""
 
 class Weights(NamedTuple):
     """Weights of rescoring: shares of the neighbours' BM25, and factors of the memory itself.
@@ -38,7 +44,9 @@ class Weights(NamedTuple):
     with one after a statement, or is nothing but a question. `next`: share of the memory after; `second`: of
     the two memories two steps away; `session`: of the difference to the conversation's best candidate.
     `asking`: factor of a memory that is nothing but a question; `label`, `period`: factors of a memory whose
-    label or time the query names.
+    label or time the query names; `instruction`, `preference`: of one in which a person says how answers have
+    to be, or what they prefer, if the query wants something done; `length`: for each doubling of the length.
+    `pair`: share of the memory's own BM25 for each pair of the query's words that stand side by side.
     """
 
     previous: float
@@ -50,6 +58,10 @@ class Weights(NamedTuple):
     asking: float
     label: float
     period: float
+    instruction: float
+    preference: float
+    length: float
+    pair: float
 
 DEFAULT_WEIGHTS: Weights
 """Weights between people."""
@@ -66,11 +78,13 @@ def min_bm25(relevance: float, idf_sum: float, n_docs: float) -> float: ...
 def key(text: str) -> int: ...
 def length_of(asks: int, n_question: int, n_answer: int) -> int: ...
 def rescore(
-    memories: Iterable[tuple[int, int, float, float, int, int, int, bool]],
+    memories: Iterable[tuple[int, int, float, float, int, int, int, int, bytes, bool]],
     *,
     now: float,
+    mean_len: int = 0,
     recency_floor: float = 0.9,
-    labels: Sequence[int] = (),
+    words: Sequence[str] = (),
     periods: Sequence[tuple[int, int]] = (),
     weights: Sequence[float] | None = None,
+    is_request: bool = False,
 ) -> list[tuple[int, float, float, float]]: ...

@@ -4,8 +4,9 @@ from collections import namedtuple
 from libc.math cimport isfinite, isnan
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
+from pairs cimport SHP_PAIRS_BYTES, shp_pairs, shp_pairs_count, shp_pairs_reader
 from rank cimport (
     SHP_RANK_PARTS,
     check_rank_numbers,
@@ -20,11 +21,14 @@ from rank cimport (
 from rescore cimport (
     SHP_ASSISTANT_ANSWER,
     SHP_ASSISTANT_QUESTION,
+    SHP_INSTRUCTS,
+    SHP_PREFERS,
     SHP_RESCORE_CANDIDATES,
     SHP_RESCORE_MAX_LABELS,
     SHP_RESCORE_REACH,
     SHP_TALK_ASSISTANT,
     SHP_TALK_PEOPLE,
+    shp_length_class,
     shp_length_of,
     shp_rescore,
     shp_rescore_buffers,
@@ -36,6 +40,7 @@ from rescore cimport (
     shp_rescore_memory,
     shp_rescore_pop,
     shp_rescore_query,
+    shp_rescore_read_word,
     shp_rescore_weights,
 )
 from rescore_query cimport set_rescore_query
@@ -46,7 +51,9 @@ __all__ = [
     "ASSISTANT_WEIGHTS",
     "CANDIDATES",
     "DEFAULT_WEIGHTS",
+    "INSTRUCTS",
     "PARTS",
+    "PREFERS",
     "REACH",
     "Weights",
     "bm25_term",
@@ -66,13 +73,19 @@ REACH = SHP_RESCORE_REACH
 PARTS = SHP_RANK_PARTS
 ASSISTANT_QUESTION = SHP_ASSISTANT_QUESTION
 ASSISTANT_ANSWER = SHP_ASSISTANT_ANSWER
+INSTRUCTS = SHP_INSTRUCTS
+PREFERS = SHP_PREFERS
 
-Weights = namedtuple("Weights", "previous exchange answer next second session asking label period")
+Weights = namedtuple(
+    "Weights",
+    "previous exchange answer next second session asking label period instruction preference length pair",
+)
 
 
 cdef object _default_weights(int talk):
     cdef shp_rescore_weights w = shp_rescore_default_weights(talk)
-    return Weights(w.answer[0], w.answer[1], w.answer[2], w.next, w.second, w.session, w.asking, w.label, w.period)
+    return Weights(w.answer[0], w.answer[1], w.answer[2], w.next, w.second, w.session, w.asking, w.label, w.period,
+                   w.instruction, w.preference, w.length, w.pair)
 
 
 DEFAULT_WEIGHTS = _default_weights(SHP_TALK_PEOPLE)
@@ -136,13 +149,23 @@ def key(str text):
     return shp_rescore_key(encoded, <size_t>len(encoded)) if encoded else 0
 
 
-def rescore(memories, *, double now, double recency_floor=0.9, labels=(), periods=(), weights=None):
+cdef uint8_t _count_pairs(bytes stored, const shp_rescore_query* query) except 255:
+    cdef shp_pairs pairs
+    if len(stored) != SHP_PAIRS_BYTES:
+        return 0
+    memcpy(&pairs, <const char*>stored, SHP_PAIRS_BYTES)
+    return <uint8_t>shp_pairs_count(&pairs, query.pairs, query.n_pairs)
+
+
+def rescore(memories, *, double now, int64_t mean_len=0, double recency_floor=0.9, words=(), periods=(), weights=None,
+            bint is_request=False):
     """Return (sequence, bm25, mean, score) of the candidates and their neighbours, best first.
 
-    `memories` are (sequence, timestamp, bm25, whole, thread, label, asks, is_candidate) in ascending order of sequence:
-    all candidates and the memories within three sequences of one.  `whole` is the BM25 of whole words (`whole_tf`),
-    `mean` the BM25 that relevance is computed from.  `weights` are for all of them; None: those of talks
-    between people, and with an assistant.  The formula is in rescore.c.
+    `memories` are (sequence, timestamp, bm25, whole, thread, label, asks, doc_len, pairs, is_candidate) in ascending order
+    of sequence: all candidates and the memories within three sequences of one.  `whole` is the BM25 of whole words
+    (`whole_tf`), `mean` the BM25 that relevance is computed from.  `mean_len`: the mean length of all the user's
+    memories, rounded down.  `pairs` are those of text.pairs, `words` the query's keywords.  `weights` are for all of them; None: those of talks between people, and with an assistant.
+    Instructions and preferences count as the weights say if `is_request`.  The formula is in rescore.c.
     """
     cdef list given = list(memories)
     cdef shp_rescore_query query
@@ -151,15 +174,21 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
     cdef shp_rescore_memory* rows
     cdef list found = []
     cdef Py_ssize_t i
-    if len(labels) > SHP_RESCORE_MAX_LABELS:
-        raise ValueError(f"at most {SHP_RESCORE_MAX_LABELS} labels")
+    cdef int64_t doc_len
+    cdef shp_pairs_reader reader
+    cdef bytes pairs
+    if len(words) > SHP_RESCORE_MAX_LABELS:
+        raise ValueError(f"at most {SHP_RESCORE_MAX_LABELS} words")
     if not isfinite(now):
         raise ValueError("now must be finite")
     check_rank_numbers(0.0, 0.0, recency_floor)
-    set_rescore_query(&query, now, recency_floor, periods, weights)
-    query.n_labels = <int>len(labels)
-    for i in range(len(labels)):
-        query.labels[i] = labels[i]
+    set_rescore_query(&query, now, recency_floor, periods, weights, is_request)
+    query.n_labels = <int>len(words)
+    reader.n, reader.last = 0, 0
+    for i in range(len(words)):
+        pairs = words[i].encode("utf-8", "surrogatepass")
+        query.labels[i] = shp_rescore_key(pairs, <size_t>len(pairs)) if pairs else 0
+        shp_rescore_read_word(&query, &reader, pairs, <size_t>len(pairs))
     rows = <shp_rescore_memory*>malloc((<size_t>len(given) + 1) * sizeof(shp_rescore_memory))
     if rows == NULL:
         raise MemoryError
@@ -167,12 +196,14 @@ def rescore(memories, *, double now, double recency_floor=0.9, labels=(), period
     try:
         for i in range(len(given)):
             (rows[i].sequence, rows[i].timestamp, rows[i].bm25, rows[i].whole, rows[i].thread, rows[i].label,
-             rows[i].asks, rows[i].is_candidate) = given[i]
+             rows[i].asks, doc_len, pairs, rows[i].is_candidate) = given[i]
+            rows[i].length = shp_length_class(doc_len)
+            rows[i].pairs = _count_pairs(pairs, &query)
             if i and rows[i].sequence <= rows[i - 1].sequence:
                 raise ValueError("memories must be in ascending order of sequence")
             if not -MOST_SEQUENCE <= rows[i].sequence <= MOST_SEQUENCE:
                 raise ValueError(f"a sequence must be between -{MOST_SEQUENCE} and {MOST_SEQUENCE}")
-        if not shp_rescore(&buffers, &query, rows, len(given)):
+        if not shp_rescore(&buffers, &query, mean_len, rows, len(given)):
             raise MemoryError
         while shp_rescore_pop(&buffers, &hit):
             found.append((hit.sequence, hit.bm25, shp_rescore_mean(&hit), hit.score))

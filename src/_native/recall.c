@@ -42,6 +42,7 @@ struct shp_recall_reader {
     const shp_documents *documents;
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
+    int64_t mean_len;
     int has_unseen; /* whether the arrays hold memories that the transaction does not see */
 
     shp_candidate *heap; /* owned */
@@ -202,6 +203,8 @@ static void copy_memory(const shp_documents *documents, int64_t document, shp_re
     out->thread = documents->thread[document];
     out->label = documents->label[document];
     out->asks = documents->asks[document];
+    out->length = shp_length_class(documents->doc_len[document]);
+    out->pairs = 0;
     out->is_candidate = 0;
 }
 
@@ -209,6 +212,7 @@ static void copy_memory(const shp_documents *documents, int64_t document, shp_re
 static void collect_reach(shp_recall_reader *reader)
 {
     const shp_documents *documents = reader->documents;
+    const shp_rescore_query *how = &reader->query->rescore;
     qsort(reader->heap, (size_t)reader->n_heap, sizeof *reader->heap, by_document);
     reader->n_spans = reader->n_reach = 0;
     span *last = NULL;
@@ -224,7 +228,9 @@ static void collect_reach(shp_recall_reader *reader)
         }
         for (; last->end < end; last->end++)
             copy_memory(documents, last->end, &reader->reach[reader->n_reach++]);
-        reader->reach[last->place + document - last->first].is_candidate = 1;
+        shp_rescore_memory *candidate = &reader->reach[last->place + document - last->first];
+        candidate->is_candidate = 1;
+        candidate->pairs = (uint8_t)shp_pairs_count(&documents->pairs[document], how->pairs, how->n_pairs);
     }
 }
 
@@ -313,8 +319,9 @@ static int rescore(shp_recall_reader *reader)
         if (code != SQLITE_OK)
             return code;
     }
-    return shp_rescore(&reader->rescored, &reader->query->rescore, reader->reach, reader->n_reach) ? SQLITE_OK
-                                                                                                   : SQLITE_NOMEM;
+    int is_done = shp_rescore(&reader->rescored, &reader->query->rescore, reader->mean_len, reader->reach,
+                              reader->n_reach);
+    return is_done ? SQLITE_OK : SQLITE_NOMEM;
 }
 
 /* ---- hits */
@@ -366,6 +373,7 @@ static int rank_postings(shp_recall_reader *reader, int64_t n_memories, int64_t 
     for (int i = 0; i < query->n_phrases; i++)
         n = reader->postings.lists[i].n > n ? reader->postings.lists[i].n : n;
     reader->n_docs = (double)n;
+    reader->mean_len = n ? total_length / n : 0;
     reader->has_unseen = reader->documents->n != n_memories;
     shp_rank_bm25_set(query->k1, query->b, n ? (double)total_length / reader->n_docs : 0.0, &reader->bm25);
     reader->idf_sum = weigh(reader, reader->n_docs);
@@ -447,14 +455,15 @@ static const struct corpus {
     [SHP_RECALL_MEMORIES] = {
         "SELECT n, total_length, version, edits FROM tenants WHERE number = ?1",
         /* The planner would take the table, with all its text, for a range of row ids. */
-        "SELECT id, timestamp, doc_len, thread, label, asks FROM context INDEXED BY context_docs "
+        "SELECT id, timestamp, doc_len, thread, label, asks, pairs FROM context INDEXED BY context_docs "
         "WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
         "SELECT 1 FROM context WHERE id = ?1",
         "SELECT 1 FROM context_fts WHERE context_fts MATCH ?1 AND shepherd_recall(context_fts, ?2)",
     },
     [SHP_RECALL_CHUNKS] = {
         "SELECT n, total_length, version, edits FROM knowledge_sums WHERE number = ?1",
-        "SELECT id, 0, doc_len, node_id, 0, 0 FROM chunks INDEXED BY chunks_docs WHERE id BETWEEN ?1 AND ?2 ORDER BY id",
+        "SELECT id, 0, doc_len, node_id, 0, 0, NULL FROM chunks INDEXED BY chunks_docs WHERE id BETWEEN ?1 AND ?2 "
+        "ORDER BY id",
         "SELECT 1 FROM chunks WHERE id = ?1",
         "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ?1 AND shepherd_recall(chunks_fts, ?2)",
     },

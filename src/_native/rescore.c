@@ -8,6 +8,7 @@
    weights of shp_rescore_query, those of talks with an assistant where one wrote in d, d-1 or d+1:
 
        E = B(d)
+       E = E + pair n B(d)         n: how many pairs of neighbouring keywords stand side by side in d (pairs.h), if d is in C
        E = E + answer[asks(d-1)] B(d-1)      answer[0] where d-1 is missing
        E = E + next B(d+1)
        E = E + second B(d-2)
@@ -16,11 +17,13 @@
        E = E asking       if d only asks
        E = E label        if one of the query's keywords is d's label
        E = E period       if d's time lies in one of the query's periods
-       score = E R,       R = recency as in rank.h
+       E = E instruction  if a person said in d how answers have to be (1 unless the query wants something done)
+       E = E preference   if a person said in d what they prefer (the same)
+       score = E L R,     L = length^n, n: by how many binary digits d's length is longer than the mean one; R = recency
 
    in this order, one rounding per operation.  Scored are the candidates and, of a thread above 0 (a session; below 0
    are memories that merely were stored one after the other), their neighbours one step away, if E > 0.  A memory
-   alone has E = B.
+   alone has E = B, but for the factors.
 
    Cost: linear in the number of memories; 32 bytes a hit and 16 a candidate, kept between searches. */
 #include "rescore.h"
@@ -106,14 +109,16 @@ static double best_of_session(const shp_rescore_buffers *buffers, const shp_resc
     return found && found->thread && found->best > memory->bm25 ? found->best : memory->bm25;
 }
 
-static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query, const shp_rescore_memory *memories,
-                    int64_t n, int64_t i)
+static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query, const shp_rescore_lengths *lengths,
+                    const shp_rescore_memory *memories, int64_t n, int64_t i)
 {
     const shp_rescore_memory *memory = &memories[i];
     const shp_rescore_memory *previous = neighbour(memories, n, i, -1), *next = neighbour(memories, n, i, 1);
     int is_beside = memory->thread > 0 && ((previous && previous->is_candidate) || (next && next->is_candidate));
     if (!memory->is_candidate && !is_beside)
         return;
+    int talk = has_assistant(memory) || has_assistant(previous) || has_assistant(next) ? SHP_TALK_ASSISTANT
+                                                                                       : SHP_TALK_PEOPLE;
     shp_rescore_beside beside = {
         .bm25 = memory->bm25,
         .previous = bm25_of(previous),
@@ -123,8 +128,10 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
         .best = best_of_session(buffers, memory),
         .asks_before = asks(previous),
         .asks = asks(memory),
-        .talk = has_assistant(memory) || has_assistant(previous) || has_assistant(next) ? SHP_TALK_ASSISTANT
-                                                                                       : SHP_TALK_PEOPLE,
+        .instructs = memory->asks & SHP_INSTRUCTS,
+        .prefers = memory->asks & SHP_PREFERS,
+        .pairs = memory->is_candidate ? memory->pairs : 0,
+        .talk = talk,
         .label = memory->label,
         .timestamp = memory->timestamp,
     };
@@ -137,7 +144,7 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
     hit->bm25 = memory->bm25;
     hit->whole = memory->whole;
     hit->evidence = evidence;
-    hit->score = evidence * shp_rank_recency(age_days, query->recency_floor);
+    hit->score = evidence * lengths->factor[talk][memory->length] * shp_rank_recency(age_days, query->recency_floor);
 }
 
 /* ---- the heap */
@@ -173,9 +180,10 @@ int shp_rescore_pop(shp_rescore_buffers *buffers, shp_rescore_hit *out)
 
 /* ---- all of it */
 
-int shp_rescore(shp_rescore_buffers *buffers, const shp_rescore_query *query, const shp_rescore_memory *memories,
-                int64_t n)
+int shp_rescore(shp_rescore_buffers *buffers, const shp_rescore_query *query, int64_t mean_len,
+                const shp_rescore_memory *memories, int64_t n)
 {
+    shp_rescore_lengths lengths;
     buffers->n_hits = 0;
     if (n > buffers->hit_capacity) {
         shp_rescore_hit *grown = realloc(buffers->hits, (size_t)n * sizeof *grown);
@@ -186,8 +194,9 @@ int shp_rescore(shp_rescore_buffers *buffers, const shp_rescore_query *query, co
     }
     if (!collect_sessions(buffers, memories, n))
         return 0;
+    shp_rescore_set_lengths(query, mean_len, &lengths);
     for (int64_t i = 0; i < n; i++)
-        add_hit(buffers, query, memories, n, i);
+        add_hit(buffers, query, &lengths, memories, n, i);
     for (int64_t i = buffers->n_hits / 2; i-- > 0;)
         sift_down(buffers->hits, buffers->n_hits, i);
     return 1;

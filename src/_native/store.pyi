@@ -104,6 +104,7 @@ class Recall:
         min_relevance: float = 0.0,
         periods: Iterable[tuple[int, int]] = (),
         weights: Sequence[float] | None = None,
+        is_request: bool = False,
     ) -> list[tuple[int, float, float, float]]: ...
     def forget(self, tenant: int) -> None: ...
     @property

@@ -868,12 +868,13 @@ cdef class Recall:
 
     def search(self, Connection connection not None, int64_t tenant, keywords, int64_t k, double now, *,
                double k1=0.9, double b=0.3, double recency_floor=0.9, double min_relevance=0.0, periods=(),
-               weights=None):
+               weights=None, bint is_request=False):
         """Return (id, bm25, score, relevance) of the best `k` memories, best first; ties by the larger id.
 
         The score is BM25 with the evidence of the conversation around the memory (rescore.c), times recency at `now`
         (seconds).  A memory without any keyword whose neighbours have some has a `bm25` of 0.  Memories from one of the
-        `periods`, pairs of the first second and the one after the last, get a higher score.  `weights` as rank.Weights.
+        `periods`, pairs of the first second and the one after the last, get a higher score.  `weights` as rank.Weights;
+        those of instructions and preferences count if `is_request`: the query wants something done.
         Statistics are those of the tenant alone.  Sums are taken in the order of the keywords (repeats count once), so
         that equal data give equal bits.  At most 64 keywords are looked up; of those that the tenant's memories have,
         the 16 rarest are used.  Memories below `min_relevance` are dropped.
@@ -887,7 +888,8 @@ cdef class Recall:
         if not words or k < 1:
             return []
         match = match_expression(words, tenant)
-        set_recall_query(&query, tenant, match, words, k, k1, b, min_relevance, now, recency_floor, periods, weights)
+        set_recall_query(&query, tenant, match, words, k, k1, b, min_relevance, now, recency_floor, periods, weights,
+                         is_request)
         connection._enter_settled()
         try:
             return self._search(connection, &query)

@@ -7,7 +7,7 @@
 
 /* Stored in every database; an index of another version has to be rebuilt.  To be raised when a text gives other terms,
    and when a memory's length or `asks` is computed by another rule. */
-#define SHP_TEXT_VERSION 4
+#define SHP_TEXT_VERSION 5
 
 /* Longer words are cut, longer technical forms are kept in parts only: no query has them whole, and one
  * pasted base64 block must not become one term of a megabyte.  In characters. */

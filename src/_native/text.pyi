@@ -1,6 +1,6 @@
 """The tokenizer of index and query: from text to terms, by the rules in text.c."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
     "FORMS",
@@ -10,6 +10,7 @@ __all__ = [
     "keywords",
     "keywords_compat",
     "match_expression",
+    "pairs",
     "scoped",
     "stem",
     "terms",
@@ -56,6 +57,12 @@ def match_expression(keywords: Sequence[str], tenant: int) -> bytes:
 
 def keywords_compat(text: str) -> list[str]:
     """Return the words that the original Shepherd kept: ASCII, longer than two characters, no stop words."""
+
+def pairs(texts: Iterable[str]) -> bytes:
+    """Return the pairs of neighbouring terms in the first 32 of each text, in 32 bytes; b"" without any.
+
+    A set for rank.rescore: it may seem to have a few pairs more, and misses none.
+    """
 
 def stem(word: str) -> str:
     """Return the Porter2 stem of a lower-case English word; other words are unchanged."""

@@ -9,9 +9,10 @@ from types import MappingProxyType
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8, PyUnicode_FromObject
-from libc.stdint cimport uint8_t, uint32_t
-from libc.string cimport memcpy
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.string cimport memcpy, memset
 
+from pairs cimport SHP_PAIRS_BYTES, SHP_PAIRS_TERMS, shp_pairs, shp_pairs_add, shp_pairs_next, shp_pairs_reader
 from text_h cimport (
     SHP_TEXT_NO_MEMORY, SHP_TEXT_OK, SHP_TEXT_VERSION, shp_term_encode, shp_terms, shp_terms_begin, shp_terms_free,
     shp_terms_read, shp_terms_scoped, shp_text_form, shp_text_initialise, shp_text_status, shp_text_stem,
@@ -19,7 +20,7 @@ from text_h cimport (
 )
 
 __all__ = [
-    "FORMS", "STOP_WORDS", "TOKENIZER_VERSION", "folded", "keywords", "keywords_compat", "match_expression", "scoped",
+    "FORMS", "STOP_WORDS", "TOKENIZER_VERSION", "folded", "keywords", "keywords_compat", "match_expression", "pairs", "scoped",
     "stem", "terms",
 ]
 
@@ -293,6 +294,33 @@ def keywords(text, Py_ssize_t cap=64):
         return as_list(&found)
     finally:
         shp_terms_free(&found)
+
+
+cdef int add_pairs(str text, shp_pairs* out) except -1:
+    cdef shp_terms found
+    cdef shp_pairs_reader reader
+    cdef uint16_t pair
+    cdef size_t i, start = 0
+    reader.n, reader.last = 0, 0
+    try:
+        read(&found, text, SHP_PAIRS_TERMS, False)
+        for i in range(found.n):
+            if shp_pairs_next(&reader, found.bytes + start, found.ends[i] - start, &pair):
+                shp_pairs_add(out, pair)
+            start = found.ends[i]
+    finally:
+        shp_terms_free(&found)
+    return 0
+
+
+def pairs(texts):
+    """Return the pairs of neighbouring terms in the first 32 of each text, as pairs.h has them; empty without any."""
+    cdef shp_pairs found
+    memset(&found, 0, sizeof(found))
+    for text in texts:
+        add_pairs(exact(text), &found)
+    cdef bytes stored = PyBytes_FromStringAndSize(<const char*>found.bits, SHP_PAIRS_BYTES)
+    return stored if any(stored) else b""
 
 
 def stem(str word not None):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, key
+from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, INSTRUCTS, PREFERS, key
 from shepherd._native.store import Connection
+from shepherd._native.text import terms
 from shepherd.memory import Memory, Turn
 from shepherd.memory.discourse import (
     ASKS_LAST,
@@ -18,9 +19,12 @@ from shepherd.memory.discourse import (
     asks,
     assistants,
     label,
+    pairs_of,
     signs,
     thread,
+    wishes,
 )
+from tests.native import twin_rank
 from tests.postgres import IN_A_FILE
 
 
@@ -59,6 +63,39 @@ def test_memory_asks_when_its_last_sentence_does(question: str, answer: str, exp
 )
 def test_label_is_the_first_word_before_a_colon(question: str, answer: str, word: str) -> None:
     assert label(question, answer) == key(word)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Always use metric units.", INSTRUCTS),
+        ("User: always use metric units", INSTRUCTS),
+        ("Thanks! Please never use emoji.", INSTRUCTS),
+        ("Use metric units from now on", INSTRUCTS),
+        ("Include sources when I ask about medicine", INSTRUCTS),
+        ("Ok, so whenever we cook: no garlic", INSTRUCTS),
+        ("I prefer vim.", PREFERS),
+        ("I\u2019d really rather walk", PREFERS),
+        ("My preference is tea", PREFERS),
+        ("I prefer French. Always answer in it.", INSTRUCTS | PREFERS),
+        ("I have always liked tea and never coffee", 0),
+        ("Never mind.", 0),
+        ("She prefers tea", 0),
+        ("", 0),
+        ("word " * 800 + "I prefer tea", 0),
+    ],
+)
+def test_wishes_are_what_a_text_asks_of_answers_and_what_it_prefers(text: str, expected: int) -> None:
+    assert wishes(text) == expected
+
+
+def test_wishes_of_an_assistant_are_none() -> None:
+    said = "I prefer tea. Always answer in French."
+
+    assert signs("Hello", said, "turn") == ASSISTANT_ANSWER
+    assert signs(f"AI: {said}", "", "import") == ASSISTANT_QUESTION
+    assert signs(said, "Hello", "turn") == ASSISTANT_ANSWER | INSTRUCTS | PREFERS
+    assert signs("AI: Hello", said, "import") == ASSISTANT_QUESTION | INSTRUCTS | PREFERS
 
 
 @pytest.mark.parametrize(
@@ -223,3 +260,30 @@ def test_repaired_index_knows_threads_and_questions(memory: Memory, path: Path) 
     assert memory.check(repair=True).ok
 
     assert memory.search("dog") == before
+
+
+# ---- words side by side
+
+
+def bits(*texts: str) -> set[int]:
+    return {bit for text in texts for bit in twin_rank.pairs(0, terms(text), ())}
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "signs_", "own"),
+    [
+        ("The red roof leaks", "Noted, a red roof.", ASSISTANT_ANSWER, ["red roof leak"]),
+        ("AI: A red roof leaks", "It was my blue roof", ASSISTANT_QUESTION, ["It was my blue roof"]),
+        ("Tom: the red roof", "Anna: the blue door", 0, ["Tom: the red roof", "Anna: the blue door"]),
+        ("Was ist C++ f\u00fcr dich?", "", 0, ["Was ist C++ f\u00fcr dich?"]),
+        (" ".join(f"w{n}" for n in range(99)), "", 0, [" ".join(f"w{n}" for n in range(32))]),
+    ],
+)
+def test_pairs_are_those_of_the_first_words_that_people_wrote(
+    question: str, answer: str, signs_: int, own: list[str]
+) -> None:
+    assert pairs_of(question, answer, signs_) == twin_rank.stored_pairs(bits(*own))
+
+
+def test_a_text_of_one_word_has_no_pairs() -> None:
+    assert pairs_of("Roofs!", "", 0) == pairs_of("", "A red roof", ASSISTANT_ANSWER) == b""

@@ -53,8 +53,18 @@ def keywords(*words: str) -> list[str]:
 ASKED = (keywords("alpha", "bravo", "nothing"), keywords("über", "c++", "fox", "echo"))
 
 
-def search(store: Store, user: str, words: list[str], *, floor: float = 0.9, now: float = NOW) -> list[Hit]:
-    query = RecallQuery(words, limit=6, now=now, recency_floor=floor, min_relevance=0.1)
+def search(
+    store: Store,
+    user: str,
+    words: list[str],
+    *,
+    floor: float = 0.9,
+    now: float = NOW,
+    is_request: bool = False,
+) -> list[Hit]:
+    query = RecallQuery(
+        words, limit=6, now=now, recency_floor=floor, min_relevance=0.1, is_request=is_request
+    )
     found = store.search(user, query)
     # What a message gets, which reads the version of the memories with its facts.
     assert store.recall(user, query)[1] == found
@@ -308,14 +318,20 @@ class History(RuleBasedStateMachine):
         if not hasattr(self, "folder"):
             return
         for user, rows in self.rows.items():
-            for words in ASKED:
-                expected = twin_results(self.cold[0], rows, self.pinned, words, self.now)
+            for words, wants in zip(ASKED, (False, True), strict=True):
+                expected = twin_results(self.cold[0], rows, self.pinned, words, self.now, is_request=wants)
                 for store in (*self.hot, *self.cold):
-                    assert search(store, user, words, now=self.now) == expected
+                    assert search(store, user, words, now=self.now, is_request=wants) == expected
 
 
 def twin_results(
-    store: SQLiteStore, rows: dict[int, NewMemory], pinned: set[int], words: list[str], now: float
+    store: SQLiteStore,
+    rows: dict[int, NewMemory],
+    pinned: set[int],
+    words: list[str],
+    now: float,
+    *,
+    is_request: bool,
 ) -> list[Hit]:
     with store._database.read() as connection:
         spoken = {i: rest for i, *rest in connection.execute("SELECT id, thread, label, asks FROM context")}
@@ -324,7 +340,7 @@ def twin_results(
         texts = tuple(text.terms(row.question)), tuple(text.terms(row.answer))
         length = twin_rank.length(spoken[memory_id][2], *texts)
         documents.append(Document(memory_id, texts, row.timestamp, length, *spoken[memory_id]))
-    found = twin_rank.search(documents, words, 6, now, min_relevance=0.1)
+    found = twin_rank.search(documents, words, 6, now, min_relevance=0.1, is_request=is_request)
     return [(memory_id, score, relevance, memory_id in pinned) for memory_id, _, score, relevance in found]
 
 
@@ -358,7 +374,7 @@ def test_a_memory_of_this_process_is_in_the_index_when_it_is_stored(store, cold,
     fill(store, 60)
     make_hot(store)
 
-    [(memory_id, _)] = store.add_memories("steve", [NewMemory("alpha alpha alpha", "bravo", NOW)])
+    [(memory_id, _)] = store.add_memories("steve", [NewMemory("alpha bravo alpha", "bravo", NOW)])
 
     # On a server the background does it, since a writer would wait for a round trip more.
     assert engine == "sqlite" or store._recall.wait()

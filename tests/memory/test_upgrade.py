@@ -13,6 +13,13 @@ from shepherd.memory.schema import UPGRADES, USER_VERSION
 from tests.memory.conftest import NOW
 from tests.postgres import ON_A_SERVER
 
+# What version 6 added, taken away again.
+TO_VERSION_5_ON_A_SERVER = ("ALTER TABLE context DROP COLUMN pairs",)
+TO_VERSION_5 = (
+    "DROP INDEX context_docs",
+    *TO_VERSION_5_ON_A_SERVER,
+    "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
+)
 # What version 2 added, taken away again; its index of words was of another version, too.
 TO_VERSION_1 = (
     "UPDATE meta SET value = 3 WHERE key = 'tokenizer_version'",
@@ -38,7 +45,7 @@ def make_older(database: str) -> None:
         server = Server(database)
 
         def work(connection):
-            for statement in (*TO_VERSION_1, *TO_VERSION_1_ON_A_SERVER):
+            for statement in (*TO_VERSION_5_ON_A_SERVER, *TO_VERSION_1, *TO_VERSION_1_ON_A_SERVER):
                 connection.run(statement)
             connection.execute("UPDATE meta SET value = 1 WHERE key = 'user_version'")
 
@@ -46,13 +53,13 @@ def make_older(database: str) -> None:
         server.close()
         return
     with Connection(database) as connection:
-        for statement in (*TO_VERSION_1, "PRAGMA user_version = 1"):
+        for statement in (*TO_VERSION_5, *TO_VERSION_1, "PRAGMA user_version = 1"):
             connection.execute(statement)
 
 
 def columns(database: str) -> dict[str, set[str]]:
     """Columns of each table that the upgrade changes or makes."""
-    tables = ("facts", "fact_history", "learned", "sessions")
+    tables = ("context", "facts", "fact_history", "learned", "sessions")
     tables += ("context_terms", "context_changes", "chunk_changes")
     if "://" in database:
         server = Server(database)
@@ -151,12 +158,16 @@ def test_items_of_an_older_database_are_numbered_by_user(database: str) -> None:
                 memory.take_news()
     if "://" in database:
         server = Server(database)
-        to_3 = (*TO_VERSION_3, "UPDATE meta SET value = 3 WHERE key = 'user_version'")
+        to_3 = (
+            *TO_VERSION_5_ON_A_SERVER,
+            *TO_VERSION_3,
+            "UPDATE meta SET value = 3 WHERE key = 'user_version'",
+        )
         server.write_locked("schema", lambda one: [one.run(sql) for sql in to_3] and None)
         server.close()
     else:
         with Connection(database) as connection:
-            connection.script(";".join((*TO_VERSION_3, "PRAGMA user_version = 3")))
+            connection.script(";".join((*TO_VERSION_5, *TO_VERSION_3, "PRAGMA user_version = 3")))
 
     with Memory(database, user_id="steve") as memory:
         numbered = [(3, "key3"), (2, "key2"), (1, "key1")]
@@ -165,6 +176,28 @@ def test_items_of_an_older_database_are_numbered_by_user(database: str) -> None:
         assert [item.key for item in memory.take_news()] == ["key3"]
         memory.set_fact("key4", "x", "mary", source="tool")
         assert memory.learned(1, user_id="mary")[0].id == 3
+
+
+def test_memories_of_version_5_are_found_by_words_side_by_side(database: str) -> None:
+    """The pairs of words that stand side by side came with version 6."""
+    told = ["The red roof has a new gutter and the house a door", "The house got a red door and a new roof"]
+    with Memory(database, user_id="steve", clock=lambda: NOW) as memory:
+        for text in (*told, *(f"Bridge {n} is long" for n in range(9))):
+            memory.archive_turn(Turn(text, "Noted."))
+        before = [(found.question, found.score) for found in memory.search("red roof", 2)]
+    if "://" in database:
+        server = Server(database)
+        to_5 = (*TO_VERSION_5_ON_A_SERVER, "UPDATE meta SET value = 5 WHERE key = 'user_version'")
+        server.write_locked("schema", lambda one: [one.run(sql) for sql in to_5] and None)
+        server.close()
+    else:
+        with Connection(database) as connection:
+            connection.script(";".join((*TO_VERSION_5, "PRAGMA user_version = 5")))
+
+    with Memory(database, user_id="steve", clock=lambda: NOW) as memory:
+        assert [(found.question, found.score) for found in memory.search("red roof", 2)] == before
+        assert memory.check().problems == ()
+    assert [question for question, _ in before] == told
 
 
 @ON_A_SERVER

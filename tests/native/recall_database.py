@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shepherd._native.store import Connection
-from tests.native.twin_rank import Document, length
+from tests.native.twin_rank import Document, length, pairs, stored_pairs
 
 # Question words, answer words, timestamp; then, if given, thread, label, asks.
 Memory = tuple[Any, ...]
@@ -23,8 +23,9 @@ SCHEMA = """
         next_sequence INTEGER NOT NULL DEFAULT 1, version INTEGER NOT NULL DEFAULT 0,
         edits INTEGER NOT NULL DEFAULT 0);
     CREATE TABLE context (id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, doc_len INTEGER NOT NULL,
-        thread INTEGER NOT NULL, label INTEGER NOT NULL, asks INTEGER NOT NULL);
-    CREATE INDEX context_docs ON context (id, timestamp, doc_len, thread, label, asks);
+        thread INTEGER NOT NULL, label INTEGER NOT NULL, asks INTEGER NOT NULL,
+        pairs BLOB NOT NULL);
+    CREATE INDEX context_docs ON context (id, timestamp, doc_len, thread, label, asks, pairs);
     CREATE VIRTUAL TABLE context_fts USING fts5 (user_message, assistant_response, content = '',
         contentless_delete = 1, tokenize = "ascii tokenchars '_'");
 """
@@ -68,8 +69,8 @@ def add(connection: Connection, tenant: int, memories: Sequence[Memory]) -> list
     [(first,)] = connection.execute("SELECT next_sequence FROM tenants WHERE number = ?", (tenant,))
     documents = [document(tenant << SEQUENCE_BITS | (first + i), *m) for i, m in enumerate(memories)]
     connection.execute_many(
-        "INSERT INTO context VALUES (?, ?, ?, ?, ?, ?)",
-        ((d.id, d.timestamp, d.doc_len, d.thread, d.label, d.asks) for d in documents),
+        "INSERT INTO context VALUES (?, ?, ?, ?, ?, ?, ?)",
+        ((d.id, d.timestamp, d.doc_len, d.thread, d.label, d.asks, pairs_of(d)) for d in documents),
     )
     connection.execute_many(
         INSERT_TERMS,
@@ -101,8 +102,17 @@ def edit(connection: Connection, id: int, *memory: Any) -> None:
     changed = document(id, *memory)
     [(before,)] = connection.execute("SELECT doc_len FROM context WHERE id = ?", (id,))
     connection.execute(
-        "UPDATE context SET timestamp = ?, doc_len = ?, thread = ?, label = ?, asks = ? WHERE id = ?",
-        (changed.timestamp, changed.doc_len, changed.thread, changed.label, changed.asks, id),
+        "UPDATE context SET timestamp = ?, doc_len = ?, thread = ?, label = ?, asks = ?,"
+        " pairs = ? WHERE id = ?",
+        (
+            changed.timestamp,
+            changed.doc_len,
+            changed.thread,
+            changed.label,
+            changed.asks,
+            pairs_of(changed),
+            id,
+        ),
     )
     tenant = id >> SEQUENCE_BITS
     connection.execute(
@@ -112,6 +122,10 @@ def edit(connection: Connection, id: int, *memory: Any) -> None:
     _count(connection, tenant, 0, changed.doc_len - before, edits=1)
     if own:
         connection.execute("COMMIT")
+
+
+def pairs_of(document: Document) -> bytes:
+    return stored_pairs(pairs(document.asks, *document.texts))
 
 
 def document(
@@ -140,6 +154,6 @@ def zipf_memories(seed: int, n: int, n_words: int, longest: int = 12) -> list[An
         chosen = rng.choices(vocabulary, weights, k=rng.randrange(1, longest))
         cut = rng.randrange(len(chosen) + 1)
         when = NOW - (n - i) * 3600
-        asks = rng.randrange(3) + rng.choice([0, 8, 8, 4, 12])
+        asks = rng.randrange(3) + rng.choice([0, 8, 8, 4, 12, 24, 40])
         stored.append((chosen[:cut], chosen[cut:], when, i // 9 % 40, rng.randrange(3), asks))
     return stored

@@ -82,6 +82,7 @@ class SavedIndex:
         for name, size in (
             ("documents", 12 * n_documents),
             ("near", 16 * n_documents),
+            ("pairs", 32 * n_documents),
             ("newest", 8 * -(-n_documents // _BLOCK)),
             ("names", self.header["n_names"]),
             ("terms", 24 * self.header["n_terms"]),
@@ -152,11 +153,13 @@ class SavedIndex:
         return at
 
     def _read_documents(self) -> None:
-        at, near, newest = (self._sections[name] for name in ("documents", "near", "newest"))
+        names = ("documents", "near", "pairs", "newest")
+        at, near, pairs, newest = (self._sections[name] for name in names)
         for _ in range(self.header["n_documents"]):
             at = self._add_all(at, zip(("sequence", "doc_len", "label"), "Iii", strict=True))
-            names = ("timestamp", "thread", "beside", "second", "asks", "has_label")
+            names = ("timestamp", "thread", "beside", "second", "asks", "length")
             near = self._add_all(near, zip(names, "qiBBBB", strict=True))
+            pairs = self._add_all(pairs, iter([("pairs", "Q")] * 4))
         for i in range(-(-self.header["n_documents"] // _BLOCK)):
             self._add("newest", newest + 8 * i, "q")
 
@@ -283,6 +286,7 @@ def written(
     sections = (
         b"".join(struct.pack("<Iii", sequence, length, 0) for sequence, length in documents),
         struct.pack("<qiBBBB", 0, 0, 0, 0, 0, 0) * len(documents),
+        bytes(32 * len(documents)),
         struct.pack(f"<{n_blocks}q", *(newest or [0] * n_blocks)),
         names,
         bytes(terms),

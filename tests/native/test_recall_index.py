@@ -26,7 +26,7 @@ texts = st.lists(words, max_size=6)
 times = st.integers(NOW - 800 * DAY, NOW + 10 * DAY) | st.sampled_from([0, NOW, NOW - 30 * DAY])
 threads = st.integers(0, 2) | st.sampled_from([-7, 2**31 - 1, -(2**31) + 1])
 labels = st.just(0) | words.map(twin_rank.key)
-memories = st.tuples(texts, texts, times, threads, labels, st.integers(0, 15))
+memories = st.tuples(texts, texts, times, threads, labels, st.integers(0, 63))
 spans = st.tuples(times, st.integers(0, 400 * DAY)).map(lambda span: (span[0], span[0] + span[1]))
 queries = st.fixed_dictionaries(
     {
@@ -43,7 +43,12 @@ options = st.fixed_dictionaries(
         "recency_floor": st.sampled_from([0.0, 0.5, 0.9, 1.0]),
         "min_relevance": st.sampled_from([0.0, 0.1, 0.3, 0.7, 0.99, 1.0, 2.0]),
         "periods": st.lists(spans, max_size=3),
-        "weights": st.tuples(*[st.sampled_from([0.0, 0.3, 1.0, 1.7])] * 9),
+        "weights": st.tuples(
+            *[st.sampled_from([0.0, 0.3, 1.0, 1.7])] * 11,
+            st.sampled_from([0.3, 0.875, 1.7]),
+            st.sampled_from([0.0, 0.2]),
+        ),
+        "is_request": st.booleans(),
     },
 )
 

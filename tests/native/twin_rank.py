@@ -5,6 +5,7 @@ Sums are taken in the order of the keywords, one rounding per operation, so that
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -13,13 +14,18 @@ from dataclasses import dataclass
 MAX_KEYWORDS = 16
 CANDIDATES = 32
 # Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that
-# only asks, of a label and of a time that the question names.
-WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3)
+# only asks, of a label and of a time that the question names, of an instruction and of a preference, and for
+# each doubling of the length, and share of its own for each of the query's pairs of words.
+WEIGHTS = (0.15, 0.4, 0.7, 0.2, 0.15, 0.3, 0.8, 1.15, 1.3, 1.0, 1.0, 1.0, 0.1)
 # The same where an assistant wrote in the memory, or in the one before or after it.
-ASSISTANT_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.0, 0.0, 1.0, 1.15, 1.3)
+ASSISTANT_WEIGHTS = (0.05, 0.05, 0.05, 0.05, 0.0, 0.2, 1.0, 1.15, 1.3, 2.5, 1.75, 0.875, 0.2)
 # A word of an assistant counts a sixteenth.
 PARTS = 16
 BY_ASSISTANT = (4, 8)  # bits of `asks`: in the question, in the answer
+INSTRUCTS, PREFERS = 16, 32
+MOST_DIGITS = 15
+MOST_WORDS = 64
+PAIRED_TERMS, COUNTED_PAIRS = 32, 3
 LN_2 = 0.69314718055994530942
 
 
@@ -63,6 +69,37 @@ class Document:
     def whole_tf(self, word: str) -> float:
         """The same in whole words, rounded up, for relevance."""
         return float(math.ceil(self.tf(word)))
+
+
+def fnv(text: str) -> int:
+    number = 2166136261
+    for byte in text.encode("utf-8", "surrogatepass"):
+        number = (number ^ byte) * 16777619 % 2**32
+    return number
+
+
+def bits_of_pair(first: str, second: str) -> set[int]:
+    """The bits that two words side by side set of 256."""
+    mixed = (fnv(first) * 0x9E3779B1 + fnv(second) * 0x85EBCA77) % 2**32
+    mixed ^= mixed >> 15
+    mixed = mixed * 0x2C1B3C6D % 2**32
+    mixed ^= mixed >> 13
+    return {mixed % 256, mixed // 256 % 256}
+
+
+def pairs(asks: int, question: Sequence[str], answer: Sequence[str]) -> set[int]:
+    """The bits of all pairs in what people wrote of a memory."""
+    bits: set[int] = set()
+    for text, bit in zip((question, answer), BY_ASSISTANT, strict=True):
+        terms = [] if asks & bit else text[:PAIRED_TERMS]
+        for first, second in itertools.pairwise(terms):
+            bits |= bits_of_pair(first, second)
+    return bits
+
+
+def stored_pairs(bits: Collection[int]) -> bytes:
+    """The bits as a database has them."""
+    return sum(1 << bit for bit in bits).to_bytes(32, "little") if bits else b""
 
 
 def length(asks: int, question: Sequence[str], answer: Sequence[str]) -> int:
@@ -112,16 +149,24 @@ def chosen_keywords(documents: Sequence[Document], keywords: Sequence[str]) -> l
 
 def key(text: str) -> int:
     """FNV-1a, 31 bits of it, never 0."""
-    number = 2166136261
-    for byte in text.encode("utf-8", "surrogatepass"):
-        number = (number ^ byte) * 16777619 % 2**32
-    return number % 2**31 or 1
+    return fnv(text) % 2**31 or 1
 
 
 def neighbour(documents: Mapping[int, Document], document: Document, distance: int) -> Document | None:
     """The document with an id that much larger, if it is of the same thread."""
     found = documents.get(document.id + distance)
     return found if found is not None and found.thread == document.thread != 0 else None
+
+
+def length_factor(doc_len: int, mean_len: int, each: float) -> float:
+    """The factor of a length: `each` for every binary digit more than the mean length has."""
+    digits, mean = (min(number.bit_length(), MOST_DIGITS) for number in (doc_len, mean_len))
+    factor = 1.0
+    for _ in range(mean, digits):
+        factor *= each
+    for _ in range(digits, mean):
+        factor /= each
+    return factor
 
 
 def evidence(
@@ -132,19 +177,27 @@ def evidence(
     labels: Collection[int] = (),
     periods: Sequence[tuple[int, int]] = (),
     weights: Sequence[float] | None = None,
-) -> float:
-    """BM25 of the document and its share of that of its conversation."""
+    *,
+    is_request: bool = False,
+    mean_len: int = 0,
+    words: Sequence[str] = (),
+) -> tuple[float, float]:
+    """BM25 of the document with its share of that of its conversation, and the factor of its length."""
     around = {distance: neighbour(documents, document, distance) for distance in (-2, -1, 1, 2)}
     if weights is None:
         near = [one for one in (around[-1], document, around[1]) if one]
         weights = ASSISTANT_WEIGHTS if any(one.has_assistant for one in near) else WEIGHTS
-    previous_share, (next_share, second, session, asking, label, period) = weights[:3], weights[3:]
+    previous_share, (next_share, second, session, asking, label, period) = weights[:3], weights[3:9]
+    instruction, preference, each, pair = weights[9:]
     scores = {distance: bm25[found.id] if found else 0.0 for distance, found in around.items()}
     own = bm25[document.id]
     thread = document.thread
     of_session = [bm25[id] for id in candidates if thread and documents[id].thread == thread]
     before = around[-1]
     total = own
+    there = pairs(document.asks, *document.texts)
+    wanted = [bits_of_pair(*two) for two in itertools.pairwise(words)] if document.id in candidates else []
+    total += pair * min(sum(two <= there for two in wanted), COUNTED_PAIRS) * own
     total += previous_share[before.ending if before else 0] * scores[-1]
     total += next_share * scores[1]
     total += second * scores[-2]
@@ -156,7 +209,11 @@ def evidence(
         total *= label
     if any(first <= document.timestamp < end for first, end in periods):
         total *= period
-    return total
+    if is_request and document.asks & INSTRUCTS:
+        total *= instruction
+    if is_request and document.asks & PREFERS:
+        total *= preference
+    return total, length_factor(document.doc_len, mean_len, each)
 
 
 def search(
@@ -171,12 +228,14 @@ def search(
     min_relevance: float = 0.0,
     periods: Sequence[tuple[int, int]] = (),
     weights: Sequence[float] | None = None,
+    is_request: bool = False,
 ) -> list[tuple[int, float, float, float]]:
     """(id, bm25, score, relevance) of the best k of one user's documents; ties to the larger id."""
     if not documents:
         return []
     n_docs = float(len(documents))
-    mean_len = float(sum(document.doc_len for document in documents)) / n_docs
+    total_len = sum(document.doc_len for document in documents)
+    mean_len, whole_mean_len = float(total_len) / n_docs, total_len // len(documents)
     chosen = [(word, idf(n_docs, doc_freq)) for word, doc_freq in chosen_keywords(documents, keywords)]
     idf_sum = 0.0
     for _, weight in chosen:
@@ -200,10 +259,21 @@ def search(
         is_beside = document.thread > 0 and any(one and one.id in candidates for one in near)
         if document.id not in candidates and not is_beside:
             continue
-        total = evidence(document, by_id, bm25, candidates, labels, periods, weights)
+        total, shortness = evidence(
+            document,
+            by_id,
+            bm25,
+            candidates,
+            labels,
+            periods,
+            weights,
+            is_request=is_request,
+            mean_len=whole_mean_len,
+            words=list(dict.fromkeys(keywords))[:MOST_WORDS],
+        )
         own = whole[document.id]
         fit = relevance(0.5 * (own + (total + (own - bm25[document.id]))), idf_sum, n_docs)
         if total > 0.0 and fit >= min_relevance:
-            score = total * recency(ages[document.id], recency_floor)
+            score = total * shortness * recency(ages[document.id], recency_floor)
             found.append((document.id, bm25[document.id], score, fit))
     return sorted(found, key=lambda entry: (-entry[2], -entry[0]))[:k]

@@ -31,6 +31,7 @@ class Corpus:
     thread: str
     label: str
     asks: str
+    pairs: str
     question: str
     text: str
     result_columns: str
@@ -76,13 +77,14 @@ MEMORIES = Corpus(
     thread="thread",
     label="label",
     asks="asks",
+    pairs="pairs",
     question="user_message",
     text="assistant_response",
     result_columns=COLUMNS,
     weights=None,
     saved_prefix="",
     meta_prefix="",
-    bytes_per_row=240,
+    bytes_per_row=270,
 )
 CHUNKS = Corpus(
     noun="chunks",
@@ -95,6 +97,7 @@ CHUNKS = Corpus(
     thread="node_id",
     label="0",
     asks="0",
+    pairs="NULL",
     question="''",
     text="text",
     result_columns="",
@@ -110,6 +113,10 @@ CHUNKS = Corpus(
         asking=1.0,
         label=1.0,
         period=1.0,
+        instruction=1.0,
+        preference=1.0,
+        length=1.0,
+        pair=0.0,
     ),
     saved_prefix="chunks-",
     meta_prefix="chunk_",

@@ -1,4 +1,4 @@
-"""Features of a memory's text and place in a conversation: how it ends, its writers, its label, its thread.
+"""Features of a memory's text and place in a conversation: how it ends, its writers, wishes, label, thread.
 
 They are stored with the memory; rescore.c ranks by them.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, key
-from shepherd._native.text import terms
+from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION, INSTRUCTS, PREFERS, key
+from shepherd._native.text import pairs, terms
 
 __all__ = [
     "ABOUT_USER",
@@ -20,8 +20,10 @@ __all__ = [
     "asks",
     "assistants",
     "label",
+    "pairs_of",
     "signs",
     "thread",
+    "wishes",
 ]
 
 ASKS_NOT = 0
@@ -54,6 +56,26 @@ _CLOSING = "\N{RIGHT DOUBLE QUOTATION MARK}\N{RIGHT SINGLE QUOTATION MARK}"
 _END = re.compile(rf"""[?.!…]+(?=[\s"'{_CLOSING})\]*_]|$)|[{_FAR_MARKS}{_FAR_ENDS}]""")
 _QUESTION_MARKS = frozenset("?" + _FAR_MARKS)
 _TAIL_CHARACTERS = 1000
+# Characters of a text that are searched for wishes.
+_HEAD_CHARACTERS = 4000
+# "Always use metric units", "Please answer in French from now on", "… when I ask about cooking".
+_INSTRUCTS = re.compile(
+    r"(?:^|\n|[.!?:;]\s)\W{0,4}(?:(?:please|and|also|so|ok(?:ay)?),? ){0,3}"
+    r"(?:always|never(?! mind)|whenever|every time)\b"
+    r"|\b(?:from now on|going forward|henceforth)\b|\b(?:when(?:ever)?|every time|each time) I ask\b",
+    re.IGNORECASE,
+)
+# Every text with a wish has one of these, in lower case: they are found sooner than the patterns.
+_WORDS_OF_WISHES = (
+    *("always", "never", "whenever", "every time", "each time", "from now on", "going forward", "henceforth"),
+    *("i ask", "prefer", "rather"),
+)
+# "I prefer vim", "I'd rather walk".
+_PREFERS = re.compile(
+    r"\bI(?:['\u2019]d| would)?(?: (?:really|much|always|also|still|usually|generally|strongly|definitely))* "
+    r"(?:prefer|rather)\b|\bmy preference\b|\ba preference\b",
+    re.IGNORECASE,
+)
 # "Anna: ...", "Dr. Anna Smith: ...", "Address: ...": up to three words.
 _LABEL = re.compile(r"\s*([^\W_][\w.'-]*(?: [\w.'-]+){0,2}):\s")
 
@@ -98,9 +120,32 @@ def _is_assistants(text: str) -> bool:
     return found is not None and found[1].casefold() in _ASSISTANTS
 
 
+def wishes(text: str) -> int:
+    """Return whether a person's text says how answers have to be, or what they prefer: INSTRUCTS, PREFERS."""
+    found = _LABEL.match(text)
+    own = text[found.end() if found else 0 :][:_HEAD_CHARACTERS]
+    lowered = own.lower()
+    if not any(word in lowered for word in _WORDS_OF_WISHES):
+        return 0
+    return (INSTRUCTS if _INSTRUCTS.search(own) else 0) | (PREFERS if _PREFERS.search(own) else 0)
+
+
 def signs(question: str, answer: str, source: str) -> int:
-    """Return the column `asks` of a memory: how it ends, and which of its texts an assistant wrote."""
-    return asks(question, answer) | assistants(question, answer, source)
+    """Return the column `asks` of a memory: how it ends, who wrote its texts, and a person's wishes."""
+    writers = assistants(question, answer, source)
+    found = asks(question, answer) | writers
+    if not writers & ASSISTANT_QUESTION:
+        found |= wishes(question)
+    if not writers & ASSISTANT_ANSWER:
+        found |= wishes(answer)
+    return found
+
+
+def pairs_of(question: str, answer: str, signs: int) -> bytes:
+    """Return the column `pairs` of a memory: which words stand side by side in what a person wrote."""
+    return pairs(
+        text for text, bit in ((question, ASSISTANT_QUESTION), (answer, ASSISTANT_ANSWER)) if not signs & bit
+    )
 
 
 def label(question: str, answer: str) -> int:

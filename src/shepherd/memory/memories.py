@@ -51,9 +51,9 @@ USER = (
 )
 MEMORY_COLUMNS = (
     "id, user_message, assistant_response, timestamp, content_hash, user_id, doc_len, pinned, source,"
-    " session, thread, label, asks"
+    " session, thread, label, asks, pairs"
 )
-INSERT_MEMORY = f"INSERT INTO context({MEMORY_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_MEMORY = f"INSERT INTO context({MEMORY_COLUMNS}) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 # The list of what was learned must not keep a text that its memory has not.
 _FORGET_ITEM = "DELETE FROM learned WHERE memory_id = ?"
 _FORGET_RECALLS = "DELETE FROM recalls WHERE id = ?"
@@ -171,7 +171,7 @@ class NewRows(ABC):
         self.rows.append(
             (memory_id, question, answer, memory.timestamp, digest, self.user_id, length,
              int(memory.pinned), memory.source, memory.session, thread,
-             discourse.label(question, answer), signs)
+             discourse.label(question, answer), signs, discourse.pairs_of(question, answer, signs))
         )  # fmt: skip
         self._before = discourse.Neighbour(thread, memory.timestamp, memory.session)
         self._size += n_bytes + tenants.ROW_BYTES
@@ -242,8 +242,14 @@ def describe(
 ) -> None:
     """Store the columns that ranking reads and that are computed from a memory's text."""
     connection.execute(
-        "UPDATE context SET doc_len = ?, label = ?, asks = ? WHERE id = ?",
-        (length, discourse.label(question, answer), signs, memory_id),
+        "UPDATE context SET doc_len = ?, label = ?, asks = ?, pairs = ? WHERE id = ?",
+        (
+            length,
+            discourse.label(question, answer),
+            signs,
+            discourse.pairs_of(question, answer, signs),
+            memory_id,
+        ),
     )
 
 

@@ -31,6 +31,7 @@ from shepherd.memory.extraction_queue import ExtractionQueue
 from shepherd.memory.forgetting import Receipt
 from shepherd.memory.injection_format import FactsBlocks
 from shepherd.memory.ledger import LedgerNotes
+from shepherd.memory.phrasing import is_request
 from shepherd.memory.queries import RecallQuery, asked_time, may_ask_for_time, newest_results, parse_query
 from shepherd.memory.records import (
     Activity,
@@ -233,6 +234,7 @@ class Memory:
             except_since,
             periods,
             distinct_questions=True,
+            is_request=is_request(message),
         )
         more = None
         if self._vectors is not None and query.limit > 0 and not (only_times or says_nothing):
@@ -289,7 +291,13 @@ class Memory:
         limit = self.max_results if max_results is None else _whole(max_results)
         keywords, periods, only_times = parse_query(query, now)
         asked = RecallQuery(
-            keywords, limit, now, self.recency_floor, _share("threshold", threshold), periods=periods
+            keywords,
+            limit,
+            now,
+            self.recency_floor,
+            _share("threshold", threshold),
+            periods=periods,
+            is_request=is_request(query),
         )
         if self._vectors is not None and limit > 0 and not only_times:
             near = self._vectors.search(user, query, asked)

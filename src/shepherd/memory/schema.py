@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
-USER_VERSION = 5
+USER_VERSION = 6
 
 # A memory's id is tenant number << 40 | sequence: one user's memories lie together in the file, newest last,
 # and 2^23 users may have 2^40 memories each.
@@ -77,7 +77,8 @@ SHARED = (
         bytes INTEGER NOT NULL DEFAULT 0,
         message_bytes INTEGER NOT NULL DEFAULT 0)""",
     # doc_len: the number of words, of which an assistant's count a part. thread, label, asks: features for
-    # ranking, see discourse.py; asks also says which of the two texts an assistant wrote.
+    # ranking, see discourse.py; asks also says which of the two texts an assistant wrote. pairs: which words
+    # stand side by side (pairs.h).
     """CREATE TABLE context(
         id INTEGER PRIMARY KEY,
         user_message TEXT NOT NULL,
@@ -91,7 +92,8 @@ SHARED = (
         session TEXT NOT NULL DEFAULT '',
         thread INT NOT NULL DEFAULT 0,
         label INT NOT NULL DEFAULT 0,
-        asks SMALLINT NOT NULL DEFAULT 0)""",
+        asks SMALLINT NOT NULL DEFAULT 0,
+        pairs BLOB NOT NULL DEFAULT '')""",
     # Per user: under a global one another user's identical memory would be dropped.
     "CREATE UNIQUE INDEX context_hash ON context(user_id, content_hash)",
     # Stored rows that a version changed or removed, by which an index in main memory is updated. It has the
@@ -336,6 +338,11 @@ UPGRADES = {
         " GROUP BY user_id",
     ),
     5: (),
+    # Filled with the indexes, when the store is opened.
+    6: (
+        "ALTER TABLE context ADD COLUMN pairs BLOB NOT NULL DEFAULT ''",
+        "DELETE FROM meta WHERE key = 'tokenizer_version'",
+    ),
 }
 # Full-text indexes of SQLite. Tokens of our one tokenizer, each with its tenant's number before it
 # (t17_word): document frequencies are the user's own, and any SQLite can open the file. Contentless: the text
@@ -348,6 +355,8 @@ _FULL_TEXT = (
     """CREATE VIRTUAL TABLE chunks_fts USING fts5(text, content='', tokenize="ascii tokenchars '_'")""",
     "INSERT INTO chunks_fts(chunks_fts, rank) VALUES('secure-delete', 1)",
 )
+# Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
+_RANKED_COLUMNS = "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks, pairs)"
 # Upgrades of SQLite alone. The indexes are filled when the store is opened: no tokenizer has made them.
 _OWN_UPGRADES = {
     5: (
@@ -355,12 +364,12 @@ _OWN_UPGRADES = {
         "DROP TABLE chunks_fts",
         *_FULL_TEXT,
         "DELETE FROM meta WHERE key = 'tokenizer_version'",
-    )
+    ),
+    6: ("DROP INDEX context_docs", _RANKED_COLUMNS),
 }
 # Tables and indexes of SQLite alone.
 _OWN = (
-    # Covers the columns that ranking reads: 1,000 memories load from a cold disk in 4 ms instead of 93.
-    "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
+    _RANKED_COLUMNS,
     # Oldest and newest of one user, for pruning and lists; the row id follows by itself and breaks ties.
     f"CREATE INDEX context_age ON context(id >> {SEQUENCE_BITS}, timestamp)",
     "CREATE INDEX fact_history_key ON fact_history(user_id, key)",

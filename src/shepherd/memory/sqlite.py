@@ -223,6 +223,7 @@ class SQLiteStore(MemoryStore):
                 recency_floor=query.recency_floor,
                 min_relevance=query.min_relevance,
                 periods=query.periods,
+                is_request=query.is_request,
             )
 
         return best_results(query, find, lambda ids: _fetch_rows(connection, ids))

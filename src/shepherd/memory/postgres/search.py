@@ -50,8 +50,8 @@ _POSTINGS = (
     " GROUP BY k.place ORDER BY k.place"
 )
 _AROUND = (
-    "SELECT id, {corpus.timestamp}, {corpus.thread}, {corpus.label}, {corpus.asks} FROM {corpus.rows}"
-    " WHERE id = ANY(?::bigint[]) ORDER BY id"
+    "SELECT id, {corpus.timestamp}, {corpus.thread}, {corpus.label}, {corpus.asks}, doc_len,"
+    " {corpus.pairs} FROM {corpus.rows} WHERE id = ANY(?::bigint[]) ORDER BY id"
 )
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
@@ -82,6 +82,7 @@ class _Scored:
     order: _Numbers
     idf_sum: float
     n_docs: float
+    mean_len: int
 
     def sums_of(self, memory_ids: list[int]) -> Iterator[tuple[float, float]]:
         """Yield the BM25 of each memory, and that of whole words; 0 without any of the keywords."""
@@ -136,13 +137,16 @@ class ServerTables:
         min_relevance: float,
         periods: Periods = (),
         weights: Sequence[float] | None = None,
+        is_request: bool = False,
     ) -> list[Hit]:
         """Return (id, bm25, score, relevance) of the best `k`, ties to the larger id first, as Recall.search.
 
         `k1`, `b` and `weights` are those of the corpus, which are the only ones that are used.
         """
         words = list(dict.fromkeys(keywords))[:_MOST_LOOKED_UP]
-        query = RecallQuery(words, k, now, recency_floor, min_relevance, periods=periods)
+        query = RecallQuery(
+            words, k, now, recency_floor, min_relevance, periods=periods, is_request=is_request
+        )
         # A search asks again for more hits if some are excluded.
         asked = (self._corpus.noun, tenant, now, recency_floor, *words)
         if asked not in connection.kept:
@@ -151,7 +155,7 @@ class ServerTables:
         if scored is None:
             return []
         # The scores that neighbours add depend on the number of candidates, on both engines.
-        return _rescore(connection, self._corpus, scored, [rank.key(word) for word in words], query, k)
+        return _rescore(connection, self._corpus, scored, query, k)
 
     def _scored(self, connection: Connection, tenant: int, query: RecallQuery) -> _Scored | None:
         """Return BM25 of every row with one of the words, None if there is no such row."""
@@ -202,19 +206,19 @@ def _score(
         idf_sum += idf
     ids, doc_len, timestamps = _documents(used)
     mean_len = total_length / n_docs
+    whole_mean_len = total_length // int(n_docs)
     bm25 = _sums([(one.ids, one.tf) for one in used], idfs, ids, doc_len, mean_len)
     whole = _sums([(one.ids, one.whole_tf) for one in used], idfs, ids, doc_len, mean_len)
     age_days = np.maximum((query.now - timestamps) / SECONDS_PER_DAY, 0.0)
     floor = query.recency_floor
     scores = bm25 * (floor + (1.0 - floor) / (1.0 + age_days / 30.0))
-    return _Scored(tenant, ids, bm25, whole, np.lexsort((ids, scores))[::-1], idf_sum, n_docs)
+    return _Scored(tenant, ids, bm25, whole, np.lexsort((ids, scores))[::-1], idf_sum, n_docs, whole_mean_len)
 
 
 def _rescore(
     connection: Connection,
     corpus: Corpus,
     scored: _Scored,
-    labels: list[int],
     query: RecallQuery,
     n: int,
 ) -> list[Hit]:
@@ -227,8 +231,21 @@ def _rescore(
     )
     sums = scored.sums_of([row[0] for row in rows])
     around = [
-        (memory_id - first, timestamp, bm25, whole, thread, label, asks, memory_id in candidates)
-        for (memory_id, timestamp, thread, label, asks), (bm25, whole) in zip(rows, sums, strict=True)
+        (
+            memory_id - first,
+            timestamp,
+            bm25,
+            whole,
+            thread,
+            label,
+            asks,
+            doc_len,
+            pairs or b"",
+            memory_id in candidates,
+        )
+        for (memory_id, timestamp, thread, label, asks, doc_len, pairs), (bm25, whole) in zip(
+            rows, sums, strict=True
+        )
     ]
     least = query.min_relevance
     lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
@@ -236,10 +253,12 @@ def _rescore(
     rescored = rank.rescore(
         around,
         now=query.now,
+        mean_len=scored.mean_len,
         recency_floor=query.recency_floor,
-        labels=labels,
+        words=query.keywords,
         periods=query.periods,
         weights=corpus.weights,
+        is_request=query.is_request,
     )
     for sequence, bm25, mean, score in rescored:
         if mean < lowest:

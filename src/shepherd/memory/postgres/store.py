@@ -223,6 +223,7 @@ class PostgresStore(MemoryStore):
                 recency_floor=query.recency_floor,
                 min_relevance=query.min_relevance,
                 periods=query.periods,
+                is_request=query.is_request,
             )
             if hits is None:
                 raise _StaleError
@@ -267,6 +268,7 @@ class PostgresStore(MemoryStore):
                 recency_floor=query.recency_floor,
                 min_relevance=query.min_relevance,
                 periods=query.periods,
+                is_request=query.is_request,
             )
 
         def fetch(ids: list[int]) -> dict[int, Row]:

@@ -19,7 +19,7 @@ __all__ = ["Copied", "escaped", "lines", "register"]
 _ESCAPE = "\U0010fffe"
 _NUL, _ITSELF = _ESCAPE + "0", _ESCAPE + "1"
 # A field of COPY.
-Copied = int | str | Sequence[str] | Sequence[int] | None
+Copied = int | str | bytes | Sequence[str] | Sequence[int] | None
 _OF_COPY = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 _SPECIAL = re.compile(r"[\\\t\n\r]")
 
@@ -44,6 +44,8 @@ def _copied(value: Copied) -> str:
         return r"\N"
     if isinstance(value, int):
         return str(value)
+    if isinstance(value, bytes):
+        return rf"\\x{value.hex()}"
     if not value or isinstance(value[0], int):
         return "{" + ",".join(map(str, value)) + "}"
     # Quoted, since a word may be null. Terms have no quotes, backslashes or blanks.
