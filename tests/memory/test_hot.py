@@ -562,12 +562,12 @@ def test_a_write_at_any_moment_of_a_question_is_seen_as_a_whole_or_not_at_all(
     taken = store._database._take
     n_taken = 0
 
-    def take(deadline: float) -> Any:
+    def take() -> Any:
         nonlocal n_taken
         if n_taken == moment:
             cold.write("steve", write)
         n_taken += 1
-        return taken(deadline)
+        return taken()
 
     monkeypatch.setattr(store._database, "_take", take)
     found = store.recall("steve", query)

@@ -430,12 +430,12 @@ for n in range(1, int(sys.argv[2]) + 1):
     connection = sqlite3.connect(os.path.join(folder, "memory.db"))
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     names = [name for name in ("context", "conversations", "facts") if name in tables]
-    rows = {name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall()) for name in names}
+    rows = {name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
     damage = connection.execute("PRAGMA integrity_check").fetchall()
     connection.close()
     files = sorted(os.listdir(folder))
     found.append({"rows": rows, "is_ours": "tenants" in tables, "damage": damage, "files": files})
-print(json.dumps(found))
+print(json.dumps(found, default=bytes.hex))
 """
 
 REOPEN = """

@@ -72,6 +72,8 @@ _WHICH_OF_MINE = re.compile(
     r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|am|are|can|have) (?:i|we)\b",
     re.IGNORECASE,
 )
+# A name within a question; abbreviations such as GP are none.
+_STRANGER = re.compile(r"(?<=\w )[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+")
 _KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)
 _WHICH = re.compile(r"\W*(?:(?:on|in|at|for|of|from) )?(?:which|what) (\w+)", re.IGNORECASE)
 _WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
@@ -215,7 +217,7 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
         relations |= known.names[name]
     strangers = frozenset(
         stem
-        for name in re.findall(r"(?<=\w )[A-ZÀ-Þ][\w-]+", core)
+        for name in _STRANGER.findall(core)
         for stem in content_words(name)[:1]
         if stem not in known.names and not is_common(stem)
     )

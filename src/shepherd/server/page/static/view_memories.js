@@ -15,7 +15,7 @@ import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 const PAGE = 100;
 const TYPING_MS = 250;
 // What is only near a memory with the words has a relevance of 0.
-const LEAST_SHOWN = 0.01;
+const LEAST_SHOWN = 0.04;
 // As many as the server changes at once, and can restore.
 const BATCH = 200;
 const NAMES = ["memory", "memories"];
