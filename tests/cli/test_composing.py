@@ -286,7 +286,7 @@ def test_a_file_named_with_an_at_sign_is_attached(terminal, model, home, letter)
     # Lines end at the width of the terminal.
     assert f"attached:{letter}(" in "".join(shown.split())
     assert "[prompt+context] Who wrote" in shown
-    assert f"[attached: {letter}]" in shown
+    assert f"[attached:{letter}]" in "".join(shown.split())
     chat.prompt()
     chat.type("And @anna, @property and @types/node?")
     assert "attached:" not in chat.expect(TURN_ENDED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,9 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from shepherd import __version__
+from shepherd._native.text import keywords
 from shepherd.errors import UsageError
+from shepherd.escaping import storable
 from shepherd.knowledge import Knowledge
 from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
@@ -80,13 +82,17 @@ class Search(StrictBody):
 
 
 class MemorySearch(Search):
-    """A search in memories, for those alone that meet the conditions."""
+    """A search in memories, for those alone that meet the conditions.
+
+    With `own_words`, a memory that was only said near a match is left out.
+    """
 
     source: list[str] = Field(default_factory=list, max_length=_MOST_SOURCES)
     pinned: bool | None = None
     since: int | None = None
     until: int | None = None
     never_recalled: bool = False
+    own_words: bool = False
 
 
 class MemoryBatch(StrictBody):
@@ -220,7 +226,15 @@ def search(own: OwnMemory, asked: MemorySearch) -> dict[str, Any]:
     if is_sifted:
         recalls = own.memory.count_recalls([result.id for result in results], own.user)
         results = [result for result in results if wanted.accepts(result, recalls.get(result.id, 0))]
+    if asked.own_words:
+        words = frozenset(keywords(storable(asked.query)))
+        least = own.memory.relevance_threshold
+        results = [one for one in results if one.relevance >= least or _has_one_of(words, one)]
     return {"data": _with_recalls(own, results[: asked.max_results])}
+
+
+def _has_one_of(words: Collection[str], memory: SearchResult) -> bool:
+    return not set(words).isdisjoint(keywords(f"{memory.question}\n{memory.answer}"))
 
 
 @router.post("/memory/batch")

@@ -14,8 +14,6 @@ import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 
 const PAGE = 100;
 const TYPING_MS = 250;
-// What is only near a memory with the words has a relevance of 0.
-const LEAST_SHOWN = 0.04;
 // As many as the server changes at once, and can restore.
 const BATCH = 200;
 const NAMES = ["memory", "memories"];
@@ -156,7 +154,7 @@ async function load(view, { raises = false } = {}) {
   const query = view.input.value.trim();
   view.order.disabled = Boolean(query);
   try {
-    const found = query ? await post("/v1/memory/search", { query, max_results: PAGE, threshold: LEAST_SHOWN, ...wanted(view) }) : await listed(view, 0);
+    const found = query ? await post("/v1/memory/search", { query, max_results: PAGE, own_words: true, ...wanted(view) }) : await listed(view, 0);
     if (turn !== view.asked) return; // another one was asked meanwhile
     Object.assign(view, { query, total: found.total ?? found.data.length, isCut: found.data.length === PAGE });
     view.rows.set(found.data, nothing(view, query));
