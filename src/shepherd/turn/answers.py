@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from shepherd.prompt.concepts import content_words, relations_among
+from shepherd.prompt.concepts import content_words, relation_of, relations_among
 from shepherd.prompt.questions import Question
 from shepherd.turn.quotation import Quote
 from shepherd.types import Fact
@@ -96,7 +96,9 @@ def _sentence(key: str, value: str) -> str:
     elif key in _COUNTED:
         is_counted = _NUMBER.match(value) is not None
         said = f"You have {value if is_counted else f'{_article(value)} {value}'}"
-    elif who and what in _OF_OTHERS:
+    elif _CLAUSE.search(value):
+        said = f"You told me: {value}"
+    elif what in _OF_OTHERS and who and (what == "name" or relations_among(content_words(who))):
         one, many = _OF_OTHERS[what]
         who = who.replace("_", " ")
         said = f"Your {who} {many if who.endswith(_PLURALS) else one} {value}"
@@ -105,19 +107,20 @@ def _sentence(key: str, value: str) -> str:
             f"Your {who.replace('_', ' ')} is" if relations_among(content_words(who)) else f"{who.title()} is"
         )
         said = f"{whom if who else 'You are'} {value if 'year' in value else f'{value} years old'}"
-    elif _CLAUSE.search(value):
-        said = f"You told me: {value}"
     else:
         said = f"Your {_owned(key)} {'are' if _MANY.search(key) else 'is'} {value}"
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
 def _owned(key: str) -> str:
-    """Return the words of a key: "brother's job" of brother_job, "shoe size" of shoe_size."""
+    """Return the words of a key: "brother's job" of brother_job, "twin sons" of twin_sons."""
     words = key.split("_")
-    places = [n for n, word in enumerate(words[:-1]) if relations_among(content_words(word))]
-    if places and words[places[-1]][-1:] != "s":
-        words[places[-1]] += "'s"
+    for end in range(len(words), 0, -1):
+        stems = content_words(" ".join(words[:end]))
+        if stems and relation_of(stems[-1]):
+            owner = " ".join(words[:end])
+            rest = "" if end == len(words) else "' " if owner.endswith("s") else "'s "
+            return f"{owner}{rest}{' '.join(words[end:])}"
     return " ".join(words)
 
 
