@@ -116,13 +116,20 @@ class Database:
         """Return a new connection for reading, for work that lasts; the caller closes it."""
         return self._connect(read_only=True)
 
-    def empty_log(self) -> bool:
+    def empty_log(self, *, waits: bool = True) -> bool:
         """Move the log into the file and cut it to nothing; False if a reader keeps it for `busy_timeout_s`.
 
-        Outside of transactions. What was deleted is then in neither of the two.
+        Without `waits`, one reader is enough. Outside of transactions. What was deleted is then in neither of
+        the two.
         """
         with self._on_writer() as writer:
-            [(is_busy, _, _)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if not waits:
+                writer.execute("PRAGMA busy_timeout = 0")
+            try:
+                [(is_busy, _, _)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                if not waits:
+                    writer.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_s * 1000)}")
         return not is_busy
 
     def rewrite(self) -> None:

@@ -269,11 +269,12 @@ class SQLiteStore(MemoryStore):
             self._chunk_recall.forget_all_saved()
             for owner in kept_files.owners(kept_files.folder()):
                 kept_files.forget(owner)
-            self._clean(number)
+            # Whoever opens or writes does not wait for a program that reads.
+            self._clean(number, waits=False)
         except StoreError as error:  # no reason not to open it; the next forgetting says what is wrong
             _log.warning("%s", error)
 
-    def _clean(self, number: int) -> list[str]:
+    def _clean(self, number: int, *, waits: bool = True) -> list[str]:
         """Clean file and log after the forgetting of that number; return what could not be reached."""
         left = []
         if not self._overwrites():
@@ -284,7 +285,7 @@ class SQLiteStore(MemoryStore):
             else:
                 with self._database.write() as connection:
                     connection.execute("INSERT INTO meta VALUES('overwrites', 1)")
-        if not self._database.empty_log():
+        if not self._database.empty_log(waits=waits):
             left.append(f"{self.path}-wal: another program reads it; it is emptied when that has ended")
         if not left:
             with self._database.write() as connection:
