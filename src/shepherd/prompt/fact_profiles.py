@@ -1,4 +1,4 @@
-"""What facts are about: whose they are, what they tell of them, and what people are called."""
+"""Profiles of facts: whom or what each one is about, and the names of people and animals."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _YEARS = re.compile(
 
 @dataclass(frozen=True)
 class Profile:
-    """What a fact is about: the stems of its key and its value, and the names and relations of its owner."""
+    """The stems of a fact's key and value, and the names and relations of its owner."""
 
     fact: Fact
     key: tuple[str, ...]
@@ -72,7 +72,7 @@ class Profile:
 
     @cached_property
     def is_bare(self) -> bool:
-        """Whether the key names a person or animal and nothing of them, or their name: "farm_dog"."""
+        """True if the key names a person or animal, or asks for their name alone: "farm_dog"."""
         if not self.relations:
             return False
         is_named = bool(relation_of(self.key[-1])) and NAME.match(self.fact.value) is not None
@@ -80,12 +80,12 @@ class Profile:
 
     @cached_property
     def is_former(self) -> bool:
-        """Whether the key tells of another time: "previous_job"."""
+        """True if the key belongs to another time: "previous_job"."""
         return not FORMER.isdisjoint(self.key)
 
     @cached_property
     def is_event(self) -> bool:
-        """Whether it tells of something that was once, such as a birth or a wedding."""
+        """True if the fact is about a past event, such as a birth or a wedding."""
         is_named = any(are_related(word, event) for word in self.attributes for event in EVENTS)
         return is_named or not EVENTS.isdisjoint(self.value)
 
@@ -97,7 +97,7 @@ class Profile:
         return heads[-1] if heads else ""
 
     def is_age(self) -> bool:
-        """Return whether it tells how old somebody is."""
+        """Return whether the fact says how old somebody is."""
         return not AGES.isdisjoint(self.attributes) or (self.is_bare and bool(_YEARS.search(self.fact.value)))
 
 

@@ -84,7 +84,7 @@ class Search(StrictBody):
 class MemorySearch(Search):
     """A search in memories, for those alone that meet the conditions.
 
-    With `own_words`, a memory that was only said near a match is left out.
+    With `own_words`, memories are left out that have none of the words and were only said near a match.
     """
 
     source: list[str] = Field(default_factory=list, max_length=_MOST_SOURCES)
