@@ -123,8 +123,10 @@ def main() -> None:
         )
         assert before[-1] < 0.75 * before[0], f"the loss did not fall: {before[0]:.2f} to {before[-1]:.2f}"
         assert len(after) > len(before), "the resumed run logged nothing"
-        assert after[-1] < 1.2 * before[-1], (
-            f"the resumed run began anew: {before[-1]:.2f}, then {after[-1]:.2f}"
+        # The rows are harder than those of the first run, so its loss says little: a new run has them, too.
+        anew = train(out / "anew", "--tokens", "0.06", "--rows", out / "rows.npz")
+        assert after[-1] < 0.8 * anew[-1], (
+            f"the resumed run began anew: {after[-1]:.2f}, and {anew[-1]:.2f} from the beginning"
         )
         _run("average.py", out / "checkpoint.pt", out / "checkpoint.pt", "--out", out / "mean.pt")
         # f32 shows that the export is right. llama.cpp rounds what goes into f16 and q8_0 products, too, and
