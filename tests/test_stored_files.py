@@ -79,15 +79,15 @@ def test_files_beside_a_database_elsewhere_are_told_apart(home: Path) -> None:
         ".before-restore-wal": "copy of the database",
         ".converting": "copy of the database",
     }
-    expected = {write(home / "work" / f"mine[1].db{end}"): what for end, what in kinds.items()}
-    config = Config(memory_database="~/work/mine[1].db")
+    expected = {write(home / "notes" / f"mine[1].db{end}"): what for end, what in kinds.items()}
+    config = Config(memory_database="~/notes/mine[1].db")
 
     assert {file.path: file.what for file in stored_files(config)} == expected
     assert [path.name for path in copies_of_database(config)] == [
         "mine[1].db.before-migration-2",
         "mine[1].db.before-restore",
     ]
-    assert database_file(config) == home / "work" / "mine[1].db"
+    assert database_file(config) == home / "notes" / "mine[1].db"
     assert database_file(Config(memory_database="postgresql://example/x")) is None
 
 
