@@ -18,7 +18,9 @@ from shepherd.inference.load_check import available_bytes
 from tests.hub import LoopbackHub
 
 CTRL_D = "\x04"
-QUESTION, PROMPT = r"Number \(Enter: \d\) ", r"Ctrl-D quits"
+QUESTION = r"Number \(Enter: \d\) "
+# Before the prompt is drawn, the terminal takes Ctrl-D for the end of a line that is being typed.
+PROMPT = r"(?s)Ctrl-D quits.*> "
 SIZES = {"0.6B": "Q8_0", "1.7B": "Q8_0", "4B": "Q4_K_M", "8B": "Q4_K_M", "14B": "Q4_K_M"}
 
 
