@@ -169,6 +169,9 @@ static void start_job(shp_scheduler *s, shp_slot *slot, shp_job *job) {
     cancel_if_closed(s, job);
     shp_mutex_unlock(&s->mutex);
     slot->sequence.belonging = job->belonging;
+    /* What is read ahead is written with the answer that follows: a file may have hundreds of megabytes. */
+    if (job->max_tokens > 0 || !job->is_background)
+        slot->sequence.staged_at = 0;
     slot->is_decoding = 0;
     slot->prefix_source = -1;
     if (job->is_resumed)

@@ -245,7 +245,9 @@ shp_slot *shp_slots_place(shp_slots *slots, const int32_t *prompt, int32_t n_pro
                 shp_snapshots_restore(slots->snapshots, (size_t)parked, &slot->sequence);
         }
     }
+    int is_staged = slot->sequence.staged_at == slot->sequence.used_at;
     slot->sequence.used_at = ++slots->clock;
+    slot->sequence.staged_at = is_staged ? slot->sequence.used_at : 0; /* what is left of it */
     shp_slots_realign(slots, slot, prompt, n_prompt);
     return slot;
 }

@@ -52,6 +52,7 @@ from shepherd.turn import (
     sampling_of,
 )
 from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
+from shepherd.turn.read_ahead import ReadAhead, foresee
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.turn.small_model import Promise
 from shepherd.types import ANONYMOUS_USERS, Learning, Message, Picture, Tool
@@ -111,12 +112,14 @@ class Assistant:
         self._compaction = Compaction(verbatim=self.config.history_verbatim_turns)
         self._turn_lock = threading.Lock()
         self._turn: Turn | None = None
+        self._ahead = ReadAhead()
         with ExitStack() as stack:
             self._use(_opened(model, memory, self.user_id, stack))
             self._opened = stack.pop_all()
 
     def close(self) -> None:
         """Close the model and the memory that were opened here. May be called twice."""
+        self._ahead.stop()
         self._opened.close()
 
     def __enter__(self) -> Assistant:
@@ -218,15 +221,9 @@ class Assistant:
         if pictures and not self.engine.reads_pictures:
             raise no_pictures(self.engine.picture_problem)
         with self._alone("another answer", "wait for it, or cancel it"):
-            private = self.private or self.is_forgetful
-            draft = Draft(
-                Message("user", text, composed=composed, pictures=tuple(pictures)),
-                self._snapshot,
-                self.history,
-                private=private,
-            )
-            if private:
-                draft.strip([message for message in draft.history if has_tail(message)])
+            self._ahead.stop()
+            draft = self._new_draft(Message("user", text, composed=composed, pictures=tuple(pictures)))
+            private = draft.private
             promise = Promise(self._store.writes and not private, self.config.memory_extraction_secrets)
             options = GenerationOptions(
                 sampling_of(self.config, self.engine.info.sampling),
@@ -252,6 +249,48 @@ class Assistant:
                 draft.restore_tails()
                 if draft.is_registered and self._dialogue is not None:
                     self._dialogue.roll_back()
+
+    def _new_draft(self, message: Message) -> Draft:
+        private = self.private or self.is_forgetful
+        draft = Draft(message, self._snapshot, self.history, private=private)
+        if private:
+            draft.strip([message for message in draft.history if has_tail(message)])
+        return draft
+
+    def read_ahead(self, text: str = "") -> None:
+        """Let a model that runs here read the conversation while the user writes; returns at once.
+
+        That is what the next prompt has before the user's message: much of it is new after a start, an
+        eviction or a summary, otherwise next to nothing. `text` is what the user has written so far: a longer
+        message lets more turns leave. The next turn, or whatever changes the conversation, ends the reading
+        within a micro-batch, and what was read by then is not read again. It may be called at each key.
+        Nothing is read with a remote model, or if the setting read_ahead is off.
+        """
+        engine = self.engine
+        if not isinstance(engine, Engine) or not self.config.read_ahead:
+            return
+        if not self._turn_lock.acquire(blocking=False):
+            return
+        draft = self._new_draft(Message("user", text))
+        try:
+            if not self._ahead.is_due(text):
+                return
+            owner = self._files_owner(draft)
+            foresee(
+                draft,
+                self._exchanges,
+                self._budget,
+                self._compaction,
+                plan=lambda: self._plan(draft),
+                take_snapshot=lambda summary: self._made_snapshot(summary, self._knowledge),
+            )
+            *known, _ = draft.prompt
+            self._ahead.read(engine, known, self.tools, owner)
+        except ShepherdError as error:
+            _log.debug("read_ahead: %s", error)  # the turn will say so
+        finally:
+            draft.restore_tails()
+            self._turn_lock.release()
 
     def _files_owner(self, draft: Draft) -> str:
         """Return whose files the conversation may be kept in; "" if something in it must not be stored."""
@@ -312,6 +351,7 @@ class Assistant:
         For a forgetful model, what memory added to earlier messages and what tools read there is removed.
         """
         with self._alone("an answer", "wait for it, or cancel it"):
+            self._ahead.stop()
             self._store.release()
             if access.forgetful:
                 self._hide_memory()
@@ -332,6 +372,7 @@ class Assistant:
         once.
         """
         with self._alone("an answer", "wait for it, or cancel it"):
+            self._ahead.stop()
             self._snapshot = self._take_snapshot(self._compaction.summary)
             return self._snapshot
 
@@ -343,6 +384,7 @@ class Assistant:
         """
         if not self._exchanges:
             return None
+        self._ahead.stop()
         exchange = self._exchanges[-1]
         self._recorder.undo(exchange)
         self._exchanges.pop()
@@ -352,6 +394,7 @@ class Assistant:
 
     def clear(self) -> None:
         """Begin a new conversation; memory and the stored conversation stay."""
+        self._ahead.stop()
         self._exchanges.clear()
         self._has_evicted = False
         self.last = None
@@ -537,26 +580,24 @@ class Assistant:
 
     def _take_snapshot(self, summary: Summary, draft: Draft | None = None) -> Snapshot:
         """Return a new snapshot; a database that cannot be read costs the background only."""
-        explains = self.memory is not None and self.config.injection_enabled and not self.is_forgetful
         self._planner.reset_shown_hubs()
-
-        def take(knowledge: Knowledge | None) -> Snapshot:
-            return take_snapshot(
-                self._settled,
-                memory=explains,
-                knowledge=knowledge,
-                summary=summary,
-                window_tokens=self.engine.window_tokens,
-                count=self._budget.count,
-            )
-
         try:
-            return take(self._knowledge)
+            return self._made_snapshot(summary, self._knowledge)
         except StoreError as error:
             if draft is not None:
                 draft.notes.append((f"background failed: {error}", error.hint))
             _log.info("snapshot: %s", error)
-            return take(None)
+            return self._made_snapshot(summary, None)
+
+    def _made_snapshot(self, summary: Summary, knowledge: Knowledge | None) -> Snapshot:
+        return take_snapshot(
+            self._settled,
+            memory=self.memory is not None and self.config.injection_enabled and not self.is_forgetful,
+            knowledge=knowledge,
+            summary=summary,
+            window_tokens=self.engine.window_tokens,
+            count=self._budget.count,
+        )
 
     @contextmanager
     def _alone(self, with_what: str, hint: str) -> Iterator[None]:

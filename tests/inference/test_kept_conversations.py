@@ -378,3 +378,31 @@ def test_a_reader_that_waits_does_not_keep_an_engine_from_closing(plain_model: P
     for _ in answer:
         pass
     assert answer.stats.finish_reason in ("cancelled", "length")
+
+
+def test_what_is_read_ahead_comes_from_its_file_and_is_not_written_by_itself(
+    plain_model: Path, root: Path
+) -> None:
+    talk = list(TALK)
+    with open_engine(plain_model) as engine:
+        ask(engine, talk)
+        n_held = held(engine)
+    [file] = states(root)
+    before = file.read_bytes()
+    with open_engine(plain_model) as engine:
+        ahead = engine.read_ahead(talk, owner=ANNA)
+        assert ahead is not None
+        run_to_end(ahead)
+        assert ahead.stats.reused_tokens >= n_held - 1
+        assert ahead.stats.decoded_tokens > 0
+    assert states(root) == [file]
+    assert file.read_bytes() == before
+
+    with open_engine(plain_model) as engine:
+        ahead = engine.read_ahead(talk, owner=ANNA)
+        assert ahead is not None
+        run_to_end(ahead)
+        talk.append(Message("user", "and of the other one?"))
+        assert ask(engine, talk).reused_tokens >= ahead.stats.prompt_tokens
+    [file] = states(root)
+    assert len(file.read_bytes()) > len(before)  # the turn wrote all of it

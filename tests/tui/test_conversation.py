@@ -72,6 +72,26 @@ def test_what_is_typed_while_the_model_loads_is_answered(perform, scripted_model
     perform(play, scripted_model)
 
 
+def test_conversation_is_read_while_a_message_is_written(perform, scripted_model):
+    async def play(stage):
+        def reading():
+            return stage.app.conversation._assistant._ahead.reading
+
+        await stage.say("hello")
+        await stage.type("/hel", enter=False)
+        await stage.pilot.press("ctrl+c")
+        assert reading() is None
+        await stage.type("and more", enter=False)
+        await stage.until(reading, "what is read ahead")
+        await stage.pilot.press("enter")
+        await stage.ready()
+
+        assert reading() is None
+        assert ANSWER in stage.text()
+
+    perform(play, scripted_model)
+
+
 def test_ctrl_c_clears_the_prompt_and_twice_ends_the_program(perform, scripted_model):
     async def play(stage):
         await stage.ready()

@@ -58,7 +58,7 @@ class Conversation:
 
         if editor is None:
             place = history_place(assistant.config, with_memory=assistant.memory is not None)
-            editor = Editor(screen, place, COMMANDS)
+            editor = Editor(screen, place, COMMANDS, on_writing=assistant.read_ahead)
         self._editor = editor
         self._has_listed = False
         self._chat = Chat(assistant, screen, self._editor, session=session)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
@@ -38,6 +39,7 @@ class Editor:
     """Editor of messages. Lines that are typed while it is `private` do not go into the history file.
 
     `keys` is the source of the keys, the terminal by default; `history`: see factory.history_place.
+    `on_writing` is called with what there is of a message, as it changes; not for commands.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Editor:
         commands: Iterable[str],
         *,
         keys: Input | None = None,
+        on_writing: Callable[[str], object] = lambda text: None,
     ) -> None:
         self.private = False
         self.text = ""  # already typed when the next message is read
@@ -68,6 +71,12 @@ class Editor:
             output=None if screen.out_is_terminal else create_output(stdout=sys.stderr),
         )
         self._cleared = False  # the last key was a Ctrl-C that cleared the line
+        self._on_writing = on_writing
+        self._session.default_buffer.on_text_changed += self._changed
+
+    def _changed(self, buffer: Buffer) -> None:
+        if buffer.text.strip() and not buffer.text.startswith("/"):
+            self._on_writing(buffer.text)
 
     def read(self) -> str | None:
         """Return the next message, perhaps of several lines; None when the user is done."""

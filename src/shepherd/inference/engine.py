@@ -37,6 +37,8 @@ PriorityLock = native.PriorityLock
 # Prompt tokens between two checks of the priorities, where llama_decode cannot be interrupted (GPUs).
 _BACKGROUND_CHUNK = 128
 _MOST_BYTES = 4  # of a character
+# In place of a message that the user is still writing.
+_STILL_TO_COME = Message("user", "?")
 
 _Run = TypeVar("_Run", Answer, Generation)
 
@@ -370,6 +372,36 @@ class Engine:
             started=started,
             user=user,
             is_cancelled=is_cancelled,
+            owner=owner,
+        )
+
+    def read_ahead(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), *, owner: str = ""
+    ) -> Generation | None:
+        """Begin to read a conversation for which the user is still writing the next message.
+
+        What precedes that message in the next prompt is read in the background: it pauses while answers are
+        made. Cancelling it, or dropping what is returned, ends it within a micro-batch, and what was read
+        stays. Returns None where there is nothing to read by itself: the template writes something that
+        depends on the newest message before it, or there are pictures that would have to be encoded first.
+        Raises ContextOverflowError and TemplateError as `generate` does.
+        """
+        started = time.perf_counter()
+        self._check_open()
+        self._check_length(messages, tools)
+        prompt = self._transcript.prompt([*messages, _STILL_TO_COME], tools).before_newest
+        if not prompt.token_ids or prompt.pictures:
+            return None
+        return self._begin(
+            Generation,
+            prompt,
+            Sampling(),
+            max_tokens=0,
+            stop=(),
+            grammar="",
+            background=True,
+            logprobs=None,
+            started=started,
             owner=owner,
         )
 

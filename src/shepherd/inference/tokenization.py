@@ -9,7 +9,7 @@ import threading
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -167,7 +167,8 @@ class Prompt:
     `boundaries`: lengths at which later prompts may part from this one, ascending: the end of the system
     prompt (`head`; 0 without one), the begin of the newest message of the user, whose tail may be gone next
     time, and the end of the last message, before the template's invitation to answer. `pictures` are those
-    for which negative ids stand.
+    for which negative ids stand. `newest`: how many ids precede the newest message of the user and depend on
+    nothing in it; 0 where that is unknown.
     """
 
     token_ids: array[int]
@@ -176,6 +177,20 @@ class Prompt:
     boundaries: tuple[int, ...] = ()
     head: int = 0
     pictures: tuple[PlacedPicture, ...] = ()
+    newest: int = 0
+
+    @property
+    def before_newest(self) -> Prompt:
+        """The part before the newest message of the user."""
+        n = self.newest
+        return replace(
+            self,
+            token_ids=self.token_ids[:n],
+            tokens_per_message=(n,),
+            text="",
+            boundaries=tuple(length for length in self.boundaries if length < n),
+            pictures=tuple(placed for placed in self.pictures if placed.at < n),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,13 +301,15 @@ class PromptBuilder:
     def prompt(self, counts: list[int], text: str) -> Prompt:
         """Return the ids, after one BOS if the model wants one: templates may have written it themselves."""
         bos, boundaries, head = self._vocabulary.bos, self._boundaries, self._head
+        newest = 0 if self.marked is None else self.marked.n_ids
         if self._vocabulary.adds_bos and (not self.ids or self.ids[0] != bos):
             self.ids.insert(0, bos)
             counts[0] += 1
             boundaries = [length + 1 for length in boundaries]
             head += head > 0
+            newest += newest > 0
         inner = sorted({length for length in boundaries if length < len(self.ids)})
-        return Prompt(self.ids, tuple(counts), text, tuple(inner), head)
+        return Prompt(self.ids, tuple(counts), text, tuple(inner), head, newest=newest)
 
     def _control(self, token: int, *, is_bound: bool) -> None:
         before, after = self._vocabulary.strips(token)

@@ -181,6 +181,9 @@ class ShepherdApp(App[None]):
     def _hint(self) -> None:
         self._has_asked_to_quit = False
         self._hints.show(self._prompt.matching(), USAGES)
+        text = self._prompt.text
+        if text.strip() and not text.startswith("/") and not self.is_answering:
+            self.conversation.writing(text)
 
     @on(RecallNote.Wanted)
     def _show_panel(self) -> None:

@@ -176,6 +176,13 @@ _Shown: TypeAlias = (
 Event: TypeAlias = "_Shown | Revising | Confirming | TurnEvent"
 
 
+@dataclass(frozen=True, slots=True)
+class _Unfinished:
+    """What there is so far of a line that the user writes."""
+
+    text: str
+
+
 class Conversation(threading.Thread):
     """`start()` it, `say()` lines, `stop()` it. `post` is called in this thread with each event, in order."""
 
@@ -183,7 +190,7 @@ class Conversation(threading.Thread):
         super().__init__(name="shepherd-conversation", daemon=True)
         self._options = options
         self._post = post
-        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[str | _Unfinished | None] = queue.SimpleQueue()
         self._assistant: Assistant | None = None
         self._revising: Future[dict[str, str] | None] = Future()
         self._confirming: Future[bool] = Future()
@@ -200,6 +207,10 @@ class Conversation(threading.Thread):
     def say(self, line: str) -> None:
         """Queue a message or a command. From any thread."""
         self._lines.put(line)
+
+    def writing(self, text: str) -> None:
+        """Tell what the user has written so far of a message. From any thread."""
+        self._lines.put(_Unfinished(text))
 
     def cancel(self) -> None:
         """Cancel the answer that is being generated, if any. From any thread."""
@@ -277,6 +288,9 @@ class Conversation(threading.Thread):
             self._post_news()
             self._post(_state_of(session))
             while not chat.done and (line := self._lines.get()) is not None:
+                if isinstance(line, _Unfinished):
+                    chat.assistant.read_ahead(line.text)
+                    continue
                 self._work(line, chat, screen)
                 self._watch(stack)
                 self._post_news()
