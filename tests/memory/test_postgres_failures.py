@@ -140,7 +140,7 @@ def test_what_may_be_tried_again_and_how(error: psycopg.Error, lost: bool, confl
         ("a.example: server is in hot standby mode", StoreReadOnlyError, "none of these servers",
          "name the primary server", True),
         ("FATAL: the database system is starting up", StoreError, "cannot be reached", "pg_isready", True),
-        ("FATAL: the database system is in recovery mode", StoreError, "cannot be reached", "pg_isready", True),
+        ("FATAL: the database system is in recovery", StoreError, "cannot be reached", "pg_isready", True),
         ("Connection  refused\n\tIs it secret? " + "x" * 300, StoreError,
          f"(Connection refused Is it ***? {'x' * 270})", "are host and port right?", False),
     ],
