@@ -114,6 +114,7 @@ DIALOGUES: dict[str, list[tuple[str, list[str]]]] = {
     "what is said in passing": [
         ("Wow, I'd love that! You've made my day.", []),
         ("I know Anna. Poor Anna is ill.", ["Anna"]),
+        ("Poor Anna.", ["Anna"]),
         ("My customer base grows, and my school event was nice.", []),
         ("Gina is here. Thanks, Gina! It was awesome.", ["Gina"]),
         ("Wow Gina, keep it up!", ["Gina"]),
@@ -461,3 +462,31 @@ def test_an_answer_adds_only_what_is_clearly_a_name():
 
     assert [entity.name for entity in sorted(registry, key=lambda one: one.id)] == ["Anna Smith", "Tom"]
     assert registry.register("He met my sister.", "assistant") == ()
+
+
+def test_the_word_that_begins_a_sentence_is_no_part_of_a_known_name():
+    known = known_from_facts([Fact("wife", "Carla Quist", 0, 0), Fact("dog", "Rexus", 0, 0)])
+    registry = EntityRegistry(known=known)
+
+    registry.register("Poor Carla Quist. Poor Rexus.")
+
+    assert {entity.name for entity in registry} == {"Carla Quist", "Rexus"}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("My new project manager called.", True),
+        ("My very new project manager called.", False),
+        ("Coffee is from Peru.", True),
+        ("Coffee was married.", True),
+        ("Coffee is good.", False),
+        ("Coffee is so from Peru.", False),
+    ],
+)
+def test_what_stands_at_the_beginning_is_found_within_its_next_words(text, is_found):
+    registry = EntityRegistry()
+
+    found = registry.register(text)
+
+    assert bool(found and found[0].start == 0) is is_found
