@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.entities import EntityRegistry, Known, known_from_facts
+from shepherd.entities import USER, EntityRegistry, Known, known_from_facts
 from shepherd.types import Fact
 
 # Turns with the names they refer to, in order, each once; a turn that begins with > is an answer.
@@ -490,3 +490,65 @@ def test_what_stands_at_the_beginning_is_found_within_its_next_words(text, is_fo
     found = registry.register(text)
 
     assert bool(found and found[0].start == 0) is is_found
+
+
+def described(registry: EntityRegistry) -> list[str]:
+    """Each entity: its name, kind, gender, other names, attributes, relations and mentions."""
+    names = {one.id: one.name for one in registry} | {USER: "user"}
+    parts = [
+        (
+            one.name,
+            f"{one.type} {one.gender}".strip(),
+            ", ".join(one.aliases),
+            ", ".join(f"{a.name}={a.value} {a.confidence:g}" for a in one.attributes),
+            ", ".join(f"{relation.label} {names[relation.target]}" for relation in one.relations),
+            str(len(one.mentions)),
+        )
+        for one in sorted(registry, key=lambda one: one.id)
+    ]
+    return [" | ".join(filter(None, one)) for one in parts]
+
+
+@pytest.mark.parametrize(
+    ("turns", "found"),
+    [
+        (["Dr. Anna Weber called."], ["Dr. Anna Weber | person f | 1"]),
+        (["Mr. Quistel called."], ["Mr. Quistel | person m | 1"]),
+        (["Anna Smith Jones came."], ["Anna Smith Jones | person f | 1"]),
+        (["I work at Quistel."], ["Quistel | organization | 1"]),
+        (["I moved to Quistel."], ["Quistel | location | 1"]),
+        (["Quistel lives here."], ["Quistel | person | 1"]),
+        (["Quistel Ltd is big."], ["Quistel Ltd | organization | 1"]),
+        (["I met Anna.", "Anna Smith is nice."], ["Anna Smith | person f | Anna | 2"]),
+        (["I met Anna.", "Anna Smith Jones is nice."], ["Anna Smith Jones | person f | Anna | 2"]),
+        (["I met Anna.", "Anna Smith Jones Miller is nice."],
+         ["Anna | person f | 1", "Anna Smith Jones Miller | unknown | 1"]),
+        (["My sister is here.", "My sister Anna is here."], ["Anna | person f | sister of user | 1"]),
+        (["My sister, Anna, is here."], ["Anna | person f | sister of user | 1"]),
+        (["My sister, Anna is here."],
+         ["the user's sister | person f | sister of user | 1", "Anna | person f | 1"]),
+        (["Anna, my boss, is here."], ["Anna | person f | boss of user | 1"]),
+        (["Anna, my boss! She left."], ["Anna | person f | boss of user | 1"]),
+        (["Anna, my boss called."], ["Anna | person f | 1", "the user's boss | person | boss of user | 1"]),
+        (["The dentist Anna called."], ["Anna | person f | title=dentist 0.8 | 1"]),
+        (["Anna's my boss."], ["Anna | person f | boss of user | 1"]),
+        (["Anna's boss called."], ["Anna | person f | 1", "Anna's boss | person | boss of Anna | 1"]),
+        (["Robert, also known as Bob, came.", "Bob left."], ["Robert | person m | Bob | 2"]),
+        (["I know Anna. Her brother Tom is here."],
+         ["Anna | person f | 1", "Tom | person m | brother of Anna | 1"]),
+        (["I met Zorbel. He is here."], ["Zorbel | person m | 1"]),
+        (["I met Tom.", "I met Bob.", "He is nice."], ["Tom | person m | 1", "Bob | person m | 2"]),
+        (["I live near Zorbel said Anna."], ["Zorbel | unknown | 1", "Anna | person f | 1"]),
+        (["Anna lives in Quistel."],
+         ["Anna | person f | location=Quistel 0.9 | lives in Quistel | 1", "Quistel | location | 1"]),
+        (["Anna works for Acme as a nurse."],
+         ["Anna | person f | works at Acme | 1", "Acme | organization | 1"]),
+    ],
+)  # fmt: skip
+def test_who_is_named_has_a_kind_a_gender_and_relations(turns, found):
+    registry = EntityRegistry()
+    for text in turns:
+        registry.register(text)
+        registry.end_turn()
+
+    assert described(registry) == found
