@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.prompt.asked_facts import asked_facts
+from shepherd.prompt.asked_facts import asked_facts, asks_for_all, is_of_others, named_in
 from shepherd.types import Fact
 
 FACTS = [
@@ -82,6 +82,11 @@ def test_what_one_does_for_a_living_is_no_place():
 )
 def test_where_it_is_not_sure_no_fact_is_asked_for(question):
     assert keys(question) == [[]]
+
+
+def test_a_question_of_what_a_value_tells_has_an_end():
+    """It ended in an IndexError: "is" names no kind of thing."""
+    assert keys("What is my greenhouse?") == [[]]
 
 
 def test_several_questions_ask_for_facts_each_by_itself():
