@@ -20,7 +20,7 @@ from tests.server.running import Running
 
 CHAT = {"messages": [{"role": "user", "content": "Hello"}]}
 ROUTES: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": CHAT,
+    "/v1/chat/completions": {**CHAT, "session": "talk", "user": "anna"},
     "/v1/messages": {**CHAT, "max_tokens": 9},
     "/v1/responses": {"input": "Hello"},
     "/api/chat": CHAT,
