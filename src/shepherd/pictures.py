@@ -43,7 +43,7 @@ _MOST_SIDE = 16_384
 _MOST_SEGMENTS = 4096  # of a JPEG before its size
 
 _KINDS = "PNG, JPEG, GIF or BMP"
-_DATA_URL = re.compile(r"data:([a-zA-Z0-9.+-]*/?[a-zA-Z0-9.+-]*)(;[^,]*)?,")
+_DATA_URL = re.compile(r"data:([a-zA-Z0-9.+-]*/?[a-zA-Z0-9.+-]*)(;[^,]*)?,", re.IGNORECASE)
 # Formats that people send and llama.cpp does not read.
 _OTHERS = (
     (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"), (b"<svg", "SVG"), (b"<?xml", "SVG"),
@@ -138,7 +138,7 @@ def from_base64(text: str) -> Picture:
 def from_data_url(url: str) -> Picture:
     """Return the picture of a data: URL. Raises UsageError."""
     match = _DATA_URL.match(url[:200])
-    if match is None or "base64" not in (match[2] or ""):
+    if match is None or "base64" not in (match[2] or "").lower():
         raise UsageError(
             "the picture's address is no data: URL with base64", hint="write data:image/png;base64,…"
         )

@@ -9,6 +9,10 @@ import sys
 
 import pytest
 
+from shepherd.cli import completion
+from shepherd.cli.main import COMMANDS, parser_of
+from shepherd.config import SETTINGS
+
 
 @pytest.fixture
 def offered(home):
@@ -86,3 +90,57 @@ def test_an_unknown_shell_is_a_mistake(shepherd):
 
     assert done.returncode == 2
     assert "tcsh" in done.stderr
+
+
+NAMES = {
+    "_models": {("chat", "setting_model"), ("context build", "setting_model"), ("doctor", "setting_model"),
+                ("model rm", "name"), ("model show", "name"), ("serve", "setting_model"),
+                ("tui", "setting_model")},
+    "_providers": {("chat", "setting_provider"), ("provider remove", "name"), ("provider set", "name"),
+                   ("provider show", "name"), ("provider test", "name"), ("provider use", "name"),
+                   ("serve", "setting_provider"), ("tui", "setting_provider")},
+    "_fragments": {("chat", "fragment")},
+    "_templates": {("chat", "template"), ("template edit", "name"), ("template show", "name")},
+    "_conversations": {("chat", "resume"), ("conversations delete", "names"),
+                       ("conversations rename", "name"), ("conversations show", "name"), ("tui", "resume")},
+    "_facts": {("facts clear", "key"), ("facts get", "key"), ("facts history", "key"), ("facts set", "key")},
+    "<lambda>": {("config get", "key"), ("config set", "key"), ("config unset", "key")},
+}  # fmt: skip
+
+
+def test_every_argument_that_is_a_name_has_the_names_that_there_are():
+    found: dict[str, set[tuple[str, str]]] = {}
+
+    def look(parser):
+        for action in parser._actions:
+            if isinstance(action.choices, dict):
+                for child in action.choices.values():
+                    look(child)
+            elif names := completion._completer_of(parser.prog, action):
+                place = (parser.prog.removeprefix("shepherd "), action.dest)
+                found.setdefault(names.__name__, set()).add(place)
+
+    for command in COMMANDS:
+        look(parser_of(command))
+
+    assert found == NAMES
+
+
+def test_settings_are_offered_with_their_help():
+    [key] = [action for action in parser_of("config")._actions if isinstance(action.choices, dict)]
+    [name] = [one for one in key.choices["set"]._actions if one.dest == "key"]
+
+    offers = completion._completer_of("shepherd config set", name)(prefix="")
+
+    assert offers["temperature"] == SETTINGS["temperature"].help
+
+
+@pytest.mark.parametrize(
+    ("line", "point", "is_beyond"),
+    [("shepherd model ", 15, True), ("shepherd model", 14, False), ("shepherd model x", 14, False)],
+)
+def test_a_command_is_complete_where_the_cursor_has_left_it(line, point, is_beyond, monkeypatch):
+    monkeypatch.setenv("COMP_LINE", line)
+    monkeypatch.setenv("COMP_POINT", str(point))
+
+    assert completion._is_beyond("model") is is_beyond

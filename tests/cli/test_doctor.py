@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
 
-from shepherd.config.file import ConfigFile
+from shepherd.cli import doctor
+from shepherd.commands.screen import Screen
+from shepherd.config import Config
+from shepherd.config.file import ConfigFile, Loaded
+from shepherd.errors import StoreError
+from shepherd.kept_files import Usage
 from shepherd.providers import ProviderTable
 
 
@@ -136,3 +142,109 @@ def test_a_model_file_is_checked_here_whatever_provider_is_in_use(shepherd, chos
 
     assert (found["model"]["state"], found["provider"]["detail"]) == ("ok", "this process")
     assert (missing.returncode, states(missing)["model"]["state"]) == (1, "problem")
+
+
+# ---- single checks, in this process
+
+
+@pytest.mark.parametrize(
+    ("devices", "has_nvidia", "layers", "state", "said"),
+    [
+        ([("cpu", "Ryzen")], False, -1, "ok", "Ryzen; no GPU was found"),
+        ([("cpu", "Ryzen")], True, -1, "note", "Ryzen; the NVIDIA GPU is not used"),
+        ([("cpu", "Ryzen"), ("gpu", "RTX"), ("igpu", "Iris")], True, -1, "ok", "RTX, Iris"),
+        ([("cpu", "Ryzen"), ("gpu", "RTX")], True, 5, "ok", "RTX"),
+        ([("cpu", "Ryzen"), ("gpu", "RTX")], True, 0, "note", "Ryzen; RTX is not used: gpu_layers is 0"),
+    ],
+)
+def test_a_gpu_that_is_not_used_is_noted(devices, has_nvidia, layers, state, said, monkeypatch):
+    monkeypatch.setattr("shepherd.inference.binding.devices", lambda: devices)
+    monkeypatch.setattr("shutil.which", lambda name: "/bin/nvidia-smi" if has_nvidia else None)
+
+    found = doctor._device(Config(gpu_layers=layers))
+
+    assert (found.name, found.state) == ("device", state)
+    assert found.detail.startswith(said)
+    assert bool(found.hint) is (state == "note")
+
+
+@pytest.mark.parametrize(
+    ("version", "state"),
+    [("3.51.2", "note"), ("3.51.3", "ok"), ("3.52.0", "ok"), ("4.0.0", "ok"), ("3.9.9", "note")],
+)
+def test_a_version_of_sqlite_that_can_do_harm_is_noted(version, state, monkeypatch):
+    monkeypatch.setattr("shepherd._native.store.SQLITE_VERSION", version)
+
+    found = doctor._sqlite(Config())
+
+    assert found.state == state
+    assert found.detail.startswith(f"{version}, ")
+    assert ("SHEPHERD_SQLITE=bundled" in found.hint) is (state == "note")
+
+
+@pytest.mark.parametrize(
+    ("n", "settings", "state", "said"),
+    [
+        (0, {}, "ok", "0 conversations kept, 0 bytes of 1.9 GiB, in "),
+        (1, {"cache_disk_gb": 1.5}, "ok", "1 conversation kept, 2.9 KiB of 1.4 GiB, in "),
+        (0, {"cache_disk_gb": 0}, "note", "none is kept on disk: cache_disk_gb is 0"),
+        (1, {"cache_disk_gb": 0}, "note", "none is kept on disk: cache_disk_gb is 0; 2.9 KiB are left in "),
+        (0, {"cache_ram_mb": 0}, "note", "none is kept on disk: cache_ram_mb is 0"),
+    ],
+)
+def test_what_is_kept_of_conversations_is_told_with_its_limit(n, settings, state, said, monkeypatch):
+    monkeypatch.setattr("shepherd.kept_files.usage", lambda: Usage(n, 3000 * n))
+
+    found = doctor._kept(Config(**settings))
+
+    assert (found.name, found.state) == ("conversations", state)
+    assert found.detail.startswith(said)
+    assert ("are left" in found.detail) is ("are left" in said)
+
+
+@pytest.mark.parametrize(
+    ("written", "state", "detail", "hint"),
+    [
+        (None, "ok", "(no such file, so the defaults apply)", ""),
+        ({"temperature": 0.5}, "ok", "config.json", ""),
+        ({"temperatur": 0.5, "zzz": 1}, "note", "unknown, and ignored: temperatur, zzz", "temperature"),
+        ({"zzzzzz": 1}, "note", "unknown, and ignored: zzzzzz", "shepherd config show lists all settings"),
+    ],
+)
+def test_settings_that_nobody_knows_are_named(written, state, detail, hint, tmp_path):
+    path = tmp_path / "config.json"
+    if written is not None:
+        path.write_text(json.dumps(written))
+
+    found = doctor._settings(Loaded(Config(), {}, path))
+
+    assert (found.name, found.state) == ("settings", state)
+    assert found.detail.startswith(str(path))
+    assert found.detail.endswith(detail)
+    assert hint in found.hint
+    assert bool(found.hint) is bool(hint)
+
+
+def test_findings_are_in_columns_with_the_remedy_below():
+    screen = Screen(io.StringIO(), io.StringIO())
+
+    doctor._print([doctor.Finding("a", "ok", "fine"), doctor.Finding("long", "problem", "bad", "do")], screen)
+
+    assert screen.out.getvalue().splitlines() == [
+        "ok       a     fine",
+        "problem  long  bad",
+        "               do",
+    ]
+
+
+def test_a_check_that_fails_is_a_problem():
+    def fails(config):
+        raise StoreError("gone", hint="look")
+
+    def lacks(config):
+        raise ImportError("no libx")
+
+    assert doctor._guarded("x", fails, Config()) == doctor.Finding("x", "problem", "gone", "look")
+    missing = doctor._guarded("x", lacks, Config())
+    assert (missing.state, missing.detail) == ("problem", "cannot be loaded: no libx")
+    assert missing.hint.startswith("reinstall Shepherd: ")

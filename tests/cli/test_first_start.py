@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pexpect
 import pytest
 
-from shepherd.cli.first_start import served_models
+from shepherd.cli.first_start import FullModel, _asked, _downloads, _names, _ollama_port, served_models
 from shepherd.inference.load_check import available_bytes
 from tests.hub import LoopbackHub
 
@@ -167,3 +167,79 @@ def test_nobody_is_asked_without_a_terminal(shepherd, home):
     assert done.returncode == 0
     assert "Number" not in done.stderr
     assert not home.asked.exists()
+
+
+class Answers:
+    """A terminal whose user types these lines."""
+
+    def __init__(self, *lines: str) -> None:
+        self.lines, self.notes = list(lines), []
+
+    def ask(self, question: str) -> str:
+        self.notes.append(question)
+        return self.lines.pop(0)
+
+    def note(self, text: str = "") -> None:
+        self.notes.append(text)
+
+
+CHOICES = [
+    FullModel("llama3.2:3b", server="Ollama", provider="ollama", kind="ollama", port=1),
+    FullModel("Qwen/Qwen3-4B-GGUF", 2500, 4000),
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [(["1"], 0), (["2"], 1), (["3"], None), ([""], None), (["0", "4", "-1", "x", "2"], 1)],
+)
+def test_only_a_number_of_the_list_is_a_choice(lines, place):
+    screen = Answers(*lines)
+
+    assert _asked(CHOICES, screen) == (None if place is None else CHOICES[place])
+    assert screen.lines == []
+    assert screen.notes.count("Type a number from 1 to 3.") == len(lines) - 1
+    assert f"  1  {'llama3.2:3b':40}  from Ollama on this machine" in screen.notes
+    assert f"  2  {'Qwen/Qwen3-4B-GGUF':40}  downloads 2.5 GB" in screen.notes
+    assert "  3  none: stay with the demo model" in screen.notes
+
+
+@pytest.mark.parametrize(
+    ("available", "sizes"),
+    [(None, ["4B", "8B", "14B"]), (10**15, ["4B", "8B", "14B"]), (0, [])],
+)
+def test_the_largest_models_that_fit_are_offered(available, sizes, monkeypatch):
+    monkeypatch.setattr("shepherd.inference.load_check.available_bytes", lambda: available)
+
+    assert [re.search(r"Qwen3-([0-9.]+B)", one.name)[1] for one in _downloads()] == sizes
+    for one in _downloads():
+        monkeypatch.setattr(
+            "shepherd.inference.load_check.available_bytes", lambda one=one: one.memory_mb * 10**6
+        )
+        assert _downloads()[-1] == one
+
+
+@pytest.mark.parametrize(
+    ("named", "port"),
+    [("", 7), ("host", 7), ("host:9", 9), (":9", 9), (":0", 7), (":65535", 65535), (":65536", 7)],
+)
+def test_ollamas_port_is_that_of_its_variable(named, port, monkeypatch):
+    monkeypatch.setenv("OLLAMA_HOST", named)
+
+    assert _ollama_port(7) == port
+
+
+@pytest.mark.parametrize(
+    ("answer", "names"),
+    [
+        (b'HTTP/1.1 200 OK\r\nA: b\r\n\r\n{"data": [{"id": "a"}, {"id": ""}, {"id": 3}]}', ["a"]),
+        (b'HTTP/1.1 404 Not Found\r\n\r\n{"data": [{"id": "a"}]}', []),
+        (b'HTTP/1.1 200 OK\r\n\r\n{"data": [{}]}', []),
+        (b'HTTP/1.1 200 OK\r\n\r\n{"models": []}', []),
+        (b"HTTP/1.1 200 OK\r\n\r\n[]", []),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>", []),
+        (b"", []),
+    ],
+)
+def test_models_are_those_of_a_list_as_openai_has_it(answer, names):
+    assert _names(answer) == names

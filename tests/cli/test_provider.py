@@ -221,7 +221,7 @@ def test_the_file_with_the_key_is_the_users_alone(work, home):
         (["add", "x", "telepathy"], "invalid choice"),
         (["use", "wrok"], "there is no provider"),
         (["set", "work", "modell", "x"], "no field"),
-        (["set", "work", "window"], "needs a value"),
+        (["set", "work", "window"], "error: 'window' needs a value"),
         (["set", "work", "api_key", "sk-123456789"], "does not belong on the command line"),
         (["remove", "local"], "cannot be removed"),
         (["test", "local"], "is in this process"),

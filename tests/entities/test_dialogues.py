@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.entities import EntityRegistry, Known, known_from_facts
+from shepherd.entities import USER, EntityRegistry, Known, known_from_facts
 from shepherd.types import Fact
 
 # Turns with the names they refer to, in order, each once; a turn that begins with > is an answer.
@@ -114,6 +114,7 @@ DIALOGUES: dict[str, list[tuple[str, list[str]]]] = {
     "what is said in passing": [
         ("Wow, I'd love that! You've made my day.", []),
         ("I know Anna. Poor Anna is ill.", ["Anna"]),
+        ("Poor Anna.", ["Anna"]),
         ("My customer base grows, and my school event was nice.", []),
         ("Gina is here. Thanks, Gina! It was awesome.", ["Gina"]),
         ("Wow Gina, keep it up!", ["Gina"]),
@@ -461,3 +462,93 @@ def test_an_answer_adds_only_what_is_clearly_a_name():
 
     assert [entity.name for entity in sorted(registry, key=lambda one: one.id)] == ["Anna Smith", "Tom"]
     assert registry.register("He met my sister.", "assistant") == ()
+
+
+def test_the_word_that_begins_a_sentence_is_no_part_of_a_known_name():
+    known = known_from_facts([Fact("wife", "Carla Quist", 0, 0), Fact("dog", "Rexus", 0, 0)])
+    registry = EntityRegistry(known=known)
+
+    registry.register("Poor Carla Quist. Poor Rexus.")
+
+    assert {entity.name for entity in registry} == {"Carla Quist", "Rexus"}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("My new project manager called.", True),
+        ("My very new project manager called.", False),
+        ("Coffee is from Peru.", True),
+        ("Coffee was married.", True),
+        ("Coffee is good.", False),
+        ("Coffee is so from Peru.", False),
+    ],
+)
+def test_what_stands_at_the_beginning_is_found_within_its_next_words(text, is_found):
+    registry = EntityRegistry()
+
+    found = registry.register(text)
+
+    assert bool(found and found[0].start == 0) is is_found
+
+
+def described(registry: EntityRegistry) -> list[str]:
+    """Each entity: its name, kind, gender, other names, attributes, relations and mentions."""
+    names = {one.id: one.name for one in registry} | {USER: "user"}
+    parts = [
+        (
+            one.name,
+            f"{one.type} {one.gender}".strip(),
+            ", ".join(one.aliases),
+            ", ".join(f"{a.name}={a.value} {a.confidence:g}" for a in one.attributes),
+            ", ".join(f"{relation.label} {names[relation.target]}" for relation in one.relations),
+            str(len(one.mentions)),
+        )
+        for one in sorted(registry, key=lambda one: one.id)
+    ]
+    return [" | ".join(filter(None, one)) for one in parts]
+
+
+@pytest.mark.parametrize(
+    ("turns", "found"),
+    [
+        (["Dr. Anna Weber called."], ["Dr. Anna Weber | person f | 1"]),
+        (["Mr. Quistel called."], ["Mr. Quistel | person m | 1"]),
+        (["Anna Smith Jones came."], ["Anna Smith Jones | person f | 1"]),
+        (["I work at Quistel."], ["Quistel | organization | 1"]),
+        (["I moved to Quistel."], ["Quistel | location | 1"]),
+        (["Quistel lives here."], ["Quistel | person | 1"]),
+        (["Quistel Ltd is big."], ["Quistel Ltd | organization | 1"]),
+        (["I met Anna.", "Anna Smith is nice."], ["Anna Smith | person f | Anna | 2"]),
+        (["I met Anna.", "Anna Smith Jones is nice."], ["Anna Smith Jones | person f | Anna | 2"]),
+        (["I met Anna.", "Anna Smith Jones Miller is nice."],
+         ["Anna | person f | 1", "Anna Smith Jones Miller | unknown | 1"]),
+        (["My sister is here.", "My sister Anna is here."], ["Anna | person f | sister of user | 1"]),
+        (["My sister, Anna, is here."], ["Anna | person f | sister of user | 1"]),
+        (["My sister, Anna is here."],
+         ["the user's sister | person f | sister of user | 1", "Anna | person f | 1"]),
+        (["Anna, my boss, is here."], ["Anna | person f | boss of user | 1"]),
+        (["Anna, my boss! She left."], ["Anna | person f | boss of user | 1"]),
+        (["Anna, my boss called."], ["Anna | person f | 1", "the user's boss | person | boss of user | 1"]),
+        (["The dentist Anna called."], ["Anna | person f | title=dentist 0.8 | 1"]),
+        (["Anna's my boss."], ["Anna | person f | boss of user | 1"]),
+        (["Anna's boss called."], ["Anna | person f | 1", "Anna's boss | person | boss of Anna | 1"]),
+        (["Robert, also known as Bob, came.", "Bob left."], ["Robert | person m | Bob | 2"]),
+        (["I know Anna. Her brother Tom is here."],
+         ["Anna | person f | 1", "Tom | person m | brother of Anna | 1"]),
+        (["I met Zorbel. He is here."], ["Zorbel | person m | 1"]),
+        (["I met Tom.", "I met Bob.", "He is nice."], ["Tom | person m | 1", "Bob | person m | 2"]),
+        (["I live near Zorbel said Anna."], ["Zorbel | unknown | 1", "Anna | person f | 1"]),
+        (["Anna lives in Quistel."],
+         ["Anna | person f | location=Quistel 0.9 | lives in Quistel | 1", "Quistel | location | 1"]),
+        (["Anna works for Acme as a nurse."],
+         ["Anna | person f | works at Acme | 1", "Acme | organization | 1"]),
+    ],
+)  # fmt: skip
+def test_who_is_named_has_a_kind_a_gender_and_relations(turns, found):
+    registry = EntityRegistry()
+    for text in turns:
+        registry.register(text)
+        registry.end_turn()
+
+    assert described(registry) == found

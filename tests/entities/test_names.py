@@ -195,6 +195,7 @@ def test_removed_names_are_gone_and_those_of_others_stay():
         ("acme co ltd", "acme", True),
         ("acme corp", "acme corp", False),
         ("acme bank", "acme", False),
+        ("acme corp bank", "acme", False),
         ("acme corp", "corp", False),
     ],
 )

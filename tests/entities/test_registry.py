@@ -109,6 +109,16 @@ def test_a_turn_that_is_taken_back_leaves_no_trace(turns, last):
     assert everything(registry) == before
 
 
+def test_the_last_twenty_turns_can_be_taken_back():
+    registry = told(*["I met Anna."] * 30)
+
+    n = 0
+    while registry.roll_back():
+        n += 1
+
+    assert n == 20
+
+
 def test_nothing_can_be_taken_back_where_nothing_was_said():
     assert not EntityRegistry().roll_back()
 

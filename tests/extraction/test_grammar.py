@@ -80,3 +80,52 @@ def test_an_endless_value_is_not_allowed(accepts):
 
     assert not accepts(bounded_grammar(512), json.dumps(answer))
     assert accepts(bounded_grammar(1024), json.dumps(answer))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "facts", "items", "is_allowed"),
+    [
+        (2, [(8, 8)], [], True),
+        (2, [(9, 1)], [], False),
+        (2, [(1, 9)], [], False),
+        (3, [(16, 8)], [], True),
+        (3, [(17, 1)], [], False),
+        (3, [(8, 16)], [], True),
+        (3, [(8, 17)], [], False),
+        (4, [(24, 8)], [], True),
+        (4, [(8, 8), (8, 8)], [], True),
+        (3, [(8, 8), (8, 8)], [], False),
+        (3, [], [(1, 1)], False),
+        (4, [], [(8, 8)], True),
+        (4, [], [(9, 1)], False),
+        (5, [], [(16, 8)], True),
+        (5, [], [(8, 16)], True),
+        (5, [], [(8, 17)], False),
+        (6, [(8, 8)], [(8, 8)], True),
+        (5, [(8, 8)], [(8, 8)], False),
+    ],
+)
+def test_an_answer_has_eight_bytes_for_each_piece(pieces, facts, items, is_allowed, accepts):
+    answer = {
+        "facts": {"abcd"[i] * key: "v" * value for i, (key, value) in enumerate(facts)},
+        "context": [{"q": "q" * question, "a": "a" * answer} for question, answer in items],
+    }
+
+    assert accepts(bounded_grammar(32 + 8 * pieces), json.dumps(answer)) is is_allowed
+
+
+@pytest.mark.parametrize(
+    ("pieces", "key", "is_allowed"),
+    [
+        (3, "abcde" + "é" + "fghijkl", True),
+        (3, "abcdef" + "é" + "g", False),
+        (4, "abcdef" + "é" + "ghijklm", True),
+        (4, "abcdefgh" + "é" + "ghijklm", True),
+        (4, "abcdefgh" + "é" + "ghijklmn", False),
+        (3, "é" + "abcdefgh" + "ijklmno", True),
+    ],
+)  # fmt: skip
+def test_a_letter_of_several_bytes_takes_a_piece_with_what_is_before_it(pieces, key, is_allowed, accepts):
+    answer = json.dumps({"facts": {key: "v"}, "context": []}, ensure_ascii=False)
+
+    assert accepts(bounded_grammar(32 + 8 * pieces), answer) is is_allowed

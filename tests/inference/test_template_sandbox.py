@@ -8,6 +8,7 @@ import os
 import sys
 
 import pytest
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from shepherd.errors import ModelFormatError
 from shepherd.inference.template import ChatTemplate
@@ -136,6 +137,75 @@ def test_a_stopped_template_says_what_to_do() -> None:
 )  # fmt: skip
 def test_normal_expressions_keep_their_values(source: str, expected: str) -> None:
     assert ChatTemplate(source).render(MESSAGES, add_generation_prompt=True) == expected
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ [1,'a']|upper }}",
+        '{{ 12|trim }}',
+        '{{ none|lower }}',
+        '{{ true|capitalize }}',
+        "{{ ' a '|trim }}|{{ 'xax'|trim('x') }}",
+        "{{ 'hello world'|title }}",
+        "{{ [3,1,2]|sort|join(',') }}",
+        '{{ [1,2,3]|sum }}',
+        "{{ {'b':1,'a':2}|dictsort }}",
+        "{{ ['a','B']|sort }}",
+        '{{ [1,1,2]|unique|list }}',
+        "{{ 'abc'|length }} {{ [1,2]|length }}",
+        "{{ 'a,b'.split(',')|join('-') }}",
+        "{{ 'abc'.startswith('a') }}",
+        "{{ 'abc'[1:] }} {{ 'abc'[-1] }}",
+        "{{ 'x'.ljust(3) }}|{{ 'x'.rjust(3,'.') }}|",
+        "{{ '%s-%d'|format('a', 3) }}",
+        "{{ '{}-{a}'.format(1, a=2) }}",
+        "{{ 'a b'|replace('a','c') }}",
+        '{{ [1,2,3]|batch(2)|list }}',
+        '{{ range(5)|slice(2)|list }}',
+        "{{ 'abc'|reverse }}",
+        '{{ 2**8 }} {{ 7//2 }} {{ 7%3 }} {{ -7//2 }}',
+        "{{ 'ab'*3 }} {{ [0]*3 }} {{ 3*'x' }} {{ 'ab'*0 }} {{ 'ab'*-1 }}",
+        "{{ 'a'|center(5) }}|",
+        "{{ 'a\nb'|indent(2) }}",
+        "{{ 'a\nb'|indent(2, true) }}",
+        "{{ '<a>'|e }}",
+        "{{ 'ä'|urlencode }}",
+        "{{ 'one two three'|truncate(7) }}",
+        "{{ 'one two'|wordcount }}",
+        '{{ 1.5|round }} {{ 2.567|round(1) }}',
+        "{{ '7'|int + 1 }} {{ 'x'|int(3) }} {{ '1.5'|float }}",
+        "{{ ['a']|first }} {{ ['a','b']|last }}",
+        "{{ [{'x':1},{'x':2}]|map(attribute='x')|list }}",
+        "{{ [1,2,3]|select('odd')|list }} {{ [1,2]|reject('odd')|list }}",
+        "{{ [{'x':1},{'x':2}]|selectattr('x','equalto',2)|list }}",
+        "{{ none is none }} {{ 1 is number }} {{ 'a' is string }} {{ [1] is iterable }} {{ x is defined }}",
+        '{{ [1,2]|max }} {{ [1,2]|min }}',
+        "{{ [[1,'a'],[1,'b']]|groupby(0)|length }}",
+        "{{ 'abc'|list }}",
+        "{{ 'a'.zfill(3) }} {{ 'a\tb'.expandtabs(4) }}",
+        "{{ 'aXb'.translate({88: '-'}) }}",
+        "{{ 'a'.encode() }}",
+        "{{ 'abc'.replace('b', 'x', 1) }} {{ 'a-b-c'.rsplit('-', 1) }}",
+        "{{ '-'.join(['a','b']) }}",
+        "{{ 'abc'.count('b') }}",
+        "{{ 5|string + 'x' }}",
+        '{{ [1,[2]]|string }}',
+        "{{ namespace(a=1).a }} {{ dict(a=1)['a'] }}",
+        "{{ 'a' ~ 1 ~ none }}",
+        "{{ 'x' in 'xy' }} {{ 1 in [1] }} {{ 'a' in {'a':1} }}",
+        "{{ (1,2) == [1,2] }} {{ [1,2] == [1,2] }} {{ 'a' < 'b' }} {{ 1 < 2 <= 2 }}",
+        "{{ 'a' if false else 'b' }}{{ 'c' if false }}",
+        "{{ '%05.1f' % 3.14159 }} {{ '%x' % 255 }} {{ '%%' % () }} {{ '%(a)s' % {'a': 1} }}",
+    ],
+)  # fmt: skip
+def test_the_limits_change_no_value_of_jinja(source: str) -> None:
+    plain = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+
+    assert (
+        ChatTemplate(source).render(MESSAGES, add_generation_prompt=True)
+        == plain.from_string(source).render()
+    )
 
 
 def test_a_long_conversation_is_no_bomb() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from shepherd.config import Config
 from shepherd.errors import ModelError, UsageError
 from shepherd.factory import open_memory, reranker_of
 from shepherd.knowledge import Knowledge
+from shepherd.knowledge.records import ChunkResult
+from shepherd.knowledge.retrieval import MOST_RERANKED, reranked
 from tests import models
 
 TEXTS = ("dog in texas", "the dog jumps", "a lazy dog lives in texas")
@@ -86,3 +89,42 @@ def test_one_that_is_closed_says_so(config, cross_encoder):
 
     with pytest.raises((UsageError, ModelError)):
         reranker.scores("dog", TEXTS)
+
+
+class Lengths:
+    """A reranker that likes long texts; it fails on no text at all."""
+
+    def scores(self, query: str, documents: Sequence[str]) -> list[float]:
+        if "" in documents:
+            raise ModelError("nothing to read")
+        return [float(len(text)) for text in documents]
+
+
+def passages(*texts: str) -> list[ChunkResult]:
+    return [
+        ChunkResult(number, 1, "title", "text", 0, 0, len(text), text, score=0.5, relevance=0.25)
+        for number, text in enumerate(texts, 1)
+    ]
+
+
+def test_scores_of_a_reranker_are_scaled_and_ties_keep_their_order() -> None:
+    ordered = reranked(Lengths(), "q", passages("aa", "aaaa", "bb", "aaa"))
+
+    assert [(one.id, one.score, one.relevance) for one in ordered] == [
+        (2, 1.0, 0.25), (4, 0.5, 0.25), (1, 0.0, 0.25), (3, 0.0, 0.25),
+    ]  # fmt: skip
+    assert [one.score for one in reranked(Lengths(), "q", passages("aa", "bb"))] == [1.0, 1.0]
+
+
+def test_what_cannot_be_reranked_keeps_its_order_and_scores() -> None:
+    for texts in ((), ("a",), ("a", "", "aaa")):
+        assert reranked(Lengths(), "q", passages(*texts)) == passages(*texts)
+
+
+def test_only_the_first_are_reranked() -> None:
+    many = passages(*("a" * n for n in range(1, MOST_RERANKED + 3)))
+
+    ordered = reranked(Lengths(), "q", many)
+
+    assert [one.id for one in ordered] == [*range(MOST_RERANKED, 0, -1), MOST_RERANKED + 1, MOST_RERANKED + 2]
+    assert [one.score for one in ordered[-2:]] == [0.0, 0.0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.prompt.asked_facts import asked_facts
+from shepherd.prompt.asked_facts import asked_facts, asks_for_all, is_of_others, named_in
 from shepherd.types import Fact
 
 FACTS = [
@@ -82,6 +82,11 @@ def test_what_one_does_for_a_living_is_no_place():
 )
 def test_where_it_is_not_sure_no_fact_is_asked_for(question):
     assert keys(question) == [[]]
+
+
+def test_a_question_of_what_a_value_tells_has_an_end():
+    """It ended in an IndexError: "is" names no kind of thing."""
+    assert keys("What is my greenhouse?") == [[]]
 
 
 def test_several_questions_ask_for_facts_each_by_itself():
@@ -166,3 +171,82 @@ def test_people_ask_in_other_words_than_those_of_a_key(question, key):
 )
 def test_a_fact_of_somebody_or_something_else_is_no_answer(question):
     assert not any(asked_facts(question, PETRA))
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("Where do I live and work?", [["location", "employer"]]),
+        ("Where do I work and what is my job?", [["employer"], ["job"]]),
+        ("email?", [["email"]]),
+        ("Do I have boats?", [["number_of_boats"]]),
+        ("How many cats do I have?", [[]]),
+        ("What is my sister's name and where does she live?", [["sister_name"], ["sister_location"]]),
+        ("My sister Elsa is ill. What is she allergic to?", [["sister_allergy"]]),
+        ("Who do I work for?", [["employer"]]),
+        ("Is Elsa my sister?", [["sister_name"]]),
+        ("Where does she live?", [[]]),
+        ("What does Elsa do?", [[]]),
+        ("When is my project due?", [[]]),
+        ("How much is my project?", [[]]),
+        ("Which project do I have?", [["project"]]),
+    ],
+)
+def test_a_question_means_what_its_words_and_those_before_it_say(question, meant):
+    assert keys(question) == meant
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("how old is my youngest child", ["youngest_child"]),
+        ("What is my dog?", ["dog"]),
+        ("dog's name?", ["dog"]),
+        ("What year was my wedding?", ["wedding_date"]),
+        ("When did my husband and I get married?", ["wedding_date"]),
+        ("What is my husband's name?", ["husband_name"]),
+        ("who is Arvid", ["husband_name"]),
+        ("Phone number of my mother?", ["mother_phone"]),
+        ("how old are Wilma and Alva", ["twin_daughters"]),
+        ("what is Nils allergic to", ["fish_allergy"]),
+        ("what was my former job", ["previous_job"]),
+        ("who sings in my choir", []),
+        ("which stall do I have", []),
+    ],
+)
+def test_a_value_tells_more_than_its_key_names(question, meant):
+    assert [[fact.key for fact in found] for found in asked_facts(question, PETRA)] == [meant]
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "of_others"),
+    [
+        ("How old is Ida?", "cat_age", True),
+        ("How old is my cat?", "cat_age", False),
+        ("Where does my sister live?", "location", True),
+        ("Where does my sister live?", "sister_location", False),
+        ("Where does my brother live?", "sister_location", True),
+        ("What is the registration of my cat?", "cat_name", True),
+        ("Where do I live?", "location", False),
+        ("What is Elsa allergic to?", "allergy", True),
+    ],
+)
+def test_a_question_of_others_is_told_from_one_of_the_fact(question, key, of_others):
+    [fact] = [one for one in FACTS if one.key == key]
+
+    assert is_of_others(question, fact, FACTS) is of_others
+
+
+def test_all_that_is_known_is_asked_for_of_the_user_alone():
+    asked = ("What do you know about me?", " Tell me everything you know about me.\n")
+    assert [asks_for_all(text) for text in (*asked, "What do you know about dogs?", "")] == [
+        True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_those_who_are_named_have_facts_that_tell_who_they_are():
+    assert [fact.key for fact in named_in("I met Elsa and Pebble in Oulu.", FACTS)] == [
+        "cat_name",
+        "sister_name",
+    ]
+    assert named_in("I met Ida.", FACTS) == []

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.errors import ContextOverflowError
-from shepherd.prompt.compression import HEAVY_SUMMARY_TOKENS, LEVELS, compress, level_for, simplified
+from shepherd.prompt.compression import HEAVY_SUMMARY_TOKENS, LEVELS, compress, cut, level_for, simplified
 from shepherd.prompt.plan import Category, Part
 
 
@@ -233,3 +233,30 @@ def test_simplifying_twice_changes_nothing(text):
 
     assert simplified(once) == once
     assert len(once) <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("longest", "text"),
+    [
+        (7, "a b c d e f"),
+        (8, "a b c d e f"),
+        (6, "a b c d …"),
+        (4, "a b …"),
+        (3, "a …"),
+        (2, None),
+        (0, None),
+    ],
+)
+def test_a_part_is_cut_to_as_many_words_as_fit(longest, text):
+    part = cut(Part("history", "turn:1", "a b c d e f", shorter=("a",)), longest, measure)
+
+    assert (part and part.text) == text
+    if part is not None:
+        assert (part.tokens, part.shorter) == (measure(part), ())
+
+
+def test_a_part_is_measured_in_the_form_that_it_gets():
+    part = cut(Part("history", "turn:1", "a b c d e f"), 5, measure, form=lambda text: f"so: {text}")
+
+    assert part is not None
+    assert part.text == "so: a b …"

@@ -90,3 +90,17 @@ def test_without_settings_the_prompt_is_the_base_alone():
 def test_a_format_that_there_is_none_of_is_refused():
     with pytest.raises(UsageError, match="tables"):
         snapshot_of(answer_formatting="tables")
+
+
+@pytest.mark.parametrize(
+    ("lines", "own"),
+    [
+        ("Call me Steve.; Be kind.", ("Call me Steve.", "Be kind.")),
+        ("Call me Steve.\n\n Be kind. ", ("Call me Steve.", "Be kind.")),
+        (" ; \n;", ()),
+    ],
+)
+def test_own_instructions_are_divided_by_semicolons_and_line_feeds(lines, own):
+    made = Preferences.of(style="", verbosity="", level="", formatting="", lines=lines)
+
+    assert made.lines == own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.prompt.questions import Question, questions_in
+from shepherd.prompt.questions import Question, core_of, questions_in, relations_in
 
 
 def texts(message: str) -> list[str]:
@@ -89,3 +89,32 @@ def test_name_of_an_attached_document_is_no_part_of_a_question():
 )
 def test_later_question_says_what_it_refers_to(message, later):
     assert questions_in(message)[1] == later
+
+
+@pytest.mark.parametrize(
+    ("text", "core", "around"),
+    [
+        ("My card is lost, what's my bank?", "what's my bank?", "My card is lost"),
+        ("What is my bank? My card is lost.", "What is my bank?", "My card is lost."),
+        ("My student number, what is it?", "what is it?", "My student number"),
+        ("where is the cat, and I mean Pebble", "where is the cat", "and I mean Pebble"),
+        ("I like tea.", "I like tea.", ""),
+        (
+            "I moved. Where do I live now, since I moved? Thanks a lot.",
+            "Where do I live now",
+            "I moved. since I moved? Thanks a lot.",
+        ),
+        (
+            "My card is lost; it was blue. Tell me my bank. It is urgent. Really.",
+            "Tell me my bank.",
+            "My card is lost it was blue. It is urgent. Really.",
+        ),
+    ],
+)
+def test_what_asks_is_told_from_what_stands_around_it(text, core, around):
+    assert core_of(text) == (core, around)
+
+
+def test_people_and_animals_of_the_user_are_told_from_things():
+    assert relations_in("Is my dog here with my sister and my van?") == ["dog", "sister"]
+    assert relations_in("Is the dog here?") == []

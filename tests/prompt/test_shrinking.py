@@ -112,7 +112,7 @@ def test_results_of_tools_are_cut_the_oldest_first():
     assert second.sent == "y" * 100
     cut = json.loads(first.sent)
     assert cut["hint"] == "the window had no room for the rest"
-    assert 40 <= len(cut["cut"]) < 600
+    assert 300 <= len(cut["cut"]) < 600
     assert set(cut["cut"]) == {"x"}
     assert (first.raw, first.tokens) == (first.sent, 0)
     assert sum(len(message.sent) for message in draft.prompt) < 700
@@ -125,6 +125,7 @@ def test_a_cut_result_keeps_forty_characters_and_is_cut_from_its_text_again():
         before = [len(step.sent) for step in draft.steps]
         answered(draft, Engine(9999, window=window))
         assert [len(step.sent) for step in draft.steps] <= before
+        assert window == 100 or sum(len(message.sent) for message in draft.prompt) < window
 
     cuts = [json.loads(step.sent)["cut"] for step in draft.steps[1:]]
     assert cuts == ["x" * 40, "y" * 40]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import resource
 import socket
@@ -13,11 +14,13 @@ import httpx
 import psutil
 import pytest
 from fastapi import FastAPI, Request
+from uvicorn import Config as UvicornConfig
+from uvicorn.server import ServerState
 
 from shepherd.config import Config
 from shepherd.memory import Memory
 from shepherd.server import middleware
-from shepherd.server.connections import MOST_HEADER_BYTES, limited
+from shepherd.server.connections import MOST_HEADER_BYTES, LimitedProtocol, limited
 from shepherd.server.state import AppState
 from tests.server.processes import ServerProcess
 from tests.server.running import Running
@@ -158,6 +161,29 @@ def test_a_new_connection_replaces_the_one_that_has_waited_longest(server):
         assert rest_of(waiting[0]) == b""
         # One for one: the next has the time that headers have.
         assert rest_of(waiting[1]).startswith(b"HTTP/1.1 408 ")
+
+
+def test_connections_that_come_at_once_replace_one_each():
+    """None of those that are being closed counts as the oldest once more."""
+    protocol = limited(connections=2)
+    config, state = UvicornConfig(FastAPI(), log_config=None), ServerState()
+    made: list[LimitedProtocol] = []
+
+    def make() -> LimitedProtocol:
+        made.append(protocol(config, server_state=state, app_state={}))
+        return made[-1]
+
+    async def connect() -> None:
+        server = await asyncio.get_running_loop().create_server(make, "127.0.0.1", 0)
+        with contextlib.ExitStack() as stack:
+            for _ in range(5):  # they are accepted in one turn of the loop
+                stack.enter_context(socket.create_connection(server.sockets[0].getsockname()))
+            while len(made) < 5 or any(one.transport is None for one in made):
+                await asyncio.sleep(0)
+            assert [one.transport.is_closing() for one in made] == [True, True, True, False, False]
+        server.close()
+
+    asyncio.run(connect())
 
 
 def test_1100_connections_without_a_request_keep_nobody_out(few_files, tmp_path, plain_model):

@@ -109,6 +109,9 @@ def test_two_versions_of_a_node_are_both_kept(machines):
     settle([a, b], 3)
 
     assert {node.notes for node in a.knowledge.list_nodes()} == {"of a", "of b"}
+    plain, copy = sorted(node.title for node in a.knowledge.list_nodes())
+    assert plain == "Plan"
+    assert copy.startswith("Plan (version of ")
     assert a.exported() == b.exported()
 
 

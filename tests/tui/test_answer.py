@@ -88,6 +88,20 @@ def test_lines_of_finished_blocks_are_drawn_once():
     played(play, size=(60, 60))
 
 
+def test_there_is_nothing_below_the_last_line():
+    async def play(page, pilot):
+        await page.transcript.write("one\n\ntwo")
+        await page.answer.complete()
+        await pilot.pause()
+
+        below = page.answer.render_line(99)
+
+        assert below.text == " " * page.answer.size.width
+        assert {segment.style for segment in below} == {page.answer.visual_style.rich_style}
+
+    played(play)
+
+
 def test_a_flood_is_read_in_pieces_and_none_is_lost():
     async def play(page, pilot):
         await page.transcript.write(paragraphs(200))

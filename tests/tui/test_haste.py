@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 
 from shepherd.commands.gc_policy import GCPolicy
+from shepherd.config import Config
 from shepherd.tui import app as application
+from shepherd.tui.app import ShepherdApp
+from shepherd.tui.conversation import SessionOptions
 
 
 class Circle:
@@ -30,3 +34,21 @@ def test_garbage_is_searched_for_when_nobody_types(perform, scripted_model, monk
         perform(play, scripted_model, gc_policy=gc_policy)
 
     assert gc.get_freeze_count() == 0
+
+
+def test_garbage_waits_for_an_end_of_typing_and_answers_and_is_looked_for_once(home):
+    class Counting(GCPolicy):
+        n = 0
+
+        def collect(self) -> None:
+            self.n += 1
+
+    policy = Counting()
+    app = ShepherdApp(SessionOptions(Config()), policy)
+    counts = []
+    for touched_s_ago, is_answering in ((0, False), (99, True), (99, False), (99, False)):
+        app._touched_at, app.is_answering = time.monotonic() - touched_s_ago, is_answering
+        app._collect_garbage()
+        counts.append(policy.n)
+
+    assert counts == [0, 0, 1, 1]

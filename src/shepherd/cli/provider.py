@@ -135,7 +135,7 @@ def _set(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
     if key == "api_key":
         provider = _set_key(table, arguments)
     elif arguments.value is None:
-        raise UsageError(f"{ascii(key)[1:41]} needs a value", hint="'' is the default")
+        raise UsageError(f"{key[:40]!a} needs a value", hint="'' is the default")
     else:
         provider = table.set(name, key, arguments.value)
     screen.result(_record(provider), note=f"{provider.name}: {key} is set")

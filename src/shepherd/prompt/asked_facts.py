@@ -291,9 +291,9 @@ def _is_in_value(asked: _Asked, one: Profile) -> bool:
     """Return whether the value tells more of what is asked about: "Which ward am I on?"."""
     told = [word for word in asked.words if word in one.value]
     which = _WHICH.match(asked.text)
-    if which is None:
+    kind = content_words(which[1])[:1] if which else []
+    if which is None or not kind:  # "what is …" names no kind
         return len(told) > 1
-    kind = content_words(which[1])[:1]
     if not told or not _DESCRIBED.isdisjoint(kind):
         return bool(told)
     before = re.search(rf"([\w-]+) {re.escape(which[1])}", one.fact.value, re.IGNORECASE)

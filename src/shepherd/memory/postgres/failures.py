@@ -90,8 +90,10 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
             hint="the server's administrator allows it in pg_hba.conf",
         )
     if any(known in words for known in _NOT_THERE) and ("role" in words or "database" in words):
-        thing = "role" if "role" in words else "database"
-        return StoreError(f"{where}: there is no such {thing}", hint=f"make it: create{thing}, as superuser")
+        thing, program = ("role", "createuser") if "role" in words else ("database", "createdb")
+        return StoreError(
+            f"{where}: there is no such {thing}", hint=f"create it on the server, as its superuser: {program}"
+        )
     if any(known in words for known in _TOO_MANY):
         return StoreLockedError(
             f"{where}: the server takes no more connections",

@@ -1,0 +1,239 @@
+"""Every slash command with what it shows: result, stdout, stderr, and the lines that it forgets."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from shepherd.assistant import Assistant
+from shepherd.commands.screen import Screen
+from shepherd.commands.slash import COMMANDS, Chat
+from shepherd.config import Config
+from shepherd.errors import ShepherdError
+from shepherd.inference import Engine, EngineSettings
+from shepherd.memory import Memory
+
+NUMBERS = "/memory and /why number the memories that they list, and show their ids"
+DECIDED = "there is no such number, or it was decided or changed since | /learned lists what was learned"
+# What a line gives, and what it writes to stdout and stderr.
+Said = tuple[str | None, str, str]
+
+
+class Editor:
+    """A user who changes texts in this way, and the lines that are forgotten."""
+
+    def __init__(self) -> None:
+        self.answer: dict[str, str] | None = None
+        self.forgotten: list[str] = []
+
+    def revise(self, texts: dict[str, str]) -> dict[str, str] | None:
+        return None if self.answer is None else {**texts, **self.answer}
+
+    def forget_lines(self, lines: set[str]) -> None:
+        self.forgotten = sorted(lines)
+
+
+class Prompt:
+    """A conversation, and what it shows for a line."""
+
+    def __init__(self, engine: Engine, memory: Memory) -> None:
+        config = Config(max_tokens=64, context_entities=False, temperature=0.0)
+        self.memory, self.editor = memory, Editor()
+        self.assistant = Assistant(engine, memory, user_id="steve", config=config)
+        self.chat = Chat(self.assistant, Screen(io.StringIO(), io.StringIO()), self.editor)
+
+    def __call__(self, line: str) -> Said:
+        screen = self.chat.screen
+        screen.out, screen.err = io.StringIO(), io.StringIO()
+        self.editor.forgotten = []
+        try:
+            found = self.chat.message_of(line)
+        except ShepherdError as error:
+            found = f"{error} | {error.hint}"
+        return found, screen.out.getvalue(), screen.err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def engine(scripted_model) -> Iterator[Engine]:
+    with Engine(scripted_model, settings=EngineSettings(n_ctx=2048, n_threads=1)) as engine:
+        yield engine
+
+
+@pytest.fixture
+def say(tmp_path, engine) -> Iterator[Prompt]:
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        yield Prompt(engine, memory)
+
+
+def check(say: Callable[[str], Said], steps: list[tuple[str, Said]]) -> None:
+    for line, said in steps:
+        assert (line, say(line)) == (line, said)
+
+
+def test_a_line_is_a_message_or_a_command(say) -> None:
+    check(say, [
+        ("hello", ("hello", "", "")),
+        ("//etc/fstab", ("/etc/fstab", "", "")),
+        (" /memory", (" /memory", "", "")),
+        ("/nope", ("there is no command /nope | did you mean /undo? To send a message that begins with a"
+                   " slash, type two.", "", "")),
+        ("/" + "x" * 50, (f"there is no command /{'x' * 40} | /help lists them. To send a message that begins"
+                          " with a slash, type two.", "", "")),
+    ])  # fmt: skip
+
+
+def test_before_the_first_answer_there_is_little_to_show(say) -> None:
+    check(say, [
+        ("/memory", (None, "", "nothing is remembered yet\n")),
+        ("/context", (None, "", "nothing has been answered yet\n/context refresh reloads preferences and"
+                      " background; /why shows what was appended\n")),
+        ("/why", (None, "", "nothing has been answered yet\n")),
+        ("/undo", (None, "", "there is nothing to undo\n")),
+        ("/stats", (None, "memory  not encrypted on this disk\nlearning: off: nothing was started that"
+                    " learns\n", "nothing has been answered yet\n")),
+        ("/save", (None, "", "nothing has been said yet\n")),
+        ("/conversations", (None, "", "no conversation is stored yet\n")),
+        ("/learned", (None, "", "nothing has been learned yet\n")),
+        ("/tools", (None, "", "the model has no tools; shepherd --memtools adds tools for the memory\n")),
+        ("/clear", (None, "", "a new conversation; memories and facts stay\n")),
+    ])  # fmt: skip
+
+
+def test_facts_are_set_shown_and_forgotten_with_their_lines(say) -> None:
+    check(say, [
+        ("/facts", (None, "", "no facts yet; /facts KEY VALUE sets one\n")),
+        ("/facts city Ulm", (None, "", "city is set\n")),
+        ("/facts city", (None, "city = Ulm\n", "")),
+        ("/facts zip", ("there is no fact 'zip' | /facts lists them", "", "")),
+        ("/facts", (None, "  city = Ulm\n", "")),
+        ("/forget city", (None, "", "the fact city is forgotten; it was Ulm\n")),
+    ])  # fmt: skip
+    assert say.editor.forgotten == ["//facts city Ulm", "/facts city Ulm"]
+    assert say.memory.get_fact("city") is None
+
+
+def test_memories_are_named_by_their_numbers_in_the_list(say) -> None:
+    for n in range(12):
+        say.memory.store_memory(f"question {n}", f"answer {n}", "steve", timestamp=1000 + n)
+
+    _, out, err = say("/memory")
+
+    numbers = [line.split()[0] for line in out.splitlines() if line[:4].strip()]
+    assert numbers == [str(number) for number in range(1, 11)]
+    assert out.splitlines()[:2] == ["  1  question 11", "     answer 11"]
+    assert err == "the newest 10 of 12 memories; /memory WORDS searches\n"
+    gone = f"no memory has the number or the id 99 | {NUMBERS}"
+    check(say, [
+        ("/pin 1", (None, "", "pinned: it is never deleted to make space\n")),
+        ("/pin 1", (None, "", "unpinned\n")),
+        ("/pin", ("usage: /pin NUMBER | /memory and /why show the numbers", "", "")),
+        ("/pin 11", (f"no memory has the number or the id 11 | {NUMBERS}", "", "")),
+        ("/pin 0", (f"no memory has the number or the id 0 | {NUMBERS}", "", "")),
+        ("/edit x", ("usage: /edit NUMBER | /memory and /why show the numbers", "", "")),
+        ("/edit 10", (None, "", "unchanged\n")),
+        ("/forget 99", (gone, "", "")),
+        ("/forget 1", (None, "", "forgotten: question 11\n")),
+    ])  # fmt: skip
+    assert say.editor.forgotten == ["question 11"]
+    say.editor.answer = {"answer": "new"}
+    check(say, [
+        ("/edit 10", (None, "", "changed\n")),
+        ("/forget question 3", (None, "", "1 memory forgotten\n")),
+        ("/memory zebra", (None, "", "no memory matches\n")),
+        ("/forget nothing",
+         ("there is no fact of that name and no memory of that question | /memory lists them", "", "")),
+        ("/forget",
+         ("usage: /forget NUMBER|ID|KEY|QUESTION | /memory and /facts list what there is", "", "")),
+    ])  # fmt: skip
+    answers = {one.question: one.answer for one in say.memory.list_memories("steve", limit=20)}
+    assert answers["question 2"] == "new"
+    assert not {"question 3", "question 11"} & answers.keys()
+    assert len(answers) == 10
+    assert say("/memory")[2] == ""
+
+
+def test_private_is_switched(say) -> None:
+    on, off = "private: nothing is recalled or stored; /private ends it\n", "memory is used again\n"
+    for line, note, state in (
+        ("/private", on, True), ("/private", off, False), ("/private on", on, True),
+        ("/private on", on, True), ("/private off", off, False),
+    ):  # fmt: skip
+        assert (say(line), say.assistant.private) == ((None, "", note), state)
+    assert say("/private maybe")[0] == "usage: /private [on|off] | "
+
+
+def test_settings_are_changed_for_the_conversation(say) -> None:
+    check(say, [
+        ("/config temperature", (None, "temperature = 0.0\n", "")),
+        ("/config temperature 0.7", (None, "", "temperature = 0.7 in this conversation\n")),
+        ("/config temperature", (None, "temperature = 0.7\n", "")),
+        ("/config temperature hot", ("temperature: expected a number from 0 to 5, or auto | ", "", "")),
+        ("/config model x", ("model does not change while a conversation runs | shepherd config set model"
+                             " VALUE, then start again", "", "")),
+        ("/config nope", ("there is no setting 'nope' | /config lists them", "", "")),
+        ("/config temperatur", ("there is no setting 'temperatur' | did you mean temperature?", "", "")),
+        ("/model", (None, "tiny-scripted, window of 2,048 tokens\n", "")),
+        ("/model x", ("the model cannot change here | start a conversation with shepherd -m NAME", "", "")),
+        ("/provider x", ("the provider cannot change here | start a conversation with shepherd", "", "")),
+    ])  # fmt: skip
+    assert say.assistant.config.temperature == 0.7
+    listed = say("/config")[1].splitlines()
+    assert f"{'temperature':22} 0.7" in listed
+    assert len(listed) == 25
+
+
+def test_nodes_are_put_in_focus(say) -> None:
+    none = (None, "", "no node is in focus; /focus WORDS searches, /focus NUMBER adds one\n")
+    assert say("/focus") == none
+    for title in ("Bees", "Honey"):
+        say.assistant.knowledge.add_node(title)
+    check(say, [
+        ("/focus 1", (None, "    1  Bees  (primary)\n", "")),
+        ("/focus 1,2", (None, "    1  Bees  (primary)\n    2  Honey\n", "")),
+        ("/focus 9", ("there is no node 9 | /focus WORDS finds nodes", "", "")),
+        ("/focus", (None, "    1  Bees  (primary)\n    2  Honey\n", "")),
+        ("/focus bee", (None, "    1  Bees\n", "/focus NUMBER puts one in focus\n")),
+        ("/focus zebra", (None, "", "no node matches\n")),
+        ("/focus none", none),
+        ("/context refresh", (None, "", "preferences and background are as now\n")),
+        ("/context refresh", (None, "", "nothing has changed\n")),
+        ("/context x", ("usage: /context [refresh] | ", "", "")),
+    ])  # fmt: skip
+
+
+def test_decisions_need_something_to_decide(say) -> None:
+    check(say, [
+        ("/learned x", ("usage: /learned | ", "", "")),
+        ("/keep", ("usage: /keep NUMBER | /learned shows the numbers", "", "")),
+        ("/keep x", ("usage: /keep NUMBER | /learned shows the numbers", "", "")),
+        ("/accept", ("there is nothing to accept | /learned lists what was learned", "", "")),
+        ("/reject 3", (f"cannot reject 3: {DECIDED}", "", "")),
+        ("/undo 5", (f"cannot undo 5: {DECIDED}", "", "")),
+    ])  # fmt: skip
+
+
+def test_after_an_answer_its_tokens_are_shown_and_it_can_be_undone(say) -> None:
+    for _ in say.assistant.ask("hi there"):
+        pass
+
+    _, out, _ = say("/context")
+    *parts, total = out.splitlines()
+
+    assert [line.split("\t")[0] for line in parts] == ["system", "query"]
+    used = sum(int(line.split("\t")[1]) for line in parts)
+    assert total == f"{used} tokens of 2,048, 64 kept for the answer, shared by strategy dynamic"
+    assert say("/why")[1] == f"turn 0 of this conversation: {used} of 2,048 tokens shown\n"
+    assert say("/undo") == (None, "", "the last message and its answer are removed\n")
+    assert say.editor.forgotten == ["hi there"]
+
+
+def test_help_lists_every_command_and_quit_quits(say) -> None:
+    _, out, err = say("/help")
+
+    assert all(f"  {command.usage} " in out for command in COMMANDS.values())
+    assert "type two: //etc/fstab" in err
+    assert not say.chat.done
+    assert say("/quit") == (None, "", "")
+    assert say.chat.done
