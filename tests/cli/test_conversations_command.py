@@ -8,6 +8,7 @@ import pytest
 
 from shepherd.memory import Memory
 from shepherd.types import Message
+from tests.cli.test_terminal import start
 
 
 @pytest.fixture
@@ -79,6 +80,19 @@ def test_a_deleted_conversation_is_gone_with_its_title(shepherd, talks, home):
     assert [row[0] for row in rows(shepherd("conversations", "list"))] == [talks["cafés"][:8]]
     with Memory(home.database, user_id="steve") as memory:
         assert memory.title_of_session(talks["taxes"]) == ""
+
+
+def test_a_terminal_is_asked_before_a_conversation_is_deleted(shepherd, talks, home):
+    asked = start(home, "conversations", "delete", talks["taxes"], talks["cafés"])
+    asked.expect(r'Delete "Tax return 2025", "Tell me about cafés"\? This can\'t be undone. \[y/N\] ')
+    asked.type("n")
+    asked.expect("nothing was deleted")
+    left = len(rows(shepherd("conversations", "list")))
+    told = start(home, "conversations", "delete", "-y", talks["taxes"])
+    told.expect("deleted")
+
+    assert (asked.end(), left, told.end()) == (1, 3, 0)
+    assert len(rows(shepherd("conversations", "list"))) == 2
 
 
 def test_nothing_is_deleted_by_words_of_a_title_or_beside_a_wrong_name(shepherd, talks):

@@ -215,7 +215,7 @@ def test_a_turn_without_a_trace_says_nothing_and_one_of_little_says_little():
     assert out.getvalue() == ""
     explain_turn(screen, "s", 1, {"budget/total": "x", "entities/count": 1, "warnings/0001": "not the first"})
     assert out.getvalue().splitlines() == [
-        "turn 1 of this conversation: 0 of 0 tokens shown",
+        "the whole prompt: 0 of 0 tokens",
         "  entity    ()",
         "all of it: shepherd trace tree s/1",
     ]

@@ -127,7 +127,7 @@ def explain_turn(screen: Screen, session: str, turn: int, entries: Mapping[str, 
     if not entries:
         return
     used, total = _number(entries, "assembled/total_tokens"), _number(entries, "budget/total")
-    screen.print(f"turn {turn} of this conversation: {used:,} of {total:,} tokens shown")
+    screen.print(f"the whole prompt: {used:,} of {total:,} tokens")
     for number in range(_number(entries, "entities/count")):
         place = f"entities/{number:04d}"
         kind = entries.get(f"{place}/type", "")
