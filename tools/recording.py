@@ -94,7 +94,7 @@ def _watch(command: str) -> list[Frame]:
 
 def record(command: str) -> list[Frame]:
     """The screens of a command in a shell of its own."""
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         settings = f"HOME={home} PATH={path} SHEPHERD_USER_ID=steve TERM=xterm-256color LANG=C.UTF-8"
         shell = f"env -i {settings} PS1='{PROMPT} ' bash --norc"

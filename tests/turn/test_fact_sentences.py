@@ -18,6 +18,7 @@ from shepherd.turn.fact_sentences import (
     [
         ("location", "Ulm", "you live in Ulm", "you no longer live in Ulm"),
         ("allergy", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
+        ("allergies", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
         ("condition", "asthma", "you have asthma", "you no longer have asthma"),
         ("coffee", "black", "your coffee is black", "your coffee is no longer black"),
         ("hobbies", "chess", "your hobbies are chess", "your hobbies are no longer chess"),

@@ -40,6 +40,8 @@ _OWN = {
     "plays": "play",
     "instructions": "want me to",
 }
+# Other names of these, which people choose.
+_SAME = {"allergies": "allergy", "languages": "language", "dislike": "dislikes", "like": "likes"}
 # Values that are no nouns: "take the bus to Ulm every Monday".
 _LABELS = ("routine",)
 _COUNTED = ("children", "siblings", "pets")
@@ -95,7 +97,7 @@ def is_clause(value: str) -> bool:
 
 def _parts(key: str, value: str) -> tuple[str, str, str]:
     """Return subject, verb and rest of what a fact says; without a verb, it is no sentence."""
-    value = value.strip()
+    key, value = _SAME.get(key, key), value.strip()
     who, _, what = key.rpartition("_")
     if key in _OWN:
         # An instruction begins as a sentence does: "Always use metric units".
