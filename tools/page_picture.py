@@ -7,9 +7,11 @@ A new server with the bundled model shows a new database: 500 memories, 40 facts
 conversations, the same each time. With several --view there is a picture of each, OUT-VIEW.png. `--keep`
 leaves the server running until Ctrl-C, and prints its address. Needs Chromium, as the tests of the page do.
 
-The picture in the documents:
+The pictures in the documents:
 
     tools/page_picture.py docs/images/page.png --size 1280x800 --click Greenhouse
+    tools/page_picture.py docs/images/chat.png --size 1280x840 --view chat \\
+        --say "I moved to Lisbon last month." --say "What is my dog called?"
 """
 
 from __future__ import annotations
@@ -236,6 +238,13 @@ def main() -> None:
     parser.add_argument("--scheme", choices=("light", "dark"), default="light")
     parser.add_argument("--click", metavar="TEXT", help="what to click on before the picture is taken")
     parser.add_argument("--key", action="append", default=[], metavar="KEY", help="a key to press")
+    parser.add_argument(
+        "--say",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a message, from which something is learned",
+    )
     parser.add_argument("--keep", action="store_true", help="leave the server running")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
@@ -290,6 +299,16 @@ def take(url: str, arguments: argparse.Namespace) -> None:
             if arguments.click:
                 page.get_by_text(arguments.click, exact=True).first.dispatch_event("click")
                 page.wait_for_load_state("networkidle")
+            for n, text in enumerate(arguments.say):
+                message = page.get_by_role("textbox", name="Message", exact=True)
+                message.fill(text)
+                message.press("Enter")
+                page.locator(".reply-foot").nth(n).wait_for()
+                page.get_by_role("list", name="What was learned").first.wait_for()
+            if arguments.say:
+                page.locator(".recalled > summary").last.click()
+                page.mouse.wheel(0, 10_000)
+                page.wait_for_timeout(500)
             for key in arguments.key:
                 page.keyboard.press(key)
             out = arguments.out

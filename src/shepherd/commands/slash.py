@@ -217,11 +217,11 @@ def _why(chat: Chat, argument: str) -> None:
 def _stats(chat: Chat, argument: str) -> None:
     explain_stats(chat.screen, chat.assistant.last)
     if (memory := chat.assistant.memory) is not None:
-        state = "encrypted" if memory.sealer is not None else "not encrypted on this disk"
+        state = "encrypted" if memory.sealer is not None else "not encrypted"
         chat.screen.print(f"memory  {state}")
     if (kept := chat.assistant.kept) is not None:
         chat.screen.print(f"on disk {kept_in_words(kept)}")
-    chat.screen.print(f"learning: {chat.assistant.learning.in_words()}")
+    chat.screen.print(f"learns  {chat.assistant.learning.in_words()}")
     if chat.assistant.memory is not None and (learned := learned_in_words(chat.memory, chat.user)):
         chat.screen.print(f"learned {learned}")
 
