@@ -105,6 +105,13 @@ def test_nothing_is_deleted_by_words_of_a_title_or_beside_a_wrong_name(shepherd,
     assert len(rows(shepherd("conversations", "list"))) == 3
 
 
+def test_where_no_title_has_the_words_the_hint_names_where_they_were_said(shepherd, talks):
+    done = shepherd("conversations", "show", "all of taxes")
+
+    assert done.returncode == 1
+    assert f"they were said in {talks['taxes'][:8]}" in done.stderr
+
+
 def test_a_name_of_several_lists_their_ids(shepherd, talks):
     done = shepherd("conversations", "show", "tell me about")
 

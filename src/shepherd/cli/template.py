@@ -36,7 +36,7 @@ file, which edit creates."""
 _EPILOG = """\
 A template's text is the prompt. $input stands for your message, which otherwise follows the text, and other
 names, such as $language, for parameters: --param language German. $$ is a dollar sign. Lines between --- and
---- at the beginning may set system (the system prompt), model and provider, and defaults of parameters."""
+--- at the beginning can set system (the system prompt), model and provider, and defaults of parameters."""
 
 _SETTINGS = ("system", "model", "provider")
 _INPUT = "input"

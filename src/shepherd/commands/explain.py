@@ -191,7 +191,19 @@ _FACT_SOURCES = {
     "tool": "set by the model, with a tool",
     "migration": "from an older Shepherd's database",
 }
-_SOURCES = {"user": "entered by hand", "turn": "from a conversation", "import": "imported"}
+_SOURCES = {
+    "user": "entered by hand",
+    "turn": "from a conversation",
+    "extraction": "learned from what you said",
+    "tool": "stored by the model",
+    "model": "stored by the model",
+    "mcp": "stored by another assistant",
+    "migration": "from an older Shepherd's database",
+    "import": "imported",
+    "chatgpt": "imported from ChatGPT",
+    "mem0": "imported from mem0",
+    "llm": "imported from llm",
+}
 _ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancelled": "Ctrl-C"}
 _ENDINGS |= {"tool_calls": "a call of a tool", "filtered": "the provider's filter"}
 
@@ -244,9 +256,9 @@ def about_learning(assistant: Assistant) -> str:
     if not learning.is_on:
         return f"Learning is {learning.in_words()}"
     return (
-        f"Learning is {learning.in_words()}: what you say becomes facts and memories. "
-        "To turn it off: shepherd config set memory_extraction false; with archive_turns false, what you say"
-        " is not kept as memories either"
+        f"Learning is {learning.in_words()}: Shepherd takes facts from what you say, and remembers what you"
+        " tell it. To turn this off: shepherd config set memory_extraction false (facts), and archive_turns"
+        " false (memories)"
     )
 
 

@@ -183,8 +183,10 @@ def _facts(chat: Chat, argument: str) -> None:
         if not facts:
             chat.screen.note("no facts yet; /facts KEY VALUE sets one")
     elif value.strip():
+        before = chat.memory.get_fact(key, chat.user)
         chat.memory.set_fact(key, value.strip(), chat.user)
-        chat.screen.note(f"{key} is set")
+        former = f"; it was {shortened(before)}" if before not in (None, value.strip()) else ""
+        chat.screen.note(f"{key} = {shortened(value)}{former}")
     else:
         found = chat.memory.get_fact(key, chat.user)
         if found is None:
@@ -590,7 +592,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "continue": Command(
         "/continue NUMBER|TITLE",
-        "continue another conversation: its number, id or title",
+        "continue another one, by number, id or title",
         continue_conversation,
     ),
     "rename": Command("/rename [TITLE]", "give this conversation a title", rename_conversation),
