@@ -7,9 +7,11 @@ A new server with the bundled model shows a new database: 500 memories, 40 facts
 conversations, the same each time. With several --view there is a picture of each, OUT-VIEW.png. `--keep`
 leaves the server running until Ctrl-C, and prints its address. Needs Chromium, as the tests of the page do.
 
-The picture in the documents:
+The pictures in the documents:
 
     tools/page_picture.py docs/images/page.png --size 1280x800 --click Greenhouse
+    tools/page_picture.py docs/images/chat.png --size 1280x840 --view chat \\
+        --say "I moved to Lisbon last month." --say "What is my dog called?"
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 from shepherd.knowledge import Knowledge
-from shepherd.memory import Memory
+from shepherd.memory import Claim, EndedValue, Memory, OpenJob
 from shepherd.trace import Traces, paths_of
 from shepherd.types import Message
 
@@ -108,6 +110,15 @@ EDGES = [
     (9, 1, "supports", "feeds the beds"), (4, 10, "created_by", "taken out there"),
     (5, 0, "related_to", "stands beside it"), (11, 9, "related_to", "scratch in it"),
 ]  # fmt: skip
+LEARNED = [
+    (sentence, Claim(key, value, sentence, 0, changes=changes))
+    for sentence, key, value, changes in (
+        ("I've started learning Portuguese, for the trip in May.", "learning", "Portuguese", False),
+        ("Our new cat is called Miso.", "cat_name", "Miso", False),
+        ("We moved to San Marcos last weekend.", "location", "San Marcos", True),
+        ("I take my coffee with oat milk.", "coffee", "with oat milk", False),
+    )
+]
 TALKS = (
     "Which editor do I use?|What should I cook for my sister?|When does the train leave?"
     "|Help me plan the seed order"
@@ -127,14 +138,30 @@ TALKS = (
 def fill(path: Path) -> None:
     """Write somebody's year into a new database."""
     now = int(time.time())
-    with Memory(path, user_id=USER) as memory:
-        _remember(memory, now)
+    clock = [now]
+    with Memory(path, user_id=USER, clock=lambda: clock[0]) as memory:
+        _remember(memory, now, clock)
         _know(Knowledge(memory.transactions, USER))
-        for n, question in enumerate(TALKS.split("|")):
+        talks = TALKS.split("|")
+        for n, question in enumerate(talks):
+            age = len(talks) - n - 1
+            clock[0] = now - age * age * DAY_S // 3 - 1200
             _talk(memory, question, n)
+        for sentence, claim in LEARNED:
+            clock[0] += 120
+            _learn(memory, sentence, claim)
 
 
-def _remember(memory: Memory, now: int) -> None:
+def _learn(memory: Memory, sentence: str, claim: Claim | EndedValue) -> None:
+    """Let a sentence be learned from, as a worker does."""
+    session = memory.start_session(USER, "Qwen3-4B")
+    memory.append_message(session, Message("user", sentence), job=OpenJob("worker", 1))
+    memory.append_message(session, Message("assistant", "Nice, I'll remember that."))
+    if job := memory.extraction.claim("worker", USER):
+        memory.extraction.finish(job, [claim], [], statements=[])
+
+
+def _remember(memory: Memory, now: int, clock: list[int]) -> None:
     sources = ("turn", "turn", "extraction", "user", "turn", "import", "turn", "mcp")
     entries = []
     for n in range(500):
@@ -148,11 +175,15 @@ def _remember(memory: Memory, now: int) -> None:
         entries.append({**entry, "timestamp": int(now - age * DAY_S), "source": sources[n % len(sources)]})
     memory.import_memories(entries)
     for months, city in ((20, "Dallas"), (9, "Lockhart"), (3, "Austin")):
-        memory.set_fact("location", city, since=now - months * 30 * DAY_S)
-    memory.set_fact("employer", "Travis County Archive", since=now - 500 * DAY_S)
-    for pair in FACTS.split("|"):
+        clock[0] = now - months * 30 * DAY_S
+        memory.set_fact("location", city)
+    clock[0] = now - 500 * DAY_S
+    memory.set_fact("employer", "Travis County Archive")
+    for n, pair in enumerate(FACTS.split("|")):
         key, _, value = pair.partition("=")
-        memory.set_fact(key, value)
+        clock[0] = now - n * n * DAY_S // 5 - n * 3600
+        memory.set_fact(key, value, source=("user", "extraction", "extraction", "import")[n % 4])
+    clock[0] = now
 
 
 def _know(knowledge: Knowledge) -> None:
@@ -207,6 +238,13 @@ def main() -> None:
     parser.add_argument("--scheme", choices=("light", "dark"), default="light")
     parser.add_argument("--click", metavar="TEXT", help="what to click on before the picture is taken")
     parser.add_argument("--key", action="append", default=[], metavar="KEY", help="a key to press")
+    parser.add_argument(
+        "--say",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a message, from which something is learned",
+    )
     parser.add_argument("--keep", action="store_true", help="leave the server running")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
@@ -261,6 +299,16 @@ def take(url: str, arguments: argparse.Namespace) -> None:
             if arguments.click:
                 page.get_by_text(arguments.click, exact=True).first.dispatch_event("click")
                 page.wait_for_load_state("networkidle")
+            for n, text in enumerate(arguments.say):
+                message = page.get_by_role("textbox", name="Message", exact=True)
+                message.fill(text)
+                message.press("Enter")
+                page.locator(".reply-foot").nth(n).wait_for()
+                page.get_by_role("list", name="What was learned").first.wait_for()
+            if arguments.say:
+                page.locator(".recalled > summary").last.click()
+                page.mouse.wheel(0, 10_000)
+                page.wait_for_timeout(500)
             for key in arguments.key:
                 page.keyboard.press(key)
             out = arguments.out

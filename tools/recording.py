@@ -1,9 +1,18 @@
 #!/usr/bin/env python3
 """Record a program on a terminal as an animated SVG: the real one in tmux, its screen read 25 times a second.
 
-tools/recording.py OUT.svg [COMMAND]
+tools/recording.py OUT.svg [COMMAND] [--before COMMAND] [--type LINE]
 
 COMMAND is `shepherd demo` unless another is given; it ends by itself. The home folder is new. Needs tmux.
+With --type, the command is one that goes on, such as `shepherd tui`: these lines are typed into it, and the
+picture is its last screen. Commands of --before run first, unseen. The pictures in the documents:
+
+    tools/recording.py docs/images/demo.svg
+    tools/recording.py docs/images/tui.svg "shepherd tui" --before "shepherd facts set name Steve" \\
+        --before "shepherd facts set dog_name Rex" \\
+        --before "shepherd memory add 'Which editor does the user use?' 'VS Code with vim keybindings'" \\
+        --type "" --type "What is my dog called?" --type "Which editor do I use?" \\
+        --type "I moved to Lisbon last week."
 
 The picture is a strip of all screens that differed, one above the other, moved behind a window by CSS; a line
 that several screens have is in the file once. It loops, and shows the last screen alone to readers who want
@@ -18,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -35,6 +45,8 @@ LOOK_S = 0.04
 # A screen that stands longer is shown so long; the last one so much longer, to be read.
 LONGEST_S, LAST_S = 1.6, 6.0
 PATIENCE_S = 300.0
+# After this time, a line has had its answer.
+SETTLED_S = 7.0
 # Of a character, in pixels, at this size of a monospaced font.
 WIDTH, HEIGHT, FONT_SIZE, MARGIN = 8.43, 18.0, 14.0, 14.0
 PROMPT = "$"
@@ -92,16 +104,29 @@ def _watch(command: str) -> list[Frame]:
     return frames[:-1]  # without the prompt of the shell that comes back
 
 
-def record(command: str) -> list[Frame]:
+def _last_screen(command: str, lines: Sequence[str]) -> list[Frame]:
+    """The screen of a command that goes on, after these lines were typed into it."""
+    _tmux("send-keys", "-t", SESSION, "-l", command)
+    for line in (*lines, None):
+        _tmux("send-keys", "-t", SESSION, "Enter")
+        time.sleep(SETTLED_S)  # a cursor that blinks never lets a screen come to rest
+        if line is not None:
+            _tmux("send-keys", "-t", SESSION, "-l", line)
+    return [Frame(_screen(), LAST_S)]
+
+
+def record(command: str, before: Sequence[str] = (), lines: Sequence[str] = ()) -> list[Frame]:
     """The screens of a command in a shell of its own."""
-    with tempfile.TemporaryDirectory() as home:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         settings = f"HOME={home} PATH={path} SHEPHERD_USER_ID=steve TERM=xterm-256color LANG=C.UTF-8"
+        for one in before:
+            subprocess.run(["env", "-i", *settings.split(), "bash", "-c", one], check=True)
         shell = f"env -i {settings} PS1='{PROMPT} ' bash --norc"
         _tmux("new-session", "-d", "-s", SESSION, "-x", str(COLUMNS), "-y", str(ROWS), shell)
         try:
             _wait_for_prompt()
-            return _watch(command)
+            return _last_screen(command, lines) if lines else _watch(command)
         finally:
             _tmux("kill-session", "-t", SESSION)
 
@@ -135,7 +160,10 @@ def _spans(line: str) -> str:
 def draw(frames: list[Frame]) -> str:
     """The animated SVG."""
     lines: dict[str, int] = {}
-    strip, shown, begins, elapsed = [], [], [], 0.0
+    strip: list[str] = []
+    shown: list[str] = []
+    begins: list[float] = []
+    elapsed = 0.0
     for frame in frames:
         uses = []
         for row, line in enumerate(frame.screen.rstrip().splitlines()):
@@ -172,8 +200,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Record a program on a terminal as an animated SVG.")
     parser.add_argument("picture", type=Path)
     parser.add_argument("command", nargs="?", default="shepherd demo")
+    parser.add_argument("--before", action="append", default=[], metavar="COMMAND")
+    parser.add_argument("--type", action="append", default=[], dest="lines", metavar="LINE")
     options = parser.parse_args()
-    options.picture.write_text(draw(record(options.command)), encoding="utf-8")
+    frames = record(options.command, options.before, options.lines)
+    options.picture.write_text(draw(frames), encoding="utf-8")
     return 0
 
 

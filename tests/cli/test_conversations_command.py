@@ -8,6 +8,7 @@ import pytest
 
 from shepherd.memory import Memory
 from shepherd.types import Message
+from tests.cli.test_terminal import start
 
 
 @pytest.fixture
@@ -81,6 +82,19 @@ def test_a_deleted_conversation_is_gone_with_its_title(shepherd, talks, home):
         assert memory.title_of_session(talks["taxes"]) == ""
 
 
+def test_a_terminal_is_asked_before_a_conversation_is_deleted(shepherd, talks, home):
+    asked = start(home, "conversations", "delete", talks["taxes"], talks["cafés"])
+    asked.expect(r'Delete "Tax return 2025", "Tell me about cafés"\? This can\'t be undone. \[y/N\] ')
+    asked.type("n")
+    asked.expect("nothing was deleted")
+    left = len(rows(shepherd("conversations", "list")))
+    told = start(home, "conversations", "delete", "-y", talks["taxes"])
+    told.expect("deleted")
+
+    assert (asked.end(), left, told.end()) == (1, 3, 0)
+    assert len(rows(shepherd("conversations", "list"))) == 2
+
+
 def test_nothing_is_deleted_by_words_of_a_title_or_beside_a_wrong_name(shepherd, talks):
     by_words = shepherd("conversations", "delete", "return")
     beside = shepherd("conversations", "delete", talks["taxes"], "beef")
@@ -89,6 +103,13 @@ def test_nothing_is_deleted_by_words_of_a_title_or_beside_a_wrong_name(shepherd,
     assert "there is no conversation 'return'" in by_words.stderr
     assert "shepherd conversations list" in beside.stderr
     assert len(rows(shepherd("conversations", "list"))) == 3
+
+
+def test_where_no_title_has_the_words_the_hint_names_where_they_were_said(shepherd, talks):
+    done = shepherd("conversations", "show", "all of taxes")
+
+    assert done.returncode == 1
+    assert f"they were said in {talks['taxes'][:8]}" in done.stderr
 
 
 def test_a_name_of_several_lists_their_ids(shepherd, talks):

@@ -19,7 +19,7 @@ def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home)
     assert "Appended to your last message" in done.stdout
     assert "reused" in done.stdout
     # At the next prompt, or at the end of the process.
-    assert "learned name = Steve · " in done.stderr
+    assert "learned: your name is Steve · " in done.stderr
     assert not home.database.exists()
     assert not home.history.exists()
 

@@ -33,23 +33,27 @@ def item(kind: str, value: str = "Paris", before: str | None = None, **changes) 
 @pytest.mark.parametrize(
     ("one", "words", "news", "undone"),
     [
-        (item("learned"), "city = Paris", "learned city = Paris · /undo 7",
-         "undone: city = Paris is forgotten"),
-        (item("learned", before="Ulm"), "city = Paris (was Ulm)", "learned city = Paris (was Ulm) · /undo 7",
-         "undone: city = Ulm again"),
-        (item("ended", before="Ulm"), "city = Ulm has ended", "city = Ulm has ended · /undo 7",
-         "undone: city = Ulm again"),
-        (item("ended"), "city = Paris has ended", "city = Paris has ended · /undo 7",
-         "undone: city = Paris is forgotten"),
-        (item("remembered", key="Which?"), "Which? Paris", "remembered Which? Paris · /undo 7",
+        (item("learned"), "your city is Paris", "learned: your city is Paris · /undo 7",
+         'undone: "your city is Paris" is forgotten'),
+        (item("learned", before="Ulm"), "your city is Paris (before: Ulm)",
+         "learned: your city is Paris (before: Ulm) · /undo 7", "undone: your city is Ulm, as before"),
+        (item("ended", before="Ulm"), "your city is no longer Ulm",
+         "learned: your city is no longer Ulm · /undo 7", "undone: your city is Ulm, as before"),
+        (item("ended"), "your city is no longer Paris", "learned: your city is no longer Paris · /undo 7",
+         'undone: "your city is no longer Paris" is forgotten'),
+        (item("remembered", key="Which?"), "Which? Paris", "remembered: Which? Paris · /undo 7",
          "undone: the memory 'Which?' is deleted"),
-        (item("remembered", "", key="Which?"), "Which?", "remembered Which? · /undo 7",
+        (item("remembered", "", key="Which?"), "Which?", "remembered: Which? · /undo 7",
          "undone: the memory 'Which?' is deleted"),
-        (item("proposed", before="Ulm"), "city = Paris (is Ulm)",
-         "you said Paris; city is Ulm, as you set it · /accept 7 · /reject 7", "undone: city = Ulm again"),
-        (item("proposed", "", "Ulm"), "city has ended (is Ulm)",
-         "you said that city = Ulm has ended; you set it yourself · /accept 7 · /reject 7",
-         "undone: city = Ulm again"),
+        (item("remembered", "Rex", key="What is the user's dog called?"), "what your dog is called: Rex",
+         "remembered: what your dog is called: Rex · /undo 7",
+         'undone: the memory "What is the user\'s dog called?" is deleted'),
+        (item("proposed", before="Ulm"), "your city is Paris (you set: Ulm)",
+         "you said that your city is Paris, but you set Ulm yourself · /accept 7 · /reject 7",
+         "undone: your city is Ulm, as before"),
+        (item("proposed", "", "Ulm"), "your city is no longer Ulm",
+         "you said that your city is no longer Ulm, but you set it yourself · /accept 7 · /reject 7",
+         "undone: your city is Ulm, as before"),
     ],
 )  # fmt: skip
 def test_a_learned_thing_is_said_with_what_was_before(one, words, news, undone):
@@ -60,11 +64,11 @@ def test_a_learned_thing_is_said_with_what_was_before(one, words, news, undone):
 
 def test_outside_of_a_chat_the_commands_are_those_of_the_command_line():
     assert news_in_words([item("learned")], in_chat=False) == [
-        "learned city = Paris · shepherd memory learned --undo 7"
+        "learned: your city is Paris · shepherd memory learned --undo 7"
     ]
     assert news_in_words([item("proposed", before="Ulm")], in_chat=False) == [
-        "you said Paris; city is Ulm, as you set it · shepherd memory learned --accept 7 or shepherd memory"
-        " learned --reject 7"
+        "you said that your city is Paris, but you set Ulm yourself · shepherd memory learned --accept 7 or"
+        " shepherd memory learned --reject 7"
     ]
 
 
@@ -74,18 +78,18 @@ def test_outside_of_a_chat_the_commands_are_those_of_the_command_line():
 def test_of_many_learned_things_the_latest_five_are_shown(n, first):
     lines = news_in_words([item("learned", id=number) for number in range(1, n + 1)])
 
-    assert lines[-5:] == [f"learned city = Paris · /undo {number}" for number in range(n - 4, n + 1)]
+    assert lines[-5:] == [f"learned: your city is Paris · /undo {number}" for number in range(n - 4, n + 1)]
     assert lines[:-5] == ([f"{first} · /learned"] if first else [])
 
 
 @pytest.mark.parametrize(
     ("state", "value", "before", "words"),
     [
-        ("kept", "Paris", "Ulm", "kept: city = Paris (was Ulm)"),
-        ("rejected", "Paris", "Ulm", "rejected: city is still Ulm"),
-        ("rejected", "Paris", None, "rejected: city = Paris"),
-        ("accepted", "Paris", "Ulm", "accepted: city = Paris"),
-        ("accepted", "", "Ulm", "accepted: city = Ulm has ended"),
+        ("kept", "Paris", "Ulm", "kept: your city is Paris (before: Ulm)"),
+        ("rejected", "Paris", "Ulm", "rejected: your city is Ulm, as before"),
+        ("rejected", "Paris", None, "rejected: your city is Paris"),
+        ("accepted", "Paris", "Ulm", "accepted: your city is Paris"),
+        ("accepted", "", "Ulm", "accepted: your city is no longer Ulm"),
     ],
 )
 def test_a_decision_says_what_holds_now(state, value, before, words):
@@ -111,16 +115,16 @@ def test_learned_things_are_listed_below_their_sentences():
 
     assert out.getvalue().splitlines() == [
         ' 9  "I said it."',
-        "    city = Paris",
-        "    2 hours ago",
+        "    your city is Paris",
+        "    2 hours ago · fact city",
         "10  by the model",
-        "    proposed: city = Paris (is Ulm)",
-        "    2 hours ago · waits to be accepted or rejected",
+        "    proposed: your city is Paris (you set: Ulm)",
+        "    2 hours ago · fact city · waits to be accepted or rejected",
         f'11  "{"x" * 159}…"',
-        "    proposed: city = Paris (is Ulm)",
-        "    2 hours ago · rejected",
+        "    proposed: your city is Paris (you set: Ulm)",
+        "    2 hours ago · fact city · rejected",
     ]
-    assert state_in_words(item("learned", state="kept", at=then)) == "2 hours ago · kept"
+    assert state_in_words(item("learned", state="kept", at=then)) == "2 hours ago · fact city · kept"
 
 
 def test_long_arguments_of_a_call_are_shown_from_both_ends():
@@ -211,7 +215,7 @@ def test_a_turn_without_a_trace_says_nothing_and_one_of_little_says_little():
     assert out.getvalue() == ""
     explain_turn(screen, "s", 1, {"budget/total": "x", "entities/count": 1, "warnings/0001": "not the first"})
     assert out.getvalue().splitlines() == [
-        "turn 1 of this conversation: 0 of 0 tokens shown",
+        "the whole prompt: 0 of 0 tokens",
         "  entity    ()",
         "all of it: shepherd trace tree s/1",
     ]

@@ -66,7 +66,7 @@ def test_a_folder_is_imported_twice(shepherd, tmp_path):
     second = json.loads(shepherd("knowledge", "import", tmp_path / "notes" / "a.md", "--json").stdout)
 
     assert first.returncode == 1
-    assert first.stderr.startswith("1 added, 0 changed, 0 unchanged, 1 failed\nwarning: bad.pdf: ")
+    assert first.stderr.startswith("1 added, 1 failed\nwarning: bad.pdf: ")
     assert second["counts"] == {"unchanged": 1}
 
 
@@ -81,7 +81,7 @@ def test_one_of_several_sources_that_cannot_be_read_does_not_end_the_others(shep
 
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "2 added, 0 changed, 0 unchanged, 2 failed",
+        "2 added, 2 failed",
         "warning: b.png: this is not a text",
         f"warning: {tmp_path / 'no.md'}: there is no such file",
     ]
@@ -100,7 +100,7 @@ def test_an_empty_note_is_mentioned_and_is_no_failure(shepherd, tmp_path):
     named = shepherd("knowledge", "import", notes / "a.md", notes / "empty.md", "--json")
 
     assert (done.returncode, done.stderr.splitlines()) == (0, [
-        "1 added, 0 changed, 0 unchanged, 0 failed, 2 empty",
+        "1 added, 2 empty",
         "blank.txt: there is no text in it",
         "empty.md: there is no text in it",
     ])  # fmt: skip

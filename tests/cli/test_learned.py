@@ -83,17 +83,17 @@ def item(kind: str, key: str, value: str, before: str | None = None, state: str 
 @pytest.mark.parametrize(
     ("learned", "line"),
     [
-        (item("learned", "location", "Paris"), "learned location = Paris · /undo 7"),
-        (item("changed", "location", "Paris", "Köln"), "learned location = Paris (was Köln) · /undo 7"),
-        (item("ended", "location", "", "Kyiv"), "location = Kyiv has ended · /undo 7"),
-        (item("remembered", "Which dog?", "Rex"), "remembered Which dog? Rex · /undo 7"),
+        (item("learned", "location", "Paris"), "learned: you live in Paris · /undo 7"),
+        (item("changed", "location", "Paris", "Köln"), "learned: you live in Paris (before: Köln) · /undo 7"),
+        (item("ended", "location", "", "Kyiv"), "learned: you no longer live in Kyiv · /undo 7"),
+        (item("remembered", "Which dog?", "Rex"), "remembered: Which dog? Rex · /undo 7"),
         (
             item("proposed", "location", "Berlin", "Texas"),
-            "you said Berlin; location is Texas, as you set it · /accept 7 · /reject 7",
+            "you said that you live in Berlin, but you set Texas yourself · /accept 7 · /reject 7",
         ),
         (
             item("proposed", "location", "", "Texas"),
-            "you said that location = Texas has ended; you set it yourself · /accept 7 · /reject 7",
+            "you said that you no longer live in Texas, but you set it yourself · /accept 7 · /reject 7",
         ),
     ],
 )
@@ -105,21 +105,21 @@ def test_of_many_things_the_latest_are_shown_with_the_number_of_the_others():
     lines = news_in_words([item("learned", f"key{n}", "value") for n in range(8)])
 
     assert lines[0] == "3 more things learned · /learned"
-    assert [line.split()[1] for line in lines[1:]] == ["key3", "key4", "key5", "key6", "key7"]
+    assert [line.split()[2] for line in lines[1:]] == ["key3", "key4", "key5", "key6", "key7"]
 
 
 def test_things_that_were_decided_or_replaced_since_are_no_news():
     old = [replace(item("proposed", "name", "Anna", "Steve"), state=one) for one in ("expired", "rejected")]
 
     assert news_in_words([*old, item("learned", "location", "Paris")]) == [
-        "learned location = Paris · /undo 7"
+        "learned: you live in Paris · /undo 7"
     ]
 
 
 def test_outside_of_a_chat_the_command_is_the_shells():
     [line] = news_in_words([item("learned", "location", "Paris")], in_chat=False)
 
-    assert line == "learned location = Paris · shepherd memory learned --undo 7"
+    assert line == "learned: you live in Paris · shepherd memory learned --undo 7"
 
 
 def test_a_long_text_of_several_lines_stays_one_line():
@@ -132,17 +132,20 @@ def test_a_long_text_of_several_lines_stays_one_line():
 @pytest.mark.parametrize(
     ("decided", "words"),
     [
-        (item("changed", "location", "Paris", "Köln", "undone"), "undone: location = Köln again"),
-        (item("learned", "location", "Paris", None, "undone"), "undone: location = Paris is forgotten"),
-        (item("ended", "location", "", "Kyiv", "undone"), "undone: location = Kyiv again"),
+        (item("changed", "location", "Paris", "Köln", "undone"), "undone: you live in Köln, as before"),
+        (item("learned", "location", "Paris", None, "undone"), 'undone: "you live in Paris" is forgotten'),
+        (item("ended", "location", "", "Kyiv", "undone"), "undone: you live in Kyiv, as before"),
         (
             item("remembered", "Which dog?", "Rex", None, "undone"),
             "undone: the memory 'Which dog?' is deleted",
         ),
-        (item("proposed", "location", "Berlin", "Texas", "accepted"), "accepted: location = Berlin"),
-        (item("proposed", "location", "", "Texas", "accepted"), "accepted: location = Texas has ended"),
-        (item("proposed", "location", "Berlin", "Texas", "rejected"), "rejected: location is still Texas"),
-        (item("learned", "location", "Paris", None, "kept"), "kept: location = Paris"),
+        (item("proposed", "location", "Berlin", "Texas", "accepted"), "accepted: you live in Berlin"),
+        (item("proposed", "location", "", "Texas", "accepted"), "accepted: you no longer live in Texas"),
+        (
+            item("proposed", "location", "Berlin", "Texas", "rejected"),
+            "rejected: you live in Texas, as before",
+        ),
+        (item("learned", "location", "Paris", None, "kept"), "kept: you live in Paris"),
     ],
 )
 def test_a_decision_says_what_holds_now(decided, words):
@@ -150,7 +153,10 @@ def test_a_decision_says_what_holds_now(decided, words):
 
 
 def test_a_proposal_is_shown_beside_what_it_would_replace():
-    assert item_in_words(item("proposed", "location", "Berlin", "Texas")) == "location = Berlin (is Texas)"
+    assert (
+        item_in_words(item("proposed", "location", "Berlin", "Texas"))
+        == "you live in Berlin (you set: Texas)"
+    )
 
 
 # ---- shepherd memory learned
@@ -163,8 +169,8 @@ def test_what_was_learned_is_listed_with_its_sentence(shepherd, memory):
     listed = json.loads(shepherd("memory", "learned", "--json").stdout)
 
     assert [row[2:4] for row in rows] == [
-        [MOVED, "location = Paris (was Köln)"],
-        [LIVED, "location = Köln"],
+        [MOVED, "you live in Paris (before: Köln)"],
+        [LIVED, "you live in Köln"],
     ]
     assert [(entry["kind"], entry["value"], entry["before"], entry["state"]) for entry in listed] == [
         ("changed", "Paris", "Köln", "new"),
@@ -179,7 +185,7 @@ def test_undo_restores_what_was_known_before(shepherd, memory):
     done = shepherd("memory", "learned", "--undo", str(changed.id))
     again = shepherd("memory", "learned", "--undo", str(changed.id))
 
-    assert (done.returncode, done.stderr) == (0, "undone: location = Köln again\n")
+    assert (done.returncode, done.stderr) == (0, "undone: you live in Köln, as before\n")
     assert memory.get_fact("location") == "Köln"
     assert before[0].value == "Paris"
     assert again.returncode == 1
@@ -189,8 +195,8 @@ def test_undo_restores_what_was_known_before(shepherd, memory):
 def test_undo_without_a_number_takes_the_newest(shepherd, memory):
     remember(memory, "steve")
 
-    assert shepherd("memory", "learned", "--undo").stderr == "undone: location = Köln again\n"
-    assert shepherd("memory", "learned", "--undo").stderr == "undone: location = Köln is forgotten\n"
+    assert shepherd("memory", "learned", "--undo").stderr == "undone: you live in Köln, as before\n"
+    assert shepherd("memory", "learned", "--undo").stderr == 'undone: "you live in Köln" is forgotten\n'
     assert "there is nothing to undo" in shepherd("memory", "learned", "--undo").stderr
 
 
@@ -211,7 +217,7 @@ def test_a_proposal_waits_until_it_is_accepted(shepherd, memory):
     waiting = shepherd("memory", "learned", "--waiting")
     accepted = shepherd("memory", "learned", "--accept", "--json")
 
-    assert "proposed: location = Berlin (is Texas)" in waiting.stdout
+    assert "proposed: you live in Berlin (you set: Texas)" in waiting.stdout
     assert "--accept" in waiting.stderr
     assert (json.loads(accepted.stdout)["id"], json.loads(accepted.stdout)["state"]) == (
         proposal.id,
@@ -226,7 +232,7 @@ def test_a_rejected_proposal_leaves_the_fact_and_is_no_longer_offered(shepherd, 
 
     rejected = shepherd("memory", "learned", "--reject", str(proposal.id))
 
-    assert rejected.stderr == "rejected: location is still Texas\n"
+    assert rejected.stderr == "rejected: you live in Texas, as before\n"
     assert memory.get_fact("location") == "Texas"
     assert shepherd("memory", "learned", "--accept").returncode == 1
 
@@ -289,12 +295,12 @@ def test_what_is_learned_is_shown_and_the_line_that_is_typed_stays_whole(termina
     chat.type("My name is Steve.")
     chat.expect(TURN_ENDED)
     chat.type("how old is a ", enter=False)
-    shown = chat.expect(r"learned name = Steve · /undo \d+")
+    shown = chat.expect(r"learned: your name is Steve · /undo \d+")
     chat.type("sheep")
     chat.expect(TURN_ENDED)
     chat.prompt()
     chat.type("/undo " + shown.split()[-1])
-    chat.expect("undone: name = Steve is forgotten")
+    chat.expect('undone: "your name is Steve" is forgotten')
     chat.type(CTRL_D, enter=False)
 
     assert chat.end() == 0
@@ -309,9 +315,9 @@ def test_answer_does_not_repeat_what_the_user_has_undone(terminal, memory):
     chat.prompt()
     chat.type("I moved to Oslo last week.")
     chat.expect(TURN_ENDED)
-    shown = chat.expect(r"location = Oslo \(was Ghent\) · /undo \d+")
+    shown = chat.expect(r"you live in Oslo \(before: Ghent\) · /undo \d+")
     chat.type("/undo " + shown.split()[-1])
-    chat.expect("undone: location = Ghent again")
+    chat.expect("undone: you live in Ghent, as before")
     chat.type("Where do I live?")
     chat.expect("You live in Ghent")
     chat.type(CTRL_D, enter=False)
@@ -320,7 +326,7 @@ def test_answer_does_not_repeat_what_the_user_has_undone(terminal, memory):
 
 
 def test_what_is_learned_at_the_end_is_shown_then_or_at_the_next_start_and_once(terminal, memory):
-    line = "learned favorite_color = teal"
+    line = "learned: your favorite color is teal"
     chat = terminal("--temperature", "0")
     chat.prompt()
     chat.type("My favorite color is teal.")
@@ -334,7 +340,7 @@ def test_what_is_learned_at_the_end_is_shown_then_or_at_the_next_start_and_once(
         following.expect(line)
     following.prompt()
     following.type("/learned")
-    listed = following.expect("favorite_color = teal")
+    listed = following.expect("your favorite color is teal")
     following.type("/quit")
     following.end()
     third = terminal("--temperature", "0")
@@ -343,7 +349,7 @@ def test_what_is_learned_at_the_end_is_shown_then_or_at_the_next_start_and_once(
     third.end()
 
     assert '"My favorite color is teal."' in listed
-    assert listed.count("favorite_color = teal") == 1
+    assert listed.count("your favorite color is teal") == 1
     assert line not in greeting
 
 
@@ -351,17 +357,17 @@ def test_proposals_are_accepted_and_rejected_in_the_chat(terminal, memory, model
     propose(memory, "steve")
     chat = terminal("-m", model)
 
-    chat.expect(r"you said Berlin; location is Texas, as you set it · /accept \d+ · /reject \d+")
+    chat.expect(r"you said that you live in Berlin, but you set Texas yourself · /accept \d+ · /reject \d+")
     chat.prompt()
     chat.type("/reject")
-    chat.expect("rejected: location is still Texas")
+    chat.expect("rejected: you live in Texas, as before")
     chat.prompt()
     chat.type("/accept")
     chat.expect("there is nothing to accept")
     chat.prompt()
     learn(memory, "steve", "I live in Rome.", *_claims("Rome", "I live in Rome."))
     chat.type("/accept")
-    chat.expect("accepted: location = Rome")
+    chat.expect("accepted: you live in Rome")
     chat.prompt()
     chat.type("/keep")
     chat.expect("usage: /keep NUMBER")
@@ -387,7 +393,7 @@ def test_in_private_nothing_is_told(terminal, memory, model):
     chat.type("/stats")
     in_private = chat.prompt()
     chat.type("/private")
-    chat.expect("learned location = Paris")
+    chat.expect("learned: you live in Paris")
     chat.type("/quit")
     chat.end()
 

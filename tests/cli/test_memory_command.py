@@ -277,7 +277,7 @@ def test_exports_of_others_are_imported(shepherd, tmp_path):
 
     assert (first["memories"], first["skipped"]) == (1, 1)
     assert first["problems"][0].startswith("line 2: not JSON")
-    assert "1 memory and 0 facts imported" in piped.stderr
+    assert "1 memory imported" in piped.stderr
     assert "Likes the lake" in shepherd("memory", "search", "rex").stdout
     assert (gone.returncode, "nothing" in gone.stderr) == (2, True)
 
@@ -484,7 +484,7 @@ def test_a_reader_that_has_had_enough_of_a_long_export_is_no_error(shepherd, hom
     lines = "".join(json.dumps({"type": "memory", "question": f"question {n}", "answer": "x" * 500}) + "\n"
                     for n in range(1000))  # fmt: skip
     imported = shepherd("memory", "import", input=lines)
-    assert "0 skipped" in imported.stderr
+    assert "skipped" not in imported.stderr
 
     done = subprocess.run(
         f"{sys.executable} -m shepherd memory export | head -1",

@@ -173,7 +173,7 @@ def test_provenance_has_id_age_source_and_scores():
     )
     now = int(time.time())
     assert provenance(MemoryRecord(8, "q", "a", now - 7200, source="mcp")) == (
-        "id 8 · 2 hours ago · from mcp"
+        "id 8 · 2 hours ago · stored by another assistant"
     )
 
 
@@ -242,6 +242,25 @@ def read_all(master: int) -> str:
         while piece := terminal.read(4096):
             shown += piece
     return shown.decode()
+
+
+def test_what_a_chat_prints_is_wrapped_between_words_and_results_of_commands_are_not():
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 30, 0, 0))
+    with open(slave, "w", encoding="utf-8") as out:
+        screen = Screen(out, io.StringIO())
+        screen.print("a result that is longer than the terminal")
+        screen.begin_chat()
+        screen.print("12  a memory that is longer than the terminal")
+        screen.print("    its answer, of  two words")
+        screen.flush()
+
+    assert read_all(master).split("\r\n")[:-1] == [
+        "a result that is longer than the terminal",
+        "12  a memory that is longer",
+        "    than the terminal",
+        "    its answer, of  two words",
+    ]
 
 
 def test_a_remark_on_a_narrow_terminal_is_wrapped_between_words():

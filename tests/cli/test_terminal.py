@@ -364,7 +364,7 @@ def test_facts_are_set_shown_and_listed(terminal, model):
     chat = terminal("-m", model)
 
     chat.type("/facts favourite_color deep blue")
-    chat.expect("favourite_color is set")
+    chat.expect("favourite_color = ")
     chat.prompt()
     chat.type("/facts favouriteColor")
     chat.expect("favouriteColor = deep blue")

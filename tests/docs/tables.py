@@ -131,8 +131,7 @@ PREPARED = {
     "docs/how-to/migration.md": _TOLD,
     "docs/how-to/server.md": ("export ANTHROPIC_API_KEY=sk-ant-1234567890", _CLAUDE),
     "docs/how-to/messages.md": (
-        "mkdir -p $HOME/.config/shepherd/fragments",
-        "echo 'Use short words.' > $HOME/.config/shepherd/fragments/style.md",
+        "echo 'Use short words.' > style.md",
         r"printf -- '---\nlanguage: German\n---\nTranslate into $language: $input\n' > translate.md",
     ),
     "docs/reference/trace.md": _TALK,
@@ -249,6 +248,12 @@ INSTEAD = {
         "EDITOR='cp notes/lease.md' shepherd template edit lease",
         "shepherd template list",
         "shepherd template show lease",
+    ),
+    "shepherd fragment edit style": ("EDITOR='cp style.md' shepherd fragment edit style",),
+    "shepherd fragment list | show | edit": (
+        "EDITOR='cp notes/lease.md' shepherd fragment edit lease",
+        "shepherd fragment list",
+        "shepherd fragment show lease",
     ),
     "shepherd bench": ("shepherd bench --memories 30",),
     "shepherd bench --database postgresql://shepherd@server/memory": (

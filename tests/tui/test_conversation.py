@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from textual import events
 
+from shepherd.cli.tui import preparing
+from shepherd.config.file import load
 from shepherd.tui.prompt import Prompt
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -26,6 +28,22 @@ def test_it_remembers_and_shows_what_it_remembered(perform, memory):
         assert "memory on" in text
 
     perform(play)
+
+
+def test_a_file_that_a_message_names_is_attached(perform, memory, home):
+    (home / "lease.md").write_text("The lease ends on 31 August 2027.\n")
+
+    async def play(stage):
+        await stage.say(f"When does the lease in @{home / 'lease.md'} end?")
+        assert "attached: " in stage.text()
+        assert "31 August 2027" in stage.text()
+        await stage.type(f"And in @{home / 'rent.md'}?")
+        await stage.shows("there is no such file")
+
+    perform(play, prepare=preparing(load().config))
+
+    said = [one.raw for one in memory.load_session() if one.role == "user"]
+    assert said == [f"When does the lease in @{home / 'lease.md'} end?"]
 
 
 def test_an_answer_is_streamed_and_escape_stops_it(perform, endless_model, monkeypatch):

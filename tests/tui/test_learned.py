@@ -13,11 +13,11 @@ def test_what_is_learned_is_one_line_and_undone_by_its_command(perform, memory, 
     async def play(stage):
         await stage.say("My name is Steve.")
         await stage.say("hello")
-        await stage.shows("learned name = Steve")
+        await stage.shows("learned: your name is Steve")
         [item] = memory.learned()
         assert f"/undo {item.id}" in stage.text()
         await stage.say(f"/undo {item.id}")
-        await stage.shows("undone: name = Steve is forgotten")
+        await stage.shows('undone: "your name is Steve" is forgotten')
 
     perform(play)
 
@@ -28,14 +28,14 @@ def test_what_was_learned_before_is_shown_once_and_not_within_an_answer(perform,
     remember(memory, "steve")
 
     async def first(stage):
-        await stage.shows("learned location = Paris (was Köln)")
+        await stage.shows("learned: you live in Paris (before: Köln)")
         await stage.say("hello")
         await stage.shows(ANSWER)
-        assert stage.text().count("learned location = Paris") == 1
+        assert stage.text().count("learned: you live in Paris") == 1
 
     async def second(stage):
         await stage.say("hello")
-        assert "learned location" not in stage.text()
+        assert "learned: you live" not in stage.text()
 
     perform(first, scripted_model)
     perform(second, scripted_model)
@@ -46,7 +46,7 @@ def test_what_is_learned_while_nothing_is_typed_appears_by_itself(perform, scrip
         await stage.ready()
         own = stage.app.chat_state.memory
         remember(own, "steve")
-        await stage.shows("learned location = Paris (was Köln)")
+        await stage.shows("learned: you live in Paris (before: Köln)")
 
     perform(play, scripted_model)
 
@@ -59,14 +59,14 @@ def test_all_of_it_is_listed_and_decided_with_keys(perform, scripted_model, memo
         await stage.ready()
         await stage.pilot.press("f7")
         await stage.shows("1 proposal to decide")
-        assert "location = Berlin (is Texas)" in stage.options("#learned")[0]
+        assert "you live in Berlin (you set: Texas)" in stage.options("#learned")[0]
         assert "I live in Berlin." in stage.options("#learned")[0]
         await stage.pilot.press("a")
         await stage.shows("Learned from your words")
-        await stage.shows("accepted: location = Berlin")
+        await stage.shows("accepted: you live in Berlin")
         assert memory.get_fact("location") == "Berlin"
         await stage.pilot.press("u")
-        await stage.shows("undone: location = Texas again")
+        await stage.shows("undone: you live in Texas, as before")
         await stage.pilot.press("enter")
         await stage.shows("“I live in Berlin.”")
         await stage.pilot.press("escape")
@@ -84,9 +84,9 @@ def test_a_proposal_is_accepted_at_the_prompt(perform, scripted_model, memory):
     propose(memory, "steve")
 
     async def play(stage):
-        await stage.shows("you said Berlin; location is Texas, as you set it")
+        await stage.shows("you said that you live in Berlin, but you set Texas yourself")
         await stage.say("/accept")
-        await stage.shows("accepted: location = Berlin")
+        await stage.shows("accepted: you live in Berlin")
         await stage.say("/learned")
         await stage.shows('"I live in Berlin."')
 

@@ -351,7 +351,7 @@ def test_fact_that_is_plainly_asked_for_replaces_another_answer():
 def test_all_that_is_known_is_listed_whatever_the_model_says(written):
     listed = shown("So what do you know about me?", written)
 
-    facts = ", ".join(f"{key} = {value}" for key, value in FACTS.items())
+    facts = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in FACTS.items())
     assert listed == f"I know this about you: {facts}."
     assert shown("What do you know about me and cars?", written) != listed
 

@@ -38,7 +38,7 @@ _REMEDIES = {
 _FREE = "left from an older version; the next shepherd memory forget or facts clear --history overwrites it"
 _BY_KIND = {
     "log of the database": "the next forgetting empties it, and so does closing every chat and server",
-    "copy of the database": "delete this file once you need it no more",
+    "copy of the database": "delete this file when you no longer need it",
     "saved search index": "delete this file; it is rebuilt",
     "kept conversation": "delete this file; the conversation is read again",
     "configuration": "shepherd config, or an editor",

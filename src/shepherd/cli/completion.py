@@ -83,6 +83,8 @@ def _attach_completers(parser: Any) -> None:
 def _completer_of(prog: str, action: Action) -> Any:
     if action.dest == "setting_model" or prog in ("shepherd model show", "shepherd model rm"):
         return _models if action.dest in ("setting_model", "name") else None
+    if prog.startswith("shepherd fragment") and action.dest == "name":
+        return _saved_fragments
     if action.dest in ("template", "fragment") or (
         prog.startswith("shepherd template") and action.dest == "name"
     ):
@@ -114,6 +116,12 @@ def _templates(**_: Any) -> Iterable[str]:
     from shepherd.cli.template import saved_names
 
     return saved_names("templates")
+
+
+def _saved_fragments(**_: Any) -> Iterable[str]:
+    from shepherd.cli.template import saved_names
+
+    return saved_names("fragments")
 
 
 def _fragments(prefix: str, **_: Any) -> Iterable[str]:

@@ -132,7 +132,7 @@ def add_composing_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="attach a text saved as fragments/NAME.md beside the configuration, or a file",
+        help="attach a fragment, which is a saved text (shepherd fragment), or a file",
     )
     group.add_argument(
         *("-t", "--template"),
@@ -246,12 +246,10 @@ def _of_fragment(name: str, config: Config, screen: Screen) -> Attached:
         return read_attached(str(saved), config, screen, name)
     if "://" in name or name == "-" or Path(name).expanduser().exists():
         return _of_option(name, config, screen)
-    from shepherd.paths import config_file
-
     raise UsageError(
         f"there is no fragment and no file {name!a}",
         hint=near_miss(name, saved_names("fragments"))
-        or f"a text saved as {config_file().with_name('fragments') / 'NAME.md'} is the fragment NAME",
+        or "shepherd fragment list names them; shepherd fragment edit NAME makes one",
     )
 
 

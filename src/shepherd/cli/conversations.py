@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import (
@@ -14,7 +16,7 @@ from shepherd.cli.parsing import (
     loaded_settings,
 )
 from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
-from shepherd.commands.screen import Screen, counted, day
+from shepherd.commands.screen import Screen, counted, day, printable
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory, SessionSummary
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute"]
 
 _EVERY = (1 << 63) - 1
+# More conversations than these are counted, where their titles would be asked about.
+_MOST_TITLES = 3
 
 
 def build_parser() -> Parser:
@@ -51,6 +55,7 @@ def build_parser() -> Parser:
         action.add_argument("name", metavar="NAME", help="its id, as list shows it, or words of its title")
     rename.add_argument("title", metavar="TITLE", help='the title; "" for the beginning of the first message')
     delete.add_argument("names", nargs="+", metavar="NAME", help="their ids, or their whole titles")
+    delete.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation at a terminal")
     add_receipt(delete)
     finish_actions(actions, with_memory=True)
     return parser
@@ -62,8 +67,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
     opened = open_memory if arguments.action in ("rename", "delete") else open_memory_to_read
     with opened(loaded_settings(arguments).config) as memory:
-        _ACTIONS[arguments.action](memory, arguments, screen)
-    return 0
+        return _ACTIONS[arguments.action](memory, arguments, screen) or 0
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -108,24 +112,39 @@ def _rename(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     screen.result({"id": one.id, "title": title}, note=f"{short_id(one.id)} is now: {title}")
 
 
-def _delete(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+def _delete(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     """Delete those that are named; none if one of the names is wrong."""
     from shepherd.commands.conversations import conversation_named, short_id, title_in_words
     from shepherd.memory import Receipt
 
     receipt = Receipt()
-    named = [conversation_named(memory, name, in_title=False) for name in arguments.names]
-    for one in dict.fromkeys(named):
+    named = list(dict.fromkeys(conversation_named(memory, name, in_title=False) for name in arguments.names))
+    if not _is_wanted(named, arguments, screen):
+        screen.note("nothing was deleted")
+        return 1
+    for one in named:
         texts = [message.raw for message in memory.load_session(one.id) if message.role == "user"]
         memory.clear_session(one.id, receipt=receipt)
         forget_typed(texts, receipt, arguments)
         if not screen.as_json:
             screen.note(f"deleted {short_id(one.id)}: {title_in_words(one)}")
     if screen.as_json:
-        value: dict[str, object] = {"deleted": [one.id for one in dict.fromkeys(named)]}
+        value: dict[str, object] = {"deleted": [one.id for one in named]}
         screen.json({**value, "receipt": receipt_value(receipt, arguments)} if arguments.receipt else value)
     elif arguments.receipt:
         print_receipt(receipt, arguments, screen)
+    return 0
+
+
+def _is_wanted(named: list[SessionSummary], arguments: Namespace, screen: Screen) -> bool:
+    """Ask at a terminal; a script has said what it means."""
+    from shepherd.commands.conversations import title_in_words
+
+    if arguments.yes or sys.stdin is None or not (sys.stdin.isatty() and screen.err_is_terminal):
+        return True
+    titles = ", ".join(f'"{title_in_words(one)}"' for one in named)
+    what = titles if len(named) <= _MOST_TITLES else counted(len(named), "conversation")
+    return screen.agrees(printable(f"Delete {what}? This can't be undone."))
 
 
 def _print(found: list[SessionSummary], screen: Screen, *, empty: str) -> None:
@@ -138,4 +157,10 @@ def _print(found: list[SessionSummary], screen: Screen, *, empty: str) -> None:
     screen.listing(found, ["id", "last message", "messages", "title"], rows, empty=empty)
 
 
-_ACTIONS = {"list": _list, "show": _show, "search": _search, "rename": _rename, "delete": _delete}
+_ACTIONS: dict[str, Callable[[Memory, Namespace, Screen], int | None]] = {
+    "list": _list,
+    "show": _show,
+    "search": _search,
+    "rename": _rename,
+    "delete": _delete,
+}

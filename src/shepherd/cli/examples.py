@@ -109,6 +109,13 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd template list": ("shepherd template list",),
     "shepherd template show": ("shepherd template show review",),
     "shepherd template edit": ("EDITOR=nano shepherd template edit review",),
+    "shepherd fragment": (
+        ("shepherd fragment edit style", "save a text, or change it"),
+        ('shepherd -f style -e "write to my landlord"', "attach it"),
+    ),
+    "shepherd fragment list": ("shepherd fragment list",),
+    "shepherd fragment show": ("shepherd fragment show style",),
+    "shepherd fragment edit": ("EDITOR=nano shepherd fragment edit style",),
     "shepherd knowledge": (
         ("shepherd knowledge import notes/", "import a folder of documents"),
         ("shepherd knowledge search retrieval", "find matching passages"),

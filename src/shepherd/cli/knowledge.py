@@ -305,10 +305,10 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
         if outcomes or isinstance(error, KeyboardInterrupt):
             screen.note(f"{counts['added']:,} added; the same command continues with the rest")
         raise
-    states = ("added", "changed", "unchanged", "failed", *(["empty"] if counts["empty"] else []))
+    states = [state for state in ("added", "changed", "unchanged", "failed", "empty") if counts[state]]
     screen.result(
         {"counts": dict(counts), "documents": outcomes},
-        note=", ".join(f"{counts[state]:,} {state}" for state in states),
+        note=", ".join(f"{counts[state]:,} {state}" for state in states) or "nothing to import",
     )
     for outcome in [] if screen.as_json else outcomes:
         if outcome.state == "failed":

@@ -36,6 +36,7 @@ COMMANDS = {
     ),
     "context": ("shepherd.cli.context", "print the prompt for a question, with everything known about you"),
     "template": ("shepherd.cli.template", "list, show and edit templates for prompts"),
+    "fragment": ("shepherd.cli.fragment", "list, show and edit texts that you attach often"),
     "trace": (
         "shepherd.cli.trace",
         "show what the model saw in each turn: tree, get, diff, export, import, metta",
@@ -72,7 +73,7 @@ _MODES = {
     "--tui": ["tui"],
 }
 # Commands that open no memory, and the one whose terminal belongs to another program.
-_WITHOUT_PASSPHRASE = {"completion", "config", "mcp", "model", "provider", "template", "tools"}
+_WITHOUT_PASSPHRASE = {"completion", "config", "fragment", "mcp", "model", "provider", "template", "tools"}
 # Options of many commands that people type before the command or its action, and whether a value follows.
 _EARLY = {
     **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),

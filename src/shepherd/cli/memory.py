@@ -162,7 +162,7 @@ def _add_upkeep(actions: Any) -> None:
     audit.add_argument(
         "--canary",
         metavar="WORD",
-        help="search every file of Shepherd's for a word instead, also that of other users (-: from stdin)",
+        help="search all of Shepherd's files for a word instead, of all users (-: read it from stdin)",
     )
     jobs = add_action(actions, "jobs", "list messages that are still to be learned from")
     jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (default: all)")
@@ -373,11 +373,11 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
-    screen.result(
-        counts,
-        note=f"{counted(counts.memories, 'memory', 'memories')} and {counted(counts.facts, 'fact')} imported,"
-        f" {counts.duplicates:,} known already, {counts.skipped:,} skipped",
-    )
+    new = [counted(counts.memories, "memory", "memories")] if counts.memories or not counts.facts else []
+    new += [counted(counts.facts, "fact")] if counts.facts else []
+    known = f", {counts.duplicates:,} already stored" if counts.duplicates else ""
+    skipped = f", {counts.skipped:,} skipped" if counts.skipped else ""
+    screen.result(counts, note=f"{' and '.join(new)} imported{known}{skipped}")
     if counts.secrets and not screen.as_json:
         screen.warn(
             f"{counted(counts.secrets, 'entry', 'entries')} not imported, with secrets such as passwords",

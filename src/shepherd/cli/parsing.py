@@ -58,6 +58,12 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=30, width=help_columns())
 
+    def _format_action(self, action: argparse.Action) -> str:
+        if not isinstance(action, argparse._SubParsersAction):
+            return super()._format_action(action)
+        # Without a line for their placeholder.
+        return "".join(self._format_action(one) for one in action._get_subactions())
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return fitted(text, width)
 

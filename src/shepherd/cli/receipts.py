@@ -108,4 +108,4 @@ def print_receipt(receipt: Receipt, arguments: Namespace, screen: Screen) -> Non
 
 def _copies(arguments: Namespace) -> list[str]:
     copies = copies_of_database(loaded_settings(arguments).config)
-    return [f"{path}, an older copy of the database; delete it once you need it no more" for path in copies]
+    return [f"{path}, an older copy of the database; delete it when you no longer need it" for path in copies]

@@ -31,10 +31,10 @@ _LEAST_CHARS = 8
 _DESCRIPTION = """\
 Sync memories, facts with their history, knowledge, and settings for answers with your other machines, through
 a folder that any tool carries: Syncthing, git, a USB stick. Everything in the folder is encrypted, and each
-machine writes only its own files, so that no two versions of a file meet. What you forget on one machine is
+machine writes only its own files, so files never conflict. What you forget on one machine is
 forgotten on all of them. Conversations and models stay where they are.
 
-The first sync asks for a new passphrase, and the first one of each other machine for the same one."""
+The first sync asks for a new passphrase. On each other machine, the first sync asks for the same one."""
 
 
 class _NotAgreedError(Exception):

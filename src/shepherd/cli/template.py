@@ -20,9 +20,11 @@ from shepherd.paths import config_file, write_atomically
 __all__ = [
     "Template",
     "build_parser",
+    "edited",
     "execute",
     "filled",
     "fragment_file",
+    "fragment_path",
     "read_template",
     "saved_names",
 ]
@@ -34,7 +36,7 @@ file, which edit creates."""
 _EPILOG = """\
 A template's text is the prompt. $input stands for your message, which otherwise follows the text, and other
 names, such as $language, for parameters: --param language German. $$ is a dollar sign. Lines between --- and
---- at the beginning may set system (the system prompt), model and provider, and defaults of parameters."""
+--- at the beginning can set system (the system prompt), model and provider, and defaults of parameters."""
 
 _SETTINGS = ("system", "model", "provider")
 _INPUT = "input"
@@ -164,6 +166,14 @@ def fragment_file(name: str) -> Path | None:
     return next((path for path in files if path.is_file()), None)
 
 
+def fragment_path(name: str) -> Path:
+    """Return the file of a fragment, or the one that it would have; raises UsageError for what is no name."""
+    name = name.removesuffix(".md")
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise UsageError(f"{name!a} cannot be the name of a fragment", hint="letters, digits, -, _ and .")
+    return fragment_file(name) or _folder("fragments") / f"{name}.md"
+
+
 def _folder(name: str) -> Path:
     return config_file().with_name(name)
 
@@ -270,10 +280,22 @@ def _as_dict(template: Template) -> dict[str, object]:
 
 def _edit(name: str, screen: Screen) -> None:
     path = _file_of(name)
+    if not edited(path, _STARTER):
+        screen.result({"file": str(path), "saved": False}, note="nothing was changed; no template was made")
+        return
+    read_template(name)  # a mistake is told now
+    screen.result({"file": str(path), "saved": True}, note=f"saved; shepherd -t {name} uses it")
+
+
+def edited(path: Path, starter: str) -> bool:
+    """Open a file in the user's editor; returns whether it exists afterwards.
+
+    A new one begins with `starter`, and is not kept if that is left as it is.
+    """
     before = path.read_bytes() if path.is_file() else None
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if before is None:
-        write_atomically(path, _STARTER.encode())
+        write_atomically(path, starter.encode())
     command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     try:
         code = subprocess.run([*shlex.split(command), str(path)], check=False).returncode
@@ -281,14 +303,10 @@ def _edit(name: str, screen: Screen) -> None:
         code, reason = 1, getattr(error, "strerror", "") or str(error)
     else:
         reason = f"it ended with exit code {code}"
-    if before is None and path.is_file() and (code or path.read_bytes() == _STARTER.encode()):
+    if before is None and path.is_file() and (code or path.read_bytes() == starter.encode()):
         path.unlink()  # nothing was written in it
     if code:
         raise UsageError(
             f"the editor {shortened(command, 60)}: {reason}", hint="set EDITOR to a program that edits text"
         )
-    if not path.is_file():
-        screen.result({"file": str(path), "saved": False}, note="nothing was changed; no template was made")
-        return
-    read_template(name)  # a mistake is told now
-    screen.result({"file": str(path), "saved": True}, note=f"saved; shepherd -t {name} uses it")
+    return path.is_file()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from collections.abc import Callable
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from shepherd.cli.chat import (
@@ -27,9 +29,12 @@ from shepherd.errors import UsageError
 from shepherd.factory import unlock_memory
 
 if TYPE_CHECKING:
+    from shepherd.assistant import Assistant
+    from shepherd.config import Config
     from shepherd.tui.app import ShepherdApp
+    from shepherd.tui.conversation import Prepared
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["build_parser", "execute", "preparing"]
 
 _DESCRIPTION = """\
 Chat on the whole screen, beside what memory added to each message (with scores and sources) and how the
@@ -91,6 +96,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         resume=resume,
         note=note if note and is_first_today() else "",
         is_limited="max_tokens" in given_settings(arguments),
+        prepare=preparing(config),
     )
     app = ShepherdApp(options, gc_policy)
     try:
@@ -99,3 +105,20 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         app.conversation.stop()
         app.conversation.join()
     return app
+
+
+def preparing(config: Config) -> Callable[[Assistant, str], Prepared]:
+    """Return what attaches the files and addresses that a message names, as at the prompt of the chat."""
+    from shepherd.cli.composing import Composer, attached_in_words, require_room
+    from shepherd.tui.conversation import Prepared
+
+    # Its remarks would go across the whole screen.
+    composer = Composer(config, Screen(StringIO(), StringIO()))
+
+    def prepare(assistant: Assistant, message: str) -> Prepared:
+        composed = composer.compose(message, finds_paths=True)
+        require_room(composed, assistant)
+        remark = f"attached: {attached_in_words(composed, assistant)}" if composed.attached else ""
+        return Prepared(composed.typed, composed.composed, composed.pictures, remark)
+
+    return prepare

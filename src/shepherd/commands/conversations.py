@@ -84,6 +84,9 @@ def conversation_named(
             raise ShepherdError(
                 f"{counted(len(found), 'conversation')} match {name!a}", hint=f"choose one by its id: {ids}"
             )
+    if said := memory.list_sessions(user_id, limit=_LISTED, words=words) if wanted else []:
+        ids = ", ".join(short_id(one.id) for one in said)
+        hint = f"no title has these words, but they were said in {ids}"
     raise ShepherdError(f"there is no conversation {name!a}", hint=hint)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened, size
@@ -126,7 +127,7 @@ def explain_turn(screen: Screen, session: str, turn: int, entries: Mapping[str, 
     if not entries:
         return
     used, total = _number(entries, "assembled/total_tokens"), _number(entries, "budget/total")
-    screen.print(f"turn {turn} of this conversation: {used:,} of {total:,} tokens shown")
+    screen.print(f"the whole prompt: {used:,} of {total:,} tokens")
     for number in range(_number(entries, "entities/count")):
         place = f"entities/{number:04d}"
         kind = entries.get(f"{place}/type", "")
@@ -190,7 +191,19 @@ _FACT_SOURCES = {
     "tool": "set by the model, with a tool",
     "migration": "from an older Shepherd's database",
 }
-_SOURCES = {"user": "entered by hand", "turn": "from a conversation", "import": "imported"}
+_SOURCES = {
+    "user": "entered by hand",
+    "turn": "from a conversation",
+    "extraction": "learned from what you said",
+    "tool": "stored by the model",
+    "model": "stored by the model",
+    "mcp": "stored by another assistant",
+    "migration": "from an older Shepherd's database",
+    "import": "imported",
+    "chatgpt": "imported from ChatGPT",
+    "mem0": "imported from mem0",
+    "llm": "imported from llm",
+}
 _ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancelled": "Ctrl-C"}
 _ENDINGS |= {"tool_calls": "a call of a tool", "filtered": "the provider's filter"}
 
@@ -243,9 +256,9 @@ def about_learning(assistant: Assistant) -> str:
     if not learning.is_on:
         return f"Learning is {learning.in_words()}"
     return (
-        f"Learning is {learning.in_words()}: what you say becomes facts and memories. "
-        "To turn it off: shepherd config set memory_extraction false; with archive_turns false, what you say"
-        " is not kept as memories either"
+        f"Learning is {learning.in_words()}: Shepherd takes facts from what you say, and remembers what you"
+        " tell it. To turn this off: shepherd config set memory_extraction false (facts), and archive_turns"
+        " false (memories)"
     )
 
 
@@ -276,18 +289,14 @@ _PART_CHARS, _SENTENCE_CHARS = 60, 160
 
 
 def item_in_words(item: LearnedItem) -> str:
-    """Return what was learned: `location = Paris (was Köln)`."""
-    key, value, before = _part(item.key), _part(item.value), _part(item.before or "")
-    match item.kind:
-        case "remembered":
-            return f"{key} {value}".strip()
-        case "ended":
-            return f"{key} = {before or value} has ended"
-        case "proposed":
-            new = f"{key} = {value}" if value else f"{key} has ended"
-            return f"{new} (is {before})" if before else new
-        case _:
-            return f"{key} = {value} (was {before})" if before else f"{key} = {value}"
+    """Return what was learned: `you live in Paris (before: Köln)`."""
+    from shepherd.turn.fact_sentences import learned_clause
+
+    clause = learned_clause(_in_brief(item))
+    if item.kind in ("remembered", "ended") or not item.value or not item.before:
+        return clause
+    label = "you set" if item.kind == "proposed" else "before"
+    return f"{clause} ({label}: {_part(item.before)})"
 
 
 def news_in_words(items: Sequence[LearnedItem], *, in_chat: bool = True) -> list[str]:
@@ -309,12 +318,13 @@ def _news(item: LearnedItem, *, in_chat: bool) -> str:
     undo, accept, reject = (command.format(name, item.id) for name in ("undo", "accept", "reject"))
     dot = " \N{MIDDLE DOT} "
     if item.kind != "proposed":
-        verb = {"ended": "", "remembered": "remembered "}.get(item.kind, "learned ")
-        return f"{verb}{item_in_words(item)}{dot}{undo}"
-    key, value, before = _part(item.key), _part(item.value), _part(item.before or "")
-    said = f"you said {value}" if value else f"you said that {key} = {before} has ended"
-    kept = f"{key} is {before}, as you set it" if value else "you set it yourself"
-    return f"{said}; {kept}{dot}{accept}{dot if in_chat else ' or '}{reject}"
+        verb = "remembered" if item.kind == "remembered" else "learned"
+        return f"{verb}: {item_in_words(item)}{dot}{undo}"
+    from shepherd.turn.fact_sentences import learned_clause
+
+    said = f"you said that {learned_clause(_in_brief(item))}"
+    own = f"you set {_part(item.before or '')} yourself" if item.value else "you set it yourself"
+    return f"{said}, but {own}{dot}{accept}{dot if in_chat else ' or '}{reject}"
 
 
 def nothing_to(action: str, number: object = None) -> str:
@@ -326,16 +336,19 @@ def nothing_to(action: str, number: object = None) -> str:
 
 def decided_in_words(item: LearnedItem) -> str:
     """Return what a decision about a learned thing has changed."""
-    key, value, before = _part(item.key), _part(item.value), _part(item.before or "")
+    from shepherd.turn.fact_sentences import former_clause, learned_clause
+
+    brief = _in_brief(item)
+    now, before = learned_clause(brief), former_clause(brief)
     if item.state == "kept":
         return f"kept: {item_in_words(item)}"
-    if item.state == "rejected":
-        return f"rejected: {key} is still {before}" if before else f"rejected: {key} = {value}"
     if item.state == "accepted":
-        return f"accepted: {key} = {value}" if value else f"accepted: {key} = {before} has ended"
+        return f"accepted: {now}"
+    if item.state == "rejected":
+        return f"rejected: {before}, as before" if before else f"rejected: {now}"
     if item.kind == "remembered":
-        return f"undone: the memory {key!r} is deleted"
-    return f"undone: {key} = {before} again" if before else f"undone: {key} = {value} is forgotten"
+        return f"undone: the memory {_part(item.key)!r} is deleted"
+    return f"undone: {before}, as before" if before else f'undone: "{now}" is forgotten'
 
 
 def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
@@ -351,8 +364,10 @@ def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
 
 
 def state_in_words(item: LearnedItem) -> str:
-    """Return its age, and the decision about it."""
+    """Return its age, the fact that it is about, and the decision about it."""
     parts = [age_in_words((time.time() - item.at) / 86_400)]
+    if item.kind != "remembered":
+        parts.append(f"fact {_part(item.key)}")
     if item.state != "new":
         parts.append(item.state)
     elif item.kind == "proposed":
@@ -362,6 +377,12 @@ def state_in_words(item: LearnedItem) -> str:
 
 def _part(text: str) -> str:
     return shortened(text, _PART_CHARS)
+
+
+def _in_brief(item: LearnedItem) -> LearnedItem:
+    """Return it with shortened texts."""
+    before = None if item.before is None else _part(item.before)
+    return replace(item, key=_part(item.key), value=_part(item.value), before=before)
 
 
 def recalled_in_words(injection: Injection) -> str:

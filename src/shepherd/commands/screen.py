@@ -33,6 +33,9 @@ __all__ = [
 # change the title or type keys. Line feed and tab are harmless.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
+# Blanks before a line, and the number of an entry of a list.
+_INDENT = re.compile(r" *(?:\d+  )?")
+
 _SEPARATORS = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -65,6 +68,8 @@ class Screen:
     def print(self, text: str = "", style: str = "") -> None:
         """Write a line of the result."""
         shown = printable(text) if self.out_is_terminal else text
+        if self.out_is_terminal and self._has_slash_commands:
+            shown = _filled(shown, terminal_size(self.out)[0])
         self.out.write((self.styled(shown, style, out=True) if style else shown) + "\n")
 
     def write(self, text: str) -> None:
@@ -186,19 +191,7 @@ class Screen:
         text = printable(text)
         if not self.err_is_terminal:
             return text
-        columns, _ = terminal_size(self.err)
-        if len(text) <= columns:
-            return text
-        return "\n".join(
-            textwrap.fill(
-                line,
-                max(columns, 20),
-                subsequent_indent=line[: len(line) - len(line.lstrip())],
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            for line in text.split("\n")
-        )
+        return _filled(text, terminal_size(self.err)[0])
 
     def _err(self, text: str) -> None:
         self.out.flush()
@@ -260,6 +253,22 @@ def size(n_bytes: int) -> str:
         if n_bytes < 1024 * length or unit == "TiB":
             return f"{n_bytes / length:,.1f} {unit}"
     raise AssertionError(n_bytes)
+
+
+def _filled(text: str, columns: int) -> str:
+    """Return the text in lines that end between words, each as far to the right as its first one."""
+    if len(text) <= columns:
+        return text
+    return "\n".join(
+        textwrap.fill(
+            line,
+            max(columns, 20),
+            subsequent_indent=" " * _INDENT.match(line).end(),  # type: ignore[union-attr]
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in text.split("\n")
+    )
 
 
 def _cell(text: str) -> str:

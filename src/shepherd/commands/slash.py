@@ -183,8 +183,10 @@ def _facts(chat: Chat, argument: str) -> None:
         if not facts:
             chat.screen.note("no facts yet; /facts KEY VALUE sets one")
     elif value.strip():
+        before = chat.memory.get_fact(key, chat.user)
         chat.memory.set_fact(key, value.strip(), chat.user)
-        chat.screen.note(f"{key} is set")
+        former = f"; it was {shortened(before)}" if before not in (None, value.strip()) else ""
+        chat.screen.note(f"{key} = {shortened(value)}{former}")
     else:
         found = chat.memory.get_fact(key, chat.user)
         if found is None:
@@ -217,11 +219,11 @@ def _why(chat: Chat, argument: str) -> None:
 def _stats(chat: Chat, argument: str) -> None:
     explain_stats(chat.screen, chat.assistant.last)
     if (memory := chat.assistant.memory) is not None:
-        state = "encrypted" if memory.sealer is not None else "not encrypted on this disk"
+        state = "encrypted" if memory.sealer is not None else "not encrypted"
         chat.screen.print(f"memory  {state}")
     if (kept := chat.assistant.kept) is not None:
         chat.screen.print(f"on disk {kept_in_words(kept)}")
-    chat.screen.print(f"learning: {chat.assistant.learning.in_words()}")
+    chat.screen.print(f"learns  {chat.assistant.learning.in_words()}")
     if chat.assistant.memory is not None and (learned := learned_in_words(chat.memory, chat.user)):
         chat.screen.print(f"learned {learned}")
 
@@ -590,7 +592,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "continue": Command(
         "/continue NUMBER|TITLE",
-        "continue another conversation: its number, id or title",
+        "continue another one, by number, id or title",
         continue_conversation,
     ),
     "rename": Command("/rename [TITLE]", "give this conversation a title", rename_conversation),

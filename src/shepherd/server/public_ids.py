@@ -17,6 +17,7 @@ from shepherd.memory import ExtractionJob, LearnedItem, Memory
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.trace.traces import Entry
 from shepherd.transactions import Connection
+from shepherd.turn.fact_sentences import former_clause, learned_clause, sentence
 from shepherd.types import Injection
 
 __all__ = ["find_item", "job_ids", "memory_id", "public_injection", "public_item", "sequence_of", "traced"]
@@ -68,9 +69,18 @@ _PAGE = 500
 
 
 def public_item(item: LearnedItem) -> dict[str, Any]:
-    """Return a learned thing with its public id, which is made of what the user knows of it."""
+    """Return a learned thing in sentences, with its public id, which is made of what the user knows of it."""
+    return {
+        **asdict(item),
+        "id": _public_id_of(item),
+        "sentence": sentence(learned_clause(item)),
+        "former_sentence": sentence(former_clause(item)) or None,
+    }
+
+
+def _public_id_of(item: LearnedItem) -> str:
     known = json.dumps([item.key, item.value, item.statement, item.session, item.at])
-    return {**asdict(item), "id": hashlib.sha256(known.encode()).hexdigest()[:16]}
+    return hashlib.sha256(known.encode()).hexdigest()[:16]
 
 
 def find_item(memory: Memory, user_id: str, public_id: str) -> LearnedItem | None:
@@ -78,7 +88,7 @@ def find_item(memory: Memory, user_id: str, public_id: str) -> LearnedItem | Non
     before: int | None = None
     while items := memory.learned(_PAGE, before, user_id=user_id):
         for item in items:
-            if public_item(item)["id"] == public_id:
+            if _public_id_of(item) == public_id:
                 return item
         before = items[-1].id
     return None

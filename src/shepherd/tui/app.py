@@ -67,6 +67,8 @@ _WITHOUT_ARGUMENT = (
 )
 # From this many columns on, the panel fits beside the conversation.
 _WIDE = 100
+# Columns beside the text of a dialog.
+_DIALOG_FRAME = 12
 # After this pause in typing nobody waits for the screen.
 _QUIET_S = 2.0
 USAGES = {name: (command.usage, command.help) for name, command in COMMANDS.items()}
@@ -191,7 +193,7 @@ class ShepherdApp(App[None]):
 
     def action_help(self) -> None:
         """Show the keys and the commands."""
-        self.push_screen(Reading(help_text(USAGES), title="Help"))
+        self.push_screen(Reading(help_text(USAGES, self.size.width - _DIALOG_FRAME), title="Help"))
 
     def action_panel(self) -> None:
         """Show or hide what memory added to the last message, and the budget."""

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from shepherd.commands.explain import arguments_in_full
 from shepherd.commands.screen import Screen, shortened
 from shepherd.errors import InternalError, ShepherdError
-from shepherd.types import Message, Thought
+from shepherd.types import Message, Picture, Thought
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
@@ -44,6 +44,7 @@ __all__ = [
     "Loading",
     "Output",
     "Piece",
+    "Prepared",
     "Revising",
     "SessionOptions",
     "Thinking",
@@ -56,8 +57,21 @@ _LEAST_PAUSE_S = 0.03
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """A message: what was typed, what the model reads in its place ("": that), and a remark about it."""
+
+    typed: str
+    composed: str = ""
+    pictures: tuple[Picture, ...] = ()
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """Options of a session. `resume` is the id of the conversation to continue, "" for the latest."""
+    """Options of a session. `resume` is the id of the conversation to continue, "" for the latest.
+
+    `prepare` attaches what a message names; it raises ShepherdError if that can't be read.
+    """
 
     config: Config
     model: str = ""
@@ -65,6 +79,7 @@ class SessionOptions:
     resume: str | None = None
     note: str = ""  # a line for the greeting
     is_limited: bool = False  # max_tokens was given, and wins over the provider's
+    prepare: Callable[[Assistant, str], Prepared] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,9 +368,15 @@ class Conversation(threading.Thread):
     def _answer(self, assistant: Assistant, message: str) -> None:
         from shepherd.turn import Delta
 
+        prepare = self._options.prepare
+        prepared = Prepared(message) if prepare is None else prepare(assistant, message)
+        if prepared.remark:
+            self._post(Output(((False, prepared.remark),)))
         pending, told_at = "", 0.0
         try:
-            for event in assistant.ask(message):
+            for event in assistant.ask(
+                prepared.typed, composed=prepared.composed, pictures=prepared.pictures
+            ):
                 if isinstance(event, Delta):
                     pending += event.text
                     if time.monotonic() - told_at < _LEAST_PAUSE_S:

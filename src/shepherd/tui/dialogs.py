@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
@@ -142,6 +143,7 @@ class Reading(ModalScreen[None]):
             yield Static(self._content)
 
 
+_KEY_COLUMNS = 30
 _KEYS = {
     "At the prompt": [
         ("Enter", "send"),
@@ -149,7 +151,7 @@ _KEYS = {
         ("Up, Down", "show earlier messages"),
         ("Tab", "complete a command, or leave the prompt"),
         ("Esc, Ctrl-C", "stop the answer"),
-        ("Ctrl-D", "quit if the prompt is empty, else delete a character"),
+        ("Ctrl-D", "quit, or delete the next character"),
     ],
     "Everywhere": [
         ("F1, ? outside the prompt", "this help"),
@@ -173,15 +175,18 @@ _KEYS = {
 }
 
 
-def help_text(usages: Mapping[str, tuple[str, str]]) -> Content:
-    """Return the help: keys, then commands."""
-    sections = [_section(title, rows) for title, rows in _KEYS.items()]
-    sections.append(_section("Commands", usages.values()))
+def help_text(usages: Mapping[str, tuple[str, str]], columns: int = 80) -> Content:
+    """Return the help, keys, then commands, for a text of so many columns."""
+    sections = [_section(title, rows, columns) for title, rows in _KEYS.items()]
+    sections.append(_section("Commands", usages.values(), columns))
     sections.append(Content("To send a message that begins with a slash, type two: //etc/fstab"))
     return Content("\n\n").join(sections)
 
 
-def _section(title: str, rows: Iterable[tuple[str, str]]) -> Content:
+def _section(title: str, rows: Iterable[tuple[str, str]], columns: int) -> Content:
     lines = [Content.styled(title, "bold $accent")]
-    lines += [Content.assemble((f"  {key:28}", "bold"), text) for key, text in rows]
+    for key, text in rows:
+        first, *more = textwrap.wrap(text, max(columns - _KEY_COLUMNS, 20))
+        lines.append(Content.assemble((f"  {key:{_KEY_COLUMNS - 2}}", "bold"), first))
+        lines += [Content(" " * _KEY_COLUMNS + line) for line in more]
     return Content("\n").join(lines)

@@ -203,8 +203,10 @@ class LearnedScreen(Screen[None]):
     def _read(self, event: OptionList.OptionSelected) -> None:
         event.stop()
         item = self._items[event.option_index]
+        from shepherd.turn.fact_sentences import learned_clause, sentence
+
         said = f"{_quoted(item.statement)}\n\n" if item.statement else ""
-        what = printable(f"{item.key}\n\n{item.value or item.before or ''}")
+        what = printable(sentence(learned_clause(item)))
         about = (f"\n\n{state_in_words(item)}", "dim")
         self.app.push_screen(Reading(Content.assemble(said, what, about)))
 

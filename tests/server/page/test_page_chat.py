@@ -145,7 +145,7 @@ def test_what_was_learned_is_shown_and_undone(chat, memory):
     say(page, "I live in Paris.")
     learned = page.get_by_role("list", name="What was learned").get_by_role("listitem")
 
-    expect(learned).to_contain_text("Learned location: Paris")
+    expect(learned).to_contain_text("Learned: You live in Paris")
     before = memory.get_fact("location", chat.user)
     learned.get_by_role("button", name="Undo").press("Enter")
 
@@ -163,7 +163,9 @@ def test_a_contradiction_is_decided_under_the_answer(decision, expected, chat, m
     say(page, "I live in Berlin.")
     proposal = page.get_by_role("list", name="What was learned").get_by_role("listitem")
 
-    expect(proposal).to_contain_text("Change location from Texas, as you set it yourself, to Berlin?")
+    expect(proposal).to_contain_text(
+        "“You live in Berlin” would replace “You live in Texas”, which you set yourself."
+    )
     proposal.get_by_role("button", name=decision).press("Enter")
 
     expect(proposal.locator(".mark")).to_have_text(f"{decision.lower()}ed")
@@ -174,7 +176,7 @@ def test_an_edited_message_replaces_itself_and_what_followed(chat, memory):
     page = chat.page
     say(page, "Hello")
     say(page, "I live in Paris.")
-    expect(page.get_by_text("location: Paris")).to_be_visible()
+    expect(page.get_by_text("You live in Paris", exact=True)).to_be_visible()
     say(page, "What can you do?")
 
     page.get_by_role("button", name="Edit You: I live in Paris.").press("Enter")
@@ -184,7 +186,7 @@ def test_an_edited_message_replaces_itself_and_what_followed(chat, memory):
     page.keyboard.type("I live in Rome.")
     page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press("Enter")
     expect(page.locator(".turn-pair")).to_have_count(2)
-    expect(page.get_by_text("location: Rome")).to_be_visible()
+    expect(page.get_by_text("You live in Rome", exact=True)).to_be_visible()
 
     [messages] = stored(memory, chat.user)
     assert [text for role, text in messages if role == "user"] == ["Hello", "I live in Rome."]
@@ -354,7 +356,7 @@ def test_a_conversation_is_renamed_in_the_list(chat, memory):
 def test_a_refused_edit_or_repetition_loses_nothing(button, chat, memory):
     page = chat.page
     say(page, "I live in Paris.")
-    expect(page.get_by_text("location: Paris")).to_be_visible()
+    expect(page.get_by_text("You live in Paris", exact=True)).to_be_visible()
     say(page, "Hello")
     before = stored(memory, chat.user)
     page.route("**/v1/chat/completions", lambda route: route.abort())
@@ -381,7 +383,7 @@ def test_a_refused_edit_or_repetition_loses_nothing(button, chat, memory):
             "Enter"
         )
         expect(page.locator(".turn-pair")).to_have_count(1)
-        expect(page.get_by_text("location: Rome")).to_be_visible()
+        expect(page.get_by_text("You live in Rome", exact=True)).to_be_visible()
         assert memory.get_fact("location", chat.user) == "Rome"
 
 

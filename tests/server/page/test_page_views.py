@@ -393,6 +393,12 @@ def test_conversations_are_listed_by_their_titles(steve):
     expect(steve.page.locator(".view-why a.stretch")).to_have_text(
         ["What should I cook for my sister?", "Which editor do I use?"]
     )
+    steve.page.keyboard.press("/")
+    steve.page.keyboard.type("EDITOR")
+    expect(steve.page.locator(".view-why a.stretch")).to_have_text(["Which editor do I use?"])
+    steve.page.keyboard.type(" of nobody")
+    expect(steve.page.locator(".view-why")).to_contain_text("No conversation contains these words.")
+    steve.page.get_by_role("searchbox").fill("helix")
     steve.page.get_by_role("link", name="Which editor do I use?").press("Enter")
     steve.page.get_by_role("link", name="Open the conversation").press("Enter")
     expect(steve.page.locator(".bubble")).to_contain_text("Which editor do I use?")

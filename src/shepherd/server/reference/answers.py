@@ -239,7 +239,8 @@ class Learned(TypedDict):
     """Something that was learned from `statement`.
 
     `kind` "remembered" is a memory, whose question is `key` and whose answer is `value`. "proposed" in state
-    "new" waits to be accepted or rejected. `before` is the value until then.
+    "new" waits to be accepted or rejected. `before` is the value until then. `sentence` says what was
+    learned, such as "You live in Paris", and `former_sentence` what was known before.
     """
 
     id: str
@@ -251,6 +252,8 @@ class Learned(TypedDict):
     session: str
     at: int
     state: ItemState
+    sentence: str
+    former_sentence: str | None
 
 
 class LearnedList(TypedDict):

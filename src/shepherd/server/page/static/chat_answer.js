@@ -198,14 +198,13 @@ function memoryLine(memory) {
 
 // ---- what was learned
 
-const LABELS = { ended: "Noted", remembered: "Remembered" };
 const DECIDED = { undone: "undone", rejected: "rejected", expired: "too old", accepted: "accepted", kept: "" };
 
 function learnedLine(turn, item) {
   const id = newId("learned");
   const isProposal = item.kind === "proposed" && item.state === "new";
   const isOver = ["undone", "rejected", "expired"].includes(item.state);
-  const label = isProposal ? null : h("span", { class: "label" }, LABELS[item.kind] ?? "Learned");
+  const label = isProposal ? null : h("span", { class: "label" }, item.kind === "remembered" ? "Remembered:" : "Learned:");
   const decide = (decision, text) => act(text, id, (button) => decided(turn, item, decision, button));
   const actions = isOver ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
   const made = line(

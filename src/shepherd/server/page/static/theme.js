@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 
 const NAME = "shepherd.theme";
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
-const LABELS = { auto: "as the system", light: "light", dark: "dark" };
+const LABELS = { auto: "system", light: "light", dark: "dark" };
 
 function chosen() {
   const theme = localStorage.getItem(NAME);

@@ -6,7 +6,7 @@ import { entryForm, refill } from "./forms.js";
 import { ago, beginning, count, integer, iso, moment } from "./format.js";
 import { attempt, confirmed, say } from "./notice.js";
 import { tiles } from "./plots.js";
-import { askedFor, named } from "./wording.js";
+import { named } from "./wording.js";
 
 const PAGE = 50;
 const STATES = {
@@ -100,10 +100,9 @@ function proposalCard(view, item) {
 }
 
 export function proposed(item) {
-  const key = words(named(item.key), { class: "key" });
-  const before = value(item.before ?? "");
-  if (!item.value) return ["Is ", key, " no longer ", before, ", as you set it yourself?"];
-  return ["Change ", key, " from ", before, ", as you set it yourself, to ", value(item.value), "?"];
+  const own = words(item.former_sentence ?? "", { class: "value" });
+  const would = item.value ? "would replace" : "contradicts";
+  return ["“", said(item), `” ${would} “`, own, "”, which you set yourself."];
 }
 
 // ---- what was learned
@@ -140,30 +139,22 @@ function quoted(item) {
   return item.statement ? words(`“${item.statement}”`, { class: "said" }, "p") : h("p", { class: "said" }, "By the model");
 }
 
-function value(text) {
-  return words(text, { class: "value" });
+function said(item) {
+  return words(item.sentence, { class: "value" });
 }
 
 export function result(item) {
-  const key = words(labelOf(item), { class: "key" });
-  if (item.kind === "remembered") return [key, item.key === labelOf(item) ? " " : ": ", value(item.value)];
-  if (isEnd(item)) return [key, ": no longer ", value(item.before ?? item.value)];
-  return [key, ": ", value(item.value), item.before ? h("span", { class: "before" }, " (before: ", words(item.before), ")") : null];
-}
-
-/** What it is about: the name of a fact, or what the question of a memory asks for. */
-function labelOf(item) {
-  return item.kind === "remembered" ? askedFor(item.key) || item.key : named(item.key);
-}
-
-function isEnd(item) {
-  return item.kind === "ended" || (item.kind === "proposed" && !item.value);
+  const isNew = item.before && item.value && item.kind !== "remembered";
+  return [said(item), isNew ? h("span", { class: "before" }, " (before: ", words(item.before), ")") : null];
 }
 
 /** The same as one line of text. */
 function inBrief(item) {
-  const about = beginning(labelOf(item), 60);
-  return isEnd(item) ? `${about}: no longer ${beginning(item.before ?? "", 40)}` : `${about}: ${beginning(item.value, 40)}`;
+  return beginning(item.sentence, 90);
+}
+
+function before(item) {
+  return beginning(item.former_sentence ?? "", 90);
 }
 
 /** A link to where it was said; where the page has no chat, to what each turn was made of. */
@@ -173,12 +164,12 @@ function conversationLink(session) {
 }
 
 function meta(item) {
-  const kinds = { remembered: "memory", proposed: "proposal" };
   return h(
     "p",
     { class: "meta" },
     h("time", { datetime: iso(item.at), title: moment(item.at) }, ago(item.at)),
-    kinds[item.kind] ? h("span", {}, kinds[item.kind]) : null,
+    h("span", {}, item.kind === "remembered" ? "memory" : words(`fact: ${named(item.key)}`)),
+    item.kind === "proposed" ? h("span", {}, "proposal") : null,
     item.state === "new" ? null : h("span", { class: "mark" }, item.state),
     item.session ? conversationLink(item.session) : null,
   );
@@ -195,9 +186,9 @@ function button(name, label, id, look, act) {
 
 export const SAID = {
   keep: (item) => `Kept: “${inBrief(item)}”`,
-  undo: (item) => (item.before ? `Undone: ${named(item.key)} is ${beginning(item.before, 40)} again.` : `Undone: “${inBrief(item)}” is forgotten.`),
-  accept: (item) => (item.value ? `Accepted: ${named(item.key)} is now ${beginning(item.value, 40)}.` : `Accepted: ${named(item.key)} is no longer ${beginning(item.before ?? "", 40)}.`),
-  reject: (item) => `Rejected: ${named(item.key)} stays ${beginning(item.before ?? "", 40)}.`,
+  undo: (item) => (item.former_sentence ? `Undone: ${before(item)}, as before.` : `Undone: “${inBrief(item)}” is forgotten.`),
+  accept: (item) => `Accepted: ${inBrief(item)}.`,
+  reject: (item) => `Rejected: ${before(item)}, as before.`,
 };
 
 function decisionButton(view, item, decision, label, id, look = "") {

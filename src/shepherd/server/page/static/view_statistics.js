@@ -24,7 +24,7 @@ export async function show(root) {
       ["Memories", integer(stats.memories)],
       ["Pinned", integer(stats.pinned)],
       ["Facts", integer(stats.facts)],
-      ["Nodes of knowledge", integer(stats.nodes)],
+      ["Nodes", integer(stats.nodes)],
       ["Conversations", integer(stats.conversations)],
       ["Never recalled", integer(stats.never_recalled)],
     ]),
@@ -75,7 +75,7 @@ function mostRecalled(recalled) {
   const entries = recalled.map((record) => ({
     label: h("a", { href: `#/memories/${record.id}` }, words(beginning(record.question || record.answer, 80))),
     value: record.recalls,
-    says: `${count(record.recalls, "time")}, last ${ago(record.recalled_at)}`,
+    says: `${count(record.recalls, "time")} · ${ago(record.recalled_at)}`,
   }));
   const nothing = h("p", { class: "hint" }, "No memory has been recalled yet.");
   return h("section", { class: "card" }, h("h2", {}, "Recalled most"), recalled.length ? ranking(entries) : nothing);

@@ -1,11 +1,12 @@
 // Why did it say that: for each message, what memory put beside it, from where, and how well it fitted.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { chatLink, empty, fill, hasChat, h, longWords, newId, words } from "./dom.js";
 import { ago, beginning, count, duration, integer, iso, moment, origin, percent, short } from "./format.js";
 import { relevance } from "./memory_card.js";
-import { attempt } from "./notice.js";
+import { attempt, complain } from "./notice.js";
 import { nextOf } from "./paging.js";
+import { setKeys } from "./keys.js";
 import { bars, stacks } from "./plots.js";
 import { turnTraces } from "./turn_trace.js";
 import { named } from "./wording.js";
@@ -18,27 +19,50 @@ export async function show(root, [session]) {
 }
 
 async function showConversations(root) {
-  const ask = (offset) => get("/v1/trace", { limit: PAGE, offset });
-  const { data, total } = await ask(0);
-  const list = h("ul", { class: "list plain" }, data.map(entry));
-  const more = h("div", { class: "actions" });
-  if (data.length < total) offerMore(list, more, ask);
+  const view = { asked: 0, query: "", list: h("ul", { class: "rows plain", "aria-label": "Conversations" }), more: h("div", { class: "actions" }), summary: h("p", { class: "summary", role: "status" }) };
+  const input = h("input", { type: "search", "aria-label": "Search conversations", placeholder: "Search conversations", autocomplete: "off", dir: "auto" });
+  input.addEventListener("input", () => load(view, input.value.trim()).catch(complain));
+  const form = h("form", { role: "search", class: "search", on: { submit: (event) => event.preventDefault() } }, input);
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Why did it say that?")),
     h("p", { class: "lead" }, "Choose a conversation to see what was added to each of your messages before the model read it."),
-    data.length
-      ? [h("p", { class: "summary", role: "status" }, `${count(total, "conversation")}, the latest first`), list, more]
-      : empty("No conversations yet.", "Once you have talked with Shepherd, you see here what it recalled for each answer.", chatLink()),
+    // Where the page has no chat, the server has no search for conversations either.
+    hasChat() ? h("div", { class: "tools" }, form) : null,
+    view.summary,
+    view.list,
+    view.more,
   );
+  setKeys({ search: input });
+  await load(view, "");
+}
+
+/** Show the conversations that contain the words, or all. */
+async function load(view, query) {
+  view.asked += 1;
+  const turn = view.asked;
+  const ask = (offset) => (query ? post("/v1/conversations/search", { query, limit: PAGE, offset }) : get("/v1/trace", { limit: PAGE, offset }));
+  const { data, total } = await ask(0);
+  if (turn !== view.asked) return; // another one was asked meanwhile
+  view.summary.textContent = total ? `${count(total, "conversation")}, the latest first` : "";
+  fill(view.list, data.length ? data.map(entry) : h("li", { class: "nothing" }, nothing(query)));
+  fill(view.more);
+  if (data.length < total) offerMore(view.list, view.more, ask);
+}
+
+function nothing(query) {
+  if (query) return empty("No conversation contains these words.", "Try fewer or different words.");
+  return empty("No conversations yet.", "Once you have talked with Shepherd, you see here what it recalled for each answer.", chatLink());
 }
 
 function entry(one) {
   return h(
     "li",
-    { class: "card", "data-id": one.id },
-    h("a", { class: "stretch", href: `#/why/${encodeURIComponent(one.id)}` }, one.title ? words(beginning(one.title, 100)) : `Conversation of ${moment(one.created_at)}`),
-    h("p", { class: "meta" }, h("span", {}, count(one.n_messages, "message")), h("time", { datetime: iso(one.updated_at), title: moment(one.updated_at) }, ago(one.updated_at)), one.model ? h("span", {}, words(one.model)) : null),
+    { class: "item talk-row", "data-id": one.id },
+    h("a", { class: "stretch", href: `#/why/${encodeURIComponent(one.id)}` }, one.title ? words(beginning(one.title, 160)) : `Conversation of ${moment(one.created_at)}`),
+    h("span", { class: "cell" }, count(one.n_messages, "message")),
+    h("span", { class: "cell by" }, one.model ? words(one.model) : null),
+    h("time", { class: "cell when", datetime: iso(one.updated_at), title: moment(one.updated_at) }, ago(one.updated_at)),
   );
 }
 

@@ -1,0 +1,179 @@
+"""What is known, in sentences: facts, facts that have ended, and what was learned.
+
+A clause is a sentence without its capital letter and its full stop, to be put into another one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from shepherd.prompt.concepts import content_words, relation_of, relations_among
+
+if TYPE_CHECKING:
+    from shepherd.memory import LearnedItem
+
+__all__ = [
+    "asked_for",
+    "ended_clause",
+    "fact_clause",
+    "former_clause",
+    "is_clause",
+    "learned_clause",
+    "sentence",
+]
+
+# How facts are told; others as "your KEY is VALUE".
+_OWN = {
+    "location": "live in",
+    "origin": "are from",
+    "employer": "work at",
+    "allergy": "are allergic to",
+    "condition": "have",
+    "language": "speak",
+    "learning": "are learning",
+    "likes": "like",
+    "dislikes": "dislike",
+    "prefers": "prefer",
+    "avoids": "avoid",
+    "uses": "use",
+    "plays": "play",
+    "instructions": "want me to",
+}
+# Other names of these, which people choose.
+_SAME = {"allergies": "allergy", "languages": "language", "dislike": "dislikes", "like": "likes"}
+# Values that are no nouns: "take the bus to Ulm every Monday".
+_LABELS = ("routine",)
+_COUNTED = ("children", "siblings", "pets")
+# What is known of others: of one, and of several.
+_OF_OTHERS = {
+    "name": ("is called", "are called"),
+    "location": ("lives in", "live in"),
+    "allergy": ("is allergic to", "are allergic to"),
+}
+_PLURALS = ("s", "children")
+_NUMBER = re.compile(r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|no|\d+)\b", re.IGNORECASE)
+_MANY = re.compile(r"(?:[^sui]s|children|people)$", re.IGNORECASE)
+# "Mateo is allergic to cashews"
+_CLAUSE = re.compile(r"^[A-Z][\w' -]{0,30} (?:is|are|has|have|likes?|lives?) ")
+_YES_OR_NO = ("yes", "no", "true", "false")
+
+# Questions that a model writes about its user.
+_ABOUT_YOU = re.compile(
+    r"(what|which|who|when|where|why|how)( [^?]+?)? (does|is|was|has) the user (.+)", re.IGNORECASE
+)
+_OF_YOURS = re.compile(
+    r"(?:what|who|when|where) (?:is|are) the user['\u2019]s (.+?)( called| named)?", re.IGNORECASE
+)
+_YOU = {"does": "you", "is": "you are", "was": "you were", "has": "you have"}
+_THE_USERS = re.compile(r"\bthe user['\u2019]s\b", re.IGNORECASE)
+_THE_USER = re.compile(r"\bthe user\b", re.IGNORECASE)
+
+
+def sentence(clause: str) -> str:
+    """Return a clause with a capital letter."""
+    return clause[:1].upper() + clause[1:]
+
+
+def fact_clause(key: str, value: str) -> str:
+    """Return what a fact says: "you live in Ulm", "your cats are called Tom and Jerry"."""
+    return " ".join(filter(None, _parts(key, value)))
+
+
+def ended_clause(key: str, value: str) -> str:
+    """Return that a fact holds no longer: "you no longer live in Ulm"."""
+    subject, verb, rest = _parts(key, value)
+    if not verb:
+        return f"no longer {rest} ({subject.rstrip(':')})" if subject else f"no longer: {rest}"
+    first, _, more = verb.partition(" ")
+    verb = f"{first} no longer {more}" if first in ("is", "are") else f"no longer {verb}"
+    return f"{subject} {verb.rstrip()} {rest}"
+
+
+def is_clause(value: str) -> bool:
+    """Return whether the value of a fact is a sentence about somebody: "Mateo is allergic to cashews"."""
+    return _CLAUSE.search(value) is not None
+
+
+def _parts(key: str, value: str) -> tuple[str, str, str]:
+    """Return subject, verb and rest of what a fact says; without a verb, it is no sentence."""
+    key, value = _SAME.get(key, key), value.strip()
+    who, _, what = key.rpartition("_")
+    if key in _OWN:
+        # An instruction begins as a sentence does: "Always use metric units".
+        value = value[:1].lower() + value[1:] if key == "instructions" else value
+        return "you", _OWN[key], value
+    if key in _COUNTED:
+        number = _NUMBER.match(value)
+        if number is None:
+            return "you", "have", f"{_article(value)} {value}"
+        return "you", "have", value if number.end() < len(value) else f"{value} {key}"
+    if is_clause(value):
+        return "", "", value
+    if value.casefold() in _YES_OR_NO or key in _LABELS:
+        return f"{_owned(key)}:", "", value
+    if what in _OF_OTHERS and who and (what == "name" or relations_among(content_words(who))):
+        one, many = _OF_OTHERS[what]
+        who = who.replace("_", " ")
+        return f"your {who}", many if who.endswith(_PLURALS) else one, value
+    if what == "age" and _NUMBER.match(value):
+        years = value if "year" in value else f"{value} years old"
+        if not who:
+            return "you", "are", years
+        is_relation = relations_among(content_words(who))
+        return f"your {who.replace('_', ' ')}" if is_relation else who.title(), "is", years
+    return f"your {_owned(key)}", "are" if _MANY.search(key) else "is", value
+
+
+def _owned(key: str) -> str:
+    """Return the words of a key: "brother's job" of brother_job, "twin sons" of twin_sons."""
+    words = key.split("_")
+    for end in range(len(words), 0, -1):
+        stems = content_words(" ".join(words[:end]))
+        if stems and relation_of(stems[-1]):
+            owner = " ".join(words[:end])
+            rest = "" if end == len(words) else "' " if owner.endswith("s") else "'s "
+            return f"{owner}{rest}{' '.join(words[end:])}"
+    return " ".join(words)
+
+
+def _article(noun: str) -> str:
+    return "an" if noun[:1].casefold() in "aeiou" else "a"
+
+
+# ---- what was learned
+
+
+def asked_for(question: str) -> str:
+    """Return what a question about the user asks for; "" for other questions.
+
+    >>> asked_for("Which tea does the user like?")
+    'which tea you like'
+    """
+    text = " ".join(question.split()).rstrip(" ?")
+    if about := _ABOUT_YOU.fullmatch(text):
+        word, what, verb, rest = about.groups()
+        return f"{word.lower()}{what or ''} {_YOU[verb.lower()]} {_yours(rest)}"
+    if not (owned := _OF_YOURS.fullmatch(text)):
+        return ""
+    thing, called = owned.groups()
+    return f"what your {_yours(thing)} is{called}" if called else f"your {_yours(thing)}"
+
+
+def _yours(text: str) -> str:
+    return _THE_USER.sub("you", _THE_USERS.sub("your", text))
+
+
+def learned_clause(item: LearnedItem) -> str:
+    """Return what was learned or proposed: "you live in Paris", "which tea you like: Lapsang"."""
+    if item.kind == "remembered":
+        asked = asked_for(item.key)
+        return f"{asked}: {item.value}" if asked else f"{item.key} {item.value}".strip()
+    if item.kind == "ended" or not item.value:
+        return ended_clause(item.key, item.before or item.value)
+    return fact_clause(item.key, item.value)
+
+
+def former_clause(item: LearnedItem) -> str:
+    """Return what was known before it: "you live in Köln"; "" for nothing."""
+    return "" if item.kind == "remembered" or not item.before else fact_clause(item.key, item.before)

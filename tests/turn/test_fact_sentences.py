@@ -1,0 +1,77 @@
+"""What is known, and what was learned, in sentences."""
+
+import pytest
+
+from shepherd.memory import LearnedItem
+from shepherd.turn.fact_sentences import (
+    asked_for,
+    ended_clause,
+    fact_clause,
+    former_clause,
+    learned_clause,
+    sentence,
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said", "ended"),
+    [
+        ("location", "Ulm", "you live in Ulm", "you no longer live in Ulm"),
+        ("allergy", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
+        ("allergies", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
+        ("condition", "asthma", "you have asthma", "you no longer have asthma"),
+        ("coffee", "black", "your coffee is black", "your coffee is no longer black"),
+        ("hobbies", "chess", "your hobbies are chess", "your hobbies are no longer chess"),
+        ("sister_location", "Rome", "your sister lives in Rome", "your sister no longer lives in Rome"),
+        ("cats_name", "Jo, Di", "your cats are called Jo, Di", "your cats are no longer called Jo, Di"),
+        ("children", "2", "you have 2 children", "you no longer have 2 children"),
+        ("children", "two sons", "you have two sons", "you no longer have two sons"),
+        ("pets", "iguana", "you have an iguana", "you no longer have an iguana"),
+        ("pickle_age", "11", "Pickle is 11 years old", "Pickle is no longer 11 years old"),
+        ("instructions", "Use emoji", "you want me to use emoji", "you no longer want me to use emoji"),
+        ("nut_allergy", "Mateo has one", "Mateo has one", "no longer: Mateo has one"),
+        ("vegan", "yes", "vegan: yes", "no longer yes (vegan)"),
+        ("routine", "swim on Mondays", "routine: swim on Mondays", "no longer swim on Mondays (routine)"),
+    ],
+)  # fmt: skip
+def test_a_fact_holds_or_holds_no_longer(key, value, said, ended):
+    assert fact_clause(key, value) == said
+    assert ended_clause(key, value) == ended
+
+
+@pytest.mark.parametrize(
+    ("question", "asked"),
+    [
+        ("Which train does the user take to work?", "which train you take to work"),
+        ("What is the user allergic to?", "what you are allergic to"),
+        ("Which books has the user read?", "which books you have read"),
+        ("What is the user's dog called?", "what your dog is called"),
+        ("When is the user\N{RIGHT SINGLE QUOTATION MARK}s sister's birthday?", "your sister's birthday"),
+        ("What does the user call the user's dog?", "what you call your dog"),
+        ("How do I prune tomatoes?", ""),
+        ("What did the user say?", ""),
+        ("", ""),
+    ],
+)
+def test_a_question_about_the_user_becomes_what_it_asks_for(question, asked):
+    assert asked_for(question) == asked
+
+
+def item(kind: str, value: str, before: str | None = None, key: str = "location") -> LearnedItem:
+    return LearnedItem(1, kind, key, value, before, "I said so.", "s", 0, "new")
+
+
+@pytest.mark.parametrize(
+    ("learned", "now", "former"),
+    [
+        (item("learned", "Paris"), "You live in Paris", ""),
+        (item("changed", "Paris", "Ulm"), "You live in Paris", "You live in Ulm"),
+        (item("ended", "", "Ulm"), "You no longer live in Ulm", "You live in Ulm"),
+        (item("proposed", "", "Ulm"), "You no longer live in Ulm", "You live in Ulm"),
+        (item("remembered", "green", key="Which tea does the user like?"), "Which tea you like: green", ""),
+        (item("remembered", "the 7:42", key="Which train?"), "Which train? the 7:42", ""),
+    ],
+)
+def test_what_was_learned_is_said_with_what_was_known_before(learned, now, former):
+    assert sentence(learned_clause(learned)) == now
+    assert sentence(former_clause(learned)) == former
