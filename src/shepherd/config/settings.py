@@ -104,6 +104,10 @@ class Config:
         "let the model check several likely next tokens of an answer at once; auto: where that is faster",
         *("auto", "off"),
     )
+    thinking: Literal["auto", "on", "off"] = _choice(
+        "whether local models that can think do so before they answer; auto: as the model's template says",
+        *("auto", "on", "off"),
+    )
     threads: int = _integer(0, 0, 512, "CPU threads; 0: llama.cpp chooses")
     model_trial: bool = _switch(True, "load a new model file in a separate process first, in case it crashes")
     system_prompt: str = _text("", "system prompt; empty: the built-in one")
