@@ -299,7 +299,8 @@ def llama(
 def _is_ascii_text(token: str) -> bool:
     # A logit of 0 loses to the largest of hundreds of random ones.
     printable = {*byte_alphabet()[32:127]}
-    return set(token) <= printable and token not in SPECIALS and not token.startswith("[PAD")
+    is_text = token not in (*SPECIALS, "<s>", "</s>", "<unk>") and not token.startswith(("[PAD", "<0x"))
+    return is_text and set(token) <= printable
 
 
 def scripted(
@@ -477,10 +478,11 @@ def bert(
     n_layer: int = 2,
     n_head: int = 4,
     name: str = "tiny-encoder",
+    seed: int = 11,
 ) -> None:
     """An encoder with learned positions and WordPiece; with `n_cls_out`, a classification head on top."""
     n_ff = 4 * n_embd
-    build = Builder(path, "bert", name, 11)
+    build = Builder(path, "bert", name, seed)
     w = build.writer
     w.add_context_length(n_ctx)
     w.add_embedding_length(n_embd)

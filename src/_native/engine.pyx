@@ -126,6 +126,7 @@ from stream cimport (
     shp_stream_progress,
     shp_stream_stopped_by,
     shp_stream_take,
+    shp_stream_token,
     shp_stream_tokens,
     shp_stream_wait,
     shp_stream_write,
@@ -364,6 +365,14 @@ cdef class Stream:
         if not shp_stream_likely(self.ptr, i, &token, &found):
             return None
         return token, found.logprob, [(found.top_ids[k], found.top_logprobs[k]) for k in range(found.n_top)]
+
+    def token(self, size_t i):
+        """Return `(id, end)` of the i-th token; None until all its text was read, and when a stop string cut it off."""
+        cdef int32_t token
+        cdef int64_t end
+        if not shp_stream_token(self.ptr, i, &token, &end):
+            return None
+        return token, end
 
 
 def feed_stream(Stream stream not None, int token, bytes piece not None):
@@ -624,7 +633,8 @@ cdef class Decoder:
 
     def submit(self, const int32_t[::1] tokens not None, Stream stream not None, *, uintptr_t sampler=0,
                uintptr_t grammar=0, max_tokens=0, int penalty_last_n=0, boundaries=(), int head=0, shown=(),
-               bint background=False, bint may_wait=False, logprobs=None, int64_t owner=0, int64_t asked_ms=0,
+               bint background=False, bint may_wait=False, logprobs=None, bint after_sampling=False,
+               int64_t owner=0, int64_t asked_ms=0,
                int64_t file=0, int in_file=0, const int32_t[::1] earlier=None, pictures=()):
         """Queue a run for the engine thread: prefill `tokens`, then sample up to `max_tokens` into `stream`.
 
@@ -635,7 +645,8 @@ cdef class Decoder:
         `head` is the number of leading tokens that unrelated conversations share, such as a system prompt.
         `shown` are control tokens whose text goes into the stream; the text of other control tokens does not.
         A `background` run pauses while foreground runs wait or run. `logprobs`: also record each token's log
-        probability and those of the so many likeliest tokens; see Stream.likely.
+        probability and those of the so many likeliest tokens; see Stream.likely. With `after_sampling`, they are those
+        with which the samplers chose, and tokens that could not be chosen are left out.
         With an `owner`, who asked at `asked_ms`, the sequence is to be written. `file` is the number of a file that
         has the first `in_file` tokens; if the cache has fewer, it is read first. `earlier`: tokens that the answer may
         repeat, beside those of the prompt; they are only looked at to draft.
@@ -681,9 +692,10 @@ cdef class Decoder:
             job.sampling.sampler, job.sampling.grammar = <void *>sampler, <void *>grammar
             if logprobs is not None:
                 job.sampling.asks_likely, job.sampling.n_likely = 1, logprobs
+                job.sampling.is_after = after_sampling
             if earlier is not None and earlier.shape[0] > 0:
                 shp_ngrams_assign(&job.earlier, &earlier[0], <int32_t>earlier.shape[0])
-            if grammar != 0 and not shp_sampling_reserve(&job.sampling, self.context.n_vocab):
+            if (grammar != 0 or after_sampling) and not shp_sampling_reserve(&job.sampling, self.context.n_vocab):
                 raise MemoryError
             answer = shp_scheduler_submit(self.scheduler, job, may_wait)
             if answer == 1:

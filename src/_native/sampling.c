@@ -58,6 +58,8 @@ static int32_t draw(shp_sampling *sampling, const shp_context *context, int32_t 
             return SHP_NO_TOKEN;
     }
     shp_api.sampler_apply(sampling->sampler, &candidates);
+    sampling->left = candidates.data;
+    sampling->n_left = candidates.size;
     if (candidates.selected < 0 || candidates.selected >= (int64_t)candidates.size)
         return SHP_NO_TOKEN;
     return candidates.data[candidates.selected].id;
@@ -128,10 +130,40 @@ static void weigh(shp_sampling *sampling, const shp_context *context, int32_t at
         likely->top_logprobs[i] -= all;
 }
 
+/* Log-softmax of the logits that the samplers left: that is with what probability each could be chosen. */
+static void weigh_left(shp_sampling *sampling, int32_t token) {
+    const shp_llama_token_data *left = sampling->left;
+    shp_likely *likely = &sampling->likely;
+    float most = -INFINITY, own = -INFINITY;
+    double sum = 0;
+    likely->n_top = 0;
+    for (size_t i = 0; i < sampling->n_left; i++)
+        most = left[i].logit > most ? left[i].logit : most;
+    for (size_t i = 0; i < sampling->n_left; i++) {
+        float weight = expf(left[i].logit - most);
+        if (!(weight > 0))
+            continue;
+        sum += weight;
+        own = left[i].id == token ? left[i].logit : own;
+        if (likely->n_top < sampling->n_likely
+            || (likely->n_top > 0 && left[i].logit > likely->top_logprobs[likely->n_top - 1]))
+            rank(likely, sampling->n_likely, left[i].id, left[i].logit);
+    }
+    float all = most + (float)log(sum);
+    likely->logprob = own - all;
+    for (int32_t i = 0; i < likely->n_top; i++)
+        likely->top_logprobs[i] -= all;
+}
+
 static int32_t choose(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
-    if (!sampling->grammar)
+    if (!sampling->grammar && !sampling->is_after)
         return shp_api.sampler_sample(sampling->sampler, context->ctx, at);
     int32_t n_refused = 0, token = draw(sampling, context, at, 0);
+    if (!sampling->grammar) {
+        if (token != SHP_NO_TOKEN)
+            shp_api.sampler_accept(sampling->sampler, token);
+        return token;
+    }
     while (token != SHP_NO_TOKEN && !fits(sampling, context, token, out)) {
         sampling->refused[n_refused++] = token;
         token = draw(sampling, context, at, n_refused);
@@ -152,8 +184,12 @@ static int32_t choose(shp_sampling *sampling, const shp_context *context, int32_
 /* The next token, known to the samplers; SHP_NO_TOKEN or SHP_AMBIGUOUS where the grammar has none. `at`: its logits' index. */
 int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
     int32_t token = choose(sampling, context, at, out);
-    if (sampling->asks_likely && token >= 0 && token < context->n_vocab)
-        weigh(sampling, context, at, token);
+    if (sampling->asks_likely && token >= 0 && token < context->n_vocab) {
+        if (sampling->is_after)
+            weigh_left(sampling, token);
+        else
+            weigh(sampling, context, at, token);
+    }
     return token;
 }
 

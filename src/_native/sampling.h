@@ -14,12 +14,15 @@ enum { SHP_MOST_SHOWN = 48 };
 typedef struct {
     void *sampler; /* borrowed; may be NULL when nothing is sampled */
     void *grammar; /* borrowed; NULL: all tokens are allowed */
-    shp_llama_token_data *candidates; /* n_vocab entries, with a grammar; owned, as the next */
+    shp_llama_token_data *candidates; /* n_vocab entries, with a grammar or `is_after`; owned, as the next */
     int32_t *refused;                 /* n_vocab ids: tokens rejected at this position */
     int32_t shown[SHP_MOST_SHOWN];    /* control tokens whose text goes into the stream */
     int32_t n_shown;
     int asks_likely;                  /* 1: record each token's log probability and the n_likely likeliest tokens */
     int32_t n_likely;
+    int is_after;                     /* 1: those are of the tokens among which the samplers chose */
+    shp_llama_token_data *left;       /* those tokens, of the last draw: `n_left` of `candidates` or of the sampler's */
+    size_t n_left;
     shp_likely likely;                /* of the last token */
 } shp_sampling;
 

@@ -106,6 +106,7 @@ cdef extern from "sampling.h" nogil:
         int32_t n_shown
         int asks_likely
         int32_t n_likely
+        int is_after
     enum: SHP_MOST_SHOWN
     int shp_sampling_reserve(shp_sampling *, int32_t) noexcept                      # 0: no memory
 

@@ -432,6 +432,17 @@ int shp_stream_likely(shp_stream *s, size_t i, int32_t *token, shp_likely *likel
     return is_there;
 }
 
+int shp_stream_token(shp_stream *s, size_t i, int32_t *token, int64_t *end) {
+    shp_mutex_lock(&s->mutex);
+    int is_there = i < s->n_tokens && s->ends[i] <= (int64_t)s->cursor;
+    if (is_there) {
+        *token = s->tokens[i];
+        *end = s->ends[i];
+    }
+    shp_mutex_unlock(&s->mutex);
+    return is_there;
+}
+
 int32_t shp_stream_stopped_by(shp_stream *s) {
     int32_t found = -1;
     shp_mutex_lock(&s->mutex);

@@ -32,7 +32,8 @@ typedef struct {
 
 enum { SHP_MOST_LIKELY = 20 };
 
-/* Log probabilities of a token and of the likeliest tokens, by the model's logits before samplers and grammar. */
+/* Log probabilities of a token and of the likeliest tokens: by the model's logits before samplers and grammar, or of
+   those among which the samplers chose. */
 typedef struct {
     float logprob;
     int32_t n_top;
@@ -68,6 +69,8 @@ int64_t shp_stream_text_length(shp_stream *stream);
 /* Token i with its log probability, once all its bytes were taken. 0: not yet, cut off by a stop string, or not asked
    for. */
 int shp_stream_likely(shp_stream *stream, size_t i, int32_t *token, shp_likely *likely);
+/* Token i, once all its bytes were taken; of it, `*end` is where its bytes end in the text. 0: not yet, or cut off. */
+int shp_stream_token(shp_stream *stream, size_t i, int32_t *token, int64_t *end);
 int32_t shp_stream_stopped_by(shp_stream *stream); /* index of the complete stop string, in the order added; -1: none */
 
 int64_t shp_now_ns(void);

@@ -52,6 +52,7 @@ cdef extern from "stream.h" nogil:
     size_t shp_stream_tokens(shp_stream *, const int32_t **, const int64_t **) noexcept
     int64_t shp_stream_text_length(shp_stream *) noexcept
     int shp_stream_likely(shp_stream *, size_t, int32_t *, shp_likely *) noexcept  # 0: not there
+    int shp_stream_token(shp_stream *, size_t, int32_t *, int64_t *) noexcept       # 0: not there
     int32_t shp_stream_stopped_by(shp_stream *) noexcept    # -1: none
 
     int64_t shp_now_ns() noexcept

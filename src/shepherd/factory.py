@@ -331,6 +331,10 @@ class LazyReranker:
         """Return one score per document, in their order."""
         return self._opened().scores(query, documents)
 
+    def counted_scores(self, query: str, documents: Sequence[str]) -> tuple[list[float], int]:
+        """Return the scores, and how many tokens all pairs have together."""
+        return self._opened().counted_scores(query, documents)
+
     def close(self) -> None:
         """Unload the model. Can be called twice."""
         with self._lock:
@@ -666,6 +670,7 @@ def engine_settings(config: Config) -> EngineSettings:
         cache_disk_bytes=int(config.cache_disk_gb * 1e9),
         kv_edit=config.kv_edit,
         draft=config.draft,
+        thinking=config.thinking,
         n_threads=config.threads,
         mmproj="none",
     )

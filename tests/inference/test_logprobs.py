@@ -73,6 +73,32 @@ def test_values_are_the_log_softmax_of_the_raw_logits(sampling: Sampling, endles
         assert sum(math.exp(other.logprob) for other in token.top) < 1
 
 
+@pytest.mark.parametrize("grammar", ["", "root ::= [a-z ]+"])
+def test_values_after_sampling_are_those_of_what_the_samplers_left(grammar: str, endless_model: Path) -> None:
+    sampling = Sampling(seed=3, temperature=0.5, top_k=3, top_p=1.0, min_p=0.0)
+    with open_engine(endless_model) as engine:
+        options = {"sampling": sampling, "max_tokens": 12, "grammar": grammar}
+        runs = [
+            engine.complete(PROMPT, **options, logprobs=n, after_sampling=after)
+            for n, after in ((20, False), (20, True), (None, False))
+        ]
+        for run in runs:
+            run_to_end(run)
+    before, after, plain = runs
+
+    assert after.token_ids == before.token_ids == plain.token_ids
+    for raw, left in zip(before.logprobs, after.logprobs, strict=True):
+        assert len(left.top) <= 3
+        assert sum(math.exp(one.logprob) for one in left.top) == pytest.approx(1, abs=1e-5)
+        if grammar:
+            continue
+        # The three likeliest, with half the temperature.
+        weights = [math.exp(one.logprob / 0.5) for one in raw.top[:3]]
+        assert [one.token_id for one in left.top] == [one.token_id for one in raw.top[:3]]
+        for one, weight in zip(left.top, weights, strict=True):
+            assert math.exp(one.logprob) == pytest.approx(weight / sum(weights), rel=1e-3)
+
+
 def test_greedy_answer_takes_the_likeliest_token_each_time(endless_model: Path) -> None:
     generation = answer_with_logprobs(endless_model, GREEDY, 1)
 

@@ -1,7 +1,7 @@
 """Run llama.cpp's own server tests against `shepherd serve`, and compare the results with the table.
 
 The tests come from the source archive of the installed llama-cpp-python, which pip downloads into build/.
-They take about six minutes:
+They take about seven minutes:
 
     python -m tests.llama_server.run            compare with docs/reference/llama-server-tests.md
     python -m tests.llama_server.run --write    write the table anew
@@ -29,7 +29,7 @@ HEAD = "| test | result |\n|---|---|\n"
 # The files about what both servers do; the others are about LoRA, speculation, saved slots and the like.
 FILES = (
     *("basic", "chat_completion", "compat_anthropic", "compat_oai_responses", "completion", "embedding"),
-    *("infill", "rerank", "security", "stream", "tokenize"),
+    *("infill", "rerank", "security", "stream", "template", "tokenize", "tool_call"),
 )
 INSIDE = "vendor/llama.cpp/"
 
@@ -44,7 +44,8 @@ def sources() -> Path:
         download = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:"]
         subprocess.run([*download, "--dest", FOLDER, f"llama-cpp-python=={number}"], check=True)
         with tarfile.open(next(FOLDER.glob(f"llama?cpp?python-{number}.tar.gz"))) as archive:
-            wanted = [m for m in archive if f"/{INSIDE}tools/server/tests/" in m.name]
+            folders = [f"/{INSIDE}{folder}/" for folder in ("tools/server/tests", "models/templates")]
+            wanted = [m for m in archive if any(folder in m.name for folder in folders)]
             archive.extractall(FOLDER, wanted, filter="data")
     return tests
 
@@ -61,7 +62,7 @@ def results(tests: Path) -> dict[str, Counter[str]]:
             **os.environ,
             "LLAMA_TESTS_FOLDER": scratch,
             "LLAMA_SERVER_BIN_PATH": str(launcher),
-            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTHONPATH": os.pathsep.join((str(Path(__file__).parent), str(ROOT))),
         }
         command = [sys.executable, "-m", "pytest", "-p", "plugin", "-q", "--tb=line", "-m", "not slow"]
         files = [f"unit/test_{name}.py" for name in FILES]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import httpx
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
+from mcp_types.version import LATEST_MODERN_VERSION
 
 from shepherd.knowledge import Knowledge
 from shepherd.mcp import Catalog, create_server, hints_of
@@ -67,13 +69,20 @@ async def look_around(client: Client) -> None:
     assert [node["title"] for node in nodes["nodes"]] == ["Rope"]
 
 
-def test_client_works_with_memory_over_stdin_and_stdout(database, tmp_path):
+# How the SDK's client talks: as before July 2026, with a handshake; or without one, in which it begins by
+# asking what the server knows, or with nothing at all.
+ERAS = ("legacy", "auto", LATEST_MODERN_VERSION)
+
+
+@pytest.mark.parametrize("era", ERAS[:2])
+def test_client_works_with_memory_over_stdin_and_stdout(database, tmp_path, era):
     async def talk() -> None:
         server = StdioServerParameters(
             command=sys.executable, args=command(database), env={"HOME": str(tmp_path)}
         )
-        async with Client(stdio_client(server)) as client:
+        async with Client(stdio_client(server), mode=era) as client:
             await look_around(client)
+            assert (client.protocol_version == LATEST_MODERN_VERSION) == (era == "auto")
 
     anyio.run(talk)
 
@@ -96,12 +105,52 @@ def url(database, tmp_path) -> Iterator[str]:
         assert server.wait(30) == 0
 
 
-def test_client_works_with_memory_over_http(url):
+def test_clients_of_both_eras_work_with_memory_over_http_at_once(url):
     async def talk() -> None:
-        async with Client(url) as client:
-            await look_around(client)
+        async with AsyncExitStack() as stack:
+            for era in ERAS:
+                client = await stack.enter_async_context(Client(url, mode=era))
+                await look_around(client)
+                assert (client.protocol_version == LATEST_MODERN_VERSION) == (era != "legacy")
 
     anyio.run(talk)
+
+
+def post(url: str, message: dict[str, Any], **headers: str) -> httpx.Response:
+    known = {"Accept": "application/json, text/event-stream"}
+    return httpx.post(
+        url, json={"jsonrpc": "2.0", "id": 1, **message}, headers={**known, **headers}, trust_env=False
+    )
+
+
+def test_session_over_http_lasts_until_its_client_ends_it(url):
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begun = post(url, {"method": "initialize", "params": hello})
+    session = {"Mcp-Session-Id": begun.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-06-18"}
+    ask = {"method": "tools/call", "params": {"name": "get_fact", "arguments": {"key": "name"}}}
+
+    assert "Steve" in post(url, ask, **session).text
+    assert httpx.delete(url, headers=session, trust_env=False).status_code == 200
+    assert post(url, ask, **session).status_code == 404
+
+
+def test_request_of_the_stateless_era_needs_nothing_before_it(url):
+    def ask(version: str) -> httpx.Response:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": version,
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        call = {"name": "get_fact", "arguments": {"key": "name"}, "_meta": meta}
+        headers = {"Mcp-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": "get_fact"}
+        return post(url, {"method": "tools/call", "params": call}, **headers)
+
+    found, unknown = ask(LATEST_MODERN_VERSION), ask("2099-01-01")
+
+    assert found.json()["result"]["structuredContent"] == {"value": "Steve"}
+    assert "mcp-session-id" not in found.headers
+    assert unknown.status_code == 400
+    assert LATEST_MODERN_VERSION in unknown.text
 
 
 def test_user_cannot_be_named_by_an_argument(catalog):

@@ -120,6 +120,23 @@ def test_ids_know_where_their_bytes_end() -> None:
     assert ends[12] > len(text)
 
 
+def test_tokens_come_one_by_one_behind_their_text() -> None:
+    stream = native.Stream([b"stop"])
+    for token, piece in [(7, b"ab"), (8, b""), (9, b"\xc3")]:
+        native.feed_stream(stream, token, piece)
+
+    assert stream.token(0) is None
+    assert stream.read(0) == b"ab"
+    assert [stream.token(i) for i in range(3)] == [(7, 2), (8, 2), None]
+    native.feed_stream(stream, 10, b"\xa9st")
+    assert stream.read(0) == "é".encode()
+    assert [stream.token(i) for i in range(2, 5)] == [(9, 3), None, None]
+    native.feed_stream(stream, 11, b"op")
+    native.end_stream(stream)
+    stream.read(0)
+    assert [stream.token(i) for i in (3, 4, 1 << 40)] == [None, None, None]
+
+
 def test_tokens_of_a_running_stream_are_refused() -> None:
     with pytest.raises(RuntimeError, match="not ended"):
         native.Stream().tokens()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shepherd.config import Config
 from shepherd.inference import Engine
 from shepherd.memory import Memory
@@ -16,9 +18,15 @@ from tests.server.running import Running
 __all__ = ["running"]
 
 
-def running(engine: Engine, *, memory: Memory | None = None, embeddings: Embeddings | None = None) -> Running:
+def running(
+    engine: Engine,
+    *,
+    memory: Memory | None = None,
+    embeddings: Embeddings | None = None,
+    **settings: Any,
+) -> Running:
     """Greedy, with memory only if there is one."""
-    config = Config(temperature=0.0)
+    config = Config(temperature=0.0, **settings)
     models = Models(ProviderSettings("local", "llamacpp"), name="tiny", engine=engine)
     conversations = Conversations(models, memory=memory, config=config)
     return Running(

@@ -25,9 +25,14 @@ class WatchedEmbedder(Embedder):
 
     seen: list[str]
 
-    def embed(self, texts):
-        self.seen.extend(texts)
-        return super().embed(texts)
+    def tokenize(self, text, *, framed=True):
+        ids = super().tokenize(text, framed=framed)
+        self.texts[tuple(ids)] = text
+        return ids
+
+    def embed_tokens(self, texts):
+        self.seen.extend(self.texts[tuple(ids)] for ids in texts)
+        return super().embed_tokens(texts)
 
 
 class Door:
@@ -42,7 +47,7 @@ class Door:
         self.is_waited_for.set()
         assert self.is_open.wait(60)
         embedder = WatchedEmbedder(self._path)
-        embedder.seen = self.seen
+        embedder.seen, embedder.texts = self.seen, {}
         return embedder
 
 

@@ -22,7 +22,12 @@ from tests.server.test_identity import ODD_NAMES, REFUSED, everything_of
 
 QUESTION = "What is my secret?"
 CHATS = {
-    "/v1/chat/completions": {"model": "default", "messages": [{"role": "user", "content": QUESTION}]},
+    # With the prompt in the answer, so that words of others in it are seen.
+    "/v1/chat/completions": {
+        "model": "default",
+        "messages": [{"role": "user", "content": QUESTION}],
+        "verbose": True,
+    },
     "/v1/messages": {
         "model": "default",
         "max_tokens": 8,
@@ -123,6 +128,7 @@ def test_an_answer_has_nothing_of_another_owner_in_it_and_leaves_nothing_there(
 
     assert answer.status_code == (400 if user in REFUSED else 200), answer.text
     assert [served.injected for served in answers] == ([] if user in REFUSED else [False])
+    assert "the sheep sleep" not in answer.text
     assert {name: everything_of(memory, name) for name in theirs} == before
 
 
@@ -136,6 +142,7 @@ def test_an_answer_has_the_memory_of_the_owners_own_user_in_it(user, model, serv
             named = {} if user is None else {"user": user}
             answer = client.post(path, json={**body, "model": model, **named})
             assert answer.status_code == 200, answer.text
+            assert ("the sheep sleep" in answer.text) == ("verbose" in body)
 
     assert [served.injected for served in answers] == [True] * len(CHATS)
 

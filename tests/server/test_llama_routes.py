@@ -9,7 +9,7 @@ import gguf
 import httpx
 import pytest
 
-from shepherd.server.llama_completions import _timings
+from shepherd.server.telemetry import timings_of
 from shepherd.types import TurnStats
 from tests import models
 
@@ -182,8 +182,8 @@ def streamed(http: httpx.Client, path: str, body: dict) -> list[dict]:
 def test_timings_name_drafts_as_llama_server_does():
     plain, drafted = TurnStats(generated_tokens=9), TurnStats(drafted_tokens=7, accepted_tokens=5)
 
-    assert "draft_n" not in _timings(plain)
-    assert _timings(drafted) == _timings(TurnStats()) | {"draft_n": 7, "draft_n_accepted": 5}
+    assert "draft_n" not in timings_of(plain)
+    assert timings_of(drafted) == timings_of(TurnStats()) | {"draft_n": 7, "draft_n_accepted": 5}
 
 
 def test_completion_continues_a_text_as_the_openai_route_does(http):

@@ -331,6 +331,9 @@ def test_models_answer_as_described(mini):
         asked = {"user": "steve of openapi", "recalled": True, "learned": True, "logprobs": True}
         post("/v1/chat/completions", **few, logprobs=True, top_logprobs=2)
         post("/v1/chat/completions", **few, stream=True, stream_options={"include_usage": True}, **asked)
+        post("/v1/chat/completions", **few, verbose=True)
+        post("/v1/chat/completions", **few, stream=True, return_progress=True)
+        post("/v1/chat/completions/input_tokens", model=name, messages=said)
         post("/v1/completions", model=name, prompt="Hi", max_tokens=2, logprobs=1)
         post("/v1/completions", model=name, prompt=["Hi", "Ho"], max_tokens=2, stream=True)
         post("/v1/messages", **few)
@@ -359,6 +362,8 @@ def test_models_answer_as_described(mini):
         post("/completion", prompt="Hi", n_predict=2, n_probs=2, return_tokens=True)
         post("/completion", prompt=["Hi", "Ho"], n_predict=2)
         post("/completion", prompt="Hi", n_predict=2, stream=True)
+        post("/completions", prompt="Hi", n_predict=2)
+        post("/completions", model=name, prompt="Hi", max_tokens=2)
         api.ask("post", "/infill", 400, json={"input_prefix": "a", "input_suffix": "b"})
         post("/tokenize", content="Hi ☃", with_pieces=True)
         tokens = post("/tokenize", content="Hi")["tokens"]

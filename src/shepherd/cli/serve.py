@@ -81,6 +81,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
         from shepherd.server import monitoring  # noqa: F401
     config, model = provider_and_model(loaded_settings(arguments).config, given_settings(arguments))
+    from shepherd.server.middleware import hosts_of
     from shepherd.server.process import Phases, Watchdog, bound
 
     options: dict[str, Any] = {
@@ -93,10 +94,15 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         Watchdog(Phases.of(config.server_shutdown)) as watchdog,
         ExitStack() as stack,
     ):
-        listening = [stack.enter_context(bound(config.server_host, config.server_port))]
+        listening: list[socket.socket] = []
+        for host in hosts_of(config):
+            # With port 0, all addresses get the port that was free at the first one.
+            port = listening[0].getsockname()[1] if listening else config.server_port
+            listening.append(stack.enter_context(bound(host, port)))
         if config.server_ollama_port and not arguments.session:
-            second = bound(config.server_host, config.server_ollama_port, "server_ollama_port")
-            listening.append(stack.enter_context(second))
+            for host in hosts_of(config):
+                second = bound(host, config.server_ollama_port, "server_ollama_port")
+                listening.append(stack.enter_context(second))
         if arguments.session:
             from shepherd.server.session_server import create_session_app, opened_shared_session
 
@@ -136,7 +142,7 @@ def _run(
     overdue: Callable[[], None] = lambda: None,
 ) -> None:
     from shepherd.server import logs
-    from shepherd.server.middleware import require_keys_for
+    from shepherd.server.middleware import hosts_of, require_keys_for
     from shepherd.server.process import Phases, run
 
     config = state.config
@@ -154,14 +160,15 @@ def _run(
         logging.getLogger("shepherd").setLevel(logging.WARNING)
     if state.memory is not None:
         watchdog.close = state.memory.close
-    host = f"[{config.server_host}]" if ":" in config.server_host else config.server_host
+    first = hosts_of(config)[0]
+    host = f"[{first}]" if ":" in first else first
     url = f"http://{host}:{listening[0].getsockname()[1]}"
 
     page = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:") + "/"
 
     def ready() -> None:
         screen.announce(url, f"listening on {url} (Ctrl-C ends it)")
-        if screen.err_is_terminal and state.memory is not None:
+        if screen.err_is_terminal and state.memory is not None and config.server_page:
             asks = " (it asks for a key)" if state.needs_key else ""
             apis = "" if arguments.session else f"; OpenAI's clients use {url}/v1"
             screen.note(f"the page is at {page}{asks}{apis}")

@@ -107,6 +107,10 @@ class Config:
     read_ahead: bool = _switch(
         True, "while you write, read what is still unread of the conversation before your message"
     )
+    thinking: Literal["auto", "on", "off"] = _choice(
+        "whether local models that can think do so before they answer; auto: as the model's template says",
+        *("auto", "on", "off"),
+    )
     threads: int = _integer(0, 0, 512, "CPU threads; 0: llama.cpp chooses")
     model_trial: bool = _switch(True, "load a new model file in a separate process first, in case it crashes")
     system_prompt: str = _text("", "system prompt; empty: the built-in one")
@@ -357,7 +361,10 @@ class Config:
     )
 
     # The server: where it is, what it offers.
-    server_host: str = _text("127.0.0.1", "address to listen on; anything but this machine requires API keys")
+    server_host: str = _text(
+        "127.0.0.1",
+        "address to listen on, or several, comma-separated; anything but this machine requires API keys",
+    )
     server_port: int = _integer(8000, 0, 65535, "port to listen on; 0: any free port")
     server_ollama_port: int = _integer(
         0, 0, 65535, "second port, for programs that look for Ollama, which is at 11434; 0: none"
@@ -378,6 +385,10 @@ class Config:
     server_windows: int = _integer(
         0, 0, 64, "number of context windows that these answers share; 0: one each, if memory allows"
     )
+    server_page: bool = _switch(True, "serve the page for the browser at /")
+    server_verbose: bool = _switch(
+        False, "add the prompt that the model reads to answers of /v1/chat/completions, to debug clients"
+    )
     server_embeddings: str = _text("", "GGUF for /v1/embeddings; empty: the one of memory_vectors; off: none")
     server_shutdown: float = _number(
         5,
@@ -391,7 +402,14 @@ class Config:
         "", "host names of the server, comma-separated; IP addresses and localhost always work"
     )
     server_origins: str = _text(
-        "", "web pages that can call the server from a browser, as https://name:port, comma-separated"
+        "",
+        "web pages that can call the server from a browser, as https://name:port, comma-separated; localhost:"
+        " all of this machine",
+    )
+    server_fetch_pictures: bool = _switch(
+        False,
+        "fetch pictures that requests name by an https:// or http:// address, from public servers and"
+        " knowledge_allowed_hosts",
     )
     server_max_body_mb: int = _integer(16, 1, 4096, "maximum size of a request in MiB")
     server_body_timeout: float = _number(30, 0.1, 3600, "seconds within which a whole request must arrive")

@@ -307,10 +307,25 @@ class Embedder:
 
     def embed(self, texts: Sequence[str]) -> Floats:
         """Return the vectors (n_texts, dimension) of the texts as they are; zeros for one without a token."""
+        return self.embed_tokens([self.tokenize(text) for text in texts])
+
+    def tokenize(self, text: str, *, framed: bool = True) -> array[int]:
+        """Return the ids of a text, with the model's own marks around them unless `framed` is false."""
         vocabulary = self._model.vocabulary
         assert vocabulary is not None
-        tokens = [_cut(vocabulary.tokenize(text, framed=True), self._model.most_tokens) for text in texts]
-        out = np.zeros((len(texts), self.dimension), np.float32)
+        return vocabulary.tokenize(text, framed=framed)
+
+    @property
+    def n_vocab(self) -> int:
+        """Number of tokens that the model knows."""
+        vocabulary = self._model.vocabulary
+        assert vocabulary is not None
+        return vocabulary.n_tokens
+
+    def embed_tokens(self, texts: Sequence[array[int]]) -> Floats:
+        """Return the vectors (n_texts, dimension) of texts given as ids; zeros for one without a token."""
+        tokens = [_cut(ids, self._model.most_tokens) for ids in texts]
+        out = np.zeros((len(tokens), self.dimension), np.float32)
         filled = [i for i, ids in enumerate(tokens) if ids]
         if filled:
             rows = self._model.rows([tokens[i] for i in filled])
@@ -357,10 +372,15 @@ class Reranker:
 
     def scores(self, query: str, documents: Sequence[str]) -> list[float]:
         """One score per document, in their order. Of a pair that is too long the document is cut."""
+        return self.counted_scores(query, documents)[0]
+
+    def counted_scores(self, query: str, documents: Sequence[str]) -> tuple[list[float], int]:
+        """Return the scores, and how many tokens all pairs have together."""
         if not documents:
-            return []
-        rows = self._model.rows([self._pair(query, document) for document in documents])
-        return [float(score) for score in rows[:, 0]]
+            return [], 0
+        pairs = [self._pair(query, document) for document in documents]
+        rows = self._model.rows(pairs)
+        return [float(score) for score in rows[:, 0]], sum(map(len, pairs))
 
     def _pair(self, query: str, document: str) -> array[int]:
         vocabulary = self._model.vocabulary

@@ -23,9 +23,10 @@ from shepherd.inference.grammar import GrammarCache
 from shepherd.inference.kept_conversations import KeptConversations, KeptCounts
 from shepherd.inference.model import DRAFTS, KV_EDITS, EngineSettings, LoadedModel, ModelInfo
 from shepherd.inference.sampler import SamplerCache
-from shepherd.inference.template import ChatTemplate
+from shepherd.inference.template import ChatTemplate, TemplateOptions
 from shepherd.inference.tools import check_tools
 from shepherd.inference.transcript import Prompt, Transcript
+from shepherd.lru_cache import LRUCache
 from shepherd.pictures import no_pictures
 from shepherd.replies import ReplyParser, parameter_types
 from shepherd.types import Message, Sampling, Tool
@@ -39,6 +40,9 @@ _BACKGROUND_CHUNK = 128
 _MOST_BYTES = 4  # of a character
 # In place of a message that the user is still writing.
 _STILL_TO_COME = Message("user", "?")
+# Sets of options for the template that are known at once; each has caches of its own.
+_KEPT_OPTIONS = 4
+_THINKS = {"auto": None, "on": True, "off": False}
 
 _Run = TypeVar("_Run", Answer, Generation)
 
@@ -97,7 +101,9 @@ class Engine:
                 eos=vocabulary.piece(vocabulary.eos),
                 has_chatml_tokens={"<|im_start|>", "<|im_end|>"} <= vocabulary.controls.keys(),
             )
-            self._transcript = Transcript(vocabulary, self.template, vision=self.model.vision)
+            self._options = TemplateOptions(_THINKS[self.settings.thinking])
+            self._transcript = self._make_transcript(self._options)
+            self._transcripts: LRUCache[TemplateOptions, Transcript] = LRUCache(_KEPT_OPTIONS)
             self._samplers = SamplerCache(vocabulary.n_tokens, vocabulary.address)
             self._grammars = GrammarCache(vocabulary.address)
             self._earlier = EarlierAnswers(vocabulary.eos)
@@ -247,6 +253,11 @@ class Engine:
         has_bos = special and ids[:1] == [vocabulary.bos]
         return [*([vocabulary.bos] if vocabulary.adds_bos and not has_bos else []), *ids]
 
+    def tokenize_prefill(self, text: str) -> list[int]:
+        """Return the ids of the beginning of an answer, as `generate` reads it."""
+        self._check_open()
+        return list(self.model.vocabulary.tokenize_after(text))
+
     @property
     def fills_gaps(self) -> bool:
         """True if the model was trained to fill a gap in a text, as models for code are."""
@@ -283,20 +294,62 @@ class Engine:
             )
         return self.model.vocabulary.detokenize(tokens)
 
-    def render(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
-        """Return the text of a prompt; raises TemplateError when the template refuses the messages."""
+    def text_of(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, control tokens by their names."""
         self._check_open()
-        return self._transcript.prompt(messages, tools).text
+        vocabulary = self.model.vocabulary
+        shown = frozenset(vocabulary.controls.values())
+        return vocabulary.detokenize(tokens, shown=shown).decode("utf-8", "replace")
+
+    def render(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        *,
+        template: TemplateOptions | None = None,
+        asks: bool = True,
+    ) -> str:
+        """Return the text of a prompt, without `asks` up to where the template would ask for an answer.
+
+        Raises TemplateError when the template refuses the messages.
+        """
+        self._check_open()
+        transcript = self._transcript_of(template)
+        return transcript.prompt(messages, tools).text if asks else transcript.unasked(messages, tools)
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens `text` has for this model."""
         self._check_open()
         return len(self.model.vocabulary.tokenize(text))
 
-    def count_prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+    def count_prompt_tokens(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[Tool] = (),
+        *,
+        template: TemplateOptions | None = None,
+    ) -> int:
         """Return how many tokens a prompt of these messages has, the template's own included."""
         self._check_open()
-        return len(self._transcript.prompt(messages, tools).token_ids)
+        return len(self._transcript_of(template).prompt(messages, tools).token_ids)
+
+    def _make_transcript(self, options: TemplateOptions) -> Transcript:
+        template = self.template.with_options(options)
+        return Transcript(self.model.vocabulary, template, vision=self.model.vision)
+
+    def _transcript_of(self, options: TemplateOptions | None) -> Transcript:
+        """Return the prompts of these options. A switch of thoughts that is not set is the engine's."""
+        if options is None:
+            return self._transcript
+        thinks = self._options.thinks if options.thinks is None else options.thinks
+        known = replace(options, thinks=thinks).for_source(self.template.source)
+        if known == self._options:
+            return self._transcript
+        found = self._transcripts.get(known)
+        if found is None:
+            found = self._make_transcript(known)
+            self._transcripts.put(known, found)
+        return found
 
     def generate(
         self,
@@ -314,6 +367,8 @@ class Engine:
         user: str = "",
         is_cancelled: Callable[[], bool] = lambda: False,
         owner: str = "",
+        template: TemplateOptions | None = None,
+        prefill: str = "",
     ) -> Answer:
         """Begin the answer to a conversation, in which the model may think and call `tools`.
 
@@ -341,6 +396,7 @@ class Engine:
         answer ends with finish_reason "cancelled".
         With an `owner` (of kept_files), the conversation is kept on disk if the settings say so, and one that
         is kept there is continued; it must be theirs alone, and something that may be stored.
+        `template` has options for the chat template. The answer continues `prefill`, which is no part of it.
         Raises ContextOverflowError before anything is decoded when the prompt leaves no room in the window,
         TemplateError when the template refuses the messages. An answer that meets the end of the window ends
         with finish_reason "length". One in the `background` pauses while others are made.
@@ -352,7 +408,10 @@ class Engine:
         if must_call:
             name = must_call if isinstance(must_call, str) else ""
             grammar = self._transcript.call_grammar(tools, name)
-        prompt = self._transcript.prompt(messages, tools, ends_thought=bool(grammar))
+        transcript = self._transcript_of(template)
+        prompt = transcript.prompt(messages, tools, ends_thought=bool(grammar or prefill))
+        if prefill:
+            prompt = self._continued(prompt, prefill)
         parser = ReplyParser(
             self.template.source,
             family=self._transcript.family(tools),
@@ -415,9 +474,13 @@ class Engine:
         grammar: str = "",
         background: bool = False,
         logprobs: int | None = None,
+        after_sampling: bool = False,
         user: str = "",
     ) -> Generation:
-        """Like `generate`, below the chat: continue after these ids. No BOS is added."""
+        """Like `generate`, below the chat: continue after these ids. No BOS is added.
+
+        With `after_sampling`, log probabilities are those with which the samplers chose each token.
+        """
         started = time.perf_counter()
         self._check_open()
         if not token_ids:
@@ -435,6 +498,7 @@ class Engine:
             grammar=grammar,
             background=background,
             logprobs=logprobs,
+            after_sampling=after_sampling,
             started=started,
             user=user,
         )
@@ -451,6 +515,7 @@ class Engine:
         background: bool,
         logprobs: int | None,
         started: float,
+        after_sampling: bool = False,
         shown: Sequence[int] = (),
         user: str = "",
         is_cancelled: Callable[[], bool] = lambda: False,
@@ -500,6 +565,7 @@ class Engine:
                     background=background,
                     may_wait=True,
                     logprobs=logprobs,
+                    after_sampling=after_sampling,
                     **belonging,
                     earlier=self._earlier.of(user) if user and self._drafts else None,
                     pictures=pictures,
@@ -508,6 +574,11 @@ class Engine:
         # One that is dropped unfinished is cancelled; the engine ends it within a micro-batch.
         weakref.finalize(generation, stream.cancel).atexit = False
         return generation
+
+    def _continued(self, prompt: Prompt, text: str) -> Prompt:
+        """Return a prompt that ends with the beginning of the answer."""
+        ids = array("i", [*prompt.token_ids, *self.tokenize_prefill(text)])
+        return replace(prompt, token_ids=ids, text=prompt.text + text)
 
     def _belonging(self, owner: str, prompt: Prompt) -> dict[str, int]:
         if self._kept is None or not owner:

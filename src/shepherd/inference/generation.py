@@ -80,7 +80,7 @@ class _Run:
         # One thread may read the text while another takes these.
         self._logprobs_lock = threading.Lock()
         self._logprobs: list[TokenLogprob] = []
-        self._n_taken = 0
+        self._n_taken = self._n_tokens_taken = 0
         self._pieces: list[str] = []
         self._result: tuple[str, tuple[int, ...], TurnStats] | None = None
         self._first_s: float | None = None
@@ -144,6 +144,14 @@ class _Run:
             new = self._logprobs[self._n_taken :]
             self._n_taken = len(self._logprobs)
         return new
+
+    def take_tokens(self) -> list[tuple[int, bytes]]:
+        """Return id and bytes of each token read since the last call; none that a stop string cut off."""
+        found = []
+        while (token := self._stream.token(self._n_tokens_taken)) is not None:
+            found.append((token[0], self._piece(token[0], self._shown)))
+            self._n_tokens_taken += 1
+        return found
 
     def _next_text(self) -> str:
         """Wait for text. Raises StopIteration at the end, and once ModelError when decoding failed."""

@@ -69,7 +69,8 @@ class EngineSettings:
     "shift" closes the gap and "hole" leaves it, both approximations. `draft`: check several likely next
     tokens of an answer at once, where that should save time ("auto"), never, or wherever there are any
     ("always", to see what it does). `mmproj` is the file of the projector with which the model reads
-    pictures; "": the one beside the model, if there is one; "none": none.
+    pictures; "": the one beside the model, if there is one; "none": none. `thinking`: ask for answers with
+    thoughts before them, or without; "auto" leaves that to the chat template.
     """
 
     n_ctx: int = 0
@@ -88,6 +89,7 @@ class EngineSettings:
     kv_edit: Literal["exact", "shift", "hole"] = "exact"
     draft: Literal["auto", "off", "always"] = "auto"
     mmproj: str = ""
+    thinking: Literal["auto", "on", "off"] = "auto"
 
     def __post_init__(self) -> None:
         _in_range("n_ctx", self.n_ctx, 0, 1 << 24)

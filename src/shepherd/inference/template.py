@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jinja2 import TemplateError as JinjaError
@@ -13,6 +14,7 @@ from jinja2 import TemplateError as JinjaError
 from shepherd.errors import ModelFormatError, TemplateError
 from shepherd.inference.template_locality import writes_each_message_by_itself
 from shepherd.inference.template_sandbox import LimitError, SandboxedEnvironment, limited
+from shepherd.replies import ends_in_thought, family_of, thinking_marks
 from shepherd.types import Message, Picture
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "Shape",
     "Slot",
     "TemplateLayout",
+    "TemplateOptions",
     "match",
     "render_form",
     "shape_of",
@@ -45,8 +48,28 @@ GENERIC = (
     "{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}"
 )
 GENERIC_STOPS = ("\nUser:",)
+# Names that templates have for a switch of thoughts.
+_SWITCHES = ("enable_thinking", "thinking")
+# Variables that Firefunction's templates read.
+_OF_FIREFUNCTION = ("functions", "datetime")
 _LONGEST_MESSAGE = 500
 _LONGEST_TIME_FORMAT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateOptions:
+    """What a template is told beside the conversation; most read none of it.
+
+    `thinks` asks for an answer with thoughts before it, or without; None leaves that to the template.
+    `variables` are others, by name, such as `reasoning_effort`.
+    """
+
+    thinks: bool | None = None
+    variables: tuple[tuple[str, str | int | float | None], ...] = ()
+
+    def for_source(self, source: str) -> TemplateOptions:
+        """Return the options without variables that the template of this source doesn't name."""
+        return replace(self, variables=tuple(pair for pair in self.variables if pair[0] in source))
 
 
 class ChatTemplate:
@@ -71,7 +94,10 @@ class ChatTemplate:
         self.stops: tuple[str, ...] = GENERIC_STOPS if self.source == GENERIC else ()
         self._clock = clock
         self._now = time.localtime(clock())
-        self._variables = {"bos_token": bos, "eos_token": eos}
+        self._variables: dict[str, Any] = {"bos_token": bos, "eos_token": eos}
+        self._thinks: bool | None = None
+        self._has_date = "date_string" in self.source
+        self._is_firefunction = all(name in self.source for name in _OF_FIREFUNCTION)
         environment = SandboxedEnvironment()
         environment.filters["tojson"] = environment.checked("tojson", _to_json)
         environment.globals["raise_exception"] = _raise_exception
@@ -91,6 +117,14 @@ class ChatTemplate:
                 f"the model's chat template is no Jinja: {str(what)[:_LONGEST_MESSAGE]}",
                 hint="use a GGUF with a working tokenizer.chat_template",
             ) from error
+
+    def with_options(self, options: TemplateOptions) -> ChatTemplate:
+        """Return the same template, which is told these options in each rendering."""
+        other = copy.copy(self)
+        switch = {} if options.thinks is None else dict.fromkeys(_SWITCHES, options.thinks)
+        other._variables = {**dict(options.variables), **switch, **self._variables}
+        other._thinks = options.thinks
+        return other
 
     def turn_day(self) -> bool:
         """Set the clock if another day has begun; whether it has."""
@@ -114,11 +148,11 @@ class ChatTemplate:
         """
         try:
             with limited([*messages, *tools] if tools else messages):
-                return self._template.render(
+                text = self._template.render(
                     messages=list(messages),  # which the sandbox keeps it from changing
                     add_generation_prompt=add_generation_prompt,
                     tools=tools or None,
-                    **self._variables,
+                    **{**self._of_day(tools), **self._variables},
                 )
         except LimitError as error:
             raise _stopped(error) from error
@@ -129,6 +163,28 @@ class ChatTemplate:
             # Foreign code: any error, such as a missing key, is the template's.
             said = f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE]
             raise TemplateError(f"the model's chat template failed: {said}") from error
+        return text + self._no_thought(text) if add_generation_prompt and self._thinks is False else text
+
+    def _of_day(self, tools: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+        """Return what some templates read in place of `strftime_now` and `tools`.
+
+        Llama 3's would say a day of 2024 without `date_string`.
+        """
+        found = {"date_string": time.strftime("%d %b %Y", self._now)} if self._has_date else {}
+        if self._is_firefunction:
+            found["functions"] = json.dumps(list(tools), ensure_ascii=False, indent=2) if tools else ""
+            found["datetime"] = time.strftime("%b %d %Y", self._now)
+        return found
+
+    def _no_thought(self, text: str) -> str:
+        """Return what ends the thought that a prompt begins; an empty thought where only the model would."""
+        begin, end = thinking_marks(self.source)
+        if family_of(self.source) == "harmony":
+            return ""
+        if ends_in_thought(self.source, text):
+            return end
+        has_switch = any(name in self.source for name in _SWITCHES)
+        return begin + end if not has_switch and begin in self.source and end in self.source else ""
 
 
 def _stopped(error: LimitError) -> ModelFormatError:

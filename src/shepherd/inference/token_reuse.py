@@ -76,6 +76,11 @@ class PrefixCache:
             kept = [one for one in self._prefixes if one is not instead_of]
             self._prefixes = [*kept[-_MOST + 1 :], prefix]
 
+    def clear(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._prefixes = []
+
     @staticmethod
     def _begins(head: list[Key], keys: Sequence[Key]) -> bool:
         n = len(head)

@@ -126,8 +126,9 @@ class Transcript:
         """
         if not messages:
             raise TemplateError("there are no messages to render", hint="begin with a user message")
-        if self._template.turn_day():  # layouts may hold the date
+        if self._template.turn_day():  # layouts and prompts may hold the date
             self._layout.clear()
+            self._prefixes.clear()
         if has_pictures(messages):
             messages = self._with_marks(messages)
         keys = keys_of(messages)
@@ -155,6 +156,13 @@ class Transcript:
         if not pictures or self._vision is None:
             return prompt
         return replace(prompt, pictures=place(prompt.token_ids, pictures, self._vision))
+
+    def unasked(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
+        """Return the text of a conversation, up to where the template would ask for an answer."""
+        parts, shown_tools, _, _ = self._rendered(messages, tools)
+        return self._template.render(
+            self._forms(self._neutral(parts)), add_generation_prompt=False, tools=_loads(shown_tools) or None
+        )
 
     def _with_marks(self, messages: Sequence[Message]) -> list[Message]:
         """Return the messages with a mark for each picture and no others; with words if none can be read."""

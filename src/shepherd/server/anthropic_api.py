@@ -27,10 +27,21 @@ from shepherd.server.contents import (
 )
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
-from shepherd.server.http import LARGE_BYTES, EventStream, Ignored, JsonRoute, LenientBody, StrictBody, event
+from shepherd.server.http import (
+    EventStream,
+    Ignored,
+    JsonRoute,
+    LenientBody,
+    ModelName,
+    StrictBody,
+    event,
+)
+from shepherd.server.identity import caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS, check_conversation, check_text
+from shepherd.server.picture_addresses import counting
 from shepherd.server.state import ServerState
-from shepherd.server.streaming import blocking, cancelled_on_disconnect
+from shepherd.server.streaming import cancelled_on_disconnect
+from shepherd.server.template_fields import options_of, split_prefill
 from shepherd.types import (
     FinishReason,
     Message,
@@ -64,6 +75,7 @@ class _Block(LenientBody):
     id: str = ""
     name: str = ""
     input: Any = None
+    thinking: str = ""
     tool_use_id: str = ""
     content: str | list[_Block] | None = None
     source: _Source | None = None
@@ -107,7 +119,7 @@ class _Metadata(LenientBody):
 class CountBody(StrictBody):
     """POST /v1/messages/count_tokens: a conversation."""
 
-    model: str = Field(default="", description=MODEL)
+    model: ModelName = Field(default="", description=MODEL)
     messages: list[_Message] = Field(min_length=1, max_length=MOST_MESSAGES)
     system: str | list[_Block] | None = None
     tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
@@ -123,7 +135,7 @@ class CountBody(StrictBody):
     def conversation(self) -> tuple[Message, ...]:
         """Return the messages; neighbours of one role are joined, as Anthropic's service joins them.
 
-        Denied for content that is not text, or a conversation that ends with an assistant's message.
+        Denied for content that models don't read.
         """
         system = message_of("system", _content_of(self.system, "system"))
         messages = [system] if system.content else []
@@ -133,8 +145,6 @@ class CountBody(StrictBody):
         for role, group in groupby(sent, lambda message: message.role):
             neighbours = list(group)
             messages += neighbours if role == "tool" else [joined(neighbours)]
-        if messages[-1].role not in ("user", "tool"):
-            raise invalid("messages", "the last one must be the user's")
         return tuple(messages)
 
     def offered(self) -> tuple[Tool, ...]:
@@ -160,6 +170,7 @@ class MessagesBody(ChatFields, CountBody):
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     tool_choice: _Choice | None = None
     output_config: _Output | None = None
+    thinking: _Thinking | None = None
     metadata: _Metadata | None = None
     # Ignored: they are about Anthropic's service.
     service_tier: Ignored[str | None] = None
@@ -182,8 +193,10 @@ class MessagesBody(ChatFields, CountBody):
         """Return the request in no API's shape. Denied for what is not supported."""
         names = ("temperature", "top_p", "top_k")
         sampling = {name: value for name in names if (value := getattr(self, name)) is not None}
+        messages, prefill = split_prefill(self.conversation())
+        thinks = None if self.thinking is None else self.thinking.type != "disabled"
         return ChatRequest(
-            self.conversation(),
+            messages,
             user_id,
             self.memory is not False,
             sampling,
@@ -195,6 +208,8 @@ class MessagesBody(ChatFields, CountBody):
             bool(self.memory_tools),
             "output_config.format",
             parallel_calls=self.tool_choice is None or not self.tool_choice.disable_parallel_tool_use,
+            template=options_of(thinks=thinks),
+            prefill=prefill,
         )
 
     def _schema(self) -> ReplySchema | None:
@@ -219,6 +234,7 @@ def _messages(message: _Message, place: str) -> list[Message]:
     if isinstance(message.content, str):
         return [Message(message.role, message.content)]
     content: list[str | Picture] = []
+    thoughts: list[str] = []
     calls, results = [], []
     for i, block in enumerate(message.content):
         if block.type in ("text", "image"):
@@ -228,10 +244,14 @@ def _messages(message: _Message, place: str) -> list[Message]:
         elif block.type == "tool_result" and message.role == "user":
             said = _content_of(block.content, f"{place}.content.{i}")
             results.append(message_of("tool", said, tool_call_id=block.tool_use_id))
-        elif block.type not in ("thinking", "redacted_thinking"):
+        elif block.type == "thinking":
+            thoughts.append(block.thinking)
+        elif block.type != "redacted_thinking":
             raise _unsupported(block, f"{place}.content.{i}")
     is_own = any(content) or calls or not results
     own = [message_of(message.role, content, tool_calls=tuple(calls))] if is_own else []
+    if own and message.role == "assistant":
+        own[0].thought = "\n\n".join(thoughts)
     return [*results, *own]
 
 
@@ -310,7 +330,7 @@ route = JsonRoute(_ROUTE, MessagesBody, messages)
 async def count_tokens(request: Request, body: CountBody) -> dict[str, int]:
     """Count the tokens of a conversation as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
-    is_large = len(await request.body()) > LARGE_BYTES
+    user_id = caller_of(request, None).user_id
     lease = await state.pool.lease(body.model, request.receive)
 
     def count() -> int:
@@ -320,7 +340,7 @@ async def count_tokens(request: Request, body: CountBody) -> dict[str, int]:
         return lease.conversations.count_tokens(conversation, tools)
 
     with lease:
-        return {"input_tokens": await blocking(count, is_large=is_large)}
+        return {"input_tokens": await counting(request, user_id, count)}
 
 
 class _Blocks:

@@ -101,7 +101,7 @@ def memory_app(state: AppState, *routers: APIRouter, lifespan: Callable[..., Any
         conversation_resources.router,
         knowledge_resources.router,
         reference.router,
-        page.router,
+        *([page.router] if state.config.server_page else []),
     ):
         app.router.routes.extend(router.routes)
     middleware.install(app, state)

@@ -19,15 +19,18 @@ from starlette.types import Receive
 
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Answer, schema_to_grammar
+from shepherd.inference.template import TemplateOptions
 from shepherd.pictures import has_pictures
 from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import Problem, invalid, problem_of
-from shepherd.server.http import LARGE_BYTES, FinalEvents, StrictBody
+from shepherd.server.http import LARGE_BYTES, FinalEvents, ModelName, StrictBody
 from shepherd.server.identity import MEMORY, Caller, caller_of
 from shepherd.server.limits import check_conversation
+from shepherd.server.picture_addresses import fetching, may_name_address
 from shepherd.server.public_ids import public_item
 from shepherd.server.state import Served, ServerState
 from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
+from shepherd.server.telemetry import timings_of
 from shepherd.types import (
     ANONYMOUS_USERS,
     Injection,
@@ -72,7 +75,9 @@ class ChatRequest:
     log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
     the first call of a client's tool. The turn is stored in the conversation that `session` names, or else in
     the one that earlier messages are in; messages there from position `replaces` on, counted from 1, are
-    deleted as soon as the request is accepted. Of `n` answers the first is stored.
+    deleted as soon as the request is accepted. Of `n` answers the first is stored. A `grammar` (GBNF) is
+    followed as a schema is. `template` has options for the chat template. The answer goes on after `prefill`,
+    which the client has already.
     """
 
     messages: tuple[Message, ...]
@@ -92,6 +97,9 @@ class ChatRequest:
     replaces: int = 0
     logit_bias: tuple[tuple[int, float], ...] = ()
     n: int = 1
+    grammar: str = ""
+    template: TemplateOptions = field(default_factory=TemplateOptions)
+    prefill: str = ""
 
     @property
     def remembers(self) -> bool:
@@ -100,9 +108,9 @@ class ChatRequest:
 
 
 def grammar_of(request: ChatRequest) -> str:
-    """Return the grammar (GBNF) of the schema, "" without one; Denied if it has none."""
+    """Return the grammar (GBNF) that the answer follows, "" without one; Denied if its schema has none."""
     if request.schema is None:
-        return ""
+        return request.grammar
     field = request.schema_field
     try:
         return schema_to_grammar(request.schema.schema)
@@ -116,7 +124,7 @@ class ChatFields(StrictBody):
     Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.
     """
 
-    model: str = Field(default="", description=MODEL)
+    model: ModelName = Field(default="", description=MODEL)
     stream: bool | None = Field(default=False, description="Stream the answer.")
     memory: bool | None = Field(
         default=None, description="With false, nothing is recalled, stored or learned. The default is true."
@@ -156,6 +164,8 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
+# Interval at which the reading of a prompt is looked at.
+_PROGRESS_S = 0.1
 # Longest wait at the end of a stream for what is learned from it; the next stream has the rest.
 _LEARNING_S = 10.0
 
@@ -245,6 +255,8 @@ class Chat:
         self.news: LearnedNews | None = None
         # Further answers to the same request, and the chat of each.
         self.others: tuple[Chat, ...] = ()
+        # The prompt that the model reads, if the client wants to know.
+        self.shown_prompt: str | None = None
         # Called with `stats` set, before the client learns of the end.
         self.before_end: Callable[[], Awaitable[None]] | None = None
         state.in_progress.add(self.cancel)
@@ -273,8 +285,12 @@ class Chat:
             check_conversation(asked.messages, asked.tools, asked.schema)
             return asked
 
-        is_large = len(await request.body()) > LARGE_BYTES
-        asked = await blocking(convert, is_large=True) if is_large else convert()
+        data = await request.body()
+        is_large = len(data) > LARGE_BYTES
+        if state.config.server_fetch_pictures and may_name_address(data):
+            asked = await fetching(request, caller.user_id, convert)
+        else:
+            asked = await blocking(convert, is_large=True) if is_large else convert()
         if asked.replaces:
             _check_replacing(state, caller, asked)
         return Asked(state, route, body.model, asked, is_large=is_large, tells_learned=bool(body.learned))
@@ -341,6 +357,16 @@ class Chat:
         return self._stats
 
     @property
+    def timings(self) -> dict[str, Any]:
+        """Field of answers with llama.cpp's timings, once the answer has ended; {} for a remote model."""
+        is_local = isinstance(self._turn.reply, Answer)
+        return {"timings": timings_of(self.stats)} if is_local else {}
+
+    async def show_prompt(self) -> None:
+        """Set `shown_prompt`, for a local model."""
+        self.shown_prompt = await blocking(self._turn.prompt_text)
+
+    @property
     def stored_in(self) -> str:
         """Id of the conversation that the turn was stored in, once the answer has ended; "" for none."""
         return self._turn.stored_in
@@ -386,8 +412,11 @@ class Chat:
         ending: Callable[[], bytes],
         error_of: Callable[[Problem], bytes],
         closing: Callable[[list[dict[str, Any]]], bytes],
+        progress_of: Callable[[dict[str, int]], bytes] | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the answer as events or lines, which `events_of`, `ending` and `error_of` give.
+
+        With `progress_of`, events about the reading of the prompt come before the first piece.
 
         `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
         `closing` gives what comes after `ending` if the client asked for what is learned.
@@ -398,6 +427,10 @@ class Chat:
                 if not self._reader.has_piece:
                     yield opening
                     opening = b""
+                if progress_of is not None:
+                    async for progress in self._progress():
+                        yield opening + progress_of(progress)
+                        opening = b""
                 async for piece in self:
                     yield opening + events_of(piece)
                     opening = b""
@@ -409,6 +442,26 @@ class Chat:
             return
         yield opening + ending()
         yield FinalEvents(closing(await self.news.wait()))
+
+    async def _progress(self) -> AsyncGenerator[dict[str, int], None]:
+        """Yield how much of the prompt was read, as llama-server tells it, until there is a piece."""
+        began = time.perf_counter()
+        total, told = self.prompt_tokens, -1
+        while True:
+            is_read = self._reader.has_piece or self._reader.has_ended
+            n_read, n_to_read = self._turn.turn.progress
+            if is_read or n_to_read:
+                cached = total - n_to_read
+                # The first one is what the cache had, and the last one is the whole prompt.
+                processed = total if is_read and told >= 0 else cached if told < 0 else cached + n_read
+                if processed > told:
+                    told = processed
+                    spent = int(1000 * (time.perf_counter() - began))
+                    yield {"total": total, "cache": cached, "processed": processed, "time_ms": spent}
+                if is_read and told == total:
+                    return
+            if not is_read:
+                await self._reader.wait(_PROGRESS_S)
 
     def __aiter__(self) -> AsyncIterator[Piece]:
         return self if self._turn.filters_pieces else self._reader

@@ -24,6 +24,7 @@ from shepherd.server.openai_api import CompletionBody, require_supported, sampli
 from shepherd.server.pool import Lease
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect, merged
+from shepherd.server.telemetry import fingerprint
 from shepherd.turn import sampling_of
 from shepherd.types import TokenLogprob, TurnStats
 
@@ -72,6 +73,7 @@ class _Completion:
             "object": "text_completion",
             "created": int(time.time()),
             "model": lease.model.name,
+            "system_fingerprint": fingerprint(),
         }
         self.total = TurnStats()
         self._n = body.n or 1
@@ -89,7 +91,7 @@ class _Completion:
             for i in range(n_made)
         ]
         self._readers: list[ReplyReader] = []
-        self._prompts: list[Prompt] = [*prompts_in(body.prompt)]
+        self._prompts: list[Prompt] = prompts_in(body.prompt)
         self._echoed = [one if body.echo and isinstance(one, str) else "" for one in self._prompts]
         if body.suffix:
             if not isinstance(body.prompt, str):

@@ -10,6 +10,7 @@ from shepherd.lru_cache import LRUCache
 from shepherd.pictures import LEFT_OUT, MARK, MOST_PICTURES, from_base64, from_data_url, marked
 from shepherd.providers import ChatModel
 from shepherd.server.errors import Denied, invalid
+from shepherd.server.picture_addresses import fetched_picture, is_address
 from shepherd.types import Message, Picture, Role, ToolCall
 
 __all__ = [
@@ -57,7 +58,9 @@ def joined(messages: Sequence[Message]) -> Message:
     for message in messages:
         content += content_of(message)
     calls = tuple(call for message in messages for call in message.tool_calls)
-    return message_of(messages[0].role, content, tool_calls=calls)
+    made = message_of(messages[0].role, content, tool_calls=calls)
+    made.thought = "\n\n".join(message.thought for message in messages if message.thought)
+    return made
 
 
 def content_of(message: Message) -> list[str | Picture]:
@@ -73,12 +76,27 @@ def content_of(message: Message) -> list[str | Picture]:
 
 
 def picture_from_url(url: object, place: str) -> Picture:
-    """Return the picture of a data: URL in the request's field `place`. Denied for other addresses."""
+    """Return the picture of a data: URL in the request's field `place`, or at an address on the web.
+
+    Denied for other addresses, and for those on the web unless the operator allows them.
+    """
     if not isinstance(url, str):
         raise invalid(place, "it is no address of a picture")
+    if is_address(url):
+        return _checked(lambda: _fetched(url), place)
     if not url[:5].lower() == "data:":
         raise invalid(place, "send the picture itself, as a data: URL", "unsupported_content")
     return _checked(lambda: from_data_url(url), place)
+
+
+def _fetched(url: str) -> Picture:
+    picture = fetched_picture(url)
+    if picture is None:
+        raise UsageError(
+            "this server fetches no pictures from the web",
+            hint="send the picture itself, as a data: URL; or its operator sets server_fetch_pictures",
+        )
+    return picture
 
 
 def picture_from_base64(data: object, place: str) -> Picture:
@@ -107,7 +125,9 @@ def stored_item(item: dict[str, Any]) -> dict[str, Any]:
 
 def _stored_part(part: Any) -> Any:
     url = part.get("image_url") if isinstance(part, dict) else None
-    if not isinstance(url, str) or part.get("type") != "input_image" or url.startswith(_KEPT_ADDRESS):
+    if not isinstance(url, str) or part.get("type") != "input_image":
+        return part
+    if url.startswith(_KEPT_ADDRESS) or is_address(url):
         return part
     picture = picture_from_url(url, "input")
     address = _KEPT_ADDRESS + picture.digest.hex()

@@ -27,7 +27,8 @@ ALIASES = {
     "/rerank": "/v1/rerank",
     "/reranking": "/v1/rerank",
     "/v1/reranking": "/v1/rerank",
-    **{f"/{name}": f"/v1/{name}" for name in ("chat/completions", "completions", "embeddings", "messages")},
+    "/chat/completions/input_tokens": "/v1/chat/completions/input_tokens",
+    **{f"/{name}": f"/v1/{name}" for name in ("chat/completions", "embeddings", "messages")},
     **{f"/{name}": f"/v1/{name}" for name in ("models", "responses")},
 }
 

@@ -57,6 +57,7 @@ _ANTHROPIC_TYPES = {
     503: "overloaded_error",
     529: "overloaded_error",
 }
+_LLAMA_TYPE = "exceed_context_size_error"
 _LAST_CLIENT_ERROR = 499
 
 
@@ -109,6 +110,8 @@ class Problem:
     message: str
     param: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    # Fields of llama.cpp's errors, beside OpenAI's.
+    more: tuple[tuple[str, int], ...] = ()
 
 
 def problem_of(error: Exception) -> Problem:
@@ -119,7 +122,8 @@ def problem_of(error: Exception) -> Problem:
         return Problem(500, "internal_error", f"this is a bug in Shepherd: {type(error).__name__}")
     message = f"{error} ({error.hint})" if error.hint else str(error)
     if isinstance(error, ContextOverflowError):
-        return Problem(400, "context_length_exceeded", message, "messages")
+        more = (("n_prompt_tokens", error.prompt_tokens), ("n_ctx", error.window_tokens))
+        return Problem(400, "context_length_exceeded", message, "messages", more=more)
     if isinstance(error, (UsageError, DocumentError)):
         return Problem(400, "invalid_request", message)
     if isinstance(error, TemplateError):
@@ -144,8 +148,9 @@ def problem_of(error: Exception) -> Problem:
 def openai_error(problem: Problem) -> dict[str, Any]:
     """Return the body that OpenAI's clients expect."""
     fallback = "invalid_request_error" if problem.status <= _LAST_CLIENT_ERROR else "server_error"
-    kind = _OPENAI_TYPES.get(problem.status, fallback)
-    return {"error": {"message": problem.message, "type": kind, "param": problem.param, "code": problem.code}}
+    kind = _LLAMA_TYPE if problem.more else _OPENAI_TYPES.get(problem.status, fallback)
+    error = {"message": problem.message, "type": kind, "param": problem.param, "code": problem.code}
+    return {"error": {**error, **dict(problem.more)}}
 
 
 def anthropic_error(problem: Problem) -> dict[str, Any]:

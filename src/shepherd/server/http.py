@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii
 from typing import Annotated, Any, TypeVar
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
@@ -28,6 +28,7 @@ __all__ = [
     "JsonRoute",
     "LenientBody",
     "LineStream",
+    "ModelName",
     "Refused",
     "StrictBody",
     "dumps",
@@ -55,6 +56,8 @@ _T = TypeVar("_T")
 Ignored = Annotated[_T, Field(description="Accepted and ignored.", json_schema_extra={"x-ignored": True})]
 # A field that is declared for the sake of a better message: it is refused, and not in the API's description.
 Refused = Annotated[_T, SkipJsonSchema()]
+# The name of a model; null is as none.
+ModelName = Annotated[str, BeforeValidator(lambda name: "" if name is None else name)]
 # Bytes of a body that is parsed on a thread: about a millisecond.
 LARGE_BYTES = 1 << 16
 

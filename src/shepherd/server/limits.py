@@ -83,6 +83,7 @@ def check_conversation(
     """Raise Denied if a text, the tools or the schema of the answer are too long."""
     for message in messages:
         check_text(message.content, "messages")
+        check_text(message.thought, "messages")
     size = sum(len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters)) for tool in tools)
     _check(size, _MOST_TOOL_CHARS, "tools", "they have")
     if schema is not None:

@@ -11,13 +11,19 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from shepherd.inference import Engine
+from shepherd.inference.template import TemplateOptions
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, invalid
-from shepherd.server.http import LARGE_BYTES, LenientBody
+from shepherd.server.http import LARGE_BYTES, LenientBody, ModelName
+from shepherd.server.identity import caller_of
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation, check_text
 from shepherd.server.openai_api import ChatMessage, OfferedTool
+from shepherd.server.picture_addresses import counting
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import blocking
+from shepherd.server.telemetry import fingerprint
+from shepherd.server.template_fields import Value, options_of
+from shepherd.types import Message, Tool
 
 __all__ = ["router"]
 
@@ -28,7 +34,7 @@ _MOST_IDS = 100_000
 
 
 class _Body(LenientBody):
-    model: str = Field(default="", description=MODEL)
+    model: ModelName = Field(default="", description=MODEL)
 
 
 class TextBody(_Body):
@@ -51,6 +57,21 @@ class TemplateBody(_Body):
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     tools: list[OfferedTool] | None = Field(default=None, max_length=MOST_TOOLS)
+    add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Value] | None = None
+    reasoning_effort: str | None = None
+
+    def conversation(self) -> tuple[list[Message], list[Tool]]:
+        """Return messages and tools. Denied for those that are too long."""
+        messages = [message.message(f"messages.{i}") for i, message in enumerate(self.messages)]
+        tools = [tool.tool() for tool in self.tools or ()]
+        check_conversation(messages, tools)
+        return messages, tools
+
+    @property
+    def template(self) -> TemplateOptions:
+        """The options for the template."""
+        return options_of(self.chat_template_kwargs, self.reasoning_effort)
 
 
 class _Document(LenientBody):
@@ -131,14 +152,24 @@ async def apply_template(request: Request, body: TemplateBody) -> dict[str, str]
     """Return the prompt that the model's template makes of a conversation, without what memory would add."""
 
     def work(engine: Engine) -> str:
-        messages = [message.message(f"messages.{i}") for i, message in enumerate(body.messages)]
-        tools = [tool.tool() for tool in body.tools or ()]
-        check_conversation(messages, tools)
-        return engine.render(messages, tools)
+        return engine.render(*body.conversation(), template=body.template, asks=body.add_generation_prompt)
 
     is_large = len(await request.body()) > LARGE_BYTES
     async with _leased(request, body.model) as engine:
         return {"prompt": await blocking(lambda: work(engine), is_large=is_large)}
+
+
+@router.post("/v1/chat/completions/input_tokens")
+@described("InputTokens", 404)
+async def count_tokens(request: Request, body: TemplateBody) -> dict[str, Any]:
+    """Count the tokens of a conversation as it stands, without what memory would add."""
+    state: ServerState = request.app.state.shepherd
+    user_id = caller_of(request, None).user_id
+    lease = await state.pool.lease(body.model, request.receive)
+    with lease:
+        count = lease.conversations.count_tokens
+        n_tokens = await counting(request, user_id, lambda: count(*body.conversation()))
+    return {"object": "response.input_tokens", "input_tokens": n_tokens}
 
 
 @router.get("/props")
@@ -150,6 +181,9 @@ async def props(request: Request, model: str = "") -> dict[str, Any]:
     engine = served.engine
     shown: dict[str, Any] = {
         "model_alias": served.name,
+        # Its name alone: where it is on the disk is nobody's business.
+        "model_path": "" if served.path is None else served.path.name,
+        "build_info": fingerprint(),
         "total_slots": engine.settings.slots if engine is not None else 1,
         "modalities": {"vision": served.reads_pictures, "audio": False},
         "default_generation_settings": {"params": state.config.sampling},
@@ -195,7 +229,7 @@ async def rerank(request: Request, body: RerankBody) -> dict[str, Any] | list[di
         )
     texts = body.all_texts
     check_text("".join((body.query, *texts)), "documents")
-    scores = await blocking(lambda: reranker.scores(body.query, texts), is_large=True)
+    scores, n_tokens = await blocking(lambda: reranker.counted_scores(body.query, texts), is_large=True)
     ranked = sorted(zip(scores, range(len(texts)), strict=True), key=lambda pair: (-pair[0], pair[1]))
     if not body.documents:
         shown = [{"text": text} if body.return_text else {} for text in texts]
@@ -208,4 +242,5 @@ async def rerank(request: Request, body: RerankBody) -> dict[str, Any] | list[di
         }
         for score, i in ranked[: body.top_n]
     ]
-    return {"object": "list", "model": reranker.name, "results": results}
+    usage = {"prompt_tokens": n_tokens, "total_tokens": n_tokens}
+    return {"object": "list", "model": reranker.name, "usage": usage, "results": results}

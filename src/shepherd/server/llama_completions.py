@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
+import codecs
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from typing import Any
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.inference import Engine, schema_to_grammar
+from shepherd.server import completion_api
 from shepherd.server.chat import MOST_TOKENS
-from shepherd.server.continuation import Continuation, Prompt, Wanted, gap_of, prompts_in
+from shepherd.server.continuation import (
+    Continuation,
+    Prompt,
+    PromptObject,
+    Wanted,
+    gap_of,
+    is_one,
+    prompts_in,
+)
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, invalid, openai_error, problem_of
-from shepherd.server.http import EventStream, FinalEvents, JsonRoute, LenientBody, event
+from shepherd.server.http import EventStream, FinalEvents, JsonRoute, LenientBody, ModelName, event
 from shepherd.server.limits import MOST_STOP_CHARS
 from shepherd.server.openai_answers import finite
 from shepherd.server.openai_api import sampling_in
 from shepherd.server.pool import Lease
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
+from shepherd.server.telemetry import timings_of
 from shepherd.turn import sampling_of
 from shepherd.types import Sampling, TokenLogprob, TurnStats
 
 __all__ = ["routes"]
 
 _MOST_STOPS, _MOST_BIASES, _MOST_FILES, _MOST_LIKELY = 16, 1024, 256, 20
+_MOST_FIELDS = 100
 _WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
+_MISSING = object()
 
 
 class _Fields(LenientBody):
     """Fields of both routes; like llama.cpp's server, this one passes over those that it doesn't know."""
 
-    model: str = Field(default="", description=MODEL)
+    model: ModelName = Field(default="", description=MODEL)
     n_predict: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     max_tokens: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     stream: bool | None = False
@@ -69,6 +83,15 @@ class _Fields(LenientBody):
     json_schema: dict[str, Any] | None = None
     n_probs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
     return_tokens: bool | None = False
+    post_sampling_probs: bool | None = Field(
+        default=False,
+        description="Give the probabilities with which tokens were chosen, not the model's own.",
+    )
+    response_fields: list[str] | None = Field(
+        default=None,
+        max_length=_MOST_FIELDS,
+        description="Return these fields alone; `generation_settings/seed` is one inside another.",
+    )
 
     def wanted(self, config: Config, engine: Engine) -> Wanted:
         """Return how the texts are continued. Denied for what is not supported."""
@@ -97,6 +120,7 @@ class _Fields(LenientBody):
             tuple(text for text in self.stop or () if text),
             self._rules(),
             self.n_probs or None,
+            bool(self.n_probs and self.post_sampling_probs),
         )
 
     def _rules(self) -> str:
@@ -111,7 +135,7 @@ class _Fields(LenientBody):
 class CompletionBody(_Fields):
     """POST /completion."""
 
-    prompt: str | list[int] | list[str] | list[list[int]]
+    prompt: str | PromptObject | list[int | str | PromptObject | list[int | str]]
 
 
 class _File(LenientBody):
@@ -154,27 +178,40 @@ def _biases(
 @described("ContinuedTexts", 404, events="ContinuedText", streams_with="stream")
 async def _completion(request: Request, body: CompletionBody) -> Response:
     """Continue one or several texts."""
-    prompts: list[Prompt] = [*prompts_in(body.prompt)]
-    is_list = isinstance(body.prompt, list) and not all(isinstance(one, int) for one in body.prompt)
-    texts = [one if isinstance(one, str) else "" for one in prompts]
-    return await _answer(request, body, prompts, texts, is_list=is_list)
+    is_list = isinstance(body.prompt, list) and not is_one(body.prompt)
+    return await _answer(request, body, prompts_in(body.prompt), is_list=is_list)
 
 
 @described("ContinuedText", 404, events="ContinuedText", streams_with="stream")
 async def _infill(request: Request, body: InfillBody) -> Response:
     """Fill the gap between two texts."""
-    return await _answer(request, body, [], [body.before], is_list=False)
+    return await _answer(request, body, [], is_list=False)
+
+
+class EitherBody(LenientBody):
+    """POST /completions: with `model`, a body of /v1/completions, otherwise one of /completion."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str | None = Field(default=None, description="OpenAI's clients always send it.")
+
+
+@described("EitherCompletion", 404, events="ContinuedText", streams_with="stream")
+async def _either(request: Request, body: EitherBody) -> Response:
+    """Continue texts as /v1/completions does if the request names a model, or else as /completion."""
+    route = completion_api.route if body.model else routes[0]
+    answer: Response = await route.endpoint(request)
+    return answer
 
 
 routes = [
     JsonRoute("/completion", CompletionBody, _completion),
     JsonRoute("/infill", InfillBody, _infill),
+    JsonRoute("/completions", EitherBody, _either),
 ]
 
 
-async def _answer(
-    request: Request, body: _Fields, prompts: list[Prompt], texts: list[str], *, is_list: bool
-) -> Response:
+async def _answer(request: Request, body: _Fields, prompts: list[Prompt], *, is_list: bool) -> Response:
     """Continue the prompts; without any, fill the gap that the body has."""
     state: ServerState = request.app.state.shepherd
     lease = await state.pool.lease(body.model, request.receive)
@@ -186,7 +223,7 @@ async def _answer(
             prompts = [gap_of(engine, body.before, body.input_suffix, "input_prefix")]
         wanted = body.wanted(lease.conversations.config, engine)
         continuation = Continuation(state, engine, request.url.path, wanted)
-        replies = _Replies(lease.model.name, continuation, wanted, body, prompts, texts)
+        replies = _Replies(lease.model.name, continuation, wanted, body, prompts)
         first = await continuation.begin(prompts[0])
     except BaseException:
         lease.release()
@@ -209,11 +246,10 @@ class _Replies:
         wanted: Wanted,
         body: _Fields,
         prompts: list[Prompt],
-        texts: list[str],
     ) -> None:
         self._model = model
         self._continuation, self._wanted, self._body = continuation, wanted, body
-        self._prompts, self._texts = prompts, texts
+        self._prompts = prompts
 
     async def read(
         self, reader: ReplyReader, *, in_parts: bool = False
@@ -222,26 +258,25 @@ class _Replies:
         for index, prompt in enumerate(self._prompts):
             reader = reader if index == 0 else await self._continuation.begin(prompt)
             said: list[str] = []
-            likely: list[TokenLogprob] = []
+            parts = _Parts(index, self._continuation, self._body, self._wanted.sampling)
+            prompt_text = await self._continuation.prompt_text()
             try:
                 async for piece in reader:
                     said.append(str(piece))
-                    new = self._continuation.take_logprobs()
-                    likely += new
                     if in_parts:
-                        yield {
-                            "index": index,
-                            "content": said.pop(),
-                            "tokens": [],
-                            "stop": False,
-                            **_probabilities(new, self._body.n_probs),
-                        }
+                        for part in parts.of(said.pop()):
+                            yield part
             finally:
                 stats = await self._continuation.end()
-            rest = self._continuation.take_logprobs()
-            yield self._last(index, "".join(said), rest if in_parts else [*likely, *rest], stats)
+            if in_parts:
+                for part in parts.of("", is_last=True):
+                    yield part
+            last = self._last(index, "".join(said), self._continuation.take_logprobs(), stats, prompt_text)
+            yield _chosen(last, self._body.response_fields)
 
-    def _last(self, index: int, text: str, likely: list[TokenLogprob], stats: TurnStats) -> dict[str, Any]:
+    def _last(
+        self, index: int, text: str, likely: list[TokenLogprob], stats: TurnStats, prompt: str
+    ) -> dict[str, Any]:
         ids = list(self._continuation.token_ids) if self._body.return_tokens else []
         stops = self._wanted.stops
         word = stops[stats.stopped_by] if 0 <= stats.stopped_by < len(stops) else ""
@@ -257,14 +292,60 @@ class _Replies:
             "tokens_evaluated": stats.prompt_tokens,
             "tokens_cached": stats.reused_tokens,
             "generation_settings": _settings(self._wanted.sampling, self._wanted, self._body),
-            "prompt": self._texts[index],
+            "prompt": prompt,
             "has_new_line": "\n" in text,
             "truncated": False,
             "stop_type": kind,
             "stopping_word": word,
-            "timings": _timings(stats),
-            **_probabilities(likely, self._body.n_probs),
+            "timings": timings_of(stats),
+            **_probabilities(likely, self._body, self._wanted.sampling),
         }
+
+
+class _Parts:
+    """The parts of a streamed reply, one for each token."""
+
+    def __init__(self, index: int, continuation: Continuation, body: _Fields, sampling: Sampling) -> None:
+        self._index, self._continuation, self._body = index, continuation, body
+        self._sampling = sampling
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unsent = ""
+
+    def of(self, text: str, *, is_last: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the parts of the tokens behind a new piece of text; at the end, also of text without any.
+
+        A token can come before its text, which waits while it could begin a stop string.
+        """
+        self._unsent += text
+        tokens, likely = self._continuation.take_tokens(), []
+        if self._body.n_probs:
+            likely = self._continuation.take_logprobs()
+        for (token, data), one in zip_longest(tokens, likely[: len(tokens)]):
+            said = self._decoder.decode(data)
+            if not self._unsent.startswith(said):  # a stop string has cut it
+                said = self._unsent
+            self._unsent = self._unsent[len(said) :]
+            yield self._part(said, [token], [one] if one is not None else [])
+        if is_last and self._unsent:
+            yield self._part(self._unsent, [], [])
+
+    def _part(self, text: str, tokens: list[int], likely: list[TokenLogprob]) -> dict[str, Any]:
+        part = {"index": self._index, "content": text, "tokens": tokens, "stop": False}
+        return {**part, **_probabilities(likely, self._body, self._sampling)}
+
+
+def _chosen(reply: dict[str, Any], fields: list[str] | None) -> dict[str, Any]:
+    """Return the fields that the client asked for, all if it asked for none; unknown ones are passed over."""
+    if not fields:
+        return reply
+    found: dict[str, Any] = {}
+    for field in fields:
+        value: Any = reply
+        for name in field.split("/"):
+            value = value.get(name, _MISSING) if isinstance(value, dict) else _MISSING
+        if value is not _MISSING:
+            found[field] = value
+    return found
 
 
 def _settings(sampling: Sampling, wanted: Wanted, body: _Fields) -> dict[str, Any]:
@@ -277,44 +358,34 @@ def _settings(sampling: Sampling, wanted: Wanted, body: _Fields) -> dict[str, An
         "n_probs": wanted.logprobs or 0,
         "grammar": wanted.grammar,
         "stream": bool(body.stream),
+        # llama.cpp's adaptive sampler, which is off here.
+        "adaptive_target": -1.0,
+        "adaptive_decay": 0.0,
     }
 
 
-def _timings(stats: TurnStats) -> dict[str, Any]:
-    def rate(n: int, ms: float) -> float:
-        return n / ms * 1000 if ms > 0 else 0.0
-
-    drafts: dict[str, int] = {}
-    if stats.drafted_tokens:  # as in llama-server, where fields of drafts are only there if there were any
-        drafts = {"draft_n": stats.drafted_tokens, "draft_n_accepted": stats.accepted_tokens}
-    return {
-        "cache_n": stats.reused_tokens,
-        "prompt_n": stats.decoded_tokens,
-        "prompt_ms": stats.prefill_ms,
-        "prompt_per_token_ms": stats.prefill_ms / max(stats.decoded_tokens, 1),
-        "prompt_per_second": rate(stats.decoded_tokens, stats.prefill_ms),
-        "predicted_n": stats.generated_tokens,
-        "predicted_ms": stats.decode_ms,
-        "predicted_per_token_ms": stats.decode_ms / max(stats.generated_tokens, 1),
-        "predicted_per_second": stats.tokens_per_second,
-        **drafts,
-    }
-
-
-def _probabilities(tokens: list[TokenLogprob], n_probs: int | None) -> dict[str, Any]:
+def _probabilities(tokens: list[TokenLogprob], body: _Fields, sampling: Sampling) -> dict[str, Any]:
     """Return the entry with the log-probabilities of tokens; nothing if none were asked for."""
-    if not n_probs:
+    if not body.n_probs:
         return {}
-    entries = [{**_token(one), "top_logprobs": [_token(other) for other in one.top]} for one in tokens]
+    is_after = bool(body.post_sampling_probs)
+    if is_after and sampling.temperature == 0:  # nothing else could be chosen
+        certain = [replace(one, logprob=0.0, top=()) for one in tokens]
+        tokens = [replace(one, top=(one,)) for one in certain]
+    top = "top_probs" if is_after else "top_logprobs"
+    entries = [
+        {**_token(one, is_after), top: [_token(other, is_after) for other in one.top]} for one in tokens
+    ]
     return {"completion_probabilities": entries}
 
 
-def _token(token: TokenLogprob) -> dict[str, Any]:
+def _token(token: TokenLogprob, is_after: bool) -> dict[str, Any]:
+    weight = {"prob": math.exp(token.logprob)} if is_after else {"logprob": finite(token.logprob)}
     return {
         "id": token.token_id,
         "token": token.piece.decode("utf-8", "replace"),
         "bytes": list(token.piece),
-        "logprob": finite(token.logprob),
+        **weight,
     }
 
 

@@ -31,6 +31,7 @@ from shepherd.wording import counted
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from shepherd.config import Config
     from shepherd.memory import ApiKey, ApiKeys
     from shepherd.server.state import AppState
 
@@ -45,6 +46,7 @@ __all__ = [
     "RateLimitMiddleware",
     "credential_of",
     "host_of",
+    "hosts_of",
     "install",
     "is_loopback",
     "names_in",
@@ -59,6 +61,9 @@ _UNPACED_BYTES = 1 << 20
 _BYTES_PER_S = 64 << 20
 # [address]:port, or a name or address without brackets.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/@\s]+))(?::[0-9]{1,5})?")
+# Stands for pages of all servers on this machine, whatever their ports.
+_THIS_MACHINE = "localhost"
+_PAGES_HERE = re.compile(r"https?://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 # More than any client or proxy sends.
 _MOST_HEADERS = 128
 _WAIT = (("Retry-After", "1"),)
@@ -111,6 +116,8 @@ class HostMiddleware:
 
     def _may_call(self, origin: str, host: str) -> bool:
         if origin.lower() in self._origins:
+            return True
+        if _THIS_MACHINE in self._origins and _PAGES_HERE.fullmatch(origin.lower()):
             return True
         try:
             parts = urlsplit(origin)
@@ -279,6 +286,12 @@ def host_of(value: str) -> str:
     return "" if match is None else match[1] or match[2]
 
 
+def hosts_of(config: Config) -> list[str]:
+    """Return the addresses that a server listens on."""
+    hosts = [host.strip().strip("[]") for host in config.server_host.split(",")]
+    return [host for host in hosts if host] or ["127.0.0.1"]
+
+
 def names_in(setting: str) -> frozenset[str]:
     """Return the names of a comma-separated setting."""
     return frozenset(name.strip().rstrip("/").lower() for name in setting.split(",") if name.strip())
@@ -430,7 +443,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def require_keys_for(host: str, keys: ApiKeys | None) -> bool:
     """Return True if a server bound there needs keys; UsageError if it would be open to others without."""
     has_keys = keys is not None and keys.are_any()
-    if not is_loopback(host) and not has_keys:
+    if not all(is_loopback(one.strip()) for one in host.split(",")) and not has_keys:
         raise UsageError(
             "without an API key the server listens on 127.0.0.1 alone: everybody on the network could read"
             " the memory",
@@ -489,7 +502,11 @@ def install(app: FastAPI, state: AppState) -> None:
         from starlette.middleware.cors import CORSMiddleware
 
         app.add_middleware(
-            CORSMiddleware, allow_origins=sorted(origins), allow_methods=["*"], allow_headers=["*"]
+            CORSMiddleware,
+            allow_origins=sorted(origins),
+            allow_origin_regex=_PAGES_HERE.pattern if _THIS_MACHINE in origins else None,
+            allow_methods=["*"],
+            allow_headers=["*"],
         )
     app.add_middleware(
         HostMiddleware, hosts=frozenset(map(host_of, names_in(config.server_hosts))), origins=origins

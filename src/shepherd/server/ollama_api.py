@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from shepherd.errors import ShepherdError
 from shepherd.inference.names import HUB_PREFIX
+from shepherd.inference.template import TemplateOptions
 from shepherd.replies import thinking_marks
 from shepherd.server.chat import (
     MOST_TOKENS,
@@ -39,6 +40,7 @@ from shepherd.server.retrieval_api import embedded
 from shepherd.server.served_model import ServedModel
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
+from shepherd.server.template_fields import options_of, split_prefill
 from shepherd.turn import sampling_of
 from shepherd.types import Message, Picture, Piece, ReplySchema, Thought, Tool, ToolCall, TurnStats
 
@@ -101,6 +103,7 @@ class _Call(LenientBody):
 class _Message(LenientBody):
     role: Literal["system", "user", "assistant", "tool"]
     content: str | None = ""
+    thinking: str | None = None
     images: list[str] | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
@@ -116,7 +119,10 @@ class _Fields(ChatFields):
     learned: Refused[bool | None] = None
     format: Literal["", "json"] | dict[str, Any] | None = None
     options: _Options | None = None
-    think: bool | str | None = Field(default=None, description="With false, thoughts are left out.")
+    think: bool | str | None = Field(
+        default=None,
+        description="With false, the model is asked not to think, and thoughts are left out of the answer.",
+    )
     keep_alive: str | float | None = Field(
         default=None, description="Only read in a request that asks nothing; the model stays loaded."
     )
@@ -131,7 +137,9 @@ class _Fields(ChatFields):
         """True if nothing is asked: Ollama loads the model then, or unloads it."""
         raise NotImplementedError  # abstract: each body has another field with the question
 
-    def _request(self, user_id: str, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> ChatRequest:
+    def _request(
+        self, user_id: str, messages: tuple[Message, ...], tools: tuple[Tool, ...], prefill: str = ""
+    ) -> ChatRequest:
         if self.learned:
             raise unsupported("learned", "GET /v1/learned lists what was learned")
         options = self.options or _Options()
@@ -146,7 +154,14 @@ class _Fields(ChatFields):
             tools,
             memory_tools=bool(self.memory_tools),
             schema_field="format",
+            template=self._template(),
+            prefill=prefill,
         )
+
+    def _template(self) -> TemplateOptions:
+        if isinstance(self.think, str):
+            return options_of(effort=self.think)
+        return options_of(thinks=self.think)
 
     def _schema(self) -> ReplySchema | None:
         if not self.format:
@@ -167,11 +182,9 @@ class ChatBody(_Fields):
 
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
-        if self.messages[-1].role not in ("user", "tool"):
-            role = self.messages[-1].role
-            raise invalid("messages", f"the last one is of role {role}; the model answers a user or a tool")
         tools = tuple(tool.tool() for tool in self.tools or ())
-        return self._request(user_id, tuple(_messages(self.messages)), tools)
+        messages, prefill = split_prefill(tuple(_messages(self.messages)))
+        return self._request(user_id, messages, tools, prefill)
 
 
 class GenerateBody(_Fields):
@@ -230,7 +243,10 @@ def _messages(given: list[_Message]) -> Iterator[Message]:
             *_pictures(message.images, f"messages.{i}.images"),
             message.content or "",
         ]
-        yield message_of(message.role, content, tool_calls=calls, tool_call_id=answered)
+        made = message_of(message.role, content, tool_calls=calls, tool_call_id=answered)
+        if message.role == "assistant":
+            made.thought = message.thinking or ""
+        yield made
 
 
 def _answered(name: str, open_calls: list[ToolCall]) -> str:
@@ -521,7 +537,8 @@ async def show(request: Request, body: ShowBody) -> dict[str, Any]:
 async def embed(request: Request, body: EmbedBody) -> dict[str, Any]:
     """Embed texts."""
     began = time.perf_counter()
-    asked = EmbeddingBody(model=body.model.removesuffix(TAG), input=body.input, dimensions=body.dimensions)
+    given: Any = body.input
+    asked = EmbeddingBody(model=body.model.removesuffix(TAG), input=given, dimensions=body.dimensions)
     rows, n_tokens = await embedded(request, asked)
     return {
         "model": body.model,

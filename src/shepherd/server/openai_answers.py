@@ -19,6 +19,7 @@ from shepherd.server.errors import Problem, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, dumps, event, quoted
 from shepherd.server.public_ids import public_injection
 from shepherd.server.streaming import cancelled_on_disconnect, merged
+from shepherd.server.telemetry import fingerprint
 from shepherd.types import FinishReason, Piece, Thought, TokenLogprob, ToolCall, TurnStats
 
 __all__ = ["REASONS", "chat_logprobs", "finite", "streamed", "usage_of", "whole"]
@@ -40,7 +41,13 @@ async def whole(request: Request, chat: Chat, model: str) -> Response:
     async with cancelled_on_disconnect(request.receive, chat.cancel):
         found = [found async for found in merged([_choice(one, i) for i, one in enumerate(chats)])]
     choices = sorted(found, key=lambda choice: int(choice["index"]))
-    return JSONResponse({**_head("chat.completion", model), "choices": choices, "usage": _usage(chat)})
+    head = _head("chat.completion", model)
+    return JSONResponse({**head, "choices": choices, "usage": _usage(chat), **chat.timings, **_verbose(chat)})
+
+
+def _verbose(chat: Chat) -> dict[str, Any]:
+    """Return the field of llama.cpp's that tells the prompt, if the client asked for it."""
+    return {} if chat.shown_prompt is None else {"__verbose": {"prompt": chat.shown_prompt}}
 
 
 async def _choice(chat: Chat, index: int) -> AsyncGenerator[dict[str, Any], None]:
@@ -74,7 +81,12 @@ async def _choice(chat: Chat, index: int) -> AsyncGenerator[dict[str, Any], None
 
 
 def streamed(
-    chat: Chat, model: str, *, include_usage: bool = False, tells_recalled: bool = False
+    chat: Chat,
+    model: str,
+    *,
+    include_usage: bool = False,
+    tells_recalled: bool = False,
+    tells_progress: bool = False,
 ) -> EventStream:
     """Return the answers to a request in chunks, as they come."""
     chunks = _Chunks(chat, _head("chat.completion.chunk", model), include_usage)
@@ -82,7 +94,8 @@ def streamed(
         chunks.tell_recalled()
     if chat.others:
         return EventStream(_several(chunks), chat.cancel)
-    events = chat.stream(chunks.opening, chunks.of, chunks.last, _error, chunks.closing)
+    progress = chunks.progress if tells_progress else None
+    events = chat.stream(chunks.opening, chunks.of, chunks.last, _error, chunks.closing, progress)
     return EventStream(events, chat.cancel)
 
 
@@ -140,6 +153,11 @@ class _Chunks:
         self._n_calls += isinstance(piece, ToolCall)
         return event(chunk)
 
+    def progress(self, about: dict[str, int]) -> bytes:
+        """Return the chunk about the reading of the prompt."""
+        usage = {"usage": None} if self._include_usage else {}
+        return event({**self._head, "choices": [], **usage, "prompt_progress": about})
+
     def last(self) -> bytes:
         return self._end() + self.total() + (_DONE if self.chat.news is None else b"")
 
@@ -147,14 +165,18 @@ class _Chunks:
         """Return the chunk about what all answers cost, b"" if the client has not asked for it."""
         if not self._include_usage:
             return b""
-        return event({**self._head, "choices": [], "usage": _usage(self.chat)})
+        return event({**self._head, "choices": [], "usage": _usage(self.chat), **self._about()})
+
+    def _about(self) -> dict[str, Any]:
+        """Return what llama.cpp's clients read in the last chunk."""
+        return {**self.chat.timings, **_verbose(self.chat)}
 
     def _end(self) -> bytes:
         reason = _reason(self.chat.stats, self._n_calls > 0)
         about = {"index": self._index, "delta": {}}
         end = {**about, "logprobs": self._new_logprobs(), "finish_reason": reason}
-        usage = {"usage": None} if self._include_usage else {}
-        return event({**self._head, "choices": [end], **usage})
+        rest = {"usage": None} if self._include_usage else self._about()
+        return event({**self._head, "choices": [end], **rest})
 
     def closing(self, learned: list[dict[str, Any]]) -> bytes:
         """Return the chunk about what was learned, and the end."""
@@ -176,6 +198,7 @@ def _head(kind: str, model: str) -> dict[str, Any]:
         "object": kind,
         "created": int(time.time()),
         "model": model,
+        "system_fingerprint": fingerprint(),
     }
 
 

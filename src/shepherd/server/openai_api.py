@@ -13,18 +13,15 @@ from shepherd.knowledge import attached_block
 from shepherd.providers.chat_completions import sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.contents import Content, message_of, picture_from_url
+from shepherd.server.continuation import is_one
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import invalid, unsupported
-from shepherd.server.http import (
-    Ignored,
-    JsonRoute,
-    LenientBody,
-    Refused,
-    StrictBody,
-)
+from shepherd.server.http import Ignored, JsonRoute, LenientBody, ModelName, StrictBody
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import MOST_ANSWERS, MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.openai_answers import streamed, whole
+from shepherd.server.state import ServerState
+from shepherd.server.template_fields import TemplateFields, split_prefill
 from shepherd.types import (
     SEEDS,
     Message,
@@ -59,6 +56,7 @@ _SAMPLING = (
 _LARGEST_PENALTY = 1000
 _MOST_BIASES, _MOST_DIGITS, _FORBIDS = 1024, 9, 100
 _MOST_LIKELY = 20  # OpenAI's, and the engine's
+_MOST_GRAMMAR_CHARS = 250_000
 
 
 class StreamOptions(LenientBody):
@@ -97,6 +95,7 @@ class ChatMessage(LenientBody):
     content: str | list[_Part] | None = None
     tool_calls: list[_Call] | None = None
     tool_call_id: str | None = None
+    reasoning_content: str | None = None
 
     def message(self, place: str) -> Message:
         """Return the message in no API's shape. Denied for other content."""
@@ -106,7 +105,10 @@ class ChatMessage(LenientBody):
         )
         role = "system" if self.role == "developer" else self.role
         content = _content_of(self.content, f"{place}.content")
-        return message_of(role, content, tool_calls=calls, tool_call_id=self.tool_call_id or "")
+        made = message_of(role, content, tool_calls=calls, tool_call_id=self.tool_call_id or "")
+        if role == "assistant" and self.reasoning_content:
+            made.thought = self.reasoning_content
+        return made
 
 
 class _Document(StrictBody):
@@ -161,7 +163,7 @@ Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | No
 class _Sampled(StrictBody):
     """Fields that chats and completions share."""
 
-    model: str = Field(default="", description=MODEL)
+    model: ModelName = Field(default="", description=MODEL)
     stream: bool | None = Field(default=False, description="Stream the answer.")
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
@@ -190,7 +192,8 @@ class _Sampled(StrictBody):
     mirostat_eta: float | None = Field(default=None, gt=0, le=1)
     repeat_penalty: float | None = Field(default=None, gt=0, le=_LARGEST_PENALTY)
     repeat_last_n: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-    # Ignored: conversations find their slots by themselves, and every prompt is cached.
+    # Ignored: conversations find their slots by themselves, every prompt is cached, and answers have timings.
+    timings_per_token: Ignored[bool | None] = None
     id_slot: Ignored[int | None] = None
     cache_prompt: Ignored[bool | None] = None
 
@@ -218,7 +221,7 @@ class _Sampled(StrictBody):
         return tuple(sorted(found))
 
 
-class ChatBody(ChatFields, _Sampled):
+class ChatBody(TemplateFields, ChatFields, _Sampled):
     """POST /v1/chat/completions."""
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
@@ -247,6 +250,23 @@ class ChatBody(ChatFields, _Sampled):
     tool_choice: Literal["auto", "none", "required"] | _NamedTool | None = None
     parallel_tool_calls: bool | None = None
     response_format: _Format | None = None
+    json_schema: dict[str, Any] | None = Field(default=None, description="The schema of the answer.")
+    grammar: str | None = Field(
+        default=None, max_length=_MOST_GRAMMAR_CHARS, description="A grammar (GBNF) that the answer follows."
+    )
+    continue_final_message: bool | None = Field(
+        default=None, description="Continue the assistant's message that is the last one, as by default."
+    )
+    add_generation_prompt: bool | None = Field(
+        default=None, description="With true, a last message of the assistant's is refused, not continued."
+    )
+    return_progress: bool | None = Field(
+        default=None, description="Tell in a stream how much of the prompt was read, before the answer."
+    )
+    reasoning_format: Ignored[Literal["auto", "deepseek"] | None] = None
+    verbose: bool | None = Field(
+        default=None, description="Add the prompt that a local model reads to the answer, as `__verbose`."
+    )
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=_MOST_LIKELY)
     modalities: Annotated[list[str] | None, WithJsonSchema(_TEXT_ALONE)] = None
@@ -260,7 +280,6 @@ class ChatBody(ChatFields, _Sampled):
     prediction: Ignored[dict[str, Any] | None] = None
     moderation: Ignored[Any] = None
     safety_identifier: Ignored[str | None] = None
-    reasoning_effort: Ignored[str | None] = None
     verbosity: Ignored[str | None] = None
 
     def request(self, user_id: str) -> ChatRequest:
@@ -269,9 +288,12 @@ class ChatBody(ChatFields, _Sampled):
             not self.modalities or self.modalities == ["text"], "modalities", "the model writes text"
         )
         messages = tuple(m.message(f"messages.{i}") for i, m in enumerate(self.messages))
-        if messages[-1].role not in ("user", "tool"):
-            role = self.messages[-1].role
-            raise invalid("messages", f"the last one is of role {role}; the model answers a user or a tool")
+        messages, prefill = split_prefill(messages)
+        if self.continue_final_message and (self.add_generation_prompt or not prefill):
+            hint = "not with add_generation_prompt" if prefill else "the last message is not the assistant's"
+            raise invalid("continue_final_message", hint)
+        if prefill and self.add_generation_prompt:
+            raise invalid("add_generation_prompt", "the last message is the assistant's")
         if self.documents:
             require_supported(messages[-1].role == "user", "documents", "they go with a message of the user")
             messages = (*messages[:-1], self._with_documents(messages[-1]))
@@ -292,6 +314,10 @@ class ChatBody(ChatFields, _Sampled):
             replaces=self.replaces or 0,
             logit_bias=self.biases,
             n=self.n or 1,
+            grammar=self.grammar or "",
+            template=self.template,
+            prefill=prefill,
+            schema_field="json_schema" if self.json_schema is not None else "response_format",
         )
 
     def _with_documents(self, message: Message) -> Message:
@@ -301,6 +327,11 @@ class ChatBody(ChatFields, _Sampled):
 
     def _schema(self) -> ReplySchema | None:
         wanted = self.response_format
+        has_format = wanted is not None and wanted.type != "text"
+        if bool(self.grammar) + has_format + (self.json_schema is not None) > 1:
+            raise invalid("grammar", "send one of grammar, json_schema and response_format")
+        if self.json_schema is not None:
+            return ReplySchema(self.json_schema)
         if wanted is None or wanted.type == "text":
             return None
         if wanted.type == "json_object":
@@ -349,27 +380,56 @@ class CompletionBody(_Sampled):
             raise invalid("best_of", "a stream can't choose the best: leave out stream or best_of")
 
 
+class _TextPart(LenientBody):
+    type: Literal["text"]
+    text: str
+
+
+class EmbeddedObject(LenientBody):
+    """A text as llama.cpp's server takes it beside plain ones: a string, or parts."""
+
+    prompt_string: str | None = None
+    content: list[_TextPart] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text. Denied without one."""
+        if self.prompt_string is not None:
+            return self.prompt_string
+        if not self.content:
+            raise invalid("input", "an object has prompt_string, or parts of type text as content")
+        return "".join(part.text for part in self.content)
+
+
 class EmbeddingBody(StrictBody):
     """POST /v1/embeddings."""
 
-    model: str = Field(default="", description="The embedder's name in GET /v1/models, or `default`.")
-    input: str | list[str] | Refused[list[int]] | Refused[list[list[int]]]
+    model: ModelName = Field(default="", description="The embedder's name in GET /v1/models, or `default`.")
+    input: str | EmbeddedObject | list[str | int | EmbeddedObject | list[int | str]] = Field(
+        description="Texts. Ids of tokens are only accepted in a request without `model`."
+    )
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(default=None, description="Only the model's own number is accepted.")
     user: Ignored[str | None] = None
 
     @property
-    def texts(self) -> list[str]:
-        """Texts to embed. Denied for token ids: the client took them from another model."""
-        inputs = [self.input] if isinstance(self.input, str) else self.input
-        texts = [text for text in inputs if isinstance(text, str)]
-        if not texts or len(texts) != len(inputs) or len(texts) > _MOST_TEXTS:
+    def texts(self) -> list[str | list[int | str]]:
+        """What to embed: texts, or ids of tokens, which may have texts between them.
+
+        Denied for ids in a request that names a model: OpenAI's clients, which always name one, take them
+        from OpenAI's vocabularies.
+        """
+        given = self.input if isinstance(self.input, list) else [self.input]
+        inputs: list[Any] = [given] if is_one(given) else given
+        if not 1 <= len(inputs) <= _MOST_TEXTS or (
+            self.model and any(isinstance(one, list) for one in inputs)
+        ):
             raise invalid(
                 "input",
                 f"send a text, or up to {_MOST_TEXTS} of them, no token ids "
                 "(langchain-openai: check_embedding_ctx_length=False)",
             )
-        return texts
+        return [one.text if isinstance(one, EmbeddedObject) else one for one in inputs]
 
 
 def require_supported(is_supported: bool, param: str, hint: str) -> None:
@@ -415,9 +475,18 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
     if body.recalled and not body.stream:
         raise invalid("recalled", "only a stream has it; GET /v1/trace/SESSION lists what was recalled")
     chat = await Chat.of(request, _ROUTE, body)
+    state: ServerState = request.app.state.shepherd
+    if body.verbose or state.config.server_verbose:
+        await chat.show_prompt()
     if body.stream:
         include_usage = body.stream_options is not None and body.stream_options.include_usage
-        return streamed(chat, chat.model, include_usage=include_usage, tells_recalled=bool(body.recalled))
+        return streamed(
+            chat,
+            chat.model,
+            include_usage=include_usage,
+            tells_recalled=bool(body.recalled),
+            tells_progress=bool(body.return_progress),
+        )
     return await whole(request, chat, chat.model)
 
 

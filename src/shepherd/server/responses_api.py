@@ -13,9 +13,10 @@ from shepherd.server.background import BackgroundResponse, require_room, running
 from shepherd.server.chat import Asked, Chat
 from shepherd.server.description import described
 from shepherd.server.errors import Denied, invalid, problem_of
-from shepherd.server.http import LARGE_BYTES, EventStream, JsonRoute
+from shepherd.server.http import EventStream, JsonRoute
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import check_conversation
+from shepherd.server.picture_addresses import counting
 from shepherd.server.response_events import ResponseInTheMaking
 from shepherd.server.responses_bodies import InputTokensBody, ResponseBody
 from shepherd.server.state import QueriedUser, ServerState
@@ -107,7 +108,6 @@ router = APIRouter(prefix=_ROUTE)
 async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[str, Any]:
     """Count the tokens of an input as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
-    is_large = len(await request.body()) > LARGE_BYTES
     lease = await state.pool.lease(body.model, request.receive)
     caller = caller_of(request, body.user)
     if body.conversation_id:
@@ -120,7 +120,7 @@ async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[st
         return lease.conversations.count_tokens(conversation, tools)
 
     with lease:
-        n_tokens = await blocking(count, is_large=is_large)
+        n_tokens = await counting(request, caller.user_id, count)
     return {"object": "response.input_tokens", "input_tokens": n_tokens}
 
 

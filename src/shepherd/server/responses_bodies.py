@@ -7,15 +7,17 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import Field, PrivateAttr
 
+from shepherd.inference.template import TemplateOptions
 from shepherd.server.chat import MOST_TOKENS, ChatFields, ChatRequest
 from shepherd.server.contents import Content, kept_picture, message_of, picture_from_url, stored_item
 from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import Denied, invalid, unsupported
-from shepherd.server.http import Ignored, LenientBody, Refused, StrictBody
+from shepherd.server.http import Ignored, LenientBody, ModelName, Refused, StrictBody
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation
 from shepherd.server.openai_api import sampling_in
 from shepherd.server.state import AppState
 from shepherd.server.stored_responses import StoredConversations, StoredResponses
+from shepherd.server.template_fields import options_of
 from shepherd.types import Message, Picture, ReplySchema, Tool, ToolCall
 
 __all__ = ["InputTokensBody", "Item", "NamedTool", "ResponseBody", "check_items"]
@@ -86,7 +88,7 @@ class _Named(LenientBody):
 class InputTokensBody(StrictBody):
     """POST /v1/responses/input_tokens: what a response would read."""
 
-    model: str = Field(default="", description=MODEL)
+    model: ModelName = Field(default="", description=MODEL)
     input: _Input = ""
     instructions: str | None = None
     previous_response_id: str | None = Field(default=None, max_length=256)
@@ -165,6 +167,9 @@ class ResponseBody(ChatFields, InputTokensBody):
     tool_choice: Literal["auto", "none", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = None
     text: _Text | None = None
+    reasoning: dict[str, Any] | None = Field(
+        default=None, description="`effort` is read, as `reasoning_effort` in chats; the rest is ignored."
+    )
     truncation: Literal["auto", "disabled"] | None = Field(
         default=None, description="Returned, and changes nothing."
     )
@@ -182,6 +187,8 @@ class ResponseBody(ChatFields, InputTokensBody):
     )
     prompt: Refused[Any] = None
     # llama.cpp's.
+    timings_per_token: Ignored[bool | None] = None
+    return_progress: Ignored[bool | None] = None
     top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     min_p: float | None = Field(default=None, ge=0, le=1)
     seed: int | None = None
@@ -223,7 +230,12 @@ class ResponseBody(ChatFields, InputTokensBody):
             logprobs=self._logprobs(),
             parallel_calls=self.parallel_tool_calls is not False,
             session=self.conversation_id,
+            template=self._template(),
         )
+
+    def _template(self) -> TemplateOptions:
+        effort = (self.reasoning or {}).get("effort")
+        return options_of(effort=effort if isinstance(effort, str) else None)
 
     def _schema(self) -> ReplySchema | None:
         wanted = self.text.format if self.text is not None else None

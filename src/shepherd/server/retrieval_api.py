@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import threading
+from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shepherd.inference.embedding import Embedder
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
+from shepherd.server.continuation import tokens_in
 from shepherd.server.description import described
-from shepherd.server.errors import Denied, refuse_gone
+from shepherd.server.errors import Denied, invalid, refuse_gone
 from shepherd.server.openai_api import EmbeddingBody, require_supported
 from shepherd.server.state import OwnMemory, ServerState
 from shepherd.server.streaming import cancelled_on_disconnect
@@ -47,7 +49,7 @@ class Embeddings:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="shepherd-embed")
 
     async def embedded(
-        self, texts: Sequence[str], dimensions: int | None, is_gone: threading.Event
+        self, texts: Sequence[str | list[int | str]], dimensions: int | None, is_gone: threading.Event
     ) -> tuple[list[Any], int]:
         """Return the vectors and the number of tokens.
 
@@ -58,17 +60,17 @@ class Embeddings:
         return await loop.run_in_executor(self._thread, lambda: self._work(texts, dimensions, is_gone))
 
     def _work(
-        self, texts: Sequence[str], dimensions: int | None, is_gone: threading.Event
+        self, texts: Sequence[str | list[int | str]], dimensions: int | None, is_gone: threading.Event
     ) -> tuple[list[Any], int]:
         refuse_gone(is_gone.is_set())
         with self._lock:
             embedder = self._embedder = self._embedder or self._open()
-        n_tokens = _count_tokens(embedder, texts, dimensions)
+        tokens = _tokens_of(embedder, texts, dimensions)
         rows: list[Any] = []
-        for begin in range(0, len(texts), _BATCH):
+        for begin in range(0, len(tokens), _BATCH):
             refuse_gone(is_gone.is_set())
-            rows.extend(embedder.embed(texts[begin : begin + _BATCH]))
-        return rows, n_tokens
+            rows.extend(embedder.embed_tokens(tokens[begin : begin + _BATCH]))
+        return rows, sum(map(len, tokens))
 
     def close(self) -> None:
         """Free the embedder. May be called twice."""
@@ -118,19 +120,30 @@ async def embeddings(request: Request, body: EmbeddingBody) -> dict[str, Any]:
     return {"object": "list", "data": data, "model": name, "usage": usage}
 
 
-def _count_tokens(embedder: Embedder, texts: Sequence[str], dimensions: int | None) -> int:
-    """Return the tokens of all texts together. Denied for a text that the model would cut."""
+def _tokens_of(
+    embedder: Embedder, texts: Sequence[str | list[int | str]], dimensions: int | None
+) -> list[array[int]]:
+    """Return the tokens of the texts. Denied for a text that the model would cut."""
     require_supported(
         dimensions in (None, embedder.dimension),
         "dimensions",
         f"the model's vectors have {embedder.dimension}",
     )
-    counts = [embedder.count_tokens(text) for text in texts]
-    for i, count in enumerate(counts):
-        if count > embedder.most_tokens:
-            message = f"input.{i} has {count} tokens, the model reads {embedder.most_tokens}"
+    found = []
+    for i, text in enumerate(texts):
+        if isinstance(text, str):
+            ids = embedder.tokenize(text)
+        else:
+            ids = array("i", tokens_in(text, lambda part, _: embedder.tokenize(part, framed=False)))
+            if not all(0 <= token < embedder.n_vocab for token in ids):
+                raise invalid(f"input.{i}", "one of the numbers is no token of this model")
+        if len(ids) > embedder.most_tokens:
+            message = (
+                f"input.{i} is too large: it has {len(ids)} tokens, the model reads {embedder.most_tokens}"
+            )
             raise Denied(400, "context_length_exceeded", message, param="input")
-    return sum(counts)
+        found.append(ids)
+    return found
 
 
 def _as_base64(row: Any) -> str:

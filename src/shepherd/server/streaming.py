@@ -38,11 +38,15 @@ _threads = ThreadPoolExecutor(8, thread_name_prefix="shepherd-serve")
 _large = ThreadPoolExecutor(1, thread_name_prefix="shepherd-large")
 # A picture is encoded for seconds. While one is, requests whose pictures are known find a thread.
 _pictures = ThreadPoolExecutor(4, thread_name_prefix="shepherd-pictures")
+# Servers on the web may take long.
+_fetches = ThreadPoolExecutor(8, thread_name_prefix="shepherd-fetch")
 
 
-async def blocking(work: Callable[[], _T], *, is_large: bool = False, has_pictures: bool = False) -> _T:
-    """Run `work`, which waits for a disk or a lock or computes for long, on a thread; return its result."""
-    threads = _pictures if has_pictures else _large if is_large else _threads
+async def blocking(
+    work: Callable[[], _T], *, is_large: bool = False, has_pictures: bool = False, fetches: bool = False
+) -> _T:
+    """Run `work`, which waits or computes for long, on a thread; `fetches` means from the web."""
+    threads = _fetches if fetches else _pictures if has_pictures else _large if is_large else _threads
     return await asyncio.get_running_loop().run_in_executor(threads, work)
 
 
@@ -76,10 +80,10 @@ class ReplyReader:
         """Wait for the first piece, which iterating still returns; raises what iterating would."""
         self._peeked = [await self._next()]
 
-    async def wait(self) -> None:
+    async def wait(self, seconds: float = _INTERVAL_S) -> None:
         """Wait a moment for the first piece; raises what iterating would."""
         try:
-            await self._source.wait(_INTERVAL_S)
+            await self._source.wait(seconds)
         except ShepherdError:
             self._failed = True
             raise
@@ -88,6 +92,11 @@ class ReplyReader:
     def has_piece(self) -> bool:
         """True if a piece is ready."""
         return bool(self._peeked) or self._source.has_piece
+
+    @property
+    def has_ended(self) -> bool:
+        """True once an answer of the engine has ended; a remote one's end is unknown, and counts as True."""
+        return self._source.has_ended
 
     async def _next(self) -> Piece | None:
         try:
@@ -358,7 +367,8 @@ class _ThreadSource:
         self._queue: asyncio.Queue[Piece | Exception | None] = asyncio.Queue()
         self._reply = reply
         self._is_over = False
-        self.has_piece = False  # unknown
+        self.has_piece = False  # unknown, as is the end
+        self.has_ended = True
         threading.Thread(target=self._read, name="shepherd-remote", daemon=True).start()
 
     async def next(self) -> Piece | None:

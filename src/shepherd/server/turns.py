@@ -18,6 +18,7 @@ from shepherd.config import Config
 from shepherd.errors import StoreError
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
+from shepherd.inference.template import TemplateOptions
 from shepherd.lru_cache import CachedFunction, LRUCache
 from shepherd.memory import Memory
 from shepherd.pictures import has_pictures
@@ -40,6 +41,8 @@ __all__ = ["Conversations", "ServedTurn"]
 
 _log = logging.getLogger(__name__)
 
+_PLAIN = TemplateOptions()
+_EFFORT = "reasoning_effort"  # ignored for a provider's model, as ever
 # Between the texts of a reply that calls a tool and of the next one.
 _BREAK = "\n\n"
 
@@ -107,12 +110,24 @@ class ServedTurn:
         text, calls = _joined([*self._said, self.last_text]), self._clients_calls()
         is_as_sampled = text == reply.text and calls == reply.tool_calls
         ids = tuple(reply.token_ids) if is_as_sampled else ()
+        begun, model = self.request.prefill, self.turn.model
+        if begun:
+            text = begun + text
+            ids = (*model.tokenize_prefill(begun), *ids) if ids and isinstance(model, Engine) else ()
         return Message("assistant", text, token_ids=ids, tool_calls=calls, thought=reply.thought)
 
     @property
     def last_text(self) -> str:
         """Text of the last reply that the client has."""
         return "".join(self._shown) if self.turn.is_cut else self.reply.text
+
+    def prompt_text(self) -> str | None:
+        """Return the prompt of the newest reply; None for a remote model."""
+        model, request = self.turn.model, self.request
+        if not isinstance(model, Engine):
+            return None
+        tools = request.tools if request.tool_choice != "none" else ()
+        return model.render(self.draft.prompt, tools, template=request.template) + request.prefill
 
     def filtered(self, piece: Piece) -> Piece | None:
         """Return the piece for the client, None for none. Cuts a reply after the only call it may have."""
@@ -374,7 +389,9 @@ class Conversations:
         engine = self.models.engine
         if engine is None or engine.is_locked or request.tools or request.memory_tools or request.schema:
             return False
-        if request.n > 1 or has_pictures(request.messages):
+        if request.n > 1 or has_pictures(request.messages) or request.grammar or request.prefill:
+            return False
+        if request.template != _PLAIN:  # the first one with these options compiles the layouts anew
             return False
         if sum(len(message.content) for message in request.messages) > _AT_ONCE_CHARS:
             return False
@@ -485,6 +502,8 @@ class Conversations:
         """Return the memory tools of this user if the request asks for them. Denied if there are none."""
         if not request.memory_tools:
             return None
+        if request.prefill:
+            raise invalid("messages", "with memory_tools, the last one must be the user's or a tool's")
         if self._memory is None:
             raise invalid("memory_tools", "there is no memory here", "no_memory")
         if not request.uses_memory:
@@ -512,6 +531,7 @@ class Conversations:
         extra: dict[str, Any] = {"stop": request.stop}
         if isinstance(model, Engine):
             extra |= {"grammar": grammar_of(request), "logprobs": request.logprobs}
+            extra |= {"template": request.template, "prefill": request.prefill}
         else:
             self._refuse_for_remote(request)
             extra["schema"] = request.schema
@@ -539,7 +559,7 @@ class Conversations:
     def _refuse_for_remote(self, request: ChatRequest) -> None:
         is_forced = bool(request.tools) and request.tool_choice not in ("auto", "none")
         provider = self.models.provider
-        schema = request.schema
+        schema, template = request.schema, request.template
         asked = {
             "stop": ("stop", bool(request.stop)),
             "json": (request.schema_field, schema is not None and schema.is_any_object),
@@ -548,6 +568,9 @@ class Conversations:
             "logprobs": ("logprobs", request.logprobs is not None),
             "logit_bias": ("logit_bias", bool(request.logit_bias)),
             "n": ("n", request.n > 1),
+            "grammar": ("grammar", bool(request.grammar)),
+            "prefill": ("messages", bool(request.prefill)),
+            "template": ("chat_template_kwargs", any(name != _EFFORT for name, _ in template.variables)),
         }
         for option, (param, is_asked) in asked.items():
             if is_asked and option not in provider.row.options:

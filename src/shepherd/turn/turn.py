@@ -282,7 +282,9 @@ class Turn:
             extra["owner"] = options.owner
             extra["user"] = "" if options.user in ANONYMOUS_USERS else options.user
         # What a grammar forces is no talk, and log probabilities are of the tokens as they were sampled.
-        is_free = not extra.get("grammar") and not extra.get("must_call") and extra.get("logprobs") is None
+        # So is an answer that the client has begun.
+        is_forced = any(extra.get(name) for name in ("grammar", "must_call", "prefill"))
+        is_free = not is_forced and extra.get("logprobs") is None
         if is_free and is_small_model(self.model):
             draft = self.draft
             injection = draft.injection

@@ -42,12 +42,16 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class WebLimits:
-    """Limits of a download; `allowed_hosts` are private names and addresses that are allowed."""
+    """Limits of a download; `allowed_hosts` are private names and addresses that are allowed.
+
+    `accepted` are beginnings of media types.
+    """
 
     allowed_hosts: Collection[str] = ()
     most_bytes: int = 32 << 20
     timeout_s: float = 20.0
     most_seconds: float = 120.0
+    accepted: tuple[str, ...] = _ACCEPTED
 
     @classmethod
     def of(cls, config: Config) -> WebLimits:
@@ -96,7 +100,7 @@ def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
         )
         headers = {
             "User-Agent": "Shepherd",
-            "Accept": "text/html, text/*, application/pdf",
+            "Accept": ", ".join(kind + "*" if kind.endswith("/") else kind for kind in limits.accepted),
             "Connection": "close",
         }
         connection.request("GET", target, headers=headers)
@@ -108,8 +112,9 @@ def _fetch_one(url: str, limits: WebLimits, deadline: float) -> Fetched | str:
                 f"{host}: answered with status {response.status}", hint="is the address right?"
             )
         content_type = response.headers.get_content_type()
-        if not content_type.startswith(_ACCEPTED):
-            raise DocumentError(f"{host}: sends {content_type}", hint="text, HTML and PDF are read")
+        if not content_type.startswith(limits.accepted):
+            hint = "text, HTML and PDF are read" if limits.accepted is _ACCEPTED else "it is no picture"
+            raise DocumentError(f"{host}: sends {content_type}", hint=hint)
         data = _body(response, host, limits, deadline)
     except (OSError, http.client.HTTPException) as error:
         raise DocumentError(

@@ -102,8 +102,10 @@ class ChatCompletion(TypedDict):
     object: Literal["chat.completion"]
     created: int
     model: str
+    system_fingerprint: str
     choices: list[ChatChoice]
     usage: Usage
+    timings: NotRequired[dict[str, float]]
 
 
 class MessageDelta(TypedDict, total=False):
@@ -127,17 +129,20 @@ class DeltaChoice(TypedDict):
 class ChatChunk(TypedDict):
     """Part of an answer; the event `[DONE]` ends the stream.
 
-    Chunks without choices have `usage`, `recalled` (before the answer) or `learned` (after it), if the
-    request asked for them.
+    Chunks without choices have `usage`, `recalled` or `prompt_progress` (before the answer) or `learned`
+    (after it), if the request asked for them.
     """
 
     id: str
     object: Literal["chat.completion.chunk"]
     created: int
     model: str
+    system_fingerprint: str
     choices: list[DeltaChoice]
     usage: NotRequired[Usage | None]
+    timings: NotRequired[dict[str, float]]
     recalled: NotRequired[dict[str, Any]]
+    prompt_progress: NotRequired[dict[str, int]]
     learned: NotRequired[list[dict[str, Any]]]
 
 
@@ -157,6 +162,7 @@ class TextCompletion(TypedDict):
     object: Literal["text_completion"]
     created: int
     model: str
+    system_fingerprint: str
     choices: list[TextChoice]
     usage: NotRequired[Usage | None]
 
@@ -466,12 +472,15 @@ class ContinuedText(TypedDict):
 
 
 ContinuedTexts = ContinuedText | list[ContinuedText]
+EitherCompletion = TextCompletion | ContinuedText | list[ContinuedText]
 
 
 class Props(TypedDict):
     """The model and the server; a provider's model has no template."""
 
     model_alias: str
+    model_path: str
+    build_info: str
     total_slots: int
     modalities: dict[str, bool]
     default_generation_settings: dict[str, Any]
@@ -511,6 +520,7 @@ class RankedTexts(TypedDict):
 
     object: Literal["list"]
     model: str
+    usage: dict[str, int]
     results: list[RankedText]
 
 
