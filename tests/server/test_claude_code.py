@@ -1,4 +1,4 @@
-"""What Claude Code sends: notes beside the user's words, its settings, and the threads of Anthropic's library."""
+"""What Claude Code sends: notes beside the user's words and settings; threads of Anthropic's library."""
 
 from __future__ import annotations
 
