@@ -7,7 +7,7 @@ few sentences. `scripted` models say a given text.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -311,37 +311,46 @@ def scripted(
     n_ctx: int = 4096,
     as_bytes: bool = False,
     after_tab: Sequence[str] = (),
+    after: Mapping[str, Sequence[str]] | None = None,
+    head: int = 64,
+    n_head: int = 4,
 ) -> None:
     """Says the pieces of `script` in order after a generation prompt, then ends its turn.
 
-    Those of `after_tab` instead where that prompt ends with a tab (see TOOL_TEMPLATE).
+    Those of `after_tab` instead where that prompt ends with a tab (see TOOL_TEMPLATE), and those of `after`
+    where it ends with another character.
 
     Its blocks write nothing, so the next token depends on the current one alone: output row next(t) is the
     embedding of t. The pieces must differ from each other. `as_bytes`: they are spelt in byte_alphabet().
+    A long prompt is read faster with fewer and smaller heads.
     """
-    n_embd, n_head, n_kv, n_ff = 256, 4, 2, 32
+    n_embd, n_ff, n_kv = 256, 32, max(n_head // 2, 1)
     build = Builder(path, "llama", "tiny-scripted", 3)
     build.shape(n_ctx=n_ctx, n_embd=n_embd, n_layer=1, n_ff=n_ff, n_head=n_head, n_kv=n_kv)
-    build.writer.add_rope_dimension_count(n_embd // n_head)
-    vocab = build.bpe(template=template, extra=(*script, *after_tab), extra_is_normal=as_bytes)
+    build.writer.add_key_length(head)
+    build.writer.add_value_length(head)
+    build.writer.add_rope_dimension_count(head)
+    scripts = {"\n": script, "\t": after_tab, **(after or {})}
+    extra = [piece for pieces in scripts.values() for piece in pieces]
+    vocab = build.bpe(template=template, extra=extra, extra_is_normal=as_bytes)
     embedding = build.random.standard_normal((len(vocab.tokens), n_embd), dtype=np.float32)
     embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
     output = np.zeros_like(embedding)
-    for begin, pieces in (("\n", script), ("\t", after_tab)):
+    for begin, pieces in scripts.items():
         first = vocab.tokens.index(byte_alphabet()[ord(begin)])
         chain = [first, *(vocab.ids[piece] for piece in pieces), vocab.ids["<|im_end|>"]]
-        for now, after in pairwise(chain if pieces else ()):
-            output[after] += 30 * n_embd**-0.5 * embedding[now]
+        for now, next_one in pairwise(chain if pieces else ()):
+            output[next_one] += 30 * n_embd**-0.5 * embedding[now]
     build.writer.add_tensor("token_embd.weight", embedding)
     build.writer.add_tensor("output.weight", output)
     build.writer.add_tensor("output_norm.weight", np.ones(n_embd, np.float32))
     block = "blk.0."
     build.vector(block + "attn_norm.weight", n_embd)
     build.vector(block + "ffn_norm.weight", n_embd)
-    build.matrix(block + "attn_q.weight", n_embd, n_embd)
-    build.matrix(block + "attn_k.weight", n_embd, n_embd // n_head * n_kv)
-    build.matrix(block + "attn_v.weight", n_embd, n_embd // n_head * n_kv)
-    build.matrix(block + "attn_output.weight", n_embd, n_embd, 0.0)
+    build.matrix(block + "attn_q.weight", n_embd, n_head * head)
+    build.matrix(block + "attn_k.weight", n_embd, n_kv * head)
+    build.matrix(block + "attn_v.weight", n_embd, n_kv * head)
+    build.matrix(block + "attn_output.weight", n_head * head, n_embd, 0.0)
     build.matrix(block + "ffn_gate.weight", n_embd, n_ff)
     build.matrix(block + "ffn_up.weight", n_embd, n_ff)
     build.matrix(block + "ffn_down.weight", n_ff, n_embd, 0.0)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
@@ -20,7 +23,7 @@ from shepherd.server.chat import (
 )
 from shepherd.server.contents import (
     Content,
-    joined,
+    Note,
     message_of,
     picture_from_base64,
     picture_from_url,
@@ -33,6 +36,7 @@ from shepherd.server.http import (
     JsonRoute,
     LenientBody,
     ModelName,
+    Refused,
     StrictBody,
     event,
 )
@@ -48,6 +52,7 @@ from shepherd.types import (
     Picture,
     Piece,
     ReplySchema,
+    Role,
     Thought,
     Tool,
     ToolCall,
@@ -57,7 +62,12 @@ from shepherd.types import (
 __all__ = ["CountBody", "MessagesBody", "route", "router"]
 
 
+_BREAK = "\n\n"
 _MOST_STOPS = 16
+# What programs such as Claude Code add to the user's words.
+_REMINDER = re.compile(
+    r"(?:\s*<system-reminder>(?:(?!</system-reminder>).)*</system-reminder>)+\s*", re.DOTALL
+)
 _Stop = Annotated[str, Field(max_length=MOST_STOP_CHARS)]
 
 
@@ -82,7 +92,7 @@ class _Block(LenientBody):
 
 
 class _Message(LenientBody):
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: str | list[_Block]
 
 
@@ -127,6 +137,7 @@ class CountBody(StrictBody):
     thinking: Ignored[_Thinking | None] = None
     output_config: Ignored[_Output | None] = None
     # Ignored: they are about Anthropic's service.
+    context_management: Ignored[dict[str, Any] | None] = None
     cache_control: Ignored[dict[str, Any] | None] = None
     speed: Ignored[str | None] = None
     user_profile_id: Ignored[str | None] = None
@@ -139,12 +150,8 @@ class CountBody(StrictBody):
         """
         system = message_of("system", _content_of(self.system, "system"))
         messages = [system] if system.content else []
-        sent = [
-            message for i, entry in enumerate(self.messages) for message in _messages(entry, f"messages.{i}")
-        ]
-        for role, group in groupby(sent, lambda message: message.role):
-            neighbours = list(group)
-            messages += neighbours if role == "tool" else [joined(neighbours)]
+        parts = [part for i, entry in enumerate(self.messages) for part in _parts(entry, f"messages.{i}")]
+        messages += [part.message() for part in _joined(parts)]
         return tuple(messages)
 
     def offered(self) -> tuple[Tool, ...]:
@@ -172,6 +179,7 @@ class MessagesBody(ChatFields, CountBody):
     output_config: _Output | None = None
     thinking: _Thinking | None = None
     metadata: _Metadata | None = None
+    thread: Refused[Any] = None
     # Ignored: they are about Anthropic's service.
     service_tier: Ignored[str | None] = None
     inference_geo: Ignored[str | None] = None
@@ -191,6 +199,10 @@ class MessagesBody(ChatFields, CountBody):
 
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
+        if self.thread is not None:
+            # By this code, Anthropic's libraries know that they have to send the whole conversation.
+            message = "thread: no conversations are kept here for /v1/messages; send all messages each time"
+            raise Denied(400, "thread_unsupported_request", message, param="thread")
         names = ("temperature", "top_p", "top_k")
         sampling = {name: value for name in names if (value := getattr(self, name)) is not None}
         messages, prefill = split_prefill(self.conversation())
@@ -229,35 +241,81 @@ class MessagesBody(ChatFields, CountBody):
         return choice.name
 
 
-def _messages(message: _Message, place: str) -> list[Message]:
-    """Return one message as several: results of tools are messages of their own, before the text."""
-    if isinstance(message.content, str):
-        return [Message(message.role, message.content)]
+@dataclass
+class _Part:
+    """A message, or what of it is a message of its own for the model."""
+
+    role: Role
+    content: list[str | Picture]
+    calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    thought: str = ""
+
+    def message(self) -> Message:
+        """Return it in no API's shape."""
+        made = message_of(self.role, self.content, tool_calls=self.calls, tool_call_id=self.tool_call_id)
+        made.thought = self.thought
+        return made
+
+
+def _parts(message: _Message, place: str) -> Iterator[_Part]:
+    """Yield one message as several: results of tools are messages of their own, before the text."""
+    blocks = message.content
+    if isinstance(blocks, str):
+        blocks = [_Block(type="text", text=blocks)]
+    if message.role == "system":
+        # Only the first message of a template may be the system's, and a later one would change all that the
+        # model has read. So it is a note beside the user's words, as Claude Code writes it for older models.
+        texts = _content_of(blocks, f"{place}.content")
+        text = "\n".join(text for text in texts if isinstance(text, str))
+        yield _Part("user", [Note(f"<system-reminder>\n{text}\n</system-reminder>")])
+        return
     content: list[str | Picture] = []
+    calls: list[ToolCall] = []
     thoughts: list[str] = []
-    calls, results = [], []
-    for i, block in enumerate(message.content):
+    n_results = 0
+    for i, block in enumerate(blocks):
+        where = f"{place}.content.{i}"
         if block.type in ("text", "image"):
-            content.append(_read_block(block, f"{place}.content.{i}"))
+            read = _read_block(block, where)
+            is_note = message.role == "user" and isinstance(read, str) and _REMINDER.fullmatch(read)
+            content.append(Note(read) if is_note else read)
         elif block.type == "tool_use" and message.role == "assistant":
             calls.append(ToolCall(block.id, block.name, json.dumps(block.input or {}, ensure_ascii=False)))
         elif block.type == "tool_result" and message.role == "user":
-            said = _content_of(block.content, f"{place}.content.{i}")
-            results.append(message_of("tool", said, tool_call_id=block.tool_use_id))
+            n_results += 1
+            yield _Part("tool", [*_content_of(block.content, where)], tool_call_id=block.tool_use_id)
         elif block.type == "thinking":
             thoughts.append(block.thinking)
         elif block.type != "redacted_thinking":
-            raise _unsupported(block, f"{place}.content.{i}")
-    is_own = any(content) or calls or not results
-    own = [message_of(message.role, content, tool_calls=tuple(calls))] if is_own else []
-    if own and message.role == "assistant":
-        own[0].thought = "\n\n".join(thoughts)
-    return [*results, *own]
+            raise _unsupported(block, where)
+    if any(content) or calls or not n_results:
+        thought = _BREAK.join(thoughts) if message.role == "assistant" else ""
+        yield _Part(message.role, content, tuple(calls), thought=thought)
 
 
-def _content_of(content: str | list[_Block] | None, place: str) -> str | Content:
+def _joined(parts: list[_Part]) -> list[_Part]:
+    """Return the parts with neighbours of one role as one, and notes about results with the last of them."""
+    found: list[_Part] = []
+    for role, group in groupby(parts, lambda part: part.role):
+        neighbours = list(group)
+        if role == "tool":
+            found += neighbours
+            continue
+        content = [one for part in neighbours for one in part.content]
+        is_about_results = bool(found) and found[-1].role == "tool" and role == "user"
+        if is_about_results and all(isinstance(one, Note) for one in content):
+            found[-1].content += content
+        else:
+            calls = tuple(call for part in neighbours for call in part.calls)
+            thought = _BREAK.join(part.thought for part in neighbours if part.thought)
+            found.append(_Part(role, content, calls, thought=thought))
+    return found
+
+
+def _content_of(content: str | list[_Block] | None, place: str) -> Content:
     if content is None or isinstance(content, str):
-        return content or ""
+        return [content] if content else []
     return [_read_block(block, f"{place}.{i}") for i, block in enumerate(content)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from shepherd.errors import UsageError
 from shepherd.lru_cache import LRUCache
-from shepherd.pictures import LEFT_OUT, MARK, MOST_PICTURES, from_base64, from_data_url, marked
+from shepherd.pictures import LEFT_OUT, MOST_PICTURES, from_base64, from_data_url, marked
 from shepherd.providers import ChatModel
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.picture_addresses import fetched_picture, is_address
@@ -15,15 +15,21 @@ from shepherd.types import Message, Picture, Role, ToolCall
 
 __all__ = [
     "Content",
+    "Note",
     "check_pictures",
-    "content_of",
-    "joined",
     "kept_picture",
     "message_of",
     "picture_from_base64",
     "picture_from_url",
     "stored_item",
 ]
+
+
+class Note(str):
+    """A text that a program has put beside the user's words: the model reads it, and nothing is learned."""
+
+    __slots__ = ()
+
 
 # Texts and pictures.
 Content = Sequence[str | Picture]
@@ -37,12 +43,16 @@ def message_of(
     tool_calls: tuple[ToolCall, ...] = (),
     tool_call_id: str = "",
 ) -> Message:
-    """Return a message. Its pictures are for the model alone: `raw` has the texts."""
+    """Return a message. Pictures and notes are for the model alone: `raw` has the other texts."""
     if isinstance(content, str):
         return Message(role, content, tool_calls=tool_calls, tool_call_id=tool_call_id)
-    raw = _BREAK.join(part for part in content if isinstance(part, str))
-    if not any(isinstance(part, Picture) for part in content):
-        return Message(role, raw, tool_calls=tool_calls, tool_call_id=tool_call_id)
+    texts = [part for part in content if isinstance(part, str)]
+    said = [text for text in texts if not isinstance(text, Note)]
+    raw = _BREAK.join(said or texts)
+    if len(texts) == len(content):
+        whole = _BREAK.join(texts)
+        composed = whole if whole != raw else ""
+        return Message(role, raw, tool_calls=tool_calls, tool_call_id=tool_call_id, composed=composed)
     parts: list[str | Picture] = []
     for part in content:
         parts += [_BREAK, part] if parts else [part]
@@ -50,29 +60,6 @@ def message_of(
     return Message(
         role, raw, tool_calls=tool_calls, tool_call_id=tool_call_id, composed=composed, pictures=pictures
     )
-
-
-def joined(messages: Sequence[Message]) -> Message:
-    """Return neighbouring messages of one role as one."""
-    content: list[str | Picture] = []
-    for message in messages:
-        content += content_of(message)
-    calls = tuple(call for message in messages for call in message.tool_calls)
-    made = message_of(messages[0].role, content, tool_calls=calls)
-    made.thought = "\n\n".join(message.thought for message in messages if message.thought)
-    return made
-
-
-def content_of(message: Message) -> list[str | Picture]:
-    """Return the texts and pictures of a message that `message_of` made."""
-    if not message.pictures:
-        return [message.raw] if message.raw else []
-    texts = message.composed.split(MARK)
-    content: list[str | Picture] = []
-    for text, picture in zip(texts, [*message.pictures, None], strict=True):
-        content += [text.strip(_BREAK)] if text.strip(_BREAK) else []
-        content += [picture] if picture is not None else []
-    return content
 
 
 def picture_from_url(url: object, place: str) -> Picture:

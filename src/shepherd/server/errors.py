@@ -1,7 +1,7 @@
 """Errors in the shape of the API that the client speaks.
 
     OpenAI      {"error": {"message", "type", "param", "code"}}
-    Anthropic   {"type": "error", "error": {"type", "message"}}
+    Anthropic   {"type": "error", "error": {"type", "message"}}; also "details", where its libraries read them
     Ollama      {"error": message}
 
 Everything below /v1/messages has Anthropic's shape, below /api Ollama's; the rest OpenAI's. No error contains
@@ -157,7 +157,10 @@ def anthropic_error(problem: Problem) -> dict[str, Any]:
     """Return the body that Anthropic's clients expect; the code, which has no field, is in its message."""
     fallback = "invalid_request_error" if problem.status <= _LAST_CLIENT_ERROR else "api_error"
     kind = _ANTHROPIC_TYPES.get(problem.status, fallback)
-    return {"type": "error", "error": {"type": kind, "message": f"{problem.code}: {problem.message}"}}
+    error: dict[str, Any] = {"type": kind, "message": f"{problem.code}: {problem.message}"}
+    if problem.param == "thread":
+        error["details"] = {"error_code": problem.code}
+    return {"type": "error", "error": error}
 
 
 def ollama_error(problem: Problem) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from shepherd.server.contents import stored_item
 from shepherd.server.errors import Denied, Problem
 from shepherd.server.http import LenientBody, event
 from shepherd.server.openai_answers import chat_logprobs
-from shepherd.server.responses_bodies import NamedTool, ResponseBody
+from shepherd.server.responses_bodies import ResponseBody
+from shepherd.server.responses_tools import NamedTool, ToolBody, item_of
 from shepherd.server.stored_responses import StoredConversations, StoredResponses
 from shepherd.server.streaming import blocking
 from shepherd.types import Piece, Thought, ToolCall, TurnStats
@@ -60,7 +61,7 @@ class ResponseInTheMaking:
             "temperature": body.temperature,
             "text": {"format": _shown(body.text and body.text.format) or {"type": "text"}},
             "tool_choice": _shown(choice) if isinstance(choice, NamedTool) else choice or "auto",
-            "tools": [{"strict": None, **(_shown(tool) or {})} for tool in body.tools or ()],
+            "tools": [_shown_tool(tool) for tool in body.tools or ()],
             "top_logprobs": body.top_logprobs or 0,
             "top_p": body.top_p,
             "truncation": body.truncation or "disabled",
@@ -208,21 +209,25 @@ class ResponseInTheMaking:
         return done + self._event("response.output_item.done", item=item)
 
     def _call(self, call: ToolCall) -> bytes:
+        fields = item_of(call, self._body.tools_by_name().get(call.name))
+        is_custom = fields["type"] == "custom_tool_call"
+        field = "input" if is_custom else "arguments"
+        kind = "custom_tool_call_input" if is_custom else "function_call_arguments"
+        prefix = "ctc" if is_custom else "fc"
+        text = fields[field]
         item = {
-            "id": f"fc_{secrets.token_hex(24)}",
-            "type": "function_call",
+            "id": f"{prefix}_{secrets.token_hex(24)}",
             "status": "in_progress",
             "call_id": call.id,
-            "name": call.name,
-            "arguments": "",
+            **fields,
+            field: "",
         }
         self._items.append(item)
         added = self._event("response.output_item.added", item=item)
-        item |= {"status": "completed", "arguments": call.arguments}
-        added += self._event("response.function_call_arguments.delta", delta=call.arguments)
-        added += self._event(
-            "response.function_call_arguments.done", name=call.name, arguments=call.arguments
-        )
+        item |= {"status": "completed", field: text}
+        added += self._event(f"response.{kind}.delta", delta=text)
+        named = {} if is_custom else {"name": fields["name"]}
+        added += self._event(f"response.{kind}.done", **named, **{field: text})
         return added + self._event("response.output_item.done", item=item)
 
     def _event(self, kind: str, **fields: Any) -> bytes:
@@ -242,6 +247,11 @@ class ResponseInTheMaking:
 
 def _shown(value: LenientBody | None) -> dict[str, Any] | None:
     return None if value is None else value.model_dump(by_alias=True, exclude_none=True)
+
+
+def _shown_tool(tool: ToolBody) -> dict[str, Any]:
+    shown = tool.model_dump(exclude_unset=True, exclude_none=True)
+    return {"strict": None, **shown} if tool.type == "function" else shown
 
 
 def _cut_by(stats: TurnStats) -> str:

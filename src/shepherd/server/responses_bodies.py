@@ -11,16 +11,24 @@ from shepherd.inference.template import TemplateOptions
 from shepherd.server.chat import MOST_TOKENS, ChatFields, ChatRequest
 from shepherd.server.contents import Content, kept_picture, message_of, picture_from_url, stored_item
 from shepherd.server.description import MODEL, USER
-from shepherd.server.errors import Denied, invalid, unsupported
+from shepherd.server.errors import invalid, unsupported
 from shepherd.server.http import Ignored, LenientBody, ModelName, Refused, StrictBody
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation
 from shepherd.server.openai_api import sampling_in
+from shepherd.server.responses_tools import (
+    NamedTool,
+    OfferedTool,
+    ToolBody,
+    full_name,
+    input_arguments,
+    offered_by,
+)
 from shepherd.server.state import AppState
 from shepherd.server.stored_responses import StoredConversations, StoredResponses
 from shepherd.server.template_fields import options_of
 from shepherd.types import Message, Picture, ReplySchema, Tool, ToolCall
 
-__all__ = ["InputTokensBody", "Item", "NamedTool", "ResponseBody", "check_items"]
+__all__ = ["InputTokensBody", "Item", "ResponseBody", "check_items"]
 
 _MOST_LIKELY = 20  # OpenAI's, and the engine's
 _BREAK = "\n\n"
@@ -37,7 +45,7 @@ class _Part(LenientBody):
 
 
 class Item(LenientBody):
-    """A message, a call of a function, its output, or a thought; its type says which fields count."""
+    """A message, a call of a tool, its output, or a thought; its type says which fields count."""
 
     type: str = "message"
     role: Literal["user", "assistant", "system", "developer"] | None = None
@@ -45,26 +53,14 @@ class Item(LenientBody):
     id: str | None = None
     call_id: str = ""
     name: str = ""
+    namespace: str | None = None
     arguments: str = ""
+    input: str = ""
     output: str | list[_Part] | None = None
 
     def as_given(self) -> dict[str, Any]:
         """Return the fields that the client sent."""
         return {"type": self.type, **self.model_dump(exclude_unset=True, exclude_none=True)}
-
-
-class _Tool(LenientBody):
-    type: str
-    name: str = ""
-    description: str | None = None
-    parameters: dict[str, Any] | None = None
-
-
-class NamedTool(LenientBody):
-    """A function that the model has to call."""
-
-    type: str
-    name: str = ""
 
 
 class _Format(LenientBody):
@@ -92,7 +88,7 @@ class InputTokensBody(StrictBody):
     input: _Input = ""
     instructions: str | None = None
     previous_response_id: str | None = Field(default=None, max_length=256)
-    tools: list[_Tool] | None = Field(default=None, max_length=MOST_TOOLS)
+    tools: list[ToolBody] | None = Field(default=None, max_length=MOST_TOOLS)
     tool_choice: Ignored[Literal["auto", "none", "required"] | NamedTool | None] = None
     parallel_tool_calls: Ignored[bool | None] = None
     text: Ignored[_Text | None] = None
@@ -147,18 +143,11 @@ class InputTokensBody(StrictBody):
 
     def offered(self) -> tuple[Tool, ...]:
         """Return the tools. Denied for those that OpenAI's service runs."""
-        for i, tool in enumerate(self.tools or ()):
-            if tool.type != "function" or not tool.name:
-                raise Denied(
-                    400,
-                    "unsupported_parameter",
-                    f"tools.{i}: this server runs no tools of type {tool.type[:40]!a}, only your functions",
-                    param="tools",
-                )
-        return tuple(
-            Tool(tool.name, tool.description or "", tool.parameters or {"type": "object", "properties": {}})
-            for tool in self.tools or ()
-        )
+        return tuple(one.tool for one in self.tools_by_name().values())
+
+    def tools_by_name(self) -> dict[str, OfferedTool]:
+        """Return the tools by the names that the model reads. Denied as in `offered`."""
+        return offered_by(self.tools or ())
 
 
 class ResponseBody(ChatFields, InputTokensBody):
@@ -254,9 +243,10 @@ class ResponseBody(ChatFields, InputTokensBody):
     def _choice(self) -> str:
         choice = self.tool_choice
         if isinstance(choice, NamedTool):
-            if choice.type != "function" or choice.name not in {tool.name for tool in self.tools or ()}:
+            name = full_name(choice.name, choice.namespace)
+            if choice.type not in ("function", "custom") or name not in self.tools_by_name():
                 raise unsupported("tool_choice", "name a function that is among the tools")
-            return choice.name
+            return name
         if choice == "required" and not (self.tools or self.memory_tools):
             raise invalid("tool_choice", "there are no tools to call")
         return choice or "auto"
@@ -264,11 +254,13 @@ class ResponseBody(ChatFields, InputTokensBody):
 
 def _append(messages: list[Message], item: Item, place: str) -> None:
     """Add an item to the messages: neighbouring words and calls of the assistant are one message."""
-    if item.type == "function_call_output":
+    if item.type in ("function_call_output", "custom_tool_call_output"):
         content = _content_of(item.output, f"{place}.output")
         messages.append(message_of("tool", content, tool_call_id=item.call_id))
-    elif item.type == "function_call":
-        call = ToolCall(item.call_id, item.name, item.arguments)
+    elif item.type in ("function_call", "custom_tool_call"):
+        name = full_name(item.name, item.namespace or "")
+        is_custom = item.type == "custom_tool_call"
+        call = ToolCall(item.call_id, name, input_arguments(item.input) if is_custom else item.arguments)
         last = messages.pop() if messages and messages[-1].role == "assistant" else Message("assistant", "")
         messages.append(Message("assistant", last.raw, tool_calls=(*last.tool_calls, call)))
     elif item.type == "message" and item.role is not None:

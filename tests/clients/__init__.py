@@ -1,0 +1,1 @@
+"""Published clients against a real server: `python -m tests.clients.run`."""

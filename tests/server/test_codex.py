@@ -1,0 +1,119 @@
+"""What Codex sends: tools in namespaces, custom tools, and web search beside its own functions."""
+
+from __future__ import annotations
+
+import json
+
+import openai
+import pytest
+
+from shepherd.server.errors import Denied
+from shepherd.server.responses_bodies import ResponseBody
+from shepherd.server.responses_tools import ToolBody, item_of, offered_by
+from shepherd.types import ToolCall
+
+
+def tool(name: str, **fields: object) -> dict[str, object]:
+    colour = {"type": "object", "properties": {"colour": {"enum": ["red"]}}, "required": ["colour"]}
+    return {"type": "function", "name": name, "parameters": colour, **fields}
+
+
+def offered(*tools: dict[str, object]) -> list[str]:
+    body = ResponseBody.model_validate({"input": "Hello", "tools": tools})
+    return [one.name for one in body.offered()]
+
+
+def test_namespaces_are_part_of_the_names_that_the_model_reads():
+    spaces = [
+        {"type": "namespace", "name": name, "tools": [tool("paint")]} for name in ("art", "mcp__walls__")
+    ]
+
+    assert offered(tool("paint"), *spaces) == ["paint", "art__paint", "mcp__walls__paint"]
+
+
+def test_web_search_is_passed_over_beside_the_clients_own_tools(mini):
+    search = {"type": "web_search", "external_web_access": False}
+
+    assert offered(tool("paint"), search) == ["paint"]
+    with openai.OpenAI(base_url=f"{mini.url}/v1", api_key="none", max_retries=0) as client:
+        for tools in ([search], [tool("paint"), {"type": "file_search"}]):
+            with pytest.raises(openai.BadRequestError, match="runs no tools of type"):
+                client.responses.create(model="default", input="Hello", tools=tools)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_call_in_a_namespace_goes_there_and_back(endless, stream):
+    tools = [tool("paint"), {"type": "namespace", "name": "art", "tools": [tool("paint")]}]
+    asked = {
+        "model": "default",
+        "tools": tools,
+        "input": "Hello",
+        "tool_choice": {"type": "function", "name": "paint", "namespace": "art"},
+    }
+    with openai.OpenAI(base_url=f"{endless.url}/v1", api_key="none", max_retries=0) as client:
+        if stream:
+            *_, last = client.responses.create(**asked, stream=True)
+            first = last.response
+        else:
+            first = client.responses.create(**asked)
+        [call] = first.output
+        output = {"type": "function_call_output", "call_id": call.call_id, "output": "done"}
+        answer = client.responses.create(
+            model="default", tools=tools, input=[output], previous_response_id=first.id, max_output_tokens=5
+        )
+
+    assert (call.name, call.namespace, json.loads(call.arguments)) == ("paint", "art", {"colour": "red"})
+    assert answer.usage.input_tokens_details.cached_tokens > first.usage.input_tokens
+
+
+PATCH = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Change files",
+    "format": {"type": "grammar", "syntax": "lark", "definition": "start: PATCH"},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [('{"input": "*** Begin"}', "*** Begin"), ('{"patch": 1}', '{"patch": 1}'), ("*** Begin", "*** Begin")],
+)
+def test_custom_tool_takes_the_text_of_its_one_argument(arguments, said):
+    [(name, offered)] = offered_by([ToolBody.model_validate(PATCH)]).items()
+
+    assert "start: PATCH" in offered.tool.description
+    assert item_of(ToolCall("1", name, arguments), offered) == {
+        "type": "custom_tool_call",
+        "name": "apply_patch",
+        "input": said,
+    }
+
+
+def test_call_of_a_custom_tool_goes_there_and_back(calling):
+    tools = [{"type": "custom", "name": "get_weather", "description": "The weather"}]
+    with openai.OpenAI(base_url=f"{calling.url}/v1", api_key="none", max_retries=0) as client:
+        events = list(client.responses.create(model="default", input="Hello", tools=tools, stream=True))
+        first = events[-1].response
+        call = next(item for item in first.output if item.type == "custom_tool_call")
+        output = {"type": "custom_tool_call_output", "call_id": call.call_id, "output": "sunny"}
+        asked = {"model": "default", "tools": tools}
+        by_id = client.responses.create(**asked, input=[output], previous_response_id=first.id)
+        items = [{"role": "user", "content": "Hello"}, *first.output, output]
+        by_items = client.responses.create(**asked, input=items)
+
+    assert (call.name, call.input) == ("get_weather", '{"city": "Paris"}')
+    assert [event.type.removeprefix("response.") for event in events if "custom" in event.type] == [
+        "custom_tool_call_input.delta",
+        "custom_tool_call_input.done",
+    ]
+    assert by_id.usage.input_tokens == by_items.usage.input_tokens > first.usage.input_tokens
+
+
+def test_tool_that_must_be_called_is_one_that_is_offered():
+    body = {"input": "Hello", "tools": [{"type": "namespace", "name": "art", "tools": [tool("paint")]}]}
+    wanted = {"type": "function", "name": "paint"}
+
+    with pytest.raises(Denied, match="among the tools"):
+        ResponseBody.model_validate({**body, "tool_choice": wanted}).request("")
+    named = ResponseBody.model_validate({**body, "tool_choice": {**wanted, "namespace": "art"}}).request("")
+    assert named.tool_choice == "art__paint"
