@@ -15,6 +15,7 @@ _FIRST_PERSON_ANYWHERE = re.compile(r"\b(?:i|i'm|i've|my|we|me)\b", re.IGNORECAS
 _DROPPED = (
     ("dropped I was", "I was"),
     ("dropped role", "I'm"),
+    ("dropped post", "I'm"),
     ("dropped condition", "I'm"),
     ("dropped I'm", "I'm"),
     ("dropped I", "I"),
@@ -26,6 +27,7 @@ _WITHOUT_SUBJECT = re.compile(
     r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does|grew up|raised|live|moved"
     r"|always|sadly|unfortunately|btw|fyi|by the way|hence|no|never|barely|hardly|to be honest|me\W*$|exams"
     r"|second year|third year|send|diagnosed|hate|love|for (?:\w+ ){1,3}years|badly|mostly|mainly|been"
+    r"|yes|yeah|yep|in an?|living|based|working|studying|no idea|haha"
     r"|since|which|that's|with|lol|please|though|sorry"
     r"|just)\b",
     re.IGNORECASE,
@@ -101,6 +103,9 @@ def with_subject(text: str, rest: str) -> str:
         after = text[found.end() :]
         if name == "dropped role":
             goes_on = _speaks_of_self(f"{after} {rest}")
+        elif name == "dropped post":
+            others = (rule(name, begins=True) for name in ("finite", "questions", "asking", "polite"))
+            goes_on = not (_OTHER_PERSON.match(rest) or any(one.match(rest) for one in others))
         elif name == "dropped condition":
             goes_on = ":" not in after and _goes_on_by_itself(f"{after} {rest}")
         elif name.startswith("dropped I") and not rule("dropped surely", begins=True).match(text):

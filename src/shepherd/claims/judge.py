@@ -46,6 +46,7 @@ _SPELLINGS = {
     "mum": "mother", "mom": "mother", "dad": "father", "papa": "father", "mama": "mother",
     "mummy": "mother", "daddy": "father", "hubby": "husband", "wifey": "wife", "bro": "brother",
     "sis": "sister", "gf": "girlfriend", "bf": "boyfriend", "doggo": "dog", "pup": "dog", "kitty": "cat",
+    "lil": "little",
     "grandma": "grandmother", "granny": "grandmother", "gran": "grandmother", "nan": "grandmother",
     "nana": "grandmother", "grandpa": "grandfather", "grandad": "grandfather", "granddad": "grandfather",
     **{
@@ -96,6 +97,7 @@ _PLAIN = {
     "religion",
     "marital_status", "company", "does", INSTRUCTIONS, "fears", "children", "siblings", "pets", "lives_with",
     "training_for", "pronouns", "writes", "project", "detail", "member_of", "weight", "shoe_size",
+    "school_year", "medication", "aid", "time_zone",
 }  # fmt: skip
 # What is learned of relatives and pets, beside their names: the last words of the keys.
 _TOLD_OF_OTHERS = {
@@ -402,7 +404,7 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
             return sum(map(str.isdigit, value)) >= 5
         case "birthday" | "birth_year":
             has_number = any(map(str.isdigit, value)) or definition("feast").search(value) is not None
-            return has_number and len(words) < 6
+            return has_number and len(words) < 6 and "or" not in words
         case "job" if assertion.is_weak:
             is_owner = words[0].endswith("'s")
             return words[-1] not in word_list("momentary") and not value[0].isupper() and not is_owner
@@ -492,7 +494,8 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
             )
         case "favorite":
             # "My favorite answer is B" is about this talk.
-            return not word_list("options") & {*assertion.topic.split()[1:], words[0]}
+            is_one = not word_list("no favourites") & {words[0], words[-1]}
+            return is_one and not word_list("options") & {*assertion.topic.split()[1:], words[0]}
         case "plays" | "uses":
             return words[0] not in word_list("no names") and not (
                 first == "the" and value == value.casefold()

@@ -84,7 +84,7 @@ def own_words(message: str) -> str:
         return ""
     if rule("of a document").search(text):
         return ""
-    if _request("work on a text").match(text):
+    if _request("work on a text").match(text) and not _is_standing(text):
         return ""
     if _request("invention").match(text) and (rule("invented things").search(text) or ":" in text):
         return ""
@@ -101,6 +101,11 @@ def own_words(message: str) -> str:
     text = _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
     speaker = _SPEAKER.search(text)
     return text[: speaker.start()] if speaker else text
+
+
+def _is_standing(text: str) -> bool:
+    """Return whether a request is about all answers to come: "please answer in German from now on"."""
+    return ":" not in text and rule("standing").search(text) is not None
 
 
 def _before_a_document(text: str) -> str:

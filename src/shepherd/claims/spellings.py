@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from shepherd.claims.inversions import turned_round
+
 __all__ = ["spelled_out"]
 
 _RELATION = (
@@ -328,7 +330,8 @@ _SPELLINGS = tuple(
         (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
         # "As a nurse in Leeds I …", "Being a nurse, I …", "At 53 I am …"
         (
-            r"(?:(?:speaking )?as|being) (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
+            r"(?:(?:speaking )?(?<!work )(?<!works )(?<!worked )(?<!working )as|being)"
+            r" (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
             r"|student|teenager|former|favou?r)\b)[\w' -]{3,60}?),?"
             r"(?= (?:i|i'm|i've|my|we|our)\b(?! (?:\w+ed|want|can)\b))",
             r"I'm \1,",
@@ -418,4 +421,4 @@ def spelled_out(text: str) -> str:
     # In German, "im" means "in the".
     for pattern, spelling in _SPELLINGS[1 if _GERMAN.search(text) else 0 :]:
         text = pattern.sub(spelling, text)
-    return text
+    return turned_round(text)

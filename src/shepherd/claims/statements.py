@@ -335,7 +335,7 @@ def _asserted(
         not value
         or _is_unsure(lead)
         or _is_unsure(_CAPITALISED.sub("", value))
-        or (kind != "detail" and rule("no values", begins=True).match(value))
+        or (kind not in ("detail", "trait", "employment") and rule("no values", begins=True).match(value))
     ):
         return None
     after = rest[rest.find(value) + len(value) :]
@@ -362,7 +362,8 @@ def _asserted(
         or (rule("passing time").search(own) and not frame.changes and kind not in _EVEN_TODAY)
         or rule("past").search(own.partition(",")[0] if frame.is_anywhere else own)
         or rule("undone").search(value)
-        or (kind != "email" and rule("negations").search(value))  # an address may end in ".no"
+        # An address may end in ".no", and "3 mai" is a day.
+        or (kind not in ("email", "birthday") and rule("negations").search(value))
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):
         return None
     topic = (match.groupdict().get("topic") or "").casefold()

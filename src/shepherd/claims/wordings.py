@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Frame", "alternatives", "definition", "frames", "rule", "words"]
+__all__ = ["Frame", "alternatives", "definition", "frames", "replacements", "rule", "words"]
 
 _LINE = re.compile(r"(?P<mark>[!?*-]?)(?P<kind>\w+) \| (?P<stops>[^|]+) \| (?P<wording>.+)")
 _MARKS = {"!": "changes", "-": "ends", "?": "is_weak", "*": "is_anywhere"}
@@ -76,6 +76,18 @@ def _sections(file: str) -> Iterator[tuple[str, str]]:
             section = line.strip("[]")
         else:
             yield section, line
+
+
+def replacements(file: str) -> Iterator[tuple[str, str]]:
+    """Yield the patterns of a table of other wordings, each with what stands in its place."""
+    known: dict[str, str] = {}
+    for section, line in _sections(file):
+        if section == "definitions":
+            name, _, pattern = line.partition(" = ")
+            known[name] = _expanded(pattern, known)
+        else:
+            pattern, _, replacement = line.partition(" => ")
+            yield _expanded(pattern, known), replacement
 
 
 @cache

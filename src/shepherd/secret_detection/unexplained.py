@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 
+from shepherd.secret_detection import told
 from shepherd.secret_detection.vocabulary import (
     COVER,
     NOT_ITSELF,
@@ -28,7 +29,7 @@ __all__ = ["covered", "find_unexplained"]
 
 # Nobody types more at once without pasting something.
 _LONGEST = 600
-_CODE = re.compile(r"```|[{};<]|\w\(|[=!]=|^>>> ", re.MULTILINE)
+_CODE = re.compile(r"```|[{}<]|;(?!\s\S)|\w\(|[=!]=|^>>> ", re.MULTILINE)
 
 
 def find_unexplained(text: str) -> list[Secret]:
@@ -139,6 +140,7 @@ class _Rules:
 
     def of_form(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield what looks like a secret by its form or by what it stands beside, however it is explained."""
+        yield from told.find(text)
         yield from (match.span() for match in self._dial.finditer(text))
         for match in self._spelled.finditer(text):
             if not _COUNTED.match(match[0]):
@@ -190,8 +192,12 @@ class _Rules:
         if is_plain or (self._carried.search(before) and not _SECRET_LABEL.search(before)):
             return True
         is_key = any(map(str.isalpha, value)) and sum(map(str.isalnum, value)) >= _LEAST_KEY
+        label = self._label.search(before)
+        # "The code for the med room is 7734" numbers no room.
+        is_told = label is not None and (_LINKED.search(label[0]) or _OWN_YEAR.search(before))
+        is_code = is_told and _NAMED_CODE.search(before[: label.start() if label else 0])
         return bool(
-            (self._label.search(before) and not is_key)
+            (label and not is_key and not is_code)
             or _LABEL_BEHIND.match(behind)
             or (
                 not any(map(str.isalpha, value))
@@ -228,7 +234,8 @@ class _Rules:
                 return True
         if all(1000 <= int(part) <= 2100 for part in parts) and len(parts) > 1:
             return True
-        if _YEAR.fullmatch(value) and (not is_near_lock or self._in_year.search(before)):
+        in_year = self._in_year.search(before) and not (is_near_lock and _OWN_YEAR.search(before))
+        if _YEAR.fullmatch(value) and (not is_near_lock or in_year):
             return True
         counted = _COUNTED_WORD.match(behind)
         if counted and counted[1].lower() not in self._uncounted and (not is_near_lock or n_digits <= 3):
@@ -246,6 +253,12 @@ _SPEECH = re.compile(r"\w+(?:ed|ing|ly|able|ible|ful|less)|brand|see")
 _PARTICIPLE = re.compile(WORDS["participles"])
 _BEFORE, _BEHIND, _LEAST_PHONE, _LEAST_KEY = 60, 40, 6, 9
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+_OWN_YEAR = re.compile(r"\byear $", re.IGNORECASE)
+_LINKED = re.compile(r"(?:\b(?:is|was|ist|war|est|es|reads?|says?)|[èé:])[ .:]*$", re.IGNORECASE)
+_NAMED_CODE = re.compile(
+    r"\b(?:codes?|pins?|combo|combination|key ?pad|padlock|lock|password|pass ?code|código|codice|\w*code)\b",
+    re.IGNORECASE,
+)
 _CHOSEN = re.compile(r"\b(?:changed?|set|reset)\b.{0,40}\bto $", re.IGNORECASE)
 _DIMENSION = re.compile(r" ?(?:by|x|\u00d7) ?\d+")
 _CURRENCY = re.compile(r"[$€£¥]\s?$")

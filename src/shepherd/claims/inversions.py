@@ -1,0 +1,44 @@
+"""Statements that begin with what they are about, as plain ones.
+
+"What I drive is a Skoda", "of all teas Assam is my favourite" and "from Lyon, living in Lille" become
+"I drive a Skoda", "my favourite tea is Assam" and "I'm from Lyon, I live in Lille", which the frames know.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, partial
+
+from shepherd.claims.wordings import replacements
+
+__all__ = ["turned_round"]
+
+
+def turned_round(text: str) -> str:
+    """Return the sentence with its statements in the order that the frames know."""
+    for pattern, replacement in _patterns():
+        text = pattern.sub(partial(_filled, replacement), text)
+    return text
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple(
+        (re.compile(rf"(?<![\w'])(?:{pattern})", re.IGNORECASE), replacement)
+        for pattern, replacement in replacements("inversions.txt")
+    )
+
+
+def _filled(replacement: str, match: re.Match[str]) -> str:
+    if "{noun}" in replacement:
+        replacement = replacement.replace("{noun}", _single(match["noun"]))
+    return match.expand(replacement)
+
+
+def _single(noun: str) -> str:
+    """Return one of what there are several of: "teas", "countries", "dishes"."""
+    if noun.endswith("ies") and noun not in ("movies", "series"):
+        return noun[:-3] + "y"
+    if noun.endswith(("shes", "ches", "sses", "xes")):
+        return noun[:-2]
+    return noun[:-1] if noun.endswith("s") and not noun.endswith(("ss", "series")) else noun

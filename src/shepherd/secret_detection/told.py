@@ -1,0 +1,209 @@
+"""Find passwords of plain words in what somebody types, by how people tell them.
+
+"I open my laptop with purple monkey dishwasher", "The wifi password? Mellon.": these have no shape, and
+stand beside no number. The rules forget an ordinary word too many rather than keep a password. Like those
+of `unexplained`, they are for what is typed into a chat, not for documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from shepherd._native.text import STOP_WORDS
+from shepherd.secret_detection.vocabulary import NOT_ITSELF, ORDINARY, WORDS, is_ordinary, words_of
+
+__all__ = ["find"]
+
+_ENDS = r"\s,;.!?()\"\u2014\u2013\u201d\u201c"
+_QUOTE = r"[\"'\u201c\u2018\u201e]?"
+# One word, or a phrase up to the next mark; hyphens may join its words.
+_ONE = rf"{_QUOTE}(?P<words>[^{_ENDS}]{{3,64}})"
+_WORDS = rf"{_QUOTE}(?P<words>[^{_ENDS}][^{_ENDS}]{{2,63}}(?: [^{_ENDS}-][^{_ENDS}]*){{0,11}})"
+_NAMED = rf"(?:{WORDS['passphrases']}|{WORDS['password names']}|\b{words_of('code words')}\b)"
+_IT_IS = r"(?:it'?s|it is|it was|that'?s|that is|c'est|es ist|das ist|es|è|é|het is)"
+_SEED = r"(?:recovery|seed|backup|wallet|mnemonic) (?:phrase|words)"
+_CODE = r"\b(?:pins?|codes?|combo|combination|padlock|lock)\b"
+_NUMBER = f"(?:{WORDS['spoken numbers']})"
+_DEVICES = f"(?:{WORDS['devices']})"
+_UNLOCKING = f"(?:{WORDS['unlocking']})"
+_NOT_TYPED = rf"(?!(?:{WORDS['not typed']})\b)"
+# Answers to "the password?" that are none.
+_INTERJECTIONS = frozenset(WORDS["interjections"].replace("|", " ").split())
+# "state-of-the-art" has a small word, "purple-walrus-biscuit" none.
+_LINKED = re.compile(r"(?<![\w./-])[^\W\d_]{3,}(?:-[^\W_]{2,}){2,}(?![\w/]|\.\w|-\w)")
+_SPEECH = re.compile(r"\w+(?:ed|ing|ly|able|ible|ful|less|ous)", re.IGNORECASE)
+_MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_]).+|.*[a-zß-ÿ][A-ZÀ-Þ].*|.*[_!$%^*?+~#&].*")
+# "The wifi is non-existent"
+_COMPOUND = re.compile(
+    r"(?:non|half|semi|so|on|hit|well|pay|free|built|password|add|plug|super|extra|un|sub|rock|high|low)-"
+)
+_LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW = 3, 6, 5
+
+
+def find(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of words that somebody tells as a password."""
+    rules = _rules()
+    if not rules["hint"].search(text):
+        return
+    for name in ("asked", "typed", "opened", "locked", "named behind", "itself"):
+        for match in rules[name].finditer(text):
+            if _is_password(match["words"], is_phrase=len(match["words"].split()) > _LEAST_PHRASE):
+                yield match.span("words")
+    for name in ("spelled", "numbers", "letters", "arrows", "turns"):
+        yield from (match.span() for match in rules[name].finditer(text))
+    if rules["seed"].search(text):
+        yield from _rows(text, rules["row"])
+    yield from _answers(text, rules)
+    yield from _of_networks(text, rules)
+    if rules["named"].search(text):
+        for match in _LINKED.finditer(text):
+            if not any(part.casefold() in STOP_WORDS for part in match[0].split("-")):
+                yield match.span()
+    yield from _notes(text, rules["note"])
+    yield from _phrases(text, rules["phrase"])
+
+
+def _answers(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple[int, int]]:
+    """Yield what the sentence behind a password's name tells: "The wifi password? Mellon"."""
+    for match in rules["next"].finditer(text):
+        n_words = len(match["words"].split())
+        is_phrase = rules["named phrase"].match(match[0]) is not None
+        is_one = match["link"] or n_words == 1 or n_words >= _LEAST_PHRASE
+        if is_one and _is_password(match["words"], is_phrase=is_phrase):
+            yield match.span("words")
+
+
+def _of_networks(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple[int, int]]:
+    """Yield what a network "is" without the word password, unless it may say how well it works."""
+    for name in ("network", "network behind"):
+        for match in rules[name].finditer(text):
+            word = match["words"]
+            is_odd = (_MIXED.fullmatch(word) or "-" in word) and not _COMPOUND.match(word)
+            if is_odd and _is_password(word):
+                yield match.span("words")
+
+
+def _rows(text: str, row: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield rows of words of a recovery phrase: five or more together that are none of ordinary speech."""
+    for match in row.finditer(text):
+        start = end = match.start()
+        n_words = 0
+        for word in (*re.finditer(r"\w+", match[0]), None):
+            if word is not None and word[0] not in ORDINARY:
+                start = start if n_words else match.start() + word.start()
+                end, n_words = match.start() + word.end(), n_words + 1
+                continue
+            if n_words >= _LEAST_ROW:
+                yield start, end
+            n_words = 0
+
+
+def _notes(text: str, note: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield the last word of a short note: "email pw gandalf"."""
+    match = note.fullmatch(text.strip()) if len(text.split()) <= _MOST_NOTE else None
+    if match is not None and _is_password(match["words"]):
+        first = len(text) - len(text.lstrip())
+        yield first + match.start("words"), first + match.end("words")
+
+
+def _phrases(text: str, phrase: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield the words behind "passphrase is" although they begin like speech: "correct horse battery"."""
+    for match in phrase.finditer(text):
+        words = match["words"].casefold().split()
+        is_row = not any(word in STOP_WORDS for word in words)
+        is_sentence = len(words) > _LEAST_PHRASE and _is_password(match["words"], is_phrase=True)
+        if len(words) >= _LEAST_PHRASE and not _SPEECH.fullmatch(words[0]) and (is_row or is_sentence):
+            yield match.span("words")
+
+
+def _is_password(words: str, *, is_phrase: bool = False) -> bool:
+    """Return whether words are no speech; a passphrase may be a sentence, of which half are small words."""
+    all_words = words.casefold().split()
+    n_words = len(all_words)
+    n_small = sum(word in ORDINARY for word in all_words)
+    if n_words >= _LEAST_PHRASE:
+        return n_small <= n_words / 2 if is_phrase else n_small == 0
+    first = all_words[0]
+    return not (n_small or first in _INTERJECTIONS or is_ordinary(first) or _SPEECH.fullmatch(first))
+
+
+@cache
+def _rules() -> dict[str, re.Pattern[str]]:
+    """Return the patterns by name. Compiling them takes a while: most conversations name no password."""
+    patterns = _patterns_of_names() | _patterns_of_numbers() | _patterns_of_devices()
+    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in patterns.items()}
+
+
+_MINE = r"(?:the|my|our|das|mein|unser|le|mon|la|mi|il|o|a|het|mijn)"
+_END = r"(?=[.,;!?)\"'\u201d\u2019(]|\s*$)"
+
+
+def _patterns_of_names() -> dict[str, str]:
+    asked = rf"\b{words_of('asked by banks')}\b"
+    return {
+        "hint": rf"{_NAMED}|{_SEED}|{_CODE}|\bconnect(?:s|ed)? to\b|\bcapital [a-z]\b|{asked}"
+        rf"|\b{_UNLOCKING}\b|\b{words_of('places of passwords')}\b|\bvpn\b|\brouter\b",
+        "named": rf"{_NAMED}{NOT_ITSELF}|\bconnect(?:s|ed)? to\b.*\b(?:type|enter|use)\b",
+        "named phrase": WORDS["passphrases"],
+        # "The wifi password? mellon", "I remembered the passphrase. It's two blue spoons."
+        "next": rf"{_NAMED}{NOT_ITSELF}[^.!?\n]{{0,40}}?(?:\?|[.!:](?=\s)|\.\.\.|\u2026)\s{{1,2}}"
+        rf"(?P<link>{_IT_IS}\s)?{_WORDS}{_END}",
+        # "gandalf, that's the wifi password"
+        "named behind": r"(?:^|[.!?:\n]\s{1,2}|\b(?:with|is|type|enter|it'?s|its|to)\s)"
+        rf"{_WORDS}(?:\s?[,(\u2014\u2013-]\s?|\s)"
+        r"(?:that'?s|that is|this is|that was|das ist|c'est|eso es|è|dat is)"
+        rf"\s{_MINE}\s(?:[\w'-]{{1,20}}\s){{0,3}}?{_NAMED}",
+        # "it's gandalf, the password"
+        "itself": rf"\b{_IT_IS}\s{_ONE},\s{_MINE}\s(?:[\w'-]{{1,20}}\s){{0,2}}?{_NAMED}",
+        # "if they ask for my first pet it's Whiskers"
+        "asked": rf"{asked}[^.!?\n]{{0,30}}?"
+        rf"\b(?:it'?s|its|it is|say|answer(?: with)?|tell them|type|put)\s{_ONE}",
+        "note": rf"(?:[\w'-]+\s){{0,3}}?{_NAMED}"
+        r"(?:\s(?:wi-?fi|wlan|router|e-?mail|netflix|this month|now|new|again|home|work|laptop))?"
+        rf"\s(?!(?:{WORDS['beside a password']})\b){_ONE}[.!]*",
+        "phrase": rf"(?:{WORDS['passphrases']}|{_SEED})[^\n.!?;:,]{{0,40}}?"
+        r"(?:\b(?:is|was|ist|lautet|est|es|è|é|begins with|starts with|ends with|ends in)\b:?|[:=,])"
+        rf"\s{{1,2}}{_WORDS}",
+    }
+
+
+def _patterns_of_numbers() -> dict[str, str]:
+    is_told = r"(?:\b(?:is|are|it'?s|its|was)|:)\s"
+    return {
+        # "capital J, esus, then 3 exclamation marks"
+        "spelled": r"\bcapital [a-z]\b[^.!?\n]{0,60}?\b(?:exclamation marks?|dollar signs?|at sign"
+        r"|hash(?:tag)?|underscores?|question marks?|ampersand|asterisk|stars?|lower ?case)\b",
+        # "The pin is four zeros and a two"
+        "numbers": rf"{_CODE}[^.!?\n]{{0,40}}?{is_told}"
+        rf"{_NUMBER}(?:[ ,-]{{1,2}}(?:and )?(?:an? )?{_NUMBER})+\b",
+        "letters": rf"{_CODE}[^.!?\n]{{0,40}}?{is_told}(?:[A-Z]-){{2,}}[A-Z]\b",
+        "arrows": r"\b(?:up|down|left|right)(?:[ ,-]{1,2}(?:up|down|left|right)){3,}\b",
+        "turns": r"\b\d{1,2}(?:,? (?:then|and then|dann|puis|luego|poi|depois) \d{1,2}){2,}\b",
+        "seed": rf"{_SEED}|\b{words_of('wallets')}\b",
+        "row": r"(?<![\w'-])[a-z]{4,8}(?: [a-z]{4,8}){4,23}(?![\w'-])",
+    }
+
+
+def _patterns_of_devices() -> dict[str, str]:
+    network = r"(?:wi-?fi|wlan|hotspot|vpn|router|netflix|internet|intranet|nas|server)"
+    return {
+        # "To log into the vpn I type …", "for the vpn type …"
+        "typed": rf"\b(?:{_UNLOCKING}\b[^.!?\n]{{0,40}}?|for\s{_MINE}\s(?:\w+\s){{0,2}}?)\b{_DEVICES}\b"
+        r"[^.!?\n]{0,30}?\b(?:(?:i|you|we|just|to|then)\s(?:just\s|always\s|have to\s)?"
+        r"(?:type|enter|put in|put|key in)|typing|entering|type in|type|enter)\s(?:in\s)?"
+        rf"{_NOT_TYPED}{_WORDS}",
+        # "I open my laptop with …"
+        "opened": rf"\b{_UNLOCKING}\s(?:up\s|into\s|to\s|on\s|onto\s)?{_MINE}\s(?:[\w'-]+\s){{0,2}}?"
+        rf"{_DEVICES}\s(?:with|using)\s(?:just\s|the words?\s)?{_NOT_TYPED}{_WORDS}",
+        # "The backup drive is encrypted with …"
+        "locked": rf"\b{_DEVICES}\b[^.!?\n]{{0,20}}?\b(?:is|are|was|gets)\s"
+        r"(?:(?:en|de)crypted|(?:un)?locked|secured|protected|opened)\s(?:with|by)\s"
+        rf"{_NOT_TYPED}{_WORDS}",
+        # "The wifi at the cabin is kittens-on-fire", "hunter2 for the router"
+        "network": rf"\b{network}\b[^.!?\n:]{{0,40}}?(?::|\bis|\bnow|=|\bist|\best|\bes|è|é)\s{{1,2}}"
+        rf"{_ONE}{_END}",
+        "network behind": rf"(?:^|[.!?,:\n]\s{{1,2}}|\b(?:and|use|type|with)\s){_ONE},?\s(?:that'?s|is|for)"
+        rf"\s{_MINE}\s(?:\w+\s)?{network}\b{_END}",
+    }
