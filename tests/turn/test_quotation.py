@@ -7,7 +7,7 @@ import pytest
 from shepherd.knowledge import attached_block
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question
-from shepherd.turn.quotation import Quote, quotation, sources_of
+from shepherd.turn.quotation import Quote, best_first, quotation, sources_of
 from shepherd.types import Fact, Message, SearchResult
 
 CAVE = """# The show cave
@@ -99,6 +99,58 @@ def test_who_it_was_is_told_by_the_sentence_that_names_somebody(text, sentence):
 
     assert quote is not None
     assert quote.sentence == sentence
+
+
+NOTES = {
+    "Hens": "# Hens\n\nPellets 120 g each, mornings. Our vet is Mrs Abara, 01632 960. Cleaned on Sundays.",
+    "Kiln": "# Kiln\n\n| Name | Cone | Shelf |\n|--|--|--|\n| Ash | 9 | low |\n\nHeight 92 cm.",
+    "bread": "Rye bread: leave in water overnight. Then 240 for an hour. Baker's tins are in the loft.",
+    "Hut": "# Hut B\n\nRent 340, paid to Olu. Visitors stay three nights. The seal was replaced in May.",
+}
+
+
+def note_quoted(question: str) -> tuple[str, bool]:
+    parts = [
+        Part("knowledge", f"chunk:{n}", f"Source: {title}\n```\n{text}\n```", about={"title": title})
+        for n, (title, text) in enumerate(NOTES.items())
+    ]
+    first = best_first(Question(question), parts)[:1]
+    quote = quotation(Question(question), sources_of([], first, []))
+    return (quote.sentence, quote.is_sure) if quote else ("", False)
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence", "is_sure"),
+    [
+        ("how much do the hens get in the morning", "Pellets 120 g each, mornings.", True),
+        ("Who is the vet of the hens?", "Our vet is Mrs Abara, 01632 960.", True),
+        ("how often do I clean the hens", "Cleaned on Sundays.", True),
+        ("which shelf is Ash on", "Ash: 9, low", True),
+        ("How high is the kiln?", "Height 92 cm.", False),
+        ("How long does the rye soak?", "Rye bread: leave in water overnight.", True),
+        ("how hot is the oven for the rye", "Then 240 for an hour.", False),
+        ("where are the tins for baking", "Baker's tins are in the loft.", True),
+        ("What do I pay for the hut?", "Rent 340, paid to Olu.", False),
+        ("how long can guests stay at the hut", "Visitors stay three nights.", True),
+        ("When was the seal of hut A replaced?", "", False),
+        ("When was the seal of hut B replaced?", "The seal was replaced in May.", True),
+        ("What is the phone number of the hut?", "", False),
+        ("When is the kiln's birthday?", "", False),
+    ],
+)  # fmt: skip
+def test_note_is_quoted_that_tells_it_in_other_words(question, sentence, is_sure):
+    assert note_quoted(question) == (sentence, is_sure)
+
+
+def test_name_alone_does_not_tell_what_is_asked_about_somebody():
+    text = "Source: Yard\n```\nPebble sleeps in the hall at 9.\n```"
+    passage = Part("knowledge", "chunk:1", text, about={"title": "Yard"})
+
+    def found(question: str) -> Quote | None:
+        return quotation(Question(question), sources_of([], (passage,), []), FACTS)
+
+    assert found("When is Pebble's birthday?") is None
+    assert found("Where does my cat sleep?") is not None
 
 
 def test_question_about_it_needs_the_thing_before():

@@ -188,8 +188,9 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
         return review.feed(written) + review.end("stop")
 
     said = 'Your document "Workshop" says: '
-    doubtful = "I don't know for sure, but y" + said[1:]  # nothing in it says "pressure"
-    assert quoted("At what pressure does the glue press run?") == f"{doubtful}The glue press runs at 6 bar."
+    doubtful = "I don't know for sure, but y" + said[1:]  # nothing in it says "lid"
+    assert quoted("At what pressure does the glue press run?") == f"{said}The glue press runs at 6 bar."
+    assert quoted("What closes the lid of the glue press?") == f"{doubtful}The glue press runs at 6 bar."
     assert quoted("How many lamps are there in the workshop?", ACKNOWLEDGED) == f"{said}It has 2 lamps."
     assert quoted("Is there a gym or press in my house in Rome?") == NOTHING  # one word of four
     assert quoted("My press has 2 lamps.", "You have have have.") == ACKNOWLEDGED

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from shepherd._native.text import STOP_WORDS, keywords
@@ -20,9 +20,11 @@ __all__ = [
     "content_words",
     "is_common",
     "is_kind_of",
+    "meanings_of",
     "relation_of",
     "relations_among",
     "searched_words",
+    "wider_search",
 ]
 
 _SECTION = re.compile(r"\[(\w+)")
@@ -53,12 +55,32 @@ _ASKS = re.compile(
     re.I,
 )
 
+# How close words come that are not the same: names of a thing, forms of a word, one that asks for another.
+_SAME_THING, _DERIVED, _ASKS_FOR = 0.8, 0.8, 0.6
+_ENDINGS = ("er", "or", "al", "ment", "ion", "ant", "ist", "age", "anc", "y", "i")
+_SHORTEST_ROOT = 3  # letters
+# Words that only seem to be derived.
+_UNDERIVED = frozenset(
+    re.findall(
+        r"\w+",
+        "after all army bar bat batter bitter butter cage call can car card cat city corner counter cover"
+        " dinner drawer ever fall far fat father finger flower fort ginger hall hammer hat jar ladder"
+        " later letter litter lower mall man manner mar master mat matter member mother nation never"
+        " number offer order other over owner page pan paper par part party pat pepper per plan plant port"
+        " post poster potter power proper quarter rage rat ration rubber sat shower silver sort stage"
+        " start station summer super tall tar tower toner under upper wage wall want war water weather"
+        " winter",
+    )
+)
+
 
 @dataclass(frozen=True, slots=True)
 class _Lexicon:
     """Concepts by the stem of each word: by its own words, and also by words of questions about it.
 
-    `relations` are the people and animals; `kinds` has the kinds of one: wife and husband of partner.
+    `relations` are the people and animals; `kinds` has the kinds of one: wife and husband of partner. By
+    concept, `words` are all its words as they are written, `stems` the stems of its own, and `asked_by` those
+    of questions about it.
     """
 
     own: Mapping[str, frozenset[str]]
@@ -66,6 +88,9 @@ class _Lexicon:
     relations: Mapping[str, str]
     kinds: Mapping[str, frozenset[str]]
     things: frozenset[str]
+    words: Mapping[str, tuple[str, ...]]
+    stems: Mapping[str, frozenset[str]]
+    asked_by: Mapping[str, frozenset[str]]
 
 
 def content_words(text: str) -> list[str]:
@@ -85,6 +110,60 @@ def searched_words(question: str) -> str:
         return question
     words = [word for word in found.split() if not FRAME.issuperset(content_words(word))]
     return " ".join(words) or question
+
+
+def wider_search(question: str) -> str:
+    """Return the words of a question that say something, with those that mean the same and forms of them.
+
+    It finds texts that tell in other words what is asked, and many others.
+    """
+    table, found = _lexicon(for_texts=True), dict[str, None]()
+    for word in content_words(searched_words(question)):
+        found |= dict.fromkeys((word, *forms_of(word)))
+        for concept in sorted(table.own.get(word, frozenset()) | table.about.get(word, frozenset())):
+            found |= dict.fromkeys(table.words[concept])
+    return " ".join(found)
+
+
+@lru_cache(maxsize=4096)
+def meanings_of(word: str) -> Mapping[str, float]:
+    """Return the stems that may stand for a stem in a text, each with how close it comes: 1.0 is the same."""
+    table = _lexicon(for_texts=True)
+    own, about = table.own.get(word, frozenset()), table.about.get(word, frozenset())
+    found = dict.fromkeys(forms_of(word), _DERIVED)
+    kinds = table.kinds.get(table.relations.get(word, ""), frozenset())
+    for concept in own | about:
+        closeness = _SAME_THING if concept in own else _ASKS_FOR
+        for stem in table.stems[concept]:
+            found[stem] = max(found.get(stem, 0.0), closeness)
+        if concept in own:
+            for stem in table.asked_by[concept]:
+                found.setdefault(stem, _ASKS_FOR)
+    found |= {stem: _SAME_THING for stem, relation in table.relations.items() if relation in kinds}
+    return {**found, word: 1.0}
+
+
+def forms_of(word: str) -> frozenset[str]:
+    """Return stems that a stem may be derived from, or that from it: "baker" of "bake", "rental" of "rent".
+
+    Not all of them are words.
+    """
+    if word in _UNDERIVED or not word.isascii() or not word.isalpha() or len(word) < _SHORTEST_ROOT:
+        return frozenset()
+    roots = {word}
+    for ending in _ENDINGS:
+        root = word.removesuffix(ending)
+        if root != word and len(root) >= _SHORTEST_ROOT:
+            roots |= {root, f"{root}e"}
+            if root[-1] == root[-2]:  # "sitter"
+                roots.add(root[:-1])
+    found = set(roots)
+    for root in roots:
+        if len(root) >= _SHORTEST_ROOT:
+            base = root.removesuffix("e")
+            found |= {base + ending for ending in _ENDINGS}
+            found |= {f"{base}{base[-1]}{ending}" for ending in ("er", "or")}
+    return frozenset(found - {word} - _UNDERIVED)
 
 
 def are_related(one: str, other: str) -> bool:
@@ -130,26 +209,34 @@ def is_kind_of(relation: str, other: str) -> bool:
 
 
 @cache
-def _lexicon() -> _Lexicon:
+def _lexicon(*, for_texts: bool = False) -> _Lexicon:
+    """Return the concepts; `for_texts` with the words that are too loose for facts."""
     own: dict[str, set[str]] = {}
     about: dict[str, set[str]] = {}
     relations: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
+    named: dict[str, tuple[str, ...]] = {}
+    stems: dict[str, frozenset[str]] = {}
+    asked_by: dict[str, frozenset[str]] = {}
     section, things = "", set()
     for line in Path(__file__).with_name("concepts.txt").read_text(encoding="utf-8").splitlines():
         if found := _SECTION.match(line):
             section = found[1]
-        elif line and not line.startswith("#"):
+        elif line and not line.startswith("#") and (for_texts or section != "texts"):
             name, words, others = (part.strip() for part in line.split("|"))
             others, _, members = others.partition(">")
             for stem in _stems(words):
                 own.setdefault(stem, set()).add(name)
-                if section != "notes":
+                if section not in ("notes", "texts"):
                     things.add(stem)
                 if section == "relations":
                     relations[stem] = name
             for stem in _stems(others):
                 about.setdefault(stem, set()).add(name)
+            named[name] = (*named.get(name, ()), *words.replace("_", " ").split(), *others.split())
+            single = " ".join(word for word in words.split() if "_" not in word)
+            stems[name] = stems.get(name, frozenset()) | frozenset(_stems(single))
+            asked_by[name] = asked_by.get(name, frozenset()) | frozenset(_stems(others))
             if members:
                 kinds[name] = frozenset(members.split())
     return _Lexicon(
@@ -158,6 +245,9 @@ def _lexicon() -> _Lexicon:
         relations,
         kinds,
         frozenset(things),
+        named,
+        stems,
+        asked_by,
     )
 
 

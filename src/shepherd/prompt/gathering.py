@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.claims.keys import INSTRUCTIONS, is_about, words_of
@@ -25,7 +26,7 @@ from shepherd.knowledge import (
 )
 from shepherd.memory.injection_format import facts_block, fewer_facts
 from shepherd.prompt.asked_facts import asked_facts, named_in
-from shepherd.prompt.concepts import searched_words
+from shepherd.prompt.concepts import searched_words, wider_search
 from shepherd.prompt.plan import Part
 from shepherd.prompt.system_prompt import Snapshot, changed_since
 from shepherd.types import Fact, Injection, SearchResult
@@ -33,10 +34,12 @@ from shepherd.types import Fact, Injection, SearchResult
 if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
 
-__all__ = ["Gathered", "Gatherer", "hubs_of", "memory_part", "shown_injection"]
+__all__ = ["BestFirst", "Gathered", "Gatherer", "hubs_of", "memory_part", "shown_injection"]
 
 
 _T = TypeVar("_T")
+# Puts the passage first that answers a question best, given the user's facts.
+BestFirst = Callable[[str, Sequence[Part], Sequence[Fact]], Sequence[Part]]
 _log = logging.getLogger(__name__)
 
 # Later words do not change what is searched for.
@@ -46,6 +49,8 @@ _MORE_CHUNKS = 4
 _BETWEEN_RESULTS = " | "
 # The tail for a very small model.
 _SHORT_FACTS, _SHORT_PASSAGES = 4, 1
+# Passages found by other words, among which that one is chosen.
+_CHOSEN_FROM = 16
 _STEM = 5  # letters
 _SHORT_MEMORIES_CHARS = 240  # beyond the first memory
 _ABOUT_ALL = re.compile(r"\b(?:about me|everything|facts|all (?:that )?you|stored|told you)\b", re.IGNORECASE)
@@ -87,8 +92,10 @@ class Gatherer:
         config: Config,
         knowledge: Knowledge | None,
         dialogue: Dialogue | None = None,
+        best_first: BestFirst | None = None,
     ) -> None:
         self.config = config
+        self._best_first = best_first
         self._knowledge = knowledge
         self._dialogue = dialogue
         self._shown_hubs: dict[int, Hub] = {}
@@ -114,6 +121,7 @@ class Gatherer:
         happened already. With `short` there are fewer facts, memories and passages, these for each of several
         questions: `each` has what memory has for them, by their text.
         """
+        facts = injection.facts if injection else ()
         if injection and short:
             injection = short_injection(injection, text, [*(each or {}).values()])
         gathered = Gathered(injection=injection or Injection())
@@ -125,10 +133,10 @@ class Gatherer:
         changed = None if knowledge is None else gathered.attempt("knowledge", knowledge.latest_change)
         found = entities or ()
         if self._dialogue is not None and entities is None:
-            dialogue, facts = self._dialogue, gathered.injection.facts
+            dialogue, told = self._dialogue, gathered.injection.facts
             found = (
                 gathered.attempt(
-                    "entities", lambda: dialogue.parts(query, facts, changed=changed, registers=registers)
+                    "entities", lambda: dialogue.parts(query, told, changed=changed, registers=registers)
                 )
                 or ()
             )
@@ -141,9 +149,10 @@ class Gatherer:
             most = self.config.knowledge_max_chunks
             most = min(most, _SHORT_PASSAGES) if short else most
             queries = [one[:_QUERY_CHARS] for one in each] if each else [query]
+            find = partial(self._chunks, gathered, knowledge, names=names, most=most)
             if short:
-                queries = [searched_words(one) for one in queries]
-            self._gather_chunks(gathered, knowledge, queries, names, shown, most)
+                find = partial(self._chosen, gathered, knowledge, names=names, facts=facts)
+            self._gather_chunks(gathered, knowledge, queries, find, shown, most)
             if focused := gathered.attempt("focus", knowledge.focused):
                 gathered.parts.append(self._focus_part(focused))
             self._gather_changes(gathered, knowledge, snapshot)
@@ -172,14 +181,14 @@ class Gatherer:
         gathered: Gathered,
         knowledge: Knowledge,
         queries: Sequence[str],
-        names: Sequence[str],
+        find: Callable[[str], Sequence[Part]],
         shown: Collection[str],
         most: int,
     ) -> None:
-        """Add the best passages for each query, at most `most` that are not shown."""
+        """Add the best passages that `find` has for each query, at most `most` that are not shown."""
         if not most:
             return
-        found = [self._chunks(gathered, knowledge, query, names, most) for query in queries]
+        found = [find(query) for query in queries]
         n_found = sum(map(len, found))
         gathered.about |= {
             "query_used": " ".join(queries),
@@ -187,9 +196,9 @@ class Gatherer:
             "reranking_used": bool(n_found) and knowledge.is_reranking,
         }
         added: set[str] = set()
-        for chunks in found:
+        for parts in found:
             left = most
-            for part in map(chunk_part, chunks):
+            for part in parts:
                 left -= part.id not in shown
                 if left < 0:
                     break
@@ -198,8 +207,8 @@ class Gatherer:
                     added.add(part.id)
 
     def _chunks(
-        self, gathered: Gathered, knowledge: Knowledge, query: str, names: Sequence[str], most: int
-    ) -> Sequence[ChunkResult]:
+        self, gathered: Gathered, knowledge: Knowledge, query: str, *, names: Sequence[str], most: int
+    ) -> Sequence[Part]:
         config = self.config
         found = gathered.attempt(
             "knowledge",
@@ -212,7 +221,29 @@ class Gatherer:
                 entity_weight=config.knowledge_entity_weight,
             ),
         )
-        return found or ()
+        return [chunk_part(chunk) for chunk in found or ()]
+
+    def _chosen(
+        self,
+        gathered: Gathered,
+        knowledge: Knowledge,
+        query: str,
+        *,
+        names: Sequence[str],
+        facts: Sequence[Fact],
+    ) -> Sequence[Part]:
+        """Return passages for a small tail, the one that answers the query best first.
+
+        Where there is a way to tell, it is chosen among more, which other words for the same thing find too.
+        """
+        first = self._chunks(gathered, knowledge, searched_words(query), names=names, most=_SHORT_PASSAGES)
+        if self._best_first is None:
+            return first
+        wider = gathered.attempt(
+            "knowledge", lambda: knowledge.search(wider_search(query), _CHOSEN_FROM, part="text")
+        )
+        parts = {part.id: part for part in (*first, *map(chunk_part, wider or ()))}
+        return self._best_first(query, [*parts.values()], facts)
 
     def _gather_changes(self, gathered: Gathered, knowledge: Knowledge, snapshot: Snapshot) -> None:
         """Add a line of the hubs that are new or changed since the snapshot."""

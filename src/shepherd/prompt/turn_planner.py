@@ -24,7 +24,7 @@ from shepherd.prompt.asked_facts import asked_facts
 from shepherd.prompt.compression import Summarize, make_fitted_plan
 from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.exchanges import Exchange
-from shepherd.prompt.gathering import Gathered, Gatherer, shown_injection
+from shepherd.prompt.gathering import BestFirst, Gathered, Gatherer, shown_injection
 from shepherd.prompt.one_shot import OneShot, build_one_shot, history_parts
 from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
 from shepherd.prompt.questions import questions_in
@@ -66,7 +66,10 @@ _MOST_QUESTIONS = 4
 
 
 class Planner:
-    """Makes the plans of one conversation of one user, with the entities of its `dialogue`."""
+    """Makes the plans of one conversation of one user, with the entities of its `dialogue`.
+
+    `best_first` chooses the passage where the tail has only one.
+    """
 
     def __init__(
         self,
@@ -75,13 +78,15 @@ class Planner:
         knowledge: Knowledge | None,
         user_id: str,
         dialogue: Dialogue | None = None,
+        *,
+        best_first: BestFirst | None = None,
     ) -> None:
         self._config = config
         self._memory = memory
         self._user_id = user_id
         self._knowledge = knowledge
         self._has_dialogue = dialogue is not None
-        self._gatherer = Gatherer(config, knowledge, dialogue)
+        self._gatherer = Gatherer(config, knowledge, dialogue, best_first)
         # In a chat, memory is served before the history; its lines have limits of their own.
         self._sharing = replace(sharing_of(config), first=("memory",))
 

@@ -37,6 +37,7 @@ from shepherd.prompt.system_prompt import Before, look_around
 from shepherd.providers import ChatModel
 from shepherd.server.chat import ChatRequest
 from shepherd.trace import Traces, Value, trace_of
+from shepherd.turn.components import answering_first
 from shepherd.turn.recorder import append_turn
 from shepherd.types import Message, TurnStats
 
@@ -292,7 +293,7 @@ class Plans:
         user, restored = request.user_id, history.restored
         knowledge = self._knowledge(request)
         dialogue = None if draft.private else self._dialogue(user, request.messages, hashes, knowledge)
-        planner = Planner(self._config, self._memory, knowledge, user, dialogue)
+        planner = Planner(self._config, self._memory, knowledge, user, dialogue, best_first=answering_first)
         told = [said for _, said in sorted(restored.shown.items())]
         planner.add_shown_hubs(Hub(*hub) for said in told[1:] for hub in said.hubs)
         exchanges = history.exchanges(draft, hashes)

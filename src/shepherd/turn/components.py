@@ -16,10 +16,11 @@ from shepherd.memory import Memory
 from shepherd.prompt import Exchange, OneShot, Planner, Summary
 from shepherd.prompt.exchanges import paired
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
+from shepherd.prompt.questions import Question
 from shepherd.prompt.summary import SummaryStore
 from shepherd.trace import Traces
 from shepherd.turn.recorder import ConversationStore
-from shepherd.types import ANONYMOUS_USERS, NOT_LEARNING, Learning
+from shepherd.types import ANONYMOUS_USERS, NOT_LEARNING, Fact, Learning
 
 if TYPE_CHECKING:
     from shepherd.entities import EntityReader
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
     from shepherd.prompt import Summarizer
     from shepherd.prompt.compression import Summarize
     from shepherd.prompt.entity_tracking import Dialogue
+    from shepherd.prompt.plan import Part
     from shepherd.providers import ChatModel
 
 __all__ = [
     "LAST_SESSION",
     "ModelAccess",
     "TurnComponents",
+    "answering_first",
     "build_context",
     "open_components",
     "with_auto_resolved",
@@ -105,8 +108,16 @@ def open_components(access: ModelAccess, config: Config, user_id: str) -> TurnCo
             )
         if store.writes and config.trace_turns:
             traces = Traces(memory.transactions, user_id)
-    planner = Planner(config, memory, knowledge, user_id, dialogue)
+    planner = Planner(config, memory, knowledge, user_id, dialogue, best_first=answering_first)
     return TurnComponents(access, store, planner, knowledge, dialogue, traces)
+
+
+def answering_first(question: str, passages: Sequence[Part], facts: Sequence[Fact]) -> Sequence[Part]:
+    """Return passages with the one first that answers a question best, for a tail with a single one."""
+    # Not at the top: only the bundled model has so small a tail.
+    from shepherd.turn.quotation import best_first
+
+    return best_first(Question(question), passages, facts)
 
 
 def with_auto_resolved(config: Config, model: ChatModel | None) -> Config:
@@ -161,7 +172,7 @@ def build_context(
         stored = SummaryStore(memory.transactions, user_id).load(session_id)
         exchanges = [exchange for exchange in exchanges if exchange.user.id > stored.last_id]
         summary = stored.summary
-    planner = Planner(config, memory, knowledge, user_id, dialogue)
+    planner = Planner(config, memory, knowledge, user_id, dialogue, best_first=answering_first)
     return planner.one_shot(
         question,
         exchanges,

@@ -14,17 +14,26 @@ from itertools import pairwise
 from typing import Literal
 
 from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
-from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.memory.discourse import assistants
 from shepherd.prompt.archive_policy import is_statement
-from shepherd.prompt.concepts import are_related, content_words
+from shepherd.prompt.concepts import FRAME, meanings_of
 from shepherd.prompt.fact_profiles import names_of
 from shepherd.prompt.plan import Part
-from shepherd.prompt.questions import Question, relations_in
+from shepherd.prompt.questions import Question
 from shepherd.sentences import is_question, split_sentences
+from shepherd.turn.answer_types import NUMBER, Wanted, content_of, tells_somebody, wanted_by
 from shepherd.types import Fact, Message, SearchResult
 
-__all__ = ["MOST_WORDS", "Kind", "Quote", "Source", "quotation", "repeats", "sources_of"]
+__all__ = [
+    "MOST_WORDS",
+    "Kind",
+    "Quote",
+    "Source",
+    "best_first",
+    "quotation",
+    "repeats",
+    "sources_of",
+]
 
 # Text of a document, what the user said, and what he imported or entered as the answer to a question.
 Kind = Literal["document", "told", "stored"]
@@ -32,7 +41,6 @@ Kind = Literal["document", "told", "stored"]
 MOST_WORDS = 60  # of an answer to one question
 _MOST_REPEATED = 2  # times that the same three words can stand in an answer
 _LONGEST_QUOTED = 240  # characters of a sentence of the user
-_NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"\w+")
 
 # ---- documents
@@ -48,9 +56,23 @@ _ROW = re.compile(rf"\s*[{_BAR}](.+)[{_BAR}]\s*")
 _RULE = re.compile(rf"\s*[{_BAR}][\s:{_BAR}-]+[{_BAR}]\s*")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+(?=\S)")
 _LABELLED = re.compile(r"[^.:!?]{1,40}: +\S")
+_LABEL = re.compile(r"([\w][^.:!?|]{1,30}): ")
 _ENDS = (".", "!")
 _CLOSING = "\"')]*_\u201d\u2019"
 _LONGEST_SECTION = 1500  # characters of a text without headings
+
+
+# Worth of a word that says little, of one in a heading, and of one beside the sentence.
+_SLIGHT_WORTH, _TITLE_WORTH, _NEAR_WORTH = 0.3, 0.5, 0.3
+# Worth of the form of an answer, of a word that hints at it, and of the thing in "which tray".
+_LIKELY_WORTH, _HINT_WORTH, _ASKED_WORTH = 0.4, 0.3, 0.1
+# The share of a question that a section has to have: with a word in its title, without, and for yes or no.
+_LEAST_COVERED, _LEAST_UNTITLED, _LEAST_SAID = 0.33, 0.4, 0.6
+_SPREAD = 1.0
+_FEW = 2  # sentences of a section that have the form of an answer
+_SURE = 0.8  # closeness of words that are as good as the same
+
+_Names = Sequence[tuple[frozenset[str], frozenset[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +143,17 @@ def _short_sentences(text: str) -> list[str]:
 
 
 def _sections(title: str, text: str) -> Iterator[Source]:
-    """Yield the sections of a document, each with the first heading besides its own."""
+    """Yield the sections of a document, with their headings, the first of all, and the heads of tables."""
     first, heading, size = "", "", 0
     lines: list[str] = []
     for line in (*text.splitlines(), "# "):
         is_heading = _HEADING.match(line) is not None
         if is_heading or (size > _LONGEST_SECTION and not line.strip()):
             if sentences := list(_quotable(lines)):
-                yield Source("document", title, f"{title} {first} {heading}", sentences)
+                # "Pram: tyres 2.2 bar. Rain cover is …" is about the pram throughout.
+                label = None if heading else _LABEL.match(sentences[0])
+                named = " ".join((label[1] if label else heading, *_heads(lines))).strip()
+                yield Source("document", title, f"{title} {first} {named}", sentences)
             lines, size = [], 0
         if is_heading:
             heading = line.lstrip("# ")
@@ -136,6 +161,13 @@ def _sections(title: str, text: str) -> Iterator[Source]:
         else:
             lines.append(line)
             size += len(line)
+
+
+def _heads(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the first rows of tables, with what their columns have."""
+    for line, below in pairwise(lines):
+        if _RULE.fullmatch(below) and (head := _ROW.fullmatch(line)):
+            yield re.sub(rf"[{_BAR}]", " ", head[1])
 
 
 def _quotable(lines: Sequence[str]) -> Iterator[str]:
@@ -167,192 +199,6 @@ def _without_tables(lines: Sequence[str]) -> Iterator[str]:
             yield f"- {first}: {', '.join(filter(None, others))}"
 
 
-# ---- what is asked for
-
-_NUMERAL = (
-    r"\b(?:\d[\d.,:/]*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
-    r"|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half"
-    r"|several|few|dozen|both|no)"
-)
-_SOME = rf"(?:{_NUMERAL}|\b(?:an?|whole|all|another))"
-_SPAN = (
-    r"(?:seconds?|minutes?|hours?|days?|nights?|weeks?|weekends?|months?|years?|spring|summer|autumn|fall"
-    r"|winter)"
-)
-_MONTH = (
-    r"(?:january|february|(?-i:March)|april|(?-i:May)|june|july|august|september|october|november|december)"
-)
-_DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
-_MONEY = (
-    r"[$\u00a3\u20ac\u00a5]|\b(?:pounds?|dollars?|euros?|cents?|pence|kroner|kr|francs?|yen|rupees?|usd|eur|gbp|chf|sek|nok"
-    r"|dkk|free|nothing)\b"
-)
-# A measure that "how …" asks for. Its adjective need not be in the answer.
-_MEASURES = {
-    "long": rf"{_SOME}\W+(?:\w+\W+)?{_SPAN}|\b(?:hour|day|week|month|year)long\b"
-    rf"|{_NUMERAL}\W*(?:cm|mm|m|km|met(?:re|er)s?|feet|inch(?:es)?|h|min)\b",
-    "often": rf"\b(?:every|each|once|twice|daily|weekly|monthly|yearly|always|never|times|{_DAY})\b",
-    "old": rf"{_NUMERAL}\W+(?:years?|months?|weeks?)\b|\b(?:aged?|turn(?:s|ed)|born|built in)\b",
-    "hot": r"\d\W*(?:degrees|\u00b0|c\b|f\b)|\bdegrees\b",
-    "far": rf"{_SOME}\W*(?:km|kilomet|miles?|met(?:re|er)|m\b|minutes?|hours?)",
-    "tall": r"\d\W*(?:cm|mm|m|met(?:re|er)s?|feet|foot|ft|inch(?:es)?)\b",
-    "heavy": rf"{_NUMERAL}\W*(?:kg|g|kilos?|(?:kilo)?gram(?:me)?s?|pounds?|lbs?|stones?|ton(?:ne)?s?)\b",
-    "much": rf"\b{_NUMERAL}\b|{_MONEY}",
-    "many": rf"\b{_NUMERAL}\b",
-    "": rf"\b{_NUMERAL}\b",
-}
-_SAME = {
-    **dict.fromkeys(("cold", "warm"), "hot"),
-    **dict.fromkeys(
-        ("high", "large", "big", "wide", "deep", "thick", "fast", "strong", "loud", "bright"), ""
-    ),
-}
-_TIME = (
-    rf"\d{{1,2}}[:.]\d\d|\b(?:{_DAY}|{_MONTH}|{_SPAN}|\d{{4}}|\d+(?:st|nd|rd|th)|(?:at|after|before|until|till|since|from|by|past"
-    rf"|week|in)\W+{_NUMERAL}|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|tonight|today|tomorrow|yesterday"
-    r"|daily|easter|christmas|holidays|now|soon|ago|always|never|birthday)\b"
-)
-_UNITS = {
-    "gram": "g(?:ram)?",
-    "kilo": "(?:kg|kilo)",
-    "kilogram": "(?:kg|kilo)",
-    "litre": "l(?:it)?",
-    "liter": "l(?:it)?",
-    "minute": "min",
-    "hour": "h(?:our|rs?)?",
-    "metre": "m(?:et)?",
-    "meter": "m(?:et)?",
-    "people": "(?:people|persons?)",
-    "person": "(?:people|persons?)",
-}
-_HOW = re.compile(r"\bhow\s+(\w+)", re.IGNORECASE)
-_NO_MEASURE = frozenset(
-    [
-        "is",
-        "are",
-        "am",
-        "was",
-        "were",
-        "do",
-        "does",
-        "did",
-        "have",
-        "has",
-        "had",
-        "can",
-        "could",
-        "will",
-        "would",
-        "should",
-        "must",
-        "may",
-        "might",
-        "to",
-        "about",
-        "come",
-        "i",
-        "you",
-        "we",
-        "he",
-        "she",
-        "it",
-        "they",
-        "the",
-        "my",
-    ]
-)
-_CLOCK = (
-    r"\d{1,2}[:.]\d\d|\b(?:\d+\W*[ap]\.?m|noon|midnight|(?:half|quarter)\W+(?:past|to)|o['\u2019]clock|(?:at|after|before|until)"
-    rf"\W+{_NUMERAL}(?!\W*(?:{_MONTH}|%|degrees)))\b"
-)
-_WHEN = re.compile(
-    r"\W*(?:and\s+)?(?:(?:at|on|in|by|from|since|until|till)\s+)?(?:when|(?:what|which)\s+(?P<unit>time|date|days?|month|year))\b",
-    re.IGNORECASE,
-)
-_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
-_COSTS = frozenset(("cost", "pay", "price", "charge", "spend", "earn", "paid", "worth"))
-_LASTS = frozenset(("take", "last", "stay"))
-_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z][\w-]*)")
-_YES_OR_NO = re.compile(
-    r"\W*(?:and\s+)?(?:is|are|was|were|do|does|did|has|have|can|could|will)\b", re.IGNORECASE
-)
-_BIRTH = re.compile(r"\b(?:birthday|birth date|date of birth)\b", re.IGNORECASE)
-# Words that say nothing about what a text has to hold.
-_VAGUE = frozenset(content_words("get got need use using go going like again want still mr mrs ms dr"))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """The content of a question, which a sentence has to match.
-
-    `words` are its content words, `needed` numbers and names that the source has to have, `context` the words
-    of the question before it, `holds` what the sentence has to hold.
-    """
-
-    words: frozenset[str]
-    needed: frozenset[str]
-    context: frozenset[str]
-    holds: re.Pattern[str] | None
-    is_person: bool = False
-    is_yes_or_no: bool = False
-
-
-def _wanted(question: Question) -> _Wanted:
-    text = question.text
-    words, context = _content(text), _content(question.before)
-    words = words - _VAGUE if len(words - _VAGUE) > 1 else words
-    measured = _HOW.search(text)
-    adjective = measured[1].casefold() if measured else ""
-    holds = None
-    if measured and adjective not in _NO_MEASURE:
-        measure = _SAME.get(adjective, adjective)
-        pattern = _MEASURES.get(measure)
-        verbs = _LASTS if adjective == "long" else frozenset[str]()
-        if adjective == "much" and words & _COSTS:
-            pattern, verbs = _MONEY, _COSTS
-        if pattern is not None:
-            named = words - {adjective, *keywords(adjective)}
-            words = named - verbs or named or words
-            if adjective == "old":  # "Leo is 7."
-                who = "|".join(re.findall(r"\w+", text[measured.end() :]))
-                pattern = (
-                    rf"{pattern}|\b(?:{who})\W+(?:is|am|are)\W+(?:\w+\W+)?{_NUMERAL}"
-                    r"(?=\W*(?:$|[.,;!)]|(?:and|but|now|already)\b))"
-                )
-            if adjective == "many" and (counted := _counted(text)):
-                pattern = (
-                    rf"\b{_NUMERAL}\W+(?:\w+\W+){{0,2}}?{counted}|{counted}\w*:\s*\d"
-                    rf"|\b(?:feeds?|serves?|seats?|sleeps?|fits?)\W+{_NUMERAL}"
-                )
-            holds = re.compile(pattern, re.IGNORECASE)
-    elif asks_when := _WHEN.match(text):
-        unit = (asks_when["unit"] or "").casefold()
-        words = words.difference(keywords(unit)) or words
-        holds = re.compile(_CLOCK if unit == "time" else _TIME, re.IGNORECASE)
-    elif _BIRTH.search(text):
-        holds = re.compile(rf"\d[./]\d|\b{_MONTH}\b", re.IGNORECASE)
-    names = {word for name in _NAME.findall(text) for word in keywords(name)} - STOP_WORDS
-    relations = {word for relation in relations_in(text) for word in keywords(relation)}
-    needed = frozenset({*_NUMBER.findall(text), *names, *relations}) - _VAGUE
-    if not words:  # "And when?"
-        words, context = context, frozenset()
-    is_yes_or_no = _YES_OR_NO.match(text) is not None
-    return _Wanted(words, needed, context, holds, _WHO.search(text) is not None, is_yes_or_no)
-
-
-def _content(text: str) -> frozenset[str]:
-    return frozenset(content_words(text))
-
-
-def _counted(text: str) -> str:
-    """Return how the word of what is counted begins: "bike" of "how many bikes"."""
-    found = re.search(r"\bhow many\s+(\w+)", text, re.IGNORECASE)
-    word = found[1].casefold() if found else ""
-    if unit := _UNITS.get(word.removesuffix("s")):
-        return unit
-    return "" if word.casefold() in _NO_MEASURE else re.escape(word.removesuffix("s").removesuffix("ie"))
-
-
 # ---- the sentence
 
 
@@ -361,14 +207,30 @@ def quotation(question: Question, sources: Iterable[Source], facts: Sequence[Fac
 
     By `facts` such as cat_name, "my cat" and her name mean the same.
     """
-    wanted, names = _wanted(question), names_of(facts)
-    best, found = 0.0, None
-    for source in sources:
-        for score, sentence, is_sure in _scored(wanted, source, names):
-            if score > best:
+    found = _best(question, sources, facts)
+    return found[1] if found else None
+
+
+def best_first(question: Question, passages: Sequence[Part], facts: Sequence[Fact] = ()) -> list[Part]:
+    """Return passages of documents with the one first whose sentence answers a question best."""
+    scores = {}
+    for passage in passages:
+        found = _best(question, sources_of((), (passage,), ()), facts)
+        scores[passage.id] = found[0] if found else 0.0
+    return sorted(passages, key=lambda passage: -scores[passage.id])
+
+
+def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) -> tuple[float, Quote] | None:
+    """Return the best sentence with its worth."""
+    wanted, names = wanted_by(question), names_of(facts)
+    best: tuple[float, Quote] | None = None
+    for source in sources if wanted.words else ():
+        scored = _in_document if source.kind == "document" else _in_talk
+        for score, sentence, is_sure in scored(wanted, source, names):
+            if best is None or score > best[0]:
                 is_his = _has_same_owner(question.text, sentence)
-                best, found = score, Quote(source.kind, source.title, sentence, is_sure and is_his)
-    return found
+                best = score, Quote(source.kind, source.title, sentence, is_sure and is_his)
+    return best
 
 
 def _has_same_owner(question: str, sentence: str) -> bool:
@@ -381,57 +243,110 @@ def _has_same_owner(question: str, sentence: str) -> bool:
     )
 
 
-def _scored(
-    wanted: _Wanted, source: Source, names: Sequence[tuple[frozenset[str], frozenset[str]]]
-) -> Iterator[tuple[float, str, bool]]:
-    """Yield the sentences of a source that may answer, with their worth, and whether they have all words."""
+def _words_of(text: str, names: _Names) -> frozenset[str]:
+    """Return the stems of a text, with the names of the people and animals in it, or what they are."""
+    words = content_of(text)
+    meant = (one | other for one, other in names if one <= words or other <= words)
+    return words.union(*meant)
 
-    def words_of(text: str) -> frozenset[str]:
-        words = _content(text)
-        for one, other in names:
-            if one <= words or other <= words:
-                words |= one | other
-        return words
 
-    about, pieces = words_of(source.about), [words_of(sentence) for sentence in source.sentences]
+def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[float, str, bool]]:
+    """Yield what was said or stored that may answer, with its worth, and whether it has all words.
+
+    Other words for the same thing do not count: in talk they are too often about something else.
+    """
+    about, pieces = _words_of(source.about, names), [_words_of(one, names) for one in source.sentences]
     if source.kind == "stored":  # the answer to this question
         pieces = [words | about for words in pieces]
-    # Other words for the same thing are found in documents; in talk they are too often about something else.
-    is_document = source.kind == "document"
-    meant = {word: _meant_by(word, about.union(*pieces)) if is_document else {word} for word in wanted.words}
-    told = about.union(*pieces) | set(_NUMBER.findall(" ".join((source.about, *source.sentences))))
+    told = about.union(*pieces) | set(NUMBER.findall(" ".join((source.about, *source.sentences))))
     if not wanted.needed <= told or (wanted.context and not wanted.context & told):
         return
-    places = {word: sum(not same.isdisjoint(one) for one in (about, *pieces)) for word, same in meant.items()}
+    places = {word: sum(word in one for one in (about, *pieces)) for word in wanted.words}
     n_found = sum(map(bool, places.values()))
-    is_titled = is_document and any(not same.isdisjoint(about) for same in meant.values())
-    # What the title names may be told in other words.
-    is_lenient = is_titled and not wanted.is_yes_or_no
-    if 3 * n_found < len(places) if is_lenient else 2 * n_found <= len(places):
+    if 2 * n_found <= len(places):
         return
-    fitting = [wanted.holds is not None and wanted.holds.search(one) is not None for one in source.sentences]
-    for n, (sentence, words) in enumerate(_candidates(source, pieces)):
-        # A word of the title or of many sentences does not tell them apart.
-        matched = [word for word, same in meant.items() if not same.isdisjoint(words)]
-        score = sum(places[word] ** -2 * (1.0 if word in words else 0.6) for word in matched)
-        if not score and n < len(fitting) and fitting[n] and sum(fitting) == 1 and is_titled:
-            score = 0.05  # the only sentence of its document that has a time, a price …
+    for sentence, words in _candidates(source, pieces):
+        score = sum(places[word] ** -2 for word in wanted.words & words) / len(places)
         is_answer = wanted.holds is None or wanted.holds.search(sentence)
         if not score or not is_answer or repeats([sentence]):
             continue
-        if wanted.is_person and _names_somebody(sentence, wanted.words):
-            score *= 1.5
+        if wanted.is_person and not tells_somebody(sentence, wanted.words):
+            continue
         score *= n_found / len(places)
-        yield (
-            score + 0.01 * len(wanted.context & words),
-            sentence,
-            bool(matched) and wanted.words <= words | about,
+        yield score + 0.01 * len(wanted.context & words), sentence, wanted.words <= words | about
+
+
+def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[float, str, bool]]:
+    """Yield the sentences of a section that may answer, with their worth, and whether they have all words.
+
+    A word of the question counts most in the sentence itself, less beside it or in a heading, and less where
+    a related one stands for it.
+    """
+    about, pieces = _words_of(source.about, names), [_words_of(one, names) for one in source.sentences]
+    told = about.union(*pieces) | set(NUMBER.findall(" ".join((source.about, *source.sentences))))
+    if not wanted.needed <= told or (wanted.context and not wanted.context & told):
+        return
+    whole = " ".join((source.about, *source.sentences))
+    if any(not re.search(rf"\b{letter}\b", whole) for letter in wanted.letters):
+        return
+    weights = {word: _SLIGHT_WORTH if word in wanted.slight else 1.0 for word in wanted.words}
+    total = sum(weights.values())
+    titled = {word: _closeness(word, about) for word in weights}
+    inside = [{word: _closeness(word, words) for word in weights} for words in pieces]
+    found = {word: max((titled[word], *(one[word] for one in inside))) for word in weights}
+    coverage = sum(weights[word] * found[word] for word in weights) / total
+    least = _LEAST_COVERED if any(titled.values()) else _LEAST_UNTITLED
+    if coverage < (_LEAST_SAID if wanted.is_yes_or_no else least):
+        return
+    # Whom it is about does not tell what is asked: "What is Ida's middle name?"
+    somebody = wanted.words & frozenset[str]().union(*(one | other for one, other in names))
+    others = [word for word in weights if word not in somebody and word not in wanted.slight]
+    if somebody and others and not any(found[word] for word in others):
+        return
+    # A word of the title or of many sentences does not tell them apart.
+    rare = {}
+    for word in weights:
+        most = max((one[word] for one in inside), default=0.0)
+        n_places = sum(one[word] > 0 for one in inside) + (titled[word] >= max(most, _SURE))
+        rare[word] = max(1, n_places) ** -_SPREAD
+    known = wanted.words | about
+    fitting = [
+        (wanted.holds is None or wanted.holds.search(one) is not None)
+        and (not wanted.is_person or tells_somebody(one, known))
+        and not repeats([one])
+        for one in source.sentences
+    ]
+    is_typed = wanted.holds is not None or wanted.is_person
+    for n, sentence in enumerate(source.sentences):
+        if not fitting[n]:
+            continue
+        near = (*inside[max(0, n - 1) : n], *inside[n + 1 : n + 2])
+        own = sum(weights[word] * rare[word] * inside[n][word] for word in weights)
+        context = sum(
+            weights[word] * max(_TITLE_WORTH * titled[word], *(_NEAR_WORTH * one[word] for one in near), 0.0)
+            for word in weights
+            if not inside[n][word]
         )
+        hinted = max((_closeness(word, pieces[n]) for word in wanted.hints), default=0.0)
+        is_only = is_typed and sum(fitting) <= _FEW and any(titled.values())
+        if not own and not hinted and not is_only:
+            continue
+        score = (own + context) / total + _HINT_WORTH * hinted
+        if wanted.likely is not None and wanted.likely.search(sentence):
+            score += _LIKELY_WORTH
+        score += _ASKED_WORTH * max((inside[n][word] for word in wanted.asked), default=0.0)
+        is_sure = own > 0.0 and all(
+            max(inside[n][word], titled[word]) >= _SURE for word in wanted.words - FRAME
+        )
+        yield score * coverage + 0.01 * len(wanted.context & pieces[n]), sentence, is_sure
 
 
-def _meant_by(word: str, words: Iterable[str]) -> set[str]:
-    """Return those of the words that are this one, or mean the same thing."""
-    return {other for other in words if are_related(word, other)}
+def _closeness(word: str, words: frozenset[str]) -> float:
+    """Return how close the words of a text come to one of the question."""
+    if word in words:
+        return 1.0
+    meanings = meanings_of(word)
+    return max((meanings[one] for one in words if one in meanings), default=0.0)
 
 
 def _candidates(source: Source, pieces: Sequence[frozenset[str]]) -> Iterator[tuple[str, frozenset[str]]]:
@@ -441,17 +356,6 @@ def _candidates(source: Source, pieces: Sequence[frozenset[str]]) -> Iterator[tu
         for n, (one, other) in enumerate(pairwise(source.sentences)):
             if len(one) + len(other) < _LONGEST_QUOTED:
                 yield f"{one} {other}", pieces[n] | pieces[n + 1]
-
-
-def _names_somebody(sentence: str, asked: frozenset[str]) -> bool:
-    """Return whether a sentence has a word with a capital that may be a name and is not in the question."""
-    for found in _WORD.finditer(sentence):
-        word = found[0]
-        if word[0].isupper() and word != "I" and not _content(word) <= asked:
-            begins = found.start() == 0
-            if not begins or word.casefold() not in STOP_WORDS:
-                return True
-    return False
 
 
 def repeats(sentences: Iterable[str]) -> bool:

@@ -288,8 +288,8 @@ class Turn:
         if is_free and is_small_model(self.model):
             draft = self.draft
             injection = draft.injection
-            # Passages that an earlier message shows are still in the prompt.
-            before = tuple(one.part for one in draft.plan.left_out if one.reason == "shown before")
+            # An earlier message shows them, or there is no room for them; they can be quoted all the same.
+            before = tuple(one.part for one in draft.plan.left_out)
             passages = (*draft.plan.of("knowledge"), *(one for one in before if one.category == "knowledge"))
             extra["review"] = Review(
                 draft.prompt,

@@ -1,0 +1,375 @@
+"""What a question asks for: the words that a text has to share with it, and the form of its answer.
+
+"How long does it soak?" is answered by a span of time, "who do I ring" by a name. A form that an answer must
+have is `holds`; one that makes an answer likelier among others is `likely`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from shepherd._native.text import STOP_WORDS, keywords
+from shepherd.prompt.concepts import FRAME, content_words, relations_among
+from shepherd.prompt.questions import Question, relations_in
+
+__all__ = ["NUMBER", "Wanted", "content_of", "tells_somebody", "wanted_by"]
+
+NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"\w+")
+
+_NUMERAL = (
+    r"\b(?:\d[\d.,:/]*|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen"
+    r"|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half"
+    r"|several|few|dozen|both|no)"
+)
+_SOME = rf"(?:{_NUMERAL}|\b(?:an?|whole|all|another))"
+_SPAN = (
+    r"(?:sec(?:ond)?s?|min(?:ute)?s?|hours?|hrs?|h|days?|nights?|overnight|weeks?|weekends?|months?|years?|terms?|spring|summer|autumn|fall"
+    r"|winter)\b"
+)
+_MONTH = (
+    r"(?:january|february|(?-i:March)|april|(?-i:May)|june|july|august|september|october|november|december"
+    r"|(?-i:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec))"
+)
+_DAY = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?-i:Mon|Tue|Wed|Thu|Fri|Sat|Sun))"
+_MONEY = (
+    r"[$\u00a3\u20ac\u00a5]|\d(?:p|k)\b|\b(?:pounds?|quid|dollars?|bucks|euros?|cents?|pence|kroner|kr|francs?|yen|rupees?|usd|eur|gbp|chf"
+    r"|sek|nok|dkk|free|nothing)\b"
+)
+_LENGTH = r"(?:cm|mm|m|km|k|met(?:re|er)s?|feet|foot|ft|inch(?:es)?|in|miles?|yards?|pages?)\b"
+_WEIGHT = r"(?:kg|g|mg|kilos?|(?:kilo|milli)?gram(?:me)?s?|pounds?|lbs?|oz|ounces?|stones?|ton(?:ne)?s?)\b"
+_VOLUME = (
+    r"(?:ml|cl|dl|l|lit(?:re|er)s?|pints?|gallons?|quarts?|cups?|tbsp|tsp|(?:table|tea)?spoons?(?:fuls?)?|scoops?|drops?|tins?"
+    r"|cans?|sachets?|handfuls?|cloves?|pinch|knob|thumb|bunch|parts?)\b"
+)
+_PRICE = rf"{_MONEY}|\d[.,]\d\d\b"
+# A measure that "how …" asks for. Its adjective need not be in the answer.
+_MEASURES = {
+    "long": rf"{_SOME}\W*(?:\w+\W+)?{_SPAN}|\b(?:hour|day|week|month|year)long\b|\bovernight\b"
+    rf"|{_NUMERAL}\W*(?:{_LENGTH}|h\b|m\b)|\b(?:until|till)\b|\bor (?:two|so)\b",
+    "often": r"\b(?:every|each|once|twice|daily|weekly|fortnightly|monthly|yearly|annually|quarterly|always"
+    rf"|never|times|{_DAY})\b|\bper\W+(?:day|week|month|year)\b",
+    "old": rf"(?<!every )(?<!for )(?<!after ){_NUMERAL}\W+(?:years?|months?|weeks?)\b"
+    r"|\b(?:aged?|turn(?:s|ed)|born|built in)\b",
+    "hot": rf"\d\W*(?:degrees|\u00b0|c\b|f\b)|\bdegrees\b|\bmark \d"
+    rf"|\b\d{{1,3}}(?:\.\d)?\b(?!\W*(?:{_WEIGHT}|{_VOLUME}|{_LENGTH}|{_SPAN}))",
+    "hard": r"\d\W*(?:bar|psi|kpa)\b|\b\d\.\d\b",
+    "far": rf"{_SOME}\W*(?:km|k\b|kilomet|miles?|met(?:re|er)|m\b|minutes?|hours?)",
+    "tall": r"\d\W*(?:cm|mm|m|met(?:re|er)s?|feet|foot|ft|inch(?:es)?)\b",
+    "heavy": rf"{_NUMERAL}\W*{_WEIGHT}",
+    "much": rf"\b{_NUMERAL}\b|\d{_WEIGHT}|\d{_VOLUME}|{_MONEY}"
+    r"|\b(?:a|an) (?:pinch|knob|thumb|handful|bunch|splash|spoon|cup|tin)\b",
+    "many": rf"\b{_NUMERAL}\b|\d",
+    "": rf"\b{_NUMERAL}\b|\d",
+}
+_SAME = {
+    **dict.fromkeys(("cold", "warm"), "hot"),
+    **dict.fromkeys(("high",), ""),
+    **dict.fromkeys(
+        (
+            "large",
+            "big",
+            "wide",
+            "deep",
+            "thick",
+            "fast",
+            "strong",
+            "loud",
+            "bright",
+            "steep",
+            "late",
+            "soon",
+        ),
+        "",
+    ),
+}
+_TIME = (
+    rf"\d{{1,2}}[:.]\d\d|\b(?:{_DAY}|{_MONTH}|{_SPAN}|\d{{4}}|\d+(?:st|nd|rd|th)|(?:at|after|before|until|till|since|from|by|past"
+    rf"|week|in)\W+{_NUMERAL}|\d+\W+to\W+\d+|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|bedtime|tonight|today"
+    r"|tomorrow|yesterday|daily|weekly|easter|christmas|holidays|now|soon|ago|always|never|tides?|water|birthday|below|above|when|once)\b"
+)
+# The thing that an adjective measures, as texts have it: "Height 2.6 m".
+_NOUNS = {
+    "high": "height",
+    "tall": "height",
+    "heavy": "weight",
+    "wide": "width",
+    "deep": "depth",
+    "long": "length",
+    "far": "distance",
+    "fast": "speed",
+    "hot": "temperature",
+    "cold": "temperature",
+    "warm": "temperature",
+    "hard": "pressure",
+    "steep": "gradient",
+    "big": "size",
+    "large": "size",
+    "strong": "strength",
+}
+_UNITS = {
+    "gram": "g(?:ram)?",
+    "milligram": "m(?:illi)?g",
+    "kilo": "(?:kg|kilo)",
+    "kilogram": "(?:kg|kilo)",
+    "litre": "l(?:it)?",
+    "liter": "l(?:it)?",
+    "millilitre": "ml",
+    "minute": "min",
+    "second": "sec",
+    "hour": "h(?:our|rs?)?",
+    "metre": "m(?:et)?",
+    "meter": "m(?:et)?",
+    "mile": "mi",
+    "people": "(?:people|persons?)",
+    "person": "(?:people|persons?)",
+    "guest": "(?:people|persons?|guest)",
+    "spoon": "(?:tbsp|tsp|spoon)",
+    "kilometre": "km",
+    "kilometer": "km",
+}
+_SERVES = r"\b(?:feeds?|serves?|seats?|sleeps?|fits?|makes|enough for|for|max(?:imum)?)\W+"
+_HOW = re.compile(r"\bhow\s+(\w+)", re.IGNORECASE)
+_NO_MEASURE = frozenset(
+    re.findall(
+        r"\w+",
+        "is are am was were do does did have has had can could will would should must may might to about come"
+        " i you we he she it they the my",
+    )
+)
+_CLOCK = (
+    r"\d{1,2}[:.]\d\d|\b(?:\d+\W*[ap]\.?m|noon|midnight|(?:half|quarter)\W+(?:past|to|\w+)|o['\u2019]clock"
+    rf"|\d{{1,2}} (?:to|and) \d{{1,2}}"
+    rf"|(?:at|after|before|until|by|from|till|o)\W+{_NUMERAL}(?!\W*(?:{_MONTH}|%|degrees))"
+    rf"|{_DAY}\W+\d{{1,2}}\b|0\d{{3}})\b"
+)
+_WHEN = re.compile(
+    r"\W*(?:and\s+)?(?:(?:at|on|in|by|from|since|until|till|for)\s+)?(?:when(?:['\u2019]?s)?"
+    r"|(?:what|which)(?:['\u2019]?s| is| are)?(?: the)?\s+(?:visiting |opening |office )?"
+    r"(?P<unit>times?|hours|dates?|deadline|days?|weekdays?|nights?|mornings?|months?|years?))\b",
+    re.IGNORECASE,
+)
+_DATES = {
+    "month": rf"\b{_MONTH}\b",
+    "year": r"\b(?:19|20)\d\d\b",
+    "day": rf"\b(?:{_DAY}|\d+(?:st|nd|rd|th)|\d{{1,2}} {_MONTH}|{_MONTH} \d{{1,2}}|weekdays?"
+    r"|weekends?|daily)\b",
+}
+_DATES |= {
+    "date": _DATES["day"],
+    "weekday": _DATES["day"],
+    "night": _DATES["day"],
+    "morning": _DATES["day"],
+    "deadline": _DATES["day"],
+}
+_WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
+_WHERE = re.compile(r"\W*(?:and\s+)?(?:from\s+)?where\b", re.IGNORECASE)
+_PLACE = (
+    r"\b(?:in|at|on|under|behind|beside|inside|by|from|near|above|below|next to|outside|over|top of|with"
+    r"|between|to)\b"
+)
+_COLOR = (
+    r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|teal|navy"
+    r"|turquoise)\b"
+)
+# What a noun behind "what" or "which" wants the answer to have, if not the noun itself.
+_KINDS = (
+    (r"temp\w*|degrees", _MEASURES["hot"]),
+    (r"pressures?|psi", r"\d\W*(?:bar|psi|kpa)\b|\b\d[\d.]*\b"),
+    (r"(?:tele)?phone numbers?|mobile numbers?", r"\d[\d ()/-]{4,}\d"),
+    (r"numbers?", r"\d"),
+    (r"price|fees?|rent|cost|charge|rate|penalty|fine|deposit|excess|balance|dues|subs", rf"{_MONEY}|\d"),
+    (r"percent\w*|share|discount|strength|ratio", r"%|\bper ?cent|\d|\bto\b|\bhalf\b"),
+    (r"passwords?|pin|login", r"\b(?:pass\w*|pin|code|key|login)\b|\u2022"),
+    (r"codes?|combination|reference|serial|part", r"\d|\u2022"),
+    (
+        r"sizes?|angle|speed|rpm|settings?|dose|dosage|amount|length|height|width|level",
+        r"\d|\b(?:small|medium|large)\b",
+    ),
+    (r"colou?rs?", _COLOR),
+    (r"emails?|e-mail|mail address", r"@"),
+)  # fmt: skip
+_KIND = re.compile(
+    r"\b(?:what|which)(?:['\u2019]?s| is| are| was)?(?: (?:the|our|my))?"
+    r"(?P<nouns>(?: (?!(?:do|does|did|is|are|was|of|for|on|in|to|must|should|can|has|have|i|we)\b)"
+    r"[\w'\u2019-]+){1,4})",
+    re.IGNORECASE,
+)
+_ABOUT = re.compile(r"\bwhat(?:['\u2019]?s| is| are| was) (?:.+) about\b", re.IGNORECASE)
+_COSTS = frozenset(("cost", "pay", "price", "charg", "spend", "earn", "paid", "worth", "fee"))
+_ASKS_PRICE = re.compile(
+    r"\bwhat\b.*\b(?:cost|charge|pay|paid|come to|go for|sell for)\b|\bhow much (?:is|are|was|were)\b",
+    re.IGNORECASE,
+)
+_CALLS = frozenset(content_words("ring call phone dial text reach"))
+_DIALS = re.compile(r"\bnumber\b.*\b(?:ring|call|phone|dial|text|reach)\b", re.IGNORECASE)
+_LASTS = frozenset(("take", "last", "stay"))
+_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z][\w-]*)")
+_LETTER = re.compile(r"(?<=[a-z] )(?!I\b)[A-Z](?![\w'\u2019.])")
+_YES_OR_NO = re.compile(
+    r"\W*(?:and\s+)?(?:is|are|was|were|do|does|did|has|have|can|could|will)\b", re.IGNORECASE
+)
+_BIRTH = re.compile(r"\b(?:birthday|birth date|date of birth)\b", re.IGNORECASE)
+_WEEKDAYS = frozenset(content_words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
+_NO_NAMES = _WEEKDAYS | frozenset(
+    content_words(
+        "January February March April June July August"
+        " September October November December Mon Tue Wed Thu Fri Sat Sun"
+    )
+)
+# Somebody in a text who is not named: "the night porter", "Gran".
+_SOMEBODY = re.compile(
+    r"\b(?:mr|mrs|ms|miss|dr|prof|sister|father|aunt|uncle)\b|\b(?:the|a|an|my|our|his|her)\s+(?:\w+\s+){0,2}?"
+    r"(?:porter|manager|nurse|doctor|teacher|driver|owner|leader|captain|coach|secretary|treasurer|keeper|cleaner"
+    r"|supplier|dealer|council|office|school|company|club|farmer|plumber|neighbou?r|landlord|agent|vicar|warden"
+    r"|steward|chair|boys|girls|children|kids|parents?|in-laws|\w+(?:ists?|ians?|men|man|woman|women))\b",
+    re.IGNORECASE,
+)
+# Words that say nothing about what a text has to hold.
+_VAGUE = frozenset(content_words("get got need use using go going like again want still mr mrs ms dr"))
+# Words that ask for something to be told, and that a note about it rarely has.
+_SLIGHT = FRAME | frozenset(
+    content_words(
+        "allow suppose supposed happen mean means come comes came run thing stuff big many much high low hard"
+        " first last best next new old time day week month year number amount name person people place"
+        " able let tell said say does per each moment currently when away once until without"
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The content of a question, which a sentence has to match.
+
+    `words` are its content words, of which the `slight` ones weigh little; `hints` are words that the answer
+    may have besides, such as "height" for "how high". `needed` are numbers and names that the source has to
+    have, `context` the words of the question before it. A sentence has to match `holds`;
+    among those that do, it is likelier if it matches `likely`. `asked` is the thing of "which tray".
+    `letters` tell things apart that are called the same: "oven B".
+    """
+
+    words: frozenset[str]
+    slight: frozenset[str]
+    hints: frozenset[str]
+    needed: frozenset[str]
+    context: frozenset[str]
+    holds: re.Pattern[str] | None
+    likely: re.Pattern[str] | None = None
+    is_person: bool = False
+    is_yes_or_no: bool = False
+    asked: frozenset[str] = frozenset()
+    letters: frozenset[str] = frozenset()
+
+
+def wanted_by(question: Question) -> Wanted:
+    """Return what answers a question."""
+    text = question.text
+    words, context = content_of(text), content_of(question.before)
+    words = words - _VAGUE if len(words - _VAGUE) > 1 else words
+    measured = _HOW.search(text)
+    adjective = measured[1].casefold() if measured else ""
+    holds = likely = ""
+    hints: Collection[str] = ()
+    asked: Collection[str] = ()
+    if measured and adjective not in _NO_MEASURE:
+        words, holds, likely = _measured(text, words, adjective, text[measured.end() :])
+        hints = keywords("cost" if likely == _PRICE else _NOUNS.get(adjective, ""))
+    elif asks_when := _WHEN.match(text):
+        unit = (asks_when["unit"] or "").casefold().removesuffix("s")
+        words = words.difference(keywords(unit)) or words
+        hints = keywords(unit)
+        holds = _CLOCK if unit in ("time", "hour") else _TIME
+        likely = _DATES.get(unit, "")
+        if _BIRTH.search(text):
+            holds = rf"\d[./]\d|\b{_MONTH}\b"
+    elif _BIRTH.search(text):
+        holds = rf"\d[./]\d|\b{_MONTH}\b"
+    elif _WHERE.match(text):
+        likely = _PLACE
+    elif _ASKS_PRICE.search(text) and words & _COSTS:
+        words, hints = words - _COSTS or words, ("cost",)
+        holds, likely = rf"{_MONEY}|{_NUMERAL}", _PRICE
+    elif kind := _KIND.search(text):
+        holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", kind["nouns"], re.I)), "")
+        asked = keywords(kind["nouns"])[-1:]
+        if _DIALS.search(text):  # "What number do I ring …"
+            words, hints, holds = words - _CALLS - {*asked} or words, ("contact",), r"\d{3}"
+    elif _ABOUT.search(text):
+        hints = ("topic",)
+    names = {word for name in _NAME.findall(text) for word in keywords(name)} - STOP_WORDS
+    names |= words & _WEEKDAYS
+    relations = {word for relation in relations_in(text) for word in keywords(relation)}
+    needed = (
+        frozenset({*NUMBER.findall(text), *names, *relations})
+        - _VAGUE
+        - {word.casefold() for word in _LETTER.findall(text)}
+    )
+    words = words.difference(word.casefold() for word in _LETTER.findall(text)) or words
+    if not words:  # "And when?"
+        words, context = context, frozenset()
+    return Wanted(
+        words,
+        words & _SLIGHT,
+        frozenset(hints) - words,
+        needed,
+        context,
+        re.compile(holds, re.IGNORECASE) if holds else None,
+        re.compile(likely, re.IGNORECASE) if likely else None,
+        _WHO.search(text) is not None,
+        _YES_OR_NO.match(text) is not None,
+        frozenset(asked) & words,
+        frozenset(_LETTER.findall(text)),
+    )
+
+
+def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> tuple[frozenset[str], str, str]:
+    """Return the words that "how long …" is about, and the forms that its answer must have and may have."""
+    measure = _SAME.get(adjective, adjective)
+    pattern, likely = _MEASURES.get(measure, ""), ""
+    verbs: Collection[str] = _LASTS if adjective == "long" else ()
+    if adjective == "much" and (words & _COSTS or _ASKS_PRICE.search(text)):
+        pattern, likely, verbs = rf"{_MONEY}|{_NUMERAL}", _PRICE, _COSTS
+    if not pattern:
+        return words, "", ""
+    named = words - {adjective, *keywords(adjective)}
+    words = named.difference(verbs) or named or words
+    if adjective == "old":  # "Leo is 7."
+        who = "|".join(re.findall(r"\w+", rest))
+        pattern = (
+            rf"{pattern}|\b(?:{who})\W+(?:is|am|are)\W+(?:\w+\W+)?{_NUMERAL}"
+            r"(?=\W*(?:$|[.,;!)]|(?:and|but|now|already)\b))"
+        )
+    if adjective == "many" and (counted := _counted(text)):
+        likely = rf"{_NUMERAL}\W*(?:\w+\W+){{0,2}}?{counted}|{counted}\w*(?::|,)?\s*\d|{_SERVES}{_NUMERAL}"
+    return words, pattern, likely
+
+
+def tells_somebody(sentence: str, known: frozenset[str]) -> bool:
+    """Return whether a sentence has a word that may stand for a person or a company and is not `known`."""
+    if _SOMEBODY.search(sentence):
+        return True
+    for found in _WORD.finditer(sentence):
+        word = found[0]
+        stems = content_of(word)
+        if not word[0].isupper() or word == "I" or stems <= known or not stems.isdisjoint(_NO_NAMES):
+            continue
+        begins = found.start() == 0 or sentence[: found.start()].rstrip().endswith(":")
+        if not begins or word.casefold() not in STOP_WORDS:
+            return True
+    return not relations_among(content_of(sentence)) <= relations_among(known)
+
+
+def content_of(text: str) -> frozenset[str]:
+    """Return the stems of the words of a text that say something."""
+    return frozenset(content_words(text))
+
+
+def _counted(text: str) -> str:
+    """Return how the word of what is counted begins: "bike" of "how many bikes"."""
+    found = re.search(r"\bhow many\s+(\w+)", text, re.IGNORECASE)
+    word = found[1].casefold() if found else ""
+    if unit := _UNITS.get(word.removesuffix("s")):
+        return unit
+    return "" if word.casefold() in _NO_MEASURE else re.escape(word.removesuffix("s").removesuffix("ie"))
