@@ -205,6 +205,7 @@ void hot_find_keywords(hot_search *s)
         if (word.n)
             known[n_known++] = word;
     }
+    s->n_unknown = n - n_known;
     for (int i = 0; i < n_known; i++)
         if (n_known <= SHP_HOT_MAX_KEYWORDS || !is_too_common(known, n_known, i))
             add_keyword(s, &known[i]);

@@ -33,12 +33,12 @@ typedef struct {
     ranked *ranked;  /* the candidates in that order */
     uint32_t *slots; /* of threads: number of the first candidate + 1, 0: free */
     size_t n_slots;  /* a power of two */
-    double rarest_idf;
+    shp_rank_query relevance_of;
     shp_rescore_lengths lengths;
     double least;    /* smallest mean of a hit, in which an assistant's words count as much as they can */
     int64_t n_scored;    /* memories that may be hits, with: */
     double *evidence;    /* with the factor of length; -1: it is none; to a multiple of LANES */
-    double *plain;       /* evidence without that factor */
+    double *plain;       /* evidence without that factor, for relevance */
     double *bm25;
     double *relevance; /* -1: not computed yet */
     uint32_t *documents;
@@ -255,12 +255,13 @@ static inline void score_memory(const rescoring *r, scored *out, uint32_t docume
         .timestamp = near->timestamp,
     };
     double evidence = shp_rescore_evidence(query, &beside);
+    double plain = shp_rescore_for_relevance(query, &beside, evidence);
     /* No word of an assistant counts more than so many times as much when it is whole. */
     double most_whole = sums[0] * (near->asks & SHP_ASSISTANT ? SHP_RANK_PARTS : 1);
-    const shp_rescore_hit most = {.bm25 = sums[0], .whole = most_whole, .evidence = evidence};
+    const shp_rescore_hit most = {.bm25 = sums[0], .whole = most_whole, .evidence = plain};
     int is_hit = (evidence > 0.0) & (shp_rescore_mean(&most) >= r->least);
     *out->evidence++ = is_hit ? evidence * r->lengths.factor[talk][near->length] : -1.0;
-    *out->plain++ = evidence;
+    *out->plain++ = plain;
     *out->bm25++ = sums[0];
     *out->relevance++ = -1.0;
     *out->document++ = document;
@@ -366,7 +367,7 @@ static double find_relevance(const rescoring *r, int64_t number)
     if (shp_rescore_mean(&hit) < r->least)
         return 0.0;
     hit.whole = whole_of(s, document, hit.bm25);
-    return shp_rank_relevance_of(shp_rescore_mean(&hit), s->idf_sum, r->rarest_idf);
+    return shp_rank_relevance(shp_rescore_mean(&hit), &r->relevance_of);
 }
 
 /* Whether a memory that may be a hit is as relevant as asked; else it is none any more. */
@@ -403,11 +404,11 @@ static void rescore(rescoring *r, shp_hot_found *found)
     if (!s->is_ordered)
         complete_reach(r);
     collect_sessions(r);
-    r->rarest_idf = shp_rank_idf(s->n_docs, 1.0);
+    r->relevance_of = shp_rank_query_of(s->idf_sum, s->n_docs, s->n_unknown);
     shp_rescore_set_lengths(&s->query->rescore, s->index->total_length / s->index->n_memories, &r->lengths);
     /* Relevance grows strictly with the mean: a threshold on the one is a threshold on the other.  It is compared
        with some slack because that costs less, and the relevance of the best is then computed. */
-    r->least = shp_rank_min_bm25(s->query->min_relevance, s->idf_sum, s->n_docs) * (1.0 - 1e-12);
+    r->least = shp_rank_min_bm25(s->query->min_relevance, &r->relevance_of) * (1.0 - 1e-12);
     score_all(r);
     choose_best(r);
     if (!fill_hits(r, found->hits)) {

@@ -322,16 +322,15 @@ static void begin(hot_search *s, const shp_hot *index, shp_hot_query *query)
     s->n_docs = (double)index->n_memories;
     s->idf_sum = s->bound_sums[0] = 0.0;
     s->n = s->n_nonessential = s->n_marked = 0;
-    s->n_postings = 0;
+    s->n_postings = s->n_unknown = 0;
     s->pool = s->small_pool;
     s->reach = s->small_reach;
     s->n_pool = s->n_rated = s->n_slots = 0;
     s->is_ordered = 0;
     s->capacity = SMALL_POOL;
     /* At most as many as there are: a query for all memories passes the largest k. */
-    s->n_wanted = query->k < index->n_memories ? query->k : index->n_memories;
-    if (s->n_wanted < SHP_RESCORE_CANDIDATES)
-        s->n_wanted = SHP_RESCORE_CANDIDATES;
+    int64_t most = query->k < index->n_memories ? query->k : index->n_memories;
+    s->n_wanted = shp_rescore_candidates(&query->rescore, most);
     double mean_len = index->n_memories ? (double)index->total_length / s->n_docs : 0.0;
     shp_rank_bm25_set(query->k1, query->b, mean_len, &s->bm25);
 }

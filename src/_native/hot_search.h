@@ -72,6 +72,7 @@ typedef struct {
     shp_rank_bm25 bm25;
     double n_docs, idf_sum;
     int64_t n_postings;   /* of all words of the query */
+    int64_t n_unknown;    /* words of the query that no memory has */
     int64_t n_wanted;     /* candidates */
     double threshold;     /* at least n_wanted memories score this or more */
     int n;

@@ -60,9 +60,17 @@ static inline double shp_rank_recency_about(double age_s, double floor)
 }
 
 double shp_rank_idf(double n_docs, double doc_freq);
-double shp_rank_relevance(double bm25, double idf_sum, double n_docs);
-/* The same where the idf of a word that one memory has is known. */
-double shp_rank_relevance_of(double bm25, double idf_sum, double rarest_idf);
-double shp_rank_min_bm25(double relevance, double idf_sum, double n_docs);
+
+/* What relevance depends on besides a memory's BM25: the same for all memories of a search. */
+typedef struct {
+    double idf_sum;    /* of the keywords that are ranked by */
+    double rarest_idf; /* of a word that one memory has */
+    double known;      /* share of the query that the user's memories know, 0 to 1 */
+} shp_rank_query;
+
+/* `n_unknown`: how many keywords no memory has. */
+shp_rank_query shp_rank_query_of(double idf_sum, double n_docs, int64_t n_unknown);
+double shp_rank_relevance(double bm25, const shp_rank_query *query);
+double shp_rank_min_bm25(double relevance, const shp_rank_query *query);
 
 #endif

@@ -1,4 +1,7 @@
 # Declarations of rank.h, for the extensions that link rank.c.
+from libc.stdint cimport int64_t
+
+
 cdef extern from "rank.h" nogil:
     const double SHP_RANK_MOST_K1
     const int SHP_RANK_PARTS
@@ -12,8 +15,15 @@ cdef extern from "rank.h" nogil:
     double shp_rank_term(const shp_rank_bm25* bm25, double idf, double tf, double doc_len) noexcept
     double shp_rank_recency(double age_days, double floor) noexcept
     double shp_rank_idf(double n_docs, double doc_freq) noexcept
-    double shp_rank_relevance(double bm25, double idf_sum, double n_docs) noexcept
-    double shp_rank_min_bm25(double relevance, double idf_sum, double n_docs) noexcept
+
+    ctypedef struct shp_rank_query:
+        double idf_sum
+        double rarest_idf
+        double known
+
+    shp_rank_query shp_rank_query_of(double idf_sum, double n_docs, int64_t n_unknown) noexcept
+    double shp_rank_relevance(double bm25, const shp_rank_query* query) noexcept
+    double shp_rank_min_bm25(double relevance, const shp_rank_query* query) noexcept
 
 
 cdef inline int check_rank_numbers(double k1, double b, double recency_floor) except -1:

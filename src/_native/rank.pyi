@@ -11,6 +11,7 @@ __all__ = [
     "PARTS",
     "PREFERS",
     "REACH",
+    "REQUEST_CANDIDATES",
     "Weights",
     "bm25_term",
     "idf",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 CANDIDATES: Final[int]
+REQUEST_CANDIDATES: Final[int]
 """Least number of memories that are rescored: the best by BM25 and recency."""
 REACH: Final[int]
 """Largest distance in sequences at which a memory affects a candidate's rescoring."""
@@ -73,8 +75,8 @@ def bm25_term(
     idf: float, tf: float, doc_len: float, mean_len: float, *, k1: float = 0.9, b: float = 0.3
 ) -> float: ...
 def recency(age_days: float, floor: float) -> float: ...
-def relevance(bm25: float, idf_sum: float, n_docs: float) -> float: ...
-def min_bm25(relevance: float, idf_sum: float, n_docs: float) -> float: ...
+def relevance(bm25: float, idf_sum: float, n_docs: float, n_unknown: int = 0) -> float: ...
+def min_bm25(relevance: float, idf_sum: float, n_docs: float, n_unknown: int = 0) -> float: ...
 def key(text: str) -> int: ...
 def length_of(asks: int, n_question: int, n_answer: int) -> int: ...
 def rescore(

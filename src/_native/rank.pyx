@@ -14,6 +14,8 @@ from rank cimport (
     shp_rank_bm25_set,
     shp_rank_idf,
     shp_rank_min_bm25,
+    shp_rank_query,
+    shp_rank_query_of,
     shp_rank_recency,
     shp_rank_relevance,
     shp_rank_term,
@@ -24,6 +26,7 @@ from rescore cimport (
     SHP_INSTRUCTS,
     SHP_PREFERS,
     SHP_RESCORE_CANDIDATES,
+    SHP_RESCORE_REQUEST_CANDIDATES,
     SHP_RESCORE_MAX_LABELS,
     SHP_RESCORE_REACH,
     SHP_TALK_ASSISTANT,
@@ -50,6 +53,7 @@ __all__ = [
     "ASSISTANT_QUESTION",
     "ASSISTANT_WEIGHTS",
     "CANDIDATES",
+    "REQUEST_CANDIDATES",
     "DEFAULT_WEIGHTS",
     "INSTRUCTS",
     "PARTS",
@@ -69,6 +73,7 @@ __all__ = [
 cdef int64_t MOST_SEQUENCE = 1 << 61   # the difference of two fits into 64 bits
 
 CANDIDATES = SHP_RESCORE_CANDIDATES
+REQUEST_CANDIDATES = SHP_RESCORE_REQUEST_CANDIDATES
 REACH = SHP_RESCORE_REACH
 PARTS = SHP_RANK_PARTS
 ASSISTANT_QUESTION = SHP_ASSISTANT_QUESTION
@@ -125,17 +130,19 @@ def recency(double age_days, double floor):
     return shp_rank_recency(age_days, floor)
 
 
-def relevance(double bm25, double idf_sum, double n_docs):
+def relevance(double bm25, double idf_sum, double n_docs, int64_t n_unknown=0):
     """Return how well a memory matches, 0 to 1, regardless of its age.
 
-    `idf_sum` is the sum over the keywords that occur in the user's `n_docs` memories.
+    `idf_sum` is the sum over the keywords that occur in the user's `n_docs` memories; `n_unknown` others do not.
     """
-    return shp_rank_relevance(bm25, idf_sum, n_docs)
+    cdef shp_rank_query query = shp_rank_query_of(idf_sum, n_docs, n_unknown)
+    return shp_rank_relevance(bm25, &query)
 
 
-def min_bm25(double relevance, double idf_sum, double n_docs):
+def min_bm25(double relevance, double idf_sum, double n_docs, int64_t n_unknown=0):
     """Return the least BM25 with this relevance, to a few units in the last place; inf when there is none."""
-    return shp_rank_min_bm25(relevance, idf_sum, n_docs)
+    cdef shp_rank_query query = shp_rank_query_of(idf_sum, n_docs, n_unknown)
+    return shp_rank_min_bm25(relevance, &query)
 
 
 def length_of(int asks, int64_t n_question, int64_t n_answer):

@@ -3,7 +3,7 @@
    1. Postings of the keywords (postings.c).
    2. Weights.  df = postings kept; N and total length from `tenants`.  Of more than 16 known keywords the rarest
       stay, the earlier where equally rare.
-   3. Candidates: the best by BM25 times recency, as many as are asked for, at least SHP_RESCORE_CANDIDATES; the
+   3. Candidates: the best by BM25 times recency, as many as shp_rescore_candidates says; the
       larger id where that is equal.  Windows of 4,096 memories at a time: their sums stay in the first-level cache
       whatever the number of memories.  A sum is taken in the order of the keywords, each product rounded by itself:
       the result is a function of the statistics alone, bit for bit, however the postings were gathered.
@@ -41,7 +41,8 @@ struct shp_recall_reader {
     const shp_recall_query *query;
     const shp_documents *documents;
     shp_rank_bm25 bm25;
-    double n_docs, idf_sum;
+    double n_docs;
+    shp_rank_query relevance;
     int64_t mean_len;
     int has_unseen; /* whether the arrays hold memories that the transaction does not see */
 
@@ -70,19 +71,21 @@ static int is_too_common(const shp_recall_reader *reader, int i)
     return n_rarer >= SHP_RECALL_MAX_KEYWORDS;
 }
 
-/* Sets idf and is_used of every list; the sum of idf over those used. */
-static double weigh(shp_recall_reader *reader, double n_docs)
+/* Sets idf and is_used of every list, and what relevance depends on. */
+static void weigh(shp_recall_reader *reader)
 {
     double idf_sum = 0.0;
+    int64_t n_unknown = 0;
     for (int i = 0; i < reader->postings.n_phrases; i++) {
         shp_posting_list *list = &reader->postings.lists[i];
+        n_unknown += list->n == 0;
         list->is_used = list->n > 0 && !is_too_common(reader, i);
         if (!list->is_used)
             continue;
-        list->idf = shp_rank_idf(n_docs, (double)list->n);
+        list->idf = shp_rank_idf(reader->n_docs, (double)list->n);
         idf_sum += list->idf;
     }
-    return idf_sum;
+    reader->relevance = shp_rank_query_of(idf_sum, reader->n_docs, n_unknown);
 }
 
 /* ---- candidates */
@@ -345,14 +348,14 @@ static int take_best(shp_recall_reader *reader)
     const shp_recall_query *query = reader->query;
     /* Relevance grows strictly with that mean: a threshold on the one is one on the other, asked with some slack
        first because it costs less. */
-    double least = shp_rank_min_bm25(query->min_relevance, reader->idf_sum, reader->n_docs) * (1.0 - 1e-12);
+    double least = shp_rank_min_bm25(query->min_relevance, &reader->relevance) * (1.0 - 1e-12);
     shp_rescore_hit best;
     int code = SQLITE_OK;
     while (code == SQLITE_OK && reader->n_hits < query->k && shp_rescore_pop(&reader->rescored, &best)) {
         double mean = shp_rescore_mean(&best);
         if (mean < least)
             continue;
-        double relevance = shp_rank_relevance(mean, reader->idf_sum, reader->n_docs);
+        double relevance = shp_rank_relevance(mean, &reader->relevance);
         int64_t id = query->tenant << SHP_SEQUENCE_BITS | best.sequence;
         if (relevance < query->min_relevance)
             continue;
@@ -376,8 +379,8 @@ static int rank_postings(shp_recall_reader *reader, int64_t n_memories, int64_t 
     reader->mean_len = n ? total_length / n : 0;
     reader->has_unseen = reader->documents->n != n_memories;
     shp_rank_bm25_set(query->k1, query->b, n ? (double)total_length / reader->n_docs : 0.0, &reader->bm25);
-    reader->idf_sum = weigh(reader, reader->n_docs);
-    reader->n_candidates = query->k > SHP_RESCORE_CANDIDATES ? query->k : SHP_RESCORE_CANDIDATES;
+    weigh(reader);
+    reader->n_candidates = shp_rescore_candidates(&query->rescore, query->k);
 
     int code = find_candidates(reader);
     if (code == SQLITE_OK)

@@ -143,7 +143,7 @@ static void add_hit(shp_rescore_buffers *buffers, const shp_rescore_query *query
     hit->sequence = memory->sequence;
     hit->bm25 = memory->bm25;
     hit->whole = memory->whole;
-    hit->evidence = evidence;
+    hit->evidence = shp_rescore_for_relevance(query, &beside, evidence);
     hit->score = evidence * lengths->factor[talk][memory->length] * shp_rank_recency(age_days, query->recency_floor);
 }
 

@@ -10,6 +10,7 @@
 
 enum {
     SHP_RESCORE_CANDIDATES = 32, /* at least so many best memories by BM25 and recency are rescored */
+    SHP_RESCORE_REQUEST_CANDIDATES = 64, /* the same where instructions count more: their few words rank lower */
     SHP_RESCORE_REACH = 3,       /* memories so far from a candidate play a part */
     SHP_RESCORE_MAX_LABELS = 64,
     SHP_RESCORE_MAX_PERIODS = 16
@@ -100,7 +101,7 @@ typedef struct {
 
 typedef struct {
     int64_t sequence;
-    double bm25, whole, evidence, score;
+    double bm25, whole, evidence, score; /* evidence: shp_rescore_for_relevance */
 } shp_rescore_hit;
 
 /* Buffers, reused between calls; all zero at first. */
@@ -135,6 +136,14 @@ static inline void shp_rescore_read_word(shp_rescore_query *query, shp_pairs_rea
 static inline int shp_rescore_counts_pairs(const shp_rescore_query *query)
 {
     return query->weights[SHP_TALK_PEOPLE].pair > 0.0 || query->weights[SHP_TALK_ASSISTANT].pair > 0.0;
+}
+
+/* How many candidates a search for the best k has. */
+static inline int64_t shp_rescore_candidates(const shp_rescore_query *query, int64_t k)
+{
+    int is_request = query->weights[SHP_TALK_ASSISTANT].instruction > 1.0;
+    int64_t least = is_request ? SHP_RESCORE_REQUEST_CANDIDATES : SHP_RESCORE_CANDIDATES;
+    return k > least ? k : least;
 }
 
 static inline int shp_rescore_has_label(const shp_rescore_query *query, int32_t label)
@@ -175,6 +184,15 @@ static inline double shp_rescore_evidence(const shp_rescore_query *query, const 
     if (beside->prefers)
         evidence *= weights->preference;
     return evidence;
+}
+
+/* E as relevance takes it, half of what it has above B (shp_rescore_mean): all of it where a person said how answers have
+   to be.  An instruction concerns a request though it has few of its words. */
+static inline double shp_rescore_for_relevance(const shp_rescore_query *query, const shp_rescore_beside *beside,
+                                               double evidence)
+{
+    int is_wanted = beside->instructs && query->weights[beside->talk].instruction > 1.0;
+    return is_wanted ? evidence + (evidence - beside->bm25) : evidence;
 }
 
 /* Factors of the classes of lengths for each talk; 1 for the class of the mean length.  They affect the score, and not

@@ -7,7 +7,8 @@ cdef extern from "rescore.h" nogil:
     enum: SHP_TALKS
     const int SHP_TALK_PEOPLE, SHP_TALK_ASSISTANT
     const int SHP_ASSISTANT_QUESTION, SHP_ASSISTANT_ANSWER, SHP_INSTRUCTS, SHP_PREFERS
-    const int SHP_RESCORE_CANDIDATES, SHP_RESCORE_REACH, SHP_RESCORE_MAX_LABELS, SHP_RESCORE_MAX_PERIODS
+    const int SHP_RESCORE_CANDIDATES, SHP_RESCORE_REQUEST_CANDIDATES
+    const int SHP_RESCORE_REACH, SHP_RESCORE_MAX_LABELS, SHP_RESCORE_MAX_PERIODS
 
     ctypedef struct shp_rescore_memory:
         int64_t sequence, timestamp   # seconds

@@ -47,6 +47,76 @@ def test_run_is_kept_and_compared(shepherd, corpus, tmp_path):
     assert again["measures"]["all"] == report["measures"]["all"]
 
 
+@pytest.fixture
+def talks(tmp_path):
+    """Two conversations, about a dog and about a boat."""
+    path = tmp_path / "talks.jsonl"
+    entries = []
+    for name, other in (("dog", "kennel"), ("boat", "harbour")):
+        texts = [f"My {name} is old.", f"The {other} of the {name} is red.", f"I painted the {other}."]
+        entries.append(
+            {
+                "id": name,
+                "now": 10_000,
+                "turns": [
+                    {"id": str(n), "session": n, "time": 100, "speaker": "Anna", "text": text}
+                    for n, text in enumerate(texts)
+                ],
+                "questions": [
+                    {"question": f"Which colour has the {other} of the {name}?", "evidence": ["1"]}
+                ],
+            }
+        )
+    path.write_text("\n".join(map(json.dumps, entries)))
+    return str(path)
+
+
+def test_several_files_are_measured_and_the_least_of_all_is_shown(shepherd, corpus, talks, tmp_path):
+    run = str(tmp_path / "run.jsonl")
+    report = json.loads(shepherd("eval", corpus, talks, "--output", run, "--json").stdout)
+
+    alone = [
+        json.loads(shepherd("eval", file, "--json").stdout)["measures"]["all"] for file in (corpus, talks)
+    ]
+    assert list(report["corpora"]) == [corpus, talks]
+    assert [one["measures"]["all"] for one in report["corpora"].values()] == alone
+    assert report["least"]["ndcg@10"] == min(one["ndcg@10"][0] for one in alone)
+    again = json.loads(shepherd("eval", run, "--baseline", run, "--json").stdout)
+    assert [one["measures"] for one in again["corpora"].values()] == [
+        one["measures"] for one in report["corpora"].values()
+    ]
+    assert all(one["comparison"]["mrr"]["difference"] == [0.0] * 3 for one in again["corpora"].values())
+    printed = shepherd("eval", run).stdout.splitlines()
+    assert (printed[0], printed[-1].split("\t")[0]) == (corpus, "least")
+
+
+@pytest.mark.parametrize("option", [("--tune",), ("--questions", "mine.jsonl")])
+def test_what_is_for_one_file_is_refused_for_two(shepherd, corpus, option):
+    done = shepherd("eval", corpus, corpus, *option)
+
+    assert done.returncode == 2
+    assert f"{option[0]} takes one file" in done.stderr
+
+
+def test_relevance_shows_what_thresholds_keep(shepherd, talks):
+    found = json.loads(shepherd("eval", talks, "--relevance", "--json").stdout)["relevance"]
+
+    assert found["area"] == 1.0
+    [kept] = [row for row in found["kept"] if row["threshold"] == 0.3]
+    assert (kept["evidence"], kept["unanswerable"]) == (1.0, 0.0)
+    printed = shepherd("eval", talks, "--relevance").stdout
+    assert "0.3\t100.0\t" in printed
+
+
+def test_relevance_needs_questions_of_another_conversation(shepherd, corpus, talks, tmp_path):
+    done = shepherd("eval", corpus, "--relevance")
+    assert done.returncode == 2
+    assert "one conversation alone" in done.stderr
+    run = str(tmp_path / "run.jsonl")
+    shepherd("eval", talks, "--output", run)
+    assert "a run has no memories" in shepherd("eval", run, "--relevance").stderr
+
+
 def test_weights_are_tuned(shepherd, corpus):
     report = json.loads(shepherd("eval", corpus, "--tune", "--json").stdout)
 

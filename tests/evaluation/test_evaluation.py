@@ -11,6 +11,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.evaluation import compare, evaluate, interval, is_run, read_corpus, read_run, tune, write_run
+from shepherd.evaluation.answerable import Kept, Relevances, area
 from shepherd.evaluation.corpora import Conversation, Question, Turn
 from shepherd.evaluation.runs import ndcg_at, recall_at, reciprocal_rank, stored, texts_of
 from shepherd.memory import Memory
@@ -93,6 +94,20 @@ def test_message_of_a_user_comes_before_a_long_reply_of_an_assistant(
     assert answer.found[0] == "3"
     assert answer.metrics["mrr"] == 1.0
     assert between_friends.found[0] != "3"
+
+
+def test_area_is_how_often_the_one_is_above_the_other() -> None:
+    assert area([3.0, 2.0], [1.0, 0.0]) == 1.0
+    assert area([3.0, 0.5], [1.0, 0.0]) == 0.75
+    assert area([1.0, 1.0], [1.0]) == 0.5
+    assert area([], [1.0]) == 0.5
+
+
+def test_thresholds_keep_what_is_as_relevant() -> None:
+    found = Relevances(evidence=[0.3, 0.9], others=[0.1, 0.3, 0.2, 0.5], unanswerable=[0.1])
+
+    assert found.kept(0.3) == Kept(0.3, 1.0, 0.5, 0.0)
+    assert found.kept(0.31) == Kept(0.31, 0.5, 0.25, 0.0)
 
 
 @pytest.fixture

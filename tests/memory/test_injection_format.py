@@ -216,3 +216,10 @@ def test_too_many_facts_keep_the_latest_in_their_order() -> None:
 
     assert [f.key for f in shown] == [f"key{n:03}" for n in range(100 - len(shown), 100)]
     assert 3000 < len(facts_block(shown)) <= MAX_FACTS + len("[facts: ]")
+
+
+def test_too_many_facts_keep_the_instructions_however_old() -> None:
+    facts = [fact("instructions", "never use emoji", updated_at=0)]
+    facts += [fact(f"key{n:03}", "v" * 90, updated_at=n + 1) for n in range(100)]
+
+    assert shown_facts(facts)[0].key == "instructions"

@@ -80,6 +80,29 @@ def test_threshold_leaves_out_what_is_less_relevant(memory: Memory) -> None:
     assert 0 < len(found) < len(everything)
 
 
+def test_question_of_which_the_memory_knows_few_words_is_not_answered(memory: Memory) -> None:
+    """It shares a word or two with what was said, and is about something else."""
+    for n in range(200):
+        memory.store_memory(f"What about topic {n}?", f"Topic {n} has a garden with {n} trees and a fence.")
+    memory.store_memory("What does the heater in the garden shed need?", "A new thermostat.")
+
+    known = memory.recall("What was it that the heater in the garden shed needs?").results
+    unknown = memory.recall("Which heater did the dentist in Lisbon recommend to my brother?").results
+
+    assert [result.answer for result in known][:1] == ["A new thermostat."]
+    assert unknown == ()
+    assert memory.search("Which heater did the dentist in Lisbon recommend to my brother?")[0].relevance > 0.1
+
+
+def test_beginners_memory_answers_though_it_knows_few_words(memory: Memory) -> None:
+    memory.store_memory("My anniversary is on 3 May.", "")
+    memory.store_memory("I like jazz.", "")
+
+    found = memory.recall("Can you suggest a restaurant for the dinner on my anniversary?").results
+
+    assert [result.question for result in found] == ["My anniversary is on 3 May."]
+
+
 @pytest.mark.parametrize("threshold", [-0.1, 1.1, float("nan")])
 def test_threshold_outside_of_0_to_1_is_refused(memory: Memory, database: str, threshold: float) -> None:
     with pytest.raises(UsageError, match="between 0 and 1"):

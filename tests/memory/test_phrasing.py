@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.memory import Memory, Turn
-from shepherd.memory.phrasing import is_request
+from shepherd.memory.phrasing import is_about_several, is_request
 from shepherd.memory.queries import parse_query
 
 NOW = 1_700_000_000
@@ -84,6 +84,38 @@ def test_questions_about_the_past_and_statements_are_none(message: str) -> None:
     assert not is_request(message)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "In what order did I visit the lakes?",
+        "Can you list the soups that I cooked, in order?",
+        "How many different soups did I cook?",
+        "How has my training changed over time?",
+        "Summarise the kitchen budget",
+        "How much did I spend in total?",
+        "Considering my knee and my plans, which run fits?",
+        "Which cheeses did I mention across all of my messages?",
+    ],
+)
+def test_questions_for_an_order_a_number_or_a_summary_are_about_several_conversations(message: str) -> None:
+    assert is_about_several(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Where did I order the pump?",
+        "What should I bring in order to help?",
+        "How many lakes are there?",
+        "",
+        "order",
+    ],
+)
+def test_other_questions_are_not(message: str) -> None:
+    assert not is_about_several(message)
+    assert not is_about_several(f"{'soup ' * 200} in total?")
+
+
 # ---- with memories
 
 
@@ -117,3 +149,60 @@ def test_a_recall_heeds_instructions_as_a_search_does(soups: Memory) -> None:
     recalled = soups.recall("Can you show me a recipe for leek soup?").results
 
     assert recalled[0].question.startswith("Always list the calories")
+
+
+def test_an_instruction_is_appended_to_a_request_that_has_one_of_its_words(soups: Memory) -> None:
+    asked = "recipe to go with carrots, dumplings and horseradish"
+
+    [found, *_] = soups.recall(f"Can you show me a {asked}?").results
+
+    assert found.question.startswith("Always list the calories")
+    plain = next(one for one in soups.search(f"Which {asked} exists?", 9) if one.id == found.id)
+    assert plain.relevance < 0.7 * found.relevance
+
+
+# ---- several conversations
+
+
+@pytest.fixture
+def lakes(memory: Memory) -> Memory:
+    """Three visits of lakes in one session, and one each in two others, in words that fit less well."""
+    for session, text in (
+        ("one", "The visit to the lake"),
+        ("one", "A lake, a visit"),
+        ("one", "Visit a lake!"),
+        ("two", "We had a visit to the lake of Bled"),
+        ("three", "After a while a visit to the lake of Garda"),
+    ):
+        memory.archive_turn(Turn(text, "", timestamp=NOW - 1000, session=session))
+    for number in range(9):
+        memory.store_memory(f"Town {number} has {number} bridges.", "")
+    return memory
+
+
+def places(memory: Memory, question: str) -> list[str]:
+    return [result.question[:12] for result in memory.search(question, 3)]
+
+
+def test_conversations_take_turns_in_what_is_asked_of_several(lakes: Memory) -> None:
+    assert {"We had a vis", "After a whil"}.isdisjoint(places(lakes, "What was the visit to the lake?"))
+    assert places(lakes, "In what order did I visit the lake?")[1:] == ["We had a vis", "After a whil"]
+
+
+def test_of_turns_that_sessions_take_the_scores_fall(lakes: Memory) -> None:
+    found = lakes.search("In what order did I visit the lake?", 5)
+    alone = {result.id: result.score for result in lakes.search("What was the visit to the lake?", 5)}
+
+    assert [result.score for result in found] == sorted((result.score for result in found), reverse=True)
+    assert sorted(round(result.score / alone[result.id], 6) for result in found) == [0.49, 0.7, 1.0, 1.0, 1.0]
+
+
+def test_memories_without_a_session_take_no_turns(memory: Memory) -> None:
+    for number in range(3):
+        memory.store_memory(f"lake {'blue ' * number}", "")
+
+    one, other = (
+        memory.search(f"{asked} the lake?", 3) for asked in ("What was", "In what order did I visit")
+    )
+
+    assert [result.id for result in one] == [result.id for result in other]

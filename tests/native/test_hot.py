@@ -19,7 +19,7 @@ from shepherd._native.hot import HotIndex
 from tests.examples import examples
 from tests.native import twin_rank
 from tests.native.recall_database import NOW, zipf_memories
-from tests.native.test_recall_index import memories, options, queries
+from tests.native.test_recall_index import memories, options, queries, with_one_instruction
 from tests.native.twin_rank import Document
 
 Row = tuple[int, int, int, int, int, int, str, str]
@@ -114,6 +114,17 @@ def test_memories_of_several_frequent_words_and_their_neighbours_rank_as_the_twi
         expected = twin_rank.search(documents, keywords, 40, NOW, recency_floor=floor)
 
         assert index.search(1, keywords, 40, NOW, recency_floor=floor) == expected
+
+
+@pytest.mark.parametrize("place", [20, 50, 90])
+def test_a_request_has_as_many_candidates_as_the_twin_says(place: int) -> None:
+    rows = numbered(with_one_instruction(place))
+    documents = [document(row) for row in rows]
+
+    found = filled(rows).search(1, ["alpha"], 3, NOW, is_request=True)
+
+    assert found == twin_rank.search(documents, ["alpha"], 3, NOW, is_request=True)
+    assert (found[0][0] == place + 1) == (place < 64)
 
 
 @pytest.mark.parametrize("k", [1, 3, 9, 33])

@@ -44,9 +44,11 @@ def test_recency_is_the_twins(age_days: float, floor: float) -> None:
     assert rank.recency(age_days, floor) == twin_rank.recency(age_days, floor)
 
 
-@given(st.floats(0.0, 500.0), st.floats(0.0, 300.0), counts)
-def test_relevance_is_the_twins(bm25: float, idf_sum: float, n_docs: int) -> None:
-    assert rank.relevance(bm25, idf_sum, n_docs) == twin_rank.relevance(bm25, idf_sum, n_docs)
+@given(st.floats(0.0, 500.0), st.floats(0.0, 300.0), counts, st.integers(0, 64))
+def test_relevance_is_the_twins(bm25: float, idf_sum: float, n_docs: int, n_unknown: int) -> None:
+    asked = (bm25, idf_sum, n_docs, n_unknown)
+
+    assert rank.relevance(*asked) == twin_rank.relevance(*asked)
 
 
 @given(st.sampled_from([5e-324, 1e-310, 1e-300, 1e-9]), st.floats(0.0, 1e6), st.floats(0.0, 1.0))
@@ -64,7 +66,9 @@ def test_known_values() -> None:
     assert rank.bm25_term(2.0, 1, 30, 30) == pytest.approx(2.0)
     assert rank.recency(30, 0.0) == pytest.approx(0.5)
     assert rank.recency(0, 0.9) == pytest.approx(1.0)
-    assert rank.relevance(rank.idf(10, 1), rank.idf(10, 1), 10) == pytest.approx(0.5)
+    assert rank.relevance(rank.idf(10, 1), rank.idf(10, 1), 10) == pytest.approx(math.sqrt(0.5))
+    unknown = math.log(202) / 2
+    assert rank.relevance(1e9, 3.0, 100, 2) == pytest.approx(3.0 / (3.0 + 2 * unknown))
 
 
 def test_recency_of_the_future_is_that_of_now() -> None:
@@ -79,12 +83,38 @@ def test_relevance_grows_with_bm25(bm25: float, factor: float, idf_sum: float, n
     assert less < more or less >= 1.0 - 1e-9
 
 
-@given(relevances, st.floats(1e-3, 300.0), st.integers(1, 10_000_000))
-def test_least_bm25_is_the_inverse_of_relevance(wanted: float, idf_sum: float, n_docs: int) -> None:
-    bm25 = rank.min_bm25(wanted, idf_sum, n_docs)
+@given(st.floats(1e-6, 100.0), st.floats(1e-3, 100.0), st.integers(1, 10_000_000), st.integers(0, 3))
+def test_each_unknown_word_lowers_relevance_and_more_so_in_a_larger_memory(
+    bm25: float, idf_sum: float, n_docs: int, n_unknown: int
+) -> None:
+    share = twin_rank.known_share(idf_sum, n_docs, n_unknown)
 
-    assert rank.relevance(bm25 * (1 + 1e-12), idf_sum, n_docs) >= wanted * (1 - 1e-12)
-    assert rank.relevance(bm25 * (1 - 1e-12), idf_sum, n_docs) <= wanted * (1 + 1e-12)
+    assert rank.relevance(bm25, idf_sum, n_docs, n_unknown) > rank.relevance(
+        bm25, idf_sum, n_docs, n_unknown + 1
+    )
+    assert n_unknown == 0 or share > twin_rank.known_share(idf_sum, n_docs + 1, n_unknown)
+
+
+def test_more_than_four_unknown_words_count_as_four() -> None:
+    """A long message has many of them, and may still be about what was said."""
+    assert rank.relevance(5.0, 9.0, 1000, 4) == rank.relevance(5.0, 9.0, 1000, 60)
+
+
+@given(relevances, st.floats(1e-3, 300.0), st.integers(1, 10_000_000), st.integers(0, 9))
+@example(1e-155, 1.0, 1, 0)
+@example(0.5, 300.0, 10, 0)
+@example(0.1, 1e-3, 10_000_000, 1)
+def test_least_bm25_is_the_inverse_of_relevance(
+    wanted: float, idf_sum: float, n_docs: int, n_unknown: int
+) -> None:
+    known = (idf_sum, n_docs, n_unknown)
+    bm25 = rank.min_bm25(wanted, *known)
+
+    if bm25 == math.inf:
+        assert rank.relevance(1e9, *known) < wanted
+        return
+    assert rank.relevance(bm25 * (1 + 1e-12), *known) >= wanted * (1 - 1e-12)
+    assert rank.relevance(bm25 * (1 - 1e-12), *known) <= wanted * (1 + 1e-12)
 
 
 def test_no_bm25_reaches_more_than_full_relevance() -> None:

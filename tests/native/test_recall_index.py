@@ -175,6 +175,24 @@ def test_unknown_words_before_known_ones_change_nothing(connection: Connection) 
         assert recall.search(connection, 1, keywords, 5, NOW) == twin_rank.search(documents, keywords, 5, NOW)
 
 
+def with_one_instruction(place: int) -> list[Any]:
+    """Exchanges with an assistant, each longer than the one before it; at `place` is an instruction."""
+    return [(["alpha"] + ["long"] * i, ["reply"], NOW, 0, 0, 24 if i == place else 8) for i in range(100)]
+
+
+@pytest.mark.parametrize(("place", "is_found"), [(20, True), (50, True), (90, False)])
+def test_a_request_has_more_candidates_among_which_is_an_instruction(
+    connection: Connection, place: int, is_found: bool
+) -> None:
+    stored = with_one_instruction(place)
+    documents = documents_of(database.add(connection, 1, stored), stored)
+
+    found = Recall().search(connection, 1, ["alpha"], 3, NOW, is_request=True)
+
+    assert found == twin_rank.search(documents, ["alpha"], 3, NOW, is_request=True)
+    assert (found[0][0] == documents[place].id) == is_found
+
+
 def test_many_keywords_over_many_memories_rank_as_the_twin_says(connection: Connection) -> None:
     stored = zipf_memories(7, 2000, 120)
     documents = documents_of(database.add(connection, 1, stored), stored)

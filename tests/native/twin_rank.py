@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_KEYWORDS = 16
-CANDIDATES = 32
+CANDIDATES, REQUEST_CANDIDATES = 32, 64
 # Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that
 # only asks, of a label and of a time that the question names, of an instruction and of a preference, and for
 # each doubling of the length, and share of its own for each of the query's pairs of words.
@@ -26,6 +26,7 @@ INSTRUCTS, PREFERS = 16, 32
 MOST_DIGITS = 15
 MOST_WORDS = 64
 PAIRED_TERMS, COUNTED_PAIRS = 32, 3
+MOST_UNKNOWN, MANY_DOCUMENTS = 4, 100.0
 LN_2 = 0.69314718055994530942
 
 
@@ -127,10 +128,18 @@ def recency(age_days: float, floor: float) -> float:
     return floor + (1.0 - floor) / (1.0 + max(age_days, 0.0) / 30.0)
 
 
-def relevance(bm25: float, idf_sum: float, n_docs: float) -> float:
+def known_share(idf_sum: float, n_docs: float, n_unknown: int) -> float:
+    """Share of a query that the documents know; an unknown word counts more the more documents there are."""
+    unknown = min(n_unknown, MOST_UNKNOWN) * (idf(n_docs, 0.0) * (n_docs / (n_docs + MANY_DOCUMENTS)))
+    return idf_sum / (idf_sum + unknown)
+
+
+def relevance(bm25: float, idf_sum: float, n_docs: float, n_unknown: int = 0) -> float:
     if n_docs < 1 or idf_sum <= 0.0 or bm25 <= 0.0:
         return 0.0
-    return min(bm25 / idf_sum, 1.0) * -math.expm1(-bm25 * LN_2 / idf(n_docs, 1.0))
+    rarity = -math.expm1(-bm25 * LN_2 / idf(n_docs, 1.0))
+    known = known_share(idf_sum, n_docs, n_unknown)
+    return known * math.sqrt(min(bm25 / idf_sum, 1.0)) * math.sqrt(rarity)
 
 
 def chosen_keywords(documents: Sequence[Document], keywords: Sequence[str]) -> list[tuple[str, int]]:
@@ -156,6 +165,12 @@ def neighbour(documents: Mapping[int, Document], document: Document, distance: i
     """The document with an id that much larger, if it is of the same thread."""
     found = documents.get(document.id + distance)
     return found if found is not None and found.thread == document.thread != 0 else None
+
+
+def weights_of(document: Document, documents: Mapping[int, Document]) -> Sequence[float]:
+    """The weights of its talk: with an assistant, if one wrote in it or beside it."""
+    near = [document, *(neighbour(documents, document, distance) for distance in (-1, 1))]
+    return ASSISTANT_WEIGHTS if any(one and one.has_assistant for one in near) else WEIGHTS
 
 
 def length_factor(doc_len: int, mean_len: int, each: float) -> float:
@@ -184,9 +199,7 @@ def evidence(
 ) -> tuple[float, float]:
     """BM25 of the document with its share of that of its conversation, and the factor of its length."""
     around = {distance: neighbour(documents, document, distance) for distance in (-2, -1, 1, 2)}
-    if weights is None:
-        near = [one for one in (around[-1], document, around[1]) if one]
-        weights = ASSISTANT_WEIGHTS if any(one.has_assistant for one in near) else WEIGHTS
+    weights = weights or weights_of(document, documents)
     previous_share, (next_share, second, session, asking, label, period) = weights[:3], weights[3:9]
     instruction, preference, each, pair = weights[9:]
     scores = {distance: bm25[found.id] if found else 0.0 for distance, found in around.items()}
@@ -250,9 +263,13 @@ def search(
                 if tf:
                     sums[document.id] += bm25_term(weight, tf, float(document.doc_len), mean_len, k1=k1, b=b)
     first = {id: score * recency(ages[id], recency_floor) for id, score in bm25.items() if score > 0.0}
-    candidates = sorted(first, key=lambda id: (-first[id], -id))[: max(k, CANDIDATES)]
+    wants_instructions = is_request and (weights or ASSISTANT_WEIGHTS)[9] > 1.0
+    n_candidates = max(k, REQUEST_CANDIDATES if wants_instructions else CANDIDATES)
+    candidates = sorted(first, key=lambda id: (-first[id], -id))[:n_candidates]
 
     labels = {key(word) for word in dict.fromkeys(keywords)}
+    looked_up = list(dict.fromkeys(keywords))[:MOST_WORDS]
+    n_unknown = sum(not any(word in document.terms for document in documents) for word in looked_up)
     found = []
     for document in documents:
         near = [neighbour(by_id, document, distance) for distance in (-1, 0, 1)]
@@ -269,10 +286,13 @@ def search(
             weights,
             is_request=is_request,
             mean_len=whole_mean_len,
-            words=list(dict.fromkeys(keywords))[:MOST_WORDS],
+            words=looked_up,
         )
         own = whole[document.id]
-        fit = relevance(0.5 * (own + (total + (own - bm25[document.id]))), idf_sum, n_docs)
+        talk_weights = weights or weights_of(document, by_id)
+        is_wanted = is_request and document.asks & INSTRUCTS and talk_weights[9] > 1.0
+        counted = total + (total - bm25[document.id]) if is_wanted else total
+        fit = relevance(0.5 * (own + (counted + (own - bm25[document.id]))), idf_sum, n_docs, n_unknown)
         if total > 0.0 and fit >= min_relevance:
             score = total * shortness * recency(ages[document.id], recency_floor)
             found.append((document.id, bm25[document.id], score, fit))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, loaded_settings
 from shepherd.commands.screen import Screen
@@ -17,11 +18,14 @@ __all__ = ["build_parser", "execute"]
 
 _EXAMPLES = """\
 FILE is a corpus (JSON lines of conversations with questions, or LongMemEval's JSON), an export of
-`shepherd memory export` with --questions, or a run that --output wrote.
+`shepherd memory export` with --questions, or a run that --output wrote. If you name several files, each is
+measured, and the least of each measure is shown.
 
 examples:
   shepherd eval corpus.jsonl --output before.jsonl       measure, and save every result
   shepherd eval corpus.jsonl --baseline before.jsonl     compare, with the significance of differences
+  shepherd eval friends.jsonl assistant.jsonl            measure two corpora
+  shepherd eval corpus.jsonl --relevance                 what a threshold keeps, and what it leaves out
   shepherd eval export.jsonl --questions mine.jsonl      on your own memory
   shepherd eval corpus.jsonl --tune                      choose weights, with cross-validation
 """
@@ -32,7 +36,9 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="shepherd eval", description="Measure recall on labelled conversations.", epilog=_EXAMPLES
     )
-    parser.add_argument("file", metavar="FILE", type=Path, help="corpus, export or run (see below)")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="corpus, export or run (see below)"
+    )
     parser.add_argument(
         "--questions", metavar="FILE", type=Path, help="file with questions about an exported memory"
     )
@@ -47,6 +53,11 @@ def build_parser() -> Parser:
         help="text that becomes one memory: a turn, or a message with its answer (default: turns)",
     )
     parser.add_argument("--no-dates", action="store_true", help="don't add the date of a turn to its text")
+    parser.add_argument(
+        "--relevance",
+        action="store_true",
+        help="also ask the questions of other conversations, and show what thresholds of relevance keep",
+    )
     parser.add_argument("--tune", action="store_true", help="choose the weights of the ranking")
     add_setting_option(parser, "--recency-floor", "rag_recency_floor", "SHARE")
     add_setting_option(parser, "--vectors", "memory_vectors", "MODEL")
@@ -56,36 +67,60 @@ def build_parser() -> Parser:
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
-    """Run, or read a run, and print the measures."""
-    from shepherd.evaluation import is_run, read_run, write_run
+    """Run, or read runs, and print the measures."""
+    from shepherd.evaluation import read_run, write_run
 
+    files: list[Path] = arguments.files
+    if len(files) > 1 and (arguments.tune or arguments.questions is not None):
+        option = "--tune" if arguments.tune else "--questions"
+        raise UsageError(f"{option} takes one file, not {len(files)}", hint="run it for each file")
     if arguments.tune:
         _tune(arguments, screen)
         return 0
-    results = read_run(arguments.file) if is_run(arguments.file) else _run(arguments, screen)
-    if not results:
-        raise UsageError(
-            f"{arguments.file}: a run without questions", hint="name a run or a corpus that has some"
-        )
+    results = [result for file in files for result in _results(file, arguments, screen)]
     if arguments.output is not None:
         write_run(arguments.output, results)
-    report = _report(results)
-    if arguments.baseline is not None:
-        report["comparison"] = _comparison(results, read_run(arguments.baseline), arguments.baseline)
-    if arguments.json:
-        screen.json(report)
-    else:
-        _show(report, screen)
+    baseline = None if arguments.baseline is None else read_run(arguments.baseline)
+    corpora = list(dict.fromkeys(result.corpus for result in results))
+    reports = {}
+    for corpus in corpora:
+        of_corpus = [result for result in results if result.corpus == corpus]
+        reports[corpus] = _report(of_corpus)
+        if baseline is not None:
+            reports[corpus]["comparison"] = _comparison(of_corpus, baseline, arguments.baseline)
+    if arguments.relevance:
+        for file in files:
+            reports[str(file) if len(files) > 1 else corpora[0]]["relevance"] = _relevance(
+                file, arguments, screen
+            )
+    _show_all(reports, arguments, screen)
     return 0
 
 
-def _run(arguments: Namespace, screen: Screen) -> list[Answered]:
+def _results(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]:
+    """Return the results of a corpus that is measured now, or of a run; of several, with the file's name."""
+    from shepherd.evaluation import is_run, read_run
+
+    if is_run(file):
+        results = read_run(file)
+        if arguments.relevance:
+            raise UsageError(f"{file}: a run has no memories to search", hint="name the corpus itself")
+    else:
+        results = _run(file, arguments, screen)
+    if not results:
+        raise UsageError(f"{file}: a run without questions", hint="name a run or a corpus that has some")
+    if len(arguments.files) == 1:
+        return results
+    return [replace(result, corpus=result.corpus or str(file)) for result in results]
+
+
+def _run(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]:
     from shepherd.evaluation import evaluate, read_corpus
     from shepherd.factory import vector_settings
 
     config = loaded_settings(arguments).config
     return evaluate(
-        read_corpus(arguments.file, arguments.questions),
+        read_corpus(file, arguments.questions),
         # The texts of an export are as they were stored.
         dates=not arguments.no_dates and arguments.questions is None,
         rows=arguments.rows,
@@ -93,6 +128,22 @@ def _run(arguments: Namespace, screen: Screen) -> list[Answered]:
         vectors=vector_settings(config),
         progress=screen.transient,
     )
+
+
+def _relevance(file: Path, arguments: Namespace, screen: Screen) -> dict[str, object]:
+    from shepherd.evaluation import THRESHOLDS, measure_relevance, read_corpus
+    from shepherd.factory import vector_settings
+
+    config = loaded_settings(arguments).config
+    found = measure_relevance(
+        read_corpus(file, arguments.questions),
+        rows=arguments.rows,
+        dates=not arguments.no_dates and arguments.questions is None,
+        recency_floor=config.rag_recency_floor,
+        vectors=vector_settings(config),
+        progress=screen.transient,
+    )
+    return {"area": found.area, "kept": [asdict(found.kept(threshold)) for threshold in THRESHOLDS]}
 
 
 def _report(results: list[Answered]) -> dict[str, object]:
@@ -149,6 +200,43 @@ def _comparison(results: list[Answered], baseline: list[Answered], path: Path) -
     }
 
 
+def _show_all(reports: dict[str, dict[str, object]], arguments: Namespace, screen: Screen) -> None:
+    """Print each corpus, and of several the least of each measure."""
+    if len(reports) == 1:
+        [report] = reports.values()
+        if arguments.json:
+            screen.json(report)
+        else:
+            _show(report, screen)
+        return
+    least = _least(reports)
+    if arguments.json:
+        screen.json({"corpora": reports, "least": least})
+        return
+    from shepherd.evaluation import METRICS
+
+    for corpus, report in reports.items():
+        screen.print(corpus)
+        _show(report, screen)
+        screen.print()
+    screen.table(
+        ["of all files", *METRICS],
+        [["least", *(_formatted(metric, least[metric]) for metric in METRICS)]],
+    )
+
+
+def _least(reports: dict[str, dict[str, object]]) -> dict[str, float]:
+    """Return the least mean of each metric."""
+    from shepherd.evaluation import METRICS
+
+    measures = []
+    for report in reports.values():
+        values = report["measures"]
+        assert isinstance(values, dict)
+        measures.append(values["all"])
+    return {metric: min(values[metric][0] for values in measures) for metric in METRICS}
+
+
 def _show(report: dict[str, object], screen: Screen) -> None:
     from shepherd.evaluation import METRICS
 
@@ -161,6 +249,9 @@ def _show(report: dict[str, object], screen: Screen) -> None:
     screen.table(["category", "questions", *METRICS], rows)
     times = f"p50 {report['p50_us']:.0f} µs, p99 {report['p99_us']:.0f} µs"
     screen.note(f"95 % intervals over questions; a search took {times}")
+    relevance = report.get("relevance")
+    if isinstance(relevance, dict):
+        _show_relevance(relevance, screen)
     compared = report.get("comparison")
     if isinstance(compared, dict):
         screen.print()
@@ -177,18 +268,40 @@ def _show(report: dict[str, object], screen: Screen) -> None:
         )
 
 
+def _show_relevance(found: dict[str, Any], screen: Screen) -> None:
+    screen.print()
+    screen.table(
+        ["threshold", "evidence kept", "other memories kept", "unanswerable questions that get memories"],
+        [
+            [
+                str(row["threshold"]),
+                *(f"{100 * row[name]:.1f}" for name in ("evidence", "others", "unanswerable")),
+            ]
+            for row in found["kept"]
+        ],
+    )
+    screen.note(
+        "in percent; the best memory tells answerable from unanswerable questions with an area of"
+        f" {found['area']:.3f}"
+    )
+
+
 def _with_interval(metric: str, values: list[float], sign: str = "") -> str:
     """Return recall in percent, the others as shares: `74.1 (71.5 to 76.6)`."""
-    factor, digits = (100.0, 1) if metric.startswith("recall") else (1.0, 3)
-    mean, low, high = (format(factor * value, f"{sign}.{digits}f") for value in values)
+    mean, low, high = (_formatted(metric, value, sign) for value in values)
     return f"{mean} ({low} to {high})"
+
+
+def _formatted(metric: str, value: float, sign: str = "") -> str:
+    factor, digits = (100.0, 1) if metric.startswith("recall") else (1.0, 3)
+    return format(factor * value, f"{sign}.{digits}f")
 
 
 def _tune(arguments: Namespace, screen: Screen) -> None:
     from shepherd._native.rank import DEFAULT_WEIGHTS
     from shepherd.evaluation import METRICS, evaluate, interval, read_corpus, tune
 
-    corpus = read_corpus(arguments.file, arguments.questions)
+    corpus = read_corpus(arguments.files[0], arguments.questions)
     options = {"rows": arguments.rows, "dates": not arguments.no_dates and arguments.questions is None}
     folds = tune(corpus, progress=screen.transient, **options)
     unseen = [result for fold in folds if fold.left_out for result in fold.results]

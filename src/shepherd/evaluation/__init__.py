@@ -5,6 +5,7 @@ It searches the memory as any caller does and knows nothing of its ranking.
 
 from __future__ import annotations
 
+from shepherd.evaluation.answerable import THRESHOLDS, Kept, Relevances, measure_relevance
 from shepherd.evaluation.corpora import Conversation, Question, Turn, read_corpus
 from shepherd.evaluation.runs import (
     DEPTH,
@@ -26,18 +27,22 @@ from shepherd.evaluation.runs import (
 __all__ = [
     "DEPTH",
     "METRICS",
+    "THRESHOLDS",
     "Answered",
     "Comparison",
     "Conversation",
     "Fold",
     "Interval",
+    "Kept",
     "Question",
+    "Relevances",
     "Rows",
     "Turn",
     "compare",
     "evaluate",
     "interval",
     "is_run",
+    "measure_relevance",
     "read_corpus",
     "read_run",
     "tune",

@@ -90,6 +90,8 @@ class Answered:
     found: list[str]
     metrics: dict[str, float]
     microseconds: float
+    # File of its conversation, of a run over several.
+    corpus: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,13 +154,16 @@ def _instructions(fact: Fact) -> str:
 
 
 def shown_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Return the facts that fit into MAX_FACTS characters, in their order; the latest changed ones stay."""
+    """Return the facts that fit into MAX_FACTS characters, in their order.
+
+    Instructions and the latest changed ones stay.
+    """
     # Most users have a few dozen: then nothing has to be measured exactly.
     if sum(len(fact.key) + len(fact.value) + 3 for fact in facts) <= MAX_FACTS:
         return facts
     left = MAX_FACTS
     kept = set()
-    for fact in sorted(facts, key=lambda fact: -fact.updated_at):
+    for fact in sorted(facts, key=lambda fact: (fact.key != INSTRUCTIONS, -fact.updated_at)):
         left -= len(_pair(fact)) + 2
         if left < 0:
             break

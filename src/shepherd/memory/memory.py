@@ -31,7 +31,7 @@ from shepherd.memory.extraction_queue import ExtractionQueue
 from shepherd.memory.forgetting import Receipt
 from shepherd.memory.injection_format import FactsBlocks
 from shepherd.memory.ledger import LedgerNotes
-from shepherd.memory.phrasing import is_request
+from shepherd.memory.phrasing import is_about_several, is_request
 from shepherd.memory.queries import RecallQuery, asked_time, may_ask_for_time, newest_results, parse_query
 from shepherd.memory.records import (
     Activity,
@@ -235,6 +235,7 @@ class Memory:
             periods,
             distinct_questions=True,
             is_request=is_request(message),
+            is_about_several=is_about_several(message),
         )
         more = None
         if self._vectors is not None and query.limit > 0 and not (only_times or says_nothing):
@@ -298,6 +299,7 @@ class Memory:
             _share("threshold", threshold),
             periods=periods,
             is_request=is_request(query),
+            is_about_several=is_about_several(query),
         )
         if self._vectors is not None and limit > 0 and not only_times:
             near = self._vectors.search(user, query, asked)

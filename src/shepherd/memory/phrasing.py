@@ -1,4 +1,4 @@
-"""How a message is phrased: the words around what it is about, and whether it wants something done. English.
+"""How a message is phrased: the words around what it is about, whether it wants something done. English.
 
 "Can you list the order in which I brought up the parts of my garden plan throughout our conversations?" is
 about the garden plan. The other words say how to answer and that there were conversations; most memories lack
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 
 from shepherd._native.text import terms
 
-__all__ = ["is_request", "without_frame"]
+__all__ = ["is_about_several", "is_request", "without_frame"]
 
 # Longer messages have no frame, and say at their beginning what they want.
 _MOST_CHARACTERS = 500
@@ -78,6 +78,27 @@ _LOOKS_BACK = re.compile(
     rf"|\bour (?:\w+ )?{_TALKS}\b",
     re.IGNORECASE,
 )
+# Asks for an order of events, a number or a summary: the answer is in several conversations. Most messages
+# have none of these words.
+_WORDS_OF_SEVERAL = frozenset(
+    (
+        "across", "throughout", "how", "total", "total?", "summary", "summarize", "summarise", "order",
+        "order?", "time", "time?", "considering",
+    )
+)  # fmt: skip
+_SEVERAL = re.compile(
+    r"\b(?:across|throughout) (?:all (?:of )?)?(?:my|our)\b|\bhow many (?:different|various|total)\b"
+    r"|\border (?:in which|that|did|have|of)\b|\bin order\b(?! to\b)|\bsummar(?:y|i[sz]e)\b"
+    r"|\bin total\b|\bover time\b|\bconsidering\b",
+    re.IGNORECASE,
+)
+
+
+def is_about_several(text: str) -> bool:
+    """Return whether a message asks about several conversations: for an order, a number, a summary."""
+    if len(text) > _MOST_CHARACTERS or _WORDS_OF_SEVERAL.isdisjoint(text.lower().split()):
+        return False
+    return _SEVERAL.search(text) is not None
 
 
 def without_frame(text: str, keywords: list[str], keywords_of: Callable[[str], Collection[str]]) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from shepherd._native import text as native
@@ -35,6 +36,7 @@ __all__ = [
     "newest_results",
     "parse_query",
     "result_of",
+    "taking_turns",
     "with_distinct_questions",
 ]
 
@@ -56,6 +58,10 @@ _NEWEST = (
 _NEVER = 1 << 62
 # Number of hits up to which more are searched for because turns repeat a question.
 _MOST_FOR_DISTINCT = 256
+# Factor of a score for each memory of the same session above it, and how many of the best memories are
+# reordered by it.
+_SAME_SESSION = 0.7
+_MOST_TAKING_TURNS = 32
 
 
 class RecallQuery(NamedTuple):
@@ -65,6 +71,7 @@ class RecallQuery(NamedTuple):
     out, and so are memories of `except_session` from `except_since` on (unix seconds). `periods`: times that
     the question names; memories of those times rank higher. `distinct_questions`: of turns with the same
     question only the best is a result. `is_request`: memories with instructions or preferences rank higher.
+    `is_about_several`: the more memories of a session are above one, the lower it ranks.
     """
 
     # A frozen dataclass takes five times as long to build, 1 µs of the 15 of a recall.
@@ -78,6 +85,7 @@ class RecallQuery(NamedTuple):
     periods: Periods = ()
     distinct_questions: bool = False
     is_request: bool = False
+    is_about_several: bool = False
 
     def excludes(self, row: Row) -> bool:
         """Return whether the row belongs to the session that is left out."""
@@ -200,7 +208,7 @@ def best_results(
     without a row, in a damaged database, is left out: `check` finds and repairs it.
     """
     now, limit, excludes_any = query.now, query.limit, query.except_session != ""
-    asked = limit
+    asked = max(limit, _MOST_TAKING_TURNS) if query.is_about_several else limit
     while True:
         hits = find(asked)
         rows = fetch([hit[0] for hit in hits]) if hits else {}
@@ -212,6 +220,8 @@ def best_results(
         n_allowed = len(results)
         if query.distinct_questions:
             results = with_distinct_questions(results)
+        if query.is_about_several:
+            results = taking_turns(results, {memory_id: row[6] for memory_id, row in rows.items()})
         is_short_of_hits = n_allowed < limit or asked < _MOST_FOR_DISTINCT
         if len(results) >= limit or len(hits) < asked or not is_short_of_hits:
             return results[:limit]
@@ -232,6 +242,26 @@ def with_distinct_questions(results: list[SearchResult]) -> list[SearchResult]:
             seen.add(question)
         kept.append(result)
     return kept
+
+
+def taking_turns(results: Sequence[SearchResult], session_of: Mapping[int, str]) -> list[SearchResult]:
+    """Return the results, best first, with lower scores for those of a session that has better ones.
+
+    "In which order did I …" is answered by several sessions, of which one may have all the best memories.
+    Memories without a session keep their scores. Of equal scores the one that was better comes first.
+    """
+    left = list(results)
+    taken: list[SearchResult] = []
+    factors: dict[str, float] = {}
+    while left:
+        scores = [result.score * factors.get(session_of[result.id], 1.0) for result in left]
+        best = scores.index(max(scores))
+        chosen = left.pop(best)
+        session = session_of[chosen.id]
+        if session:
+            factors[session] = factors.get(session, 1.0) * _SAME_SESSION
+        taken.append(replace(chosen, score=scores[best]))
+    return taken
 
 
 def result_of(row: Row, score: float, relevance: float, now: float) -> SearchResult:

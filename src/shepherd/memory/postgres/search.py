@@ -82,6 +82,8 @@ class _Scored:
     order: _Numbers
     idf_sum: float
     n_docs: float
+    n_unknown: int
+    """Number of keywords that no row has."""
     mean_len: int
 
     def sums_of(self, memory_ids: list[int]) -> Iterator[tuple[float, float]]:
@@ -212,7 +214,9 @@ def _score(
     age_days = np.maximum((query.now - timestamps) / SECONDS_PER_DAY, 0.0)
     floor = query.recency_floor
     scores = bm25 * (floor + (1.0 - floor) / (1.0 + age_days / 30.0))
-    return _Scored(tenant, ids, bm25, whole, np.lexsort((ids, scores))[::-1], idf_sum, n_docs, whole_mean_len)
+    order = np.lexsort((ids, scores))[::-1]
+    n_unknown = len(query.keywords) - len(lists)
+    return _Scored(tenant, ids, bm25, whole, order, idf_sum, n_docs, n_unknown, whole_mean_len)
 
 
 def _rescore(
@@ -223,7 +227,9 @@ def _rescore(
     n: int,
 ) -> list[Hit]:
     """Return the best `n` hits, scored with the conversation around them."""
-    candidates = set(scored.ids[scored.order[: max(n, rank.CANDIDATES)]].tolist())
+    is_request = query.is_request and corpus.weights is None
+    n_candidates = max(n, rank.REQUEST_CANDIDATES if is_request else rank.CANDIDATES)
+    candidates = set(scored.ids[scored.order[:n_candidates]].tolist())
     within_reach = {near for one in candidates for near in range(one - rank.REACH, one + rank.REACH + 1)}
     first, last = memory_range(scored.tenant)
     rows = connection.execute(
@@ -248,7 +254,8 @@ def _rescore(
         )
     ]
     least = query.min_relevance
-    lowest = rank.min_bm25(least, scored.idf_sum, scored.n_docs) * (1.0 - 1e-12)
+    known = (scored.idf_sum, scored.n_docs, scored.n_unknown)
+    lowest = rank.min_bm25(least, *known) * (1.0 - 1e-12)
     hits: list[Hit] = []
     rescored = rank.rescore(
         around,
@@ -263,7 +270,7 @@ def _rescore(
     for sequence, bm25, mean, score in rescored:
         if mean < lowest:
             continue
-        relevance = rank.relevance(mean, scored.idf_sum, scored.n_docs)
+        relevance = rank.relevance(mean, *known)
         if relevance >= least:
             hits.append((first + sequence, bm25, score, relevance))
         if len(hits) == n:

@@ -19,7 +19,7 @@ from shepherd.errors import ShepherdError
 from shepherd.fusion import CANDIDATES, Candidate
 from shepherd.lru_cache import LRUCache
 from shepherd.memory.corpora import CHUNKS, MEMORIES
-from shepherd.memory.queries import RecallQuery, result_of, with_distinct_questions
+from shepherd.memory.queries import RecallQuery, result_of, taking_turns, with_distinct_questions
 from shepherd.memory.store import MemoryStore
 from shepherd.memory.vectors.embedding import BackOff, embed_all, embed_question
 from shepherd.memory.vectors.table import NOTHING, Floats, Nearest, TextEmbedder, VectorTable, counts
@@ -76,7 +76,11 @@ class VectorRecall:
         n = asked = max(query.limit, CANDIDATES)
         while True:
             by_words = query._replace(
-                limit=asked, min_relevance=0.0, except_session="", distinct_questions=False
+                limit=asked,
+                min_relevance=0.0,
+                except_session="",
+                distinct_questions=False,
+                is_about_several=False,
             )
             words = self._store.search(user_id, by_words)
             try:
@@ -326,4 +330,8 @@ def fuse(
         found, vectors.mean, weight=weight, limit=len(found), min_relevance=query.min_relevance
     )
     results = [result_of(rows[one], score, relevance, query.now) for one, score, relevance in best]
-    return (with_distinct_questions(results) if query.distinct_questions else results)[: query.limit]
+    if query.distinct_questions:
+        results = with_distinct_questions(results)
+    if query.is_about_several:
+        results = taking_turns(results, {memory_id: row[6] for memory_id, row in rows.items()})
+    return results[: query.limit]
