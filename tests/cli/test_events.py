@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from shepherd.cli import conversations, jsonlines, trace
-from shepherd.cli.conversation import show_turn
+from shepherd.cli.conversation import _output, show_turn
+from shepherd.cli.markdown import MarkdownStream
 from shepherd.commands.screen import Screen
 from shepherd.config import Config
 from shepherd.errors import InternalError, ShepherdError, UsageError
@@ -92,6 +93,23 @@ def test_a_turn_without_an_end_is_a_bug_and_its_line_ends() -> None:
         show_turn(Talk(Delta("x")), "how", on)  # type: ignore[arg-type]
 
     assert told(on)[0] == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("plain", "is_terminal", "term", "renders"),
+    [
+        (False, True, "xterm", True),
+        (False, True, "dumb", False),
+        (True, True, "xterm", False),
+        (False, False, "xterm", False),
+    ],
+)
+def test_markdown_is_rendered_on_a_terminal_that_can(plain, is_terminal, term, renders, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    on = screen()
+    on.out_is_terminal = is_terminal
+
+    assert isinstance(_output(on, plain=plain), MarkdownStream) is renders
 
 
 @pytest.mark.parametrize(
