@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from shepherd.secret_detection import find_secrets, holds_secret, is_secret, masked
 from shepherd.secret_detection.unexplained import covered, find_unexplained
+from shepherd.secret_detection.vocabulary import changes
 from tests import programs
 
 # Put together here, so that no scanner takes this file for a leak.
@@ -544,3 +545,10 @@ def test_number_before_a_word_is_found_without_the_blank() -> None:
     message = "Der Tresor im Arbeitszimmer geht mit 190-447 auf"
 
     assert [message[found.start : found.end] for found in find_secrets(message)] == ["190-447"]
+
+
+@pytest.mark.parametrize(
+    ("value", "n"), [("", 0), ("abc", 0), ("aB1-", 3), ("aAbB", 3), ("AAbb11--", 3), ("a1a1", 3), ("Ab", 1)]
+)
+def test_changes_are_those_between_capitals_small_letters_digits_and_others(value: str, n: int) -> None:
+    assert changes(value) == n

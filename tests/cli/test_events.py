@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from shepherd.cli import conversations, jsonlines, trace
-from shepherd.cli.conversation import show_turn
+from shepherd.cli.conversation import _output, show_turn
+from shepherd.cli.markdown import MarkdownStream
 from shepherd.commands.screen import Screen
-from shepherd.errors import InternalError, UsageError
+from shepherd.config import Config
+from shepherd.errors import InternalError, ShepherdError, UsageError
 from shepherd.memory import Memory
 from shepherd.tools import ToolResult
+from shepherd.trace import Traces, import_file
 from shepherd.turn import Delta, Finished, Recalled, Warned
 from shepherd.types import Fact, Injection, Message, SearchResult, Thought, ToolCall, TurnStats
 
@@ -90,6 +93,23 @@ def test_a_turn_without_an_end_is_a_bug_and_its_line_ends() -> None:
         show_turn(Talk(Delta("x")), "how", on)  # type: ignore[arg-type]
 
     assert told(on)[0] == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("plain", "is_terminal", "term", "renders"),
+    [
+        (False, True, "xterm", True),
+        (False, True, "dumb", False),
+        (True, True, "xterm", False),
+        (False, False, "xterm", False),
+    ],
+)
+def test_markdown_is_rendered_on_a_terminal_that_can(plain, is_terminal, term, renders, monkeypatch) -> None:
+    monkeypatch.setenv("TERM", term)
+    on = screen()
+    on.out_is_terminal = is_terminal
+
+    assert isinstance(_output(on, plain=plain), MarkdownStream) is renders
 
 
 @pytest.mark.parametrize(
@@ -237,3 +257,21 @@ def test_a_search_says_if_there_are_more(text, limit, n, note, talks) -> None:
     conversations._search(talks, SimpleNamespace(limit=limit, text=[text]), on)  # type: ignore[arg-type]
 
     assert (len(told(on)[0].splitlines()), told(on)[1]) == (n, note)
+
+
+def test_last_is_the_latest_conversation_with_a_trace_and_its_last_turn(tmp_path) -> None:
+    with Memory(tmp_path / "memory.db", user_id="steve") as memory:
+        first, second, third = (memory.start_session() for _ in range(3))
+        for at, session in enumerate((first, second, third)):
+            memory.append_message(session, Message("user", "hello", created_at=1000 + at))
+        traces = Traces(memory.transactions, "steve")
+        source = trace._Source(Config(), memory, traces)
+        with pytest.raises(ShepherdError, match="no conversation has a trace yet"):
+            source.path("last")
+        text = "".join(f'/context/{one}/{n:06}/model\t"m"\n' for one in (first, second) for n in (3, 12))
+        import_file(traces, io.BufferedReader(io.BytesIO(text.encode())))
+
+        assert source.path("last") == f"/context/{second}"
+        assert source.path("last/last/model") == f"/context/{second}/000012/model"
+        assert source.path(f"{first}/last") == f"/context/{first}/000012"
+        assert source.path(f"{first}/3") == f"/context/{first}/000003"

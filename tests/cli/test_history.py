@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import pytest
 
-from shepherd.commands.history import LineHistory, open_history
+from shepherd.commands.history import (
+    LineHistory,
+    open_history,
+    reseal_history,
+    seal_history,
+    unseal_history,
+)
+from shepherd.encryption import MemoryKey, Sealer
 
 
 def opened(path: Path, *, private: bool = False) -> LineHistory:
@@ -68,3 +76,52 @@ def test_without_a_file_lines_are_kept_and_removed_in_this_run(tmp_path):
 
     assert lines(history) == ["two"]
     assert "the history is not saved" in warned[0]
+
+
+@pytest.fixture
+def open_umask():
+    """What a program makes can be read by everybody, unless it says otherwise."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def test_lines_are_sealed_opened_and_sealed_with_another_key_for_their_owner_alone(tmp_path, open_umask):
+    plain, sealed = tmp_path / "history", tmp_path / "sealed"
+    one, other = (Sealer(MemoryKey(bytes([n]) * 32, bytes(16))) for n in (1, 2))
+    for line in ("one", "two\nof two rows"):
+        opened(plain).append_string(line)
+
+    def sealed_lines(sealer: Sealer) -> list[str]:
+        return list(open_history(sealed, lambda: False, pytest.fail, sealer).load_history_strings())
+
+    def mode(path: Path) -> int:
+        return path.stat().st_mode & 0o777
+
+    seal_history(plain, sealed, one)
+    assert (plain.exists(), mode(sealed)) == (False, 0o600)
+    assert sealed_lines(one) == ["two\nof two rows", "one"]
+    assert b"two" not in sealed.read_bytes()
+
+    reseal_history(sealed, one, other)
+    assert (mode(sealed), sealed_lines(other)) == (0o600, ["two\nof two rows", "one"])
+    assert not sealed.with_name("sealed.part").exists()
+
+    unseal_history(sealed, other, tmp_path / "new" / "history")
+    assert not sealed.exists()
+    assert mode(tmp_path / "new" / "history") == 0o600
+    assert lines(opened(tmp_path / "new" / "history")) == ["two\nof two rows", "one"]
+
+
+def test_an_empty_history_leaves_no_file(tmp_path):
+    sealer = Sealer(MemoryKey(bytes(32), bytes(16)))
+    plain, sealed = tmp_path / "history", tmp_path / "sealed"
+
+    seal_history(plain, sealed, sealer)
+    assert not sealed.exists()
+    sealed.touch()
+    reseal_history(sealed, sealer, sealer)
+    assert not sealed.exists()
+    sealed.touch()
+    unseal_history(sealed, sealer, plain)
+    assert not plain.exists()

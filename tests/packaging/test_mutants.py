@@ -177,6 +177,48 @@ def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tm
     assert (of_total, of_other) == ({(total, other)}, {(other, total)})
 
 
+SHARED = """import subprocess, sys, pytest
+
+CODE = '''
+import sys
+from shepherd.demo import other, total
+for line in sys.stdin:
+    print(total([int(line)]) if line.strip() else other(1), flush=True)
+'''
+
+@pytest.fixture(scope="module")
+def server():
+    process = subprocess.Popen([sys.executable, "-c", CODE], stdin=-1, stdout=-1, text=True)
+    yield process
+    process.communicate()
+
+def ask(server, line):
+    server.stdin.write(line + "\\n")
+    server.stdin.flush()
+    return server.stdout.readline().strip()
+
+def test_other(server):
+    assert ask(server, "") == "[False]"
+
+def test_total(server):
+    assert ask(server, "5") == "6"
+"""
+
+
+def test_calls_of_a_server_are_those_of_the_test_that_runs(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "tests/test_demo.py").write_text(SHARED)
+
+    mutants["record"](["tests/test_demo.py"], Path(sys.executable), jobs=1)
+
+    assert mutants["Record"].read().calls["demo.py"] == {
+        "<module>": ["tests/test_demo.py::test_other"],
+        "other": ["tests/test_demo.py::test_other"],
+        "total": ["tests/test_demo.py::test_total"],
+    }
+
+
 def test_fastest_tests_come_first_and_the_budget_leaves_out_others(
     mutants: dict[str, Any], demo: Path, tmp_path: Path
 ) -> None:

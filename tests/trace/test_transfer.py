@@ -128,3 +128,14 @@ def test_what_is_no_export_is_refused_with_its_line_and_without_its_text(traces,
 
     assert "secret" not in str(caught.value)
     assert caught.value.hint
+
+
+def test_the_header_has_each_group_of_predicates_once(traces):
+    header = exported(traces, "metta").decode().partition("\n; turns\n")[0].split("\n\n")
+
+    title, *groups = header
+    assert title.startswith("; Traces of turns: (context SESSION TURN")
+    told = [group.strip().splitlines() for group in groups]
+    assert [lines[0] for lines in told] == list(dict.fromkeys(f"; {one.group}" for one in PREDICATES))
+    for heading, *signatures in told:
+        assert signatures == [one.signature for one in PREDICATES if f"; {one.group}" == heading]
