@@ -507,7 +507,7 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
         stats, user = memory.stats(), memory.user_id
     if was_encrypted and not stats.is_encrypted:
         screen.warn(
-            "the backup was not encrypted, and so the memory is not encrypted any more", "shepherd encrypt"
+            "the backup was not encrypted, so the memory is no longer encrypted", "shepherd encrypt"
         )
     kept = f"; the database until now is {aside}" if aside else ""
     screen.result(

@@ -124,7 +124,7 @@ function pictures(all, messages) {
     "div",
     { class: "figures" },
     parts.length ? stacks("Use of the window, turn by turn", parts.map(([, name]) => name), used, { format: short, says, unit: "Turn", most: isWindow ? total : 0 }) : null,
-    read.length ? stacks("Tokens read, turn by turn", ["from the cache", "read anew"], read.map((one) => ({ label: label(one), values: [one.usage.reused, one.usage.decoded] })), { format: short, says: `${percent(reused / Math.max(reused + decoded, 1))} of them were in the cache.`, unit: "Turn" }) : null,
+    read.length ? stacks("Tokens read, turn by turn", ["from the cache", "newly read"], read.map((one) => ({ label: label(one), values: [one.usage.reused, one.usage.decoded] })), { format: short, says: `${percent(reused / Math.max(reused + decoded, 1))} of them were in the cache.`, unit: "Turn" }) : null,
     recalled.length ? bars("Time of a recall, turn by turn", recalled, { format: duration, says: `The longest took ${duration(Math.max(...recalled.map((one) => one.value)))}.`, unit: "Time" }) : null,
   );
 }
