@@ -46,7 +46,10 @@ COMMANDS = {
         "shepherd.cli.provider",
         "use models elsewhere: OpenAI, Anthropic, Gemini, Ollama …",
     ),
-    "serve": ("shepherd.cli.serve", "chat in the browser, and serve the APIs of OpenAI, Anthropic and Ollama"),
+    "serve": (
+        "shepherd.cli.serve",
+        "chat in the browser, and serve the APIs of OpenAI, Anthropic and Ollama",
+    ),
     "apikey": ("shepherd.cli.apikey", "manage API keys for your server: create, list, revoke"),
     "tools": ("shepherd.cli.tools", "list the tools that a model can use"),
     "mcp": ("shepherd.cli.mcp", "give another assistant tools for the memory (MCP)"),

@@ -222,7 +222,7 @@ def _remove(memory: Memory, folder: Path, arguments: Namespace, screen: Screen) 
     if not agreed(question, screen, yes=arguments.yes):
         raise _NotAgreedError
     remove(memory, folder, arguments.remove)
-    screen.note(f"{arguments.remove} is removed; if that machine syncs again, it joins again")
+    screen.note(f"{arguments.remove} is removed; if that machine syncs again, it rejoins")
     return 0
 
 

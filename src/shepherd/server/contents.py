@@ -75,7 +75,7 @@ def content_of(message: Message) -> list[str | Picture]:
 def picture_from_url(url: object, place: str) -> Picture:
     """Return the picture of a data: URL in the request's field `place`. Denied for other addresses."""
     if not isinstance(url, str):
-        raise invalid(place, "it is no address of a picture")
+        raise invalid(place, "it is not the address of a picture")
     if not url[:5].lower() == "data:":
         raise invalid(place, "send the picture itself, as a data: URL", "unsupported_content")
     return _checked(lambda: from_data_url(url), place)
@@ -84,7 +84,7 @@ def picture_from_url(url: object, place: str) -> Picture:
 def picture_from_base64(data: object, place: str) -> Picture:
     """Return the picture of base64 text in the request's field `place`."""
     if not isinstance(data, str):
-        raise invalid(place, "it is no base64 text")
+        raise invalid(place, "it is not base64 text")
     return _checked(lambda: from_base64(data), place)
 
 
