@@ -461,9 +461,9 @@ def test_facts_are_folded_where_they_are_those_of_the_message_before(steve, memo
 
     expect(turns.nth(0).get_by_role("heading", name="Facts")).to_be_visible()
     expect(turns.nth(1).get_by_role("heading", name="Facts")).to_have_count(0)
-    expect(turns.nth(1).get_by_text("Austin")).to_be_hidden()
+    expect(turns.nth(1).get_by_text("Austin", exact=True)).to_be_hidden()
     turns.nth(1).get_by_text("facts as for the message before").press("Enter")
-    expect(turns.nth(1).get_by_text("Austin")).to_be_visible()
+    expect(turns.nth(1).get_by_text("Austin", exact=True)).to_be_visible()
     expect(turns.nth(2).get_by_role("heading", name="Facts")).to_be_visible()
 
 
