@@ -48,9 +48,9 @@ def test_a_number_can_be_the_end_of_its_range_and_not_beyond(setting: Setting) -
         ("memory = 100", {"memory": 100}),
         ("memory=100,history=0,", {"memory": 100, "history": 0}),
         ("memory=099,history=1", {"memory": 99, "history": 1}),
-        *((f"memory={number}", "is no share") for number in ("", "-1", "1e2", "٣", "0100")),
-        ("=100", "is no share"),
-        ("memory=50, memory=50", "is no share"),
+        *((f"memory={number}", "is not a share") for number in ("", "-1", "1e2", "٣", "0100")),
+        ("=100", "is not a share"),
+        ("memory=50, memory=50", "is not a share"),
         ("cats=100", "there is no"),
         ("memory=99", "add up to 99"),
         ("memory=60, history=41", "add up to 101"),
@@ -130,6 +130,6 @@ def test_the_limit_of_a_database_is_a_size_of_at_least_a_mebibyte(text: str, siz
     if size is not None:
         assert parse_limit(text) == size
         return
-    with pytest.raises(UsageError, match=f"max_db_size: '{text}' is no size of at least 1M") as caught:
+    with pytest.raises(UsageError, match=f"max_db_size: '{text}' is not a size of at least 1M") as caught:
         parse_limit(text)
     assert "500M" in caught.value.hint

@@ -66,7 +66,7 @@ def test_what_is_there_can_be_set(settings: dict[str, str], key: str) -> None:
         ("memory_database", "mysql://host/db", "only postgresql", ""),
         ("memory_database", "~/.config", "is a folder", "memory.db"),
         ("memory_database", "~/none/memory.db", "there is no folder", "created when something is remembered"),
-        ("memory_vectors", "http://", "memory_vectors is no HTTP address", "http://127.0.0.1"),
+        ("memory_vectors", "http://", "memory_vectors is not an HTTP address", "http://127.0.0.1"),
         ("memory_vectors", "~/none.gguf", "there is no such file", "memory_vectors names a GGUF file"),
         (
             "knowledge_reranker",

@@ -28,13 +28,13 @@ def test_an_endpoint_can_be_written_with_or_without_the_path(endpoint: str, url:
 )
 def test_what_is_no_address_is_refused_with_the_settings_name(endpoint: str) -> None:
     assert split_address(endpoint) is None
-    with pytest.raises(UsageError, match=r"^setting is no HTTP address$"):
+    with pytest.raises(UsageError, match=r"^setting is not an HTTP address$"):
         api_url("setting", endpoint, "/x")
 
 
 @pytest.mark.parametrize("endpoint", ["http://h?a=b", "http://h#a"])
 def test_an_endpoint_has_neither_query_nor_fragment(endpoint: str) -> None:
-    with pytest.raises(UsageError, match=r"^setting is no HTTP address$"):
+    with pytest.raises(UsageError, match=r"^setting is not an HTTP address$"):
         api_url("setting", endpoint, "/x")
 
 

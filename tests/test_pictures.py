@@ -66,9 +66,9 @@ def test_formats_are_known_by_their_first_bytes(data, kind, size):
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no picture"),
-        (b"hello", "no picture"),
-        (b"ID3\3audio", "no picture"),
+        (b"", "not a picture"),
+        (b"hello", "not a picture"),
+        (b"ID3\3audio", "not a picture"),
         (b"RIFF\0\0\0\0WAVEfmt ", "RIFF file"),
         (b"\0\0\0\x18ftypheic", "HEIC file"),
         (b"\0\0\0\x18ftypavif", "AVIF file"),

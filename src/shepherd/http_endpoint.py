@@ -52,11 +52,11 @@ def api_url(setting: str, endpoint: str, path: str) -> str:
     """Return the URL of an API path, such as "/embeddings".
 
     The endpoint may be written with or without /v1, the path, and a final slash. Raises UsageError, with the
-    setting's name, for what is no HTTP address.
+    setting's name, for what is not an HTTP address.
     """
     parts = split_address(endpoint.strip())
     if parts is None or parts.query or parts.fragment:
-        raise UsageError(f"{setting} is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
+        raise UsageError(f"{setting} is not an HTTP address", hint="write it like http://127.0.0.1:8080/v1")
     base = parts.path.rstrip("/").removesuffix(path)
     if not base.endswith("/v1"):
         base += "/v1"

@@ -96,7 +96,7 @@ def size_of(data: bytes) -> tuple[int, int]:
         raise UsageError(
             f"the picture is a {other} file, which can't be read", hint=f"convert it to {_KINDS}"
         )
-    raise UsageError("this is no picture", hint=f"use a {_KINDS} file")
+    raise UsageError("this is not a picture", hint=f"use a {_KINDS} file")
 
 
 def _name_of_other(data: bytes) -> str:
@@ -131,7 +131,9 @@ def from_base64(text: str) -> Picture:
     try:
         data = base64.b64decode("".join(text.split()), validate=True)
     except (binascii.Error, ValueError):
-        raise UsageError("the picture is no valid base64", hint="encode the file's bytes as base64") from None
+        raise UsageError(
+            "the picture is not valid base64", hint="encode the file's bytes as base64"
+        ) from None
     return picture_of(data)
 
 
@@ -140,7 +142,7 @@ def from_data_url(url: str) -> Picture:
     match = _DATA_URL.match(url[:200])
     if match is None or "base64" not in (match[2] or "").lower():
         raise UsageError(
-            "the picture's address is no data: URL with base64", hint="write data:image/png;base64,…"
+            "the picture's address is not a data: URL with base64", hint="write data:image/png;base64,…"
         )
     return from_base64(url[match.end() :])
 

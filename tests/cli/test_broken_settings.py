@@ -14,7 +14,7 @@ NOSUCH = "there is no model 'nosuch'"
     [
         ("model", "nosuch", NOSUCH),
         ("memory_vectors", "nosuch", f"memory_vectors: {NOSUCH}"),
-        ("memory_vectors", "ftp://host/v1", "no HTTP address"),
+        ("memory_vectors", "ftp://host/v1", "not an HTTP address"),
         ("knowledge_reranker", "/none.gguf", "/none.gguf: there is no such file"),
         ("memory_extraction_model", "nosuch", f"memory_extraction_model: {NOSUCH}"),
         ("server_embeddings", "nosuch", f"server_embeddings: {NOSUCH}"),

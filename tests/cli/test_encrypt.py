@@ -153,7 +153,7 @@ def test_what_is_still_readable_is_named(home, shepherd):
 
     assert "memory.db.before-restore is an older copy of this memory, and not encrypted" in done.stderr
     again = shepherd("memory", "restore", home.path / "copy.db", "-y")
-    assert "the memory is not encrypted any more" in again.stderr
+    assert "the memory is no longer encrypted" in again.stderr
 
 
 def test_another_key_needs_another_file(home, shepherd):

@@ -82,7 +82,7 @@ def test_one_of_several_sources_that_cannot_be_read_does_not_end_the_others(shep
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "2 added, 2 failed",
-        "warning: b.png: this is not a text",
+        "warning: b.png: this is not text",
         f"warning: {tmp_path / 'no.md'}: there is no such file",
     ]
     assert again["counts"] == {"unchanged": 2, "failed": 2}

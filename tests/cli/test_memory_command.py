@@ -357,7 +357,7 @@ def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
         done = shepherd("memory", "import", file)
         assert done.returncode == 1
         assert done.stderr.count("warning: ") == 1
-        assert "warning: this is no export that can be imported" in done.stderr
+        assert "warning: this is not an export that can be imported" in done.stderr
         assert "shepherd knowledge import FILE" in " ".join(done.stderr.split())
 
 
@@ -603,7 +603,7 @@ def test_junk_is_no_logs_db_and_no_damage_of_the_memory(shepherd, tmp_path):
     done = shepherd("memory", "import", "--format", "llm", str(tmp_path / "junk.txt"))
 
     assert done.returncode == 2
-    assert f"{tmp_path / 'junk.txt'}: this is no readable logs.db of llm" in done.stderr
+    assert f"{tmp_path / 'junk.txt'}: this is not a readable logs.db of llm" in done.stderr
     assert "memory check" not in done.stderr
 
 

@@ -168,7 +168,7 @@ def test_what_cannot_be_used_is_named_and_the_rest_taken_over(shepherd, home):
     assert done.returncode == 0
     assert "provider trt not taken over: 'tensorrt' is not supported" in done.stderr
     assert "provider azure not taken over: deployment_name is not supported" in done.stderr
-    assert "provider local-2 not taken over: base_url is no HTTP address" in done.stderr
+    assert "provider local-2 not taken over: base_url is not an HTTP address" in done.stderr
     assert "rag_max_results (expected a whole number from 0 to 100)" in done.stderr
     assert "schedulers (there is no scheduler; cron can run shepherd -e)" in done.stderr
     grok = ProviderTable(ConfigFile(home.config)).get("grok")

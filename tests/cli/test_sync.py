@@ -71,7 +71,7 @@ def test_two_machines_sync_and_forget_through_a_folder(home, shepherd, other, tm
     assert [machine["is_own"] for machine in rows["machines"]].count(True) == 1
     assert rows["unwritten"] == 0
 
-    assert "not synced any more" in shepherd("sync", "--leave", "-y").stderr
+    assert "no longer synced" in shepherd("sync", "--leave", "-y").stderr
     assert "not synced yet" in shepherd("sync").stderr
 
 

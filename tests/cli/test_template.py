@@ -123,7 +123,7 @@ def test_a_template_sets_the_system_prompt_and_the_model(shepherd, model, save):
         ("Hello $who and $what", (), "the template t needs what, who", "--param what … --param who …"),
         ("Hello $who", ("--param", "woh", "x"), "no template has the parameter 'woh'", "$who"),
         ("---\nlanguge: x\n---\n$language", (), "$languge is nowhere in its text", "system, model, provider"),
-        ("---\nsystem You\n---\nHi", (), "line 2 is no setting", "NAME: VALUE"),
+        ("---\nsystem You\n---\nHi", (), "line 2 is not a setting", "NAME: VALUE"),
         ("---\nsystem: about $input\n---\nHi", (), "$input cannot be in the system prompt", "in the text"),
         ("---\nsystem:\n---\n\n", (), "the template t is empty", "shepherd template edit t"),
     ],
@@ -202,7 +202,7 @@ def test_a_mistake_in_an_edited_template_is_told_and_the_text_is_kept(shepherd, 
     done = shepherd("template", "edit", "say", EDITOR=editor(home, "path.write_text('---\\nx\\n---\\nSay')"))
 
     assert done.returncode == 2
-    assert "line 2 is no setting" in done.stderr
+    assert "line 2 is not a setting" in done.stderr
     assert (home.config.parent / "templates" / "say.md").read_text() == "---\nx\n---\nSay"
 
 

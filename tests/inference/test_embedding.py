@@ -194,7 +194,7 @@ def test_damaged_file_and_wrong_kind_are_refused(mean_model, rank_model, tmp_pat
         Embedder(cut)
     with pytest.raises(ModelLoadError, match="is a reranker"):
         Embedder(rank_model)
-    with pytest.raises(ModelLoadError, match="no reranker"):
+    with pytest.raises(ModelLoadError, match="not a reranker"):
         Reranker(mean_model)
 
 

@@ -53,7 +53,7 @@ def test_a_name_has_a_repository_and_perhaps_a_quantisation_or_a_file(text, name
     ],
 )
 def test_a_malformed_name_says_what_was_expected(text):
-    with pytest.raises(UsageError, match="is no name of a model") as caught:
+    with pytest.raises(UsageError, match="is not the name of a model") as caught:
         parse_hub_name(text)
 
     assert "hf:user/repo:quant" in caught.value.hint

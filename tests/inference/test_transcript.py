@@ -282,7 +282,7 @@ def test_no_messages_are_refused(vocabulary: Vocabulary) -> None:
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("{% for %}", "no Jinja"),
+        ("{% for %}", "not Jinja"),
         ("{{ messages[7].content }}", "refused the messages"),
         ("{{ 1 // 0 }}", "ZeroDivisionError"),
         ("{{ ''.__class__.__mro__ }}", "refused the messages|failed"),

@@ -118,8 +118,8 @@ def test_the_model_and_its_slots_are_described_without_anybodys_text(http):
 @pytest.mark.parametrize(
     ("path", "body", "status", "said"),
     [
-        ("/detokenize", {"tokens": [-1]}, 400, "no token of this model"),
-        ("/detokenize", {"tokens": [1 << 40]}, 400, "no token of this model"),
+        ("/detokenize", {"tokens": [-1]}, 400, "not a token of this model"),
+        ("/detokenize", {"tokens": [1 << 40]}, 400, "not a token of this model"),
         ("/detokenize", {"tokens": ["a"]}, 400, "tokens.0"),
         ("/tokenize", {}, 400, "content"),
         ("/apply-template", {"messages": []}, 400, "messages"),

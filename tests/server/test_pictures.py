@@ -250,7 +250,7 @@ def test_no_picture_is_stored(client: openai.OpenAI, server: Running, database: 
 @pytest.mark.parametrize(
     ("address", "why"),
     [
-        ("data:image/png;base64,AAAA", "no picture"),
+        ("data:image/png;base64,AAAA", "not a picture"),
         ("data:image/png;base64,====", "base64"),
         ("data:image/png,AAAA", "base64"),
         ("data:image/webp;base64," + base64.b64encode(b"RIFF0000WEBPVP8 ").decode(), "WebP"),

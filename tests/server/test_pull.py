@@ -100,7 +100,7 @@ def test_a_pull_that_nobody_waits_for_ends_and_the_next_one_resumes_it(server, h
     [
         ("llama3.2", 404, "hf.co/user/repo:quant"),
         ("../../etc/passwd", 404, "hf.co/user/repo:quant"),
-        ("hf.co/../etc", 400, "is no name of a model"),
+        ("hf.co/../etc", 400, "is not the name of a model"),
         ("hf.co/acme/Nothing-GGUF", 502, "acme/Nothing-GGUF"),
         ("hf.co/acme/Tiny-GGUF:Q2_K", 400, "has no model of quantisation Q2_K"),
     ],

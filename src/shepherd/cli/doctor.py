@@ -194,7 +194,7 @@ def _database(config: Config) -> Finding:
             return Finding(
                 "database",
                 "problem",
-                f"{path}: {folder} {'cannot be written' if folder.is_dir() else 'is no folder'}",
+                f"{path}: {folder} {'cannot be written' if folder.is_dir() else 'is not a folder'}",
                 "--memory-db names another place",
             )
         return Finding("database", "ok", f"{path} (not there yet: made when something is remembered)")

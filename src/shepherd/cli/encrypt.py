@@ -50,9 +50,7 @@ def build_parser() -> Parser:
     kinds.add_argument(
         "--key-file", metavar="FILE", help="use the key in this file, which is made if it is missing"
     )
-    parser.add_argument(
-        "--rekey", action="store_true", help="encrypt an encrypted memory anew, with another key"
-    )
+    parser.add_argument("--rekey", action="store_true", help="give an encrypted memory another key")
     _add_options(parser)
     return parser
 

@@ -46,7 +46,10 @@ COMMANDS = {
         "shepherd.cli.provider",
         "use models elsewhere: OpenAI, Anthropic, Gemini, Ollama …",
     ),
-    "serve": ("shepherd.cli.serve", "serve the APIs of OpenAI and Anthropic over HTTP"),
+    "serve": (
+        "shepherd.cli.serve",
+        "chat in the browser, and serve the APIs of OpenAI, Anthropic and Ollama",
+    ),
     "apikey": ("shepherd.cli.apikey", "manage API keys for your server: create, list, revoke"),
     "tools": ("shepherd.cli.tools", "list the tools that a model can use"),
     "mcp": ("shepherd.cli.mcp", "give another assistant tools for the memory (MCP)"),
@@ -208,12 +211,14 @@ commands:
   shepherd COMMAND --help   explains a command and its options
 
 examples:
-  shepherd -m model.gguf                   chat
-  shepherd -m model.gguf --continue        continue the last conversation
-  shepherd -m model.gguf -e "a question"   print one answer
-  git diff | shepherd -e "review this"     ask about text from a pipe
+  shepherd                                 chat
+  shepherd --continue                      continue the last conversation
+  shepherd "what is my dog called?"        print one answer
+  shepherd -m hf:user/repo:Q4_K_M          chat with a model, downloaded once
   shepherd config set model ~/model.gguf   make a model the default
-  shepherd memory search "vim"             search memories, and see what would be recalled
+  git diff | shepherd -e "review this"     ask about text from a pipe
+  shepherd memory search vim               search your memories
+  shepherd serve --open                    chat in the browser
 
 options:
   -h, --help     show this help

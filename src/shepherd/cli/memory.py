@@ -506,9 +506,7 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
     with open_memory(config) as memory:
         stats, user = memory.stats(), memory.user_id
     if was_encrypted and not stats.is_encrypted:
-        screen.warn(
-            "the backup was not encrypted, and so the memory is not encrypted any more", "shepherd encrypt"
-        )
+        screen.warn("the backup was not encrypted, so the memory is no longer encrypted", "shepherd encrypt")
     kept = f"; the database until now is {aside}" if aside else ""
     screen.result(
         {"file": str(backup), "database": str(database), "kept": aside},
@@ -587,7 +585,7 @@ def _jobs(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     headers = ["id", "state", "messages", "said", "tries", "next try", "last failure"]
     screen.listing(values, headers, [_job_row(job) for job in jobs], empty="nothing is waiting")
     if not screen.as_json and any(job.state == "dead" for job in jobs):
-        screen.note("--retry tries the dead ones again, --drop deletes them")
+        screen.note("--retry tries the failed ones again, --drop deletes them")
     return 0
 
 

@@ -56,7 +56,7 @@ def build_parser() -> Parser:
     )
     what.add_argument("--status", action="store_true", help="list the machines, and how far each was read")
     what.add_argument(
-        "--remove", metavar="MACHINE", help="take over the files of a machine that you don't use any more"
+        "--remove", metavar="MACHINE", help="take over the files of a machine that you no longer use"
     )
     what.add_argument(
         "--leave", action="store_true", help="end the sync of this machine, which keeps its memory"
@@ -222,7 +222,7 @@ def _remove(memory: Memory, folder: Path, arguments: Namespace, screen: Screen) 
     if not agreed(question, screen, yes=arguments.yes):
         raise _NotAgreedError
     remove(memory, folder, arguments.remove)
-    screen.note(f"{arguments.remove} is removed; if that machine syncs again, it joins anew")
+    screen.note(f"{arguments.remove} is removed; if that machine syncs again, it rejoins")
     return 0
 
 
@@ -236,6 +236,6 @@ def _leave(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     was_synced = leave(memory)
     screen.result(
         {"left": was_synced},
-        note="this machine is not synced any more" if was_synced else "nothing was synced",
+        note="this machine is no longer synced" if was_synced else "nothing was synced",
     )
     return 0

@@ -170,7 +170,7 @@ def fragment_path(name: str) -> Path:
     """Return the file of a fragment, or the one that it would have; raises UsageError for what is no name."""
     name = name.removesuffix(".md")
     if not _NAME.fullmatch(name) or name.startswith("."):
-        raise UsageError(f"{name!a} cannot be the name of a fragment", hint="letters, digits, -, _ and .")
+        raise UsageError(f"{name!a} cannot be the name of a fragment", hint="use letters, digits, -, _ and .")
     return fragment_file(name) or _folder("fragments") / f"{name}.md"
 
 
@@ -182,7 +182,7 @@ def _file_of(name: str) -> Path:
     if "/" in name or name.endswith(".md"):
         return Path(os.path.expanduser(name))
     if not _NAME.fullmatch(name) or name.startswith("."):
-        raise UsageError(f"{name!a} cannot be the name of a template", hint="letters, digits, -, _ and .")
+        raise UsageError(f"{name!a} cannot be the name of a template", hint="use letters, digits, -, _ and .")
     return _folder("templates") / f"{name}.md"
 
 
@@ -220,7 +220,8 @@ def _fields(name: str, front: str) -> dict[str, str]:
         found = _FIELD.fullmatch(line.rstrip())
         if found is None:
             raise UsageError(
-                f"the template {name}: line {number} is no setting", hint="write NAME: VALUE, and --- below"
+                f"the template {name}: line {number} is not a setting",
+                hint="write NAME: VALUE, and --- below",
             )
         key, value = found[1], found[2].strip()
         block = key if value == "|" else ""

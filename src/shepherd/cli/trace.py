@@ -331,7 +331,7 @@ def _turn_of(path: str) -> tuple[str, int | None]:
     """Return the session of a path, and the turn's number if the path has one."""
     segments = path.strip("/").split("/")[1:]
     if not 1 <= len(segments) <= 2 or not all(segments) or not all(s.isdecimal() for s in segments[1:]):
-        raise UsageError(f"{path} is no turn and no session", hint="name SESSION or SESSION/TURN")
+        raise UsageError(f"{path} is neither a turn nor a session", hint="name SESSION or SESSION/TURN")
     return segments[0], int(segments[1]) if len(segments) == 2 else None
 
 

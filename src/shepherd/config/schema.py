@@ -130,7 +130,7 @@ def percentages(text: str, names: Collection[str]) -> dict[str, int]:
         name, _, number = (part.strip() for part in pair.partition("="))
         listed(name, names)
         if not name or name in shares or not (number.isascii() and number.isdecimal()) or len(number) > 3:
-            raise ValueError(f"{shortened(pair)} is no share")
+            raise ValueError(f"{shortened(pair)} is not a share")
         shares[name] = int(number)
     if (total := sum(shares.values())) != 100:
         raise ValueError(f"they add up to {total}, not to 100")
@@ -155,7 +155,7 @@ def parse_limit(max_db_size: str) -> int:
         return parse_size(max_db_size, least=_LEAST_DATABASE_BYTES)
     except ValueError:
         raise UsageError(
-            f"max_db_size: {max_db_size[:40]!r} is no size of at least 1M",
+            f"max_db_size: {max_db_size[:40]!r} is not a size of at least 1M",
             hint="write it like 500M, 1.5G or 10G",
         ) from None
 

@@ -161,7 +161,7 @@ def _content(response: ServerResponse) -> str:
     try:
         content = json.loads(response.body)["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        raise UnusableAnswerError("the server's answer is no chat completion", hint=_NO_CHAT) from error
+        raise UnusableAnswerError("the server's answer is not a chat completion", hint=_NO_CHAT) from error
     if not isinstance(content, str):
         raise UnusableAnswerError("the server's answer has no text", hint=_NO_CHAT)
     return content

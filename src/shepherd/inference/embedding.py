@@ -353,7 +353,7 @@ class Reranker:
         header = read_header(path)
         if not any(tensor.name in _HEADS for tensor in header.tensors):
             raise ModelLoadError(
-                f"model '{os.fspath(path)}' is no reranker: it has no classification head",
+                f"model '{os.fspath(path)}' is not a reranker: it has no classification head",
                 hint="use a model that was made for reranking",
             )
         self._model = _PooledModel(path, _RANK, n_gpu_layers, n_threads)

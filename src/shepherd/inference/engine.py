@@ -290,7 +290,8 @@ class Engine:
         self._check_open()
         if not all(0 <= token < self.info.n_vocab for token in tokens):
             raise UsageError(
-                "one of the numbers is no token of this model", hint=f"they are 0 to {self.info.n_vocab - 1}"
+                "one of the numbers is not a token of this model",
+                hint=f"they are 0 to {self.info.n_vocab - 1}",
             )
         return self.model.vocabulary.detokenize(tokens)
 

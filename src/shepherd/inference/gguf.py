@@ -286,14 +286,14 @@ def _check_use(name: str, header: GGUFHeader, *, is_projector: bool) -> None:
     if is_projector:
         if header.architecture != "clip":
             raise ModelFormatError(
-                f"'{name}' is no projector", hint="a projector's file is usually named mmproj-….gguf"
+                f"'{name}' is not a projector", hint="a projector's file is usually named mmproj-….gguf"
             )
         return
     is_part = header.metadata.get("split.count", 1) not in (0, 1)
     if not is_part and all(tensor.name != "token_embd.weight" for tensor in header.tensors):
         raise ModelFormatError(
             f"model '{name}' has no tensor 'token_embd.weight': not a language model",
-            hint="projectors (mmproj), adapters and vocabularies alone are no models; name the model's file",
+            hint="projectors (mmproj), adapters and vocabularies alone are not models; name the model's file",
         )
 
 

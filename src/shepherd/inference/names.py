@@ -231,4 +231,4 @@ def _listed(name: HubName, candidates: Sequence[Variant]) -> str:
 
 
 def _malformed(text: str) -> UsageError:
-    return UsageError(f"{text[:100]!a} is no name of a model on the hub", hint=f"expected {_FORMS}")
+    return UsageError(f"{text[:100]!a} is not the name of a model on the hub", hint=f"expected {_FORMS}")

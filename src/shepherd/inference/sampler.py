@@ -71,7 +71,7 @@ def check_sampling(sampling: Sampling) -> None:
         if not (is_good and math.isfinite(value)):
             raise UsageError(f"{name} is {value}", hint=f"use a number {range_}")
     if any(math.isnan(bias) or bias == math.inf for _, bias in sampling.logit_bias):
-        raise UsageError("logit_bias has a value that is no number", hint="minus infinity forbids a token")
+        raise UsageError("logit_bias has a value that is not a number", hint="minus infinity forbids a token")
 
 
 # Keys of GGUF below general.sampling., and our names of them.

@@ -114,7 +114,7 @@ class ChatTemplate:
         except Exception as error:  # foreign code, nested too deeply for Jinja or for Python's compiler
             what = error if isinstance(error, JinjaError) else type(error).__name__
             raise TemplateError(
-                f"the model's chat template is no Jinja: {str(what)[:_LONGEST_MESSAGE]}",
+                f"the model's chat template is not Jinja: {str(what)[:_LONGEST_MESSAGE]}",
                 hint="use a GGUF with a working tokenizer.chat_template",
             ) from error
 

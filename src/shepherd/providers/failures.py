@@ -156,7 +156,7 @@ def failure_of(error: Exception, provider: ProviderSettings, key: ApiKey) -> She
         return _refused(error, provider, key)
     if kinds & {"ValueError"}:
         return ProviderError(
-            f"{_place(provider)} sent what is no valid answer ({type(error).__name__})",
+            f"{_place(provider)} sent an invalid answer ({type(error).__name__})",
             hint=f"is base_url right? It is {provider.address}",
         )
     return ProviderError(

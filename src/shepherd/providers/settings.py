@@ -233,7 +233,7 @@ def _checked_url(url: str) -> str:
     """`url` itself when it is the plain address of a server, else UsageError, which does not repeat it."""
     parts = split_address(url)
     if parts is None or url != url.strip():
-        raise UsageError("base_url is no HTTP address", hint="write it like http://127.0.0.1:8080/v1")
+        raise UsageError("base_url is not an HTTP address", hint="write it like http://127.0.0.1:8080/v1")
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UsageError(
             "base_url holds more than an address", hint="put a key into api_key, not into the address"
@@ -351,6 +351,6 @@ def _hint_for(name: str, entries: Iterable[str]) -> str:
 
 def _no_table(file: ConfigFile) -> ConfigError:
     return ConfigError(
-        f"{file.path}: providers is no table of providers",
+        f"{file.path}: providers is not a table of providers",
         hint='correct it in an editor: "providers": {"name": {"kind": …}}',
     )

@@ -317,7 +317,7 @@ def _json_values(text: str) -> list[object] | None:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _typed(pairs: Sequence[tuple[str, str]], types: Mapping[str, frozenset[str]]) -> dict[str, object]:

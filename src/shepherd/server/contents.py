@@ -68,7 +68,7 @@ def picture_from_url(url: object, place: str) -> Picture:
     Denied for other addresses, and for those on the web unless the operator allows them.
     """
     if not isinstance(url, str):
-        raise invalid(place, "it is no address of a picture")
+        raise invalid(place, "it is not the address of a picture")
     if is_address(url):
         return _checked(lambda: _fetched(url), place)
     if not url[:5].lower() == "data:":
@@ -89,7 +89,7 @@ def _fetched(url: str) -> Picture:
 def picture_from_base64(data: object, place: str) -> Picture:
     """Return the picture of base64 text in the request's field `place`."""
     if not isinstance(data, str):
-        raise invalid(place, "it is no base64 text")
+        raise invalid(place, "it is not base64 text")
     return _checked(lambda: from_base64(data), place)
 
 

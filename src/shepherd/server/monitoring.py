@@ -50,7 +50,7 @@ class Metrics:
         )
         self._in_flight = Gauge("shepherd_requests_in_flight", "Requests under way", registry=self.registry)
         self._tokens = counter(
-            "shepherd_tokens", "Tokens: reused from the cache, decoded (read anew), generated", ["kind"]
+            "shepherd_tokens", "Tokens: reused from the cache, decoded (newly read), generated", ["kind"]
         )
         self._answers = counter(
             "shepherd_answers", "Answers of a model, by whether memory was appended", ["injected", "error"]

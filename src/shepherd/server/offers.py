@@ -145,7 +145,8 @@ def aliases_of(config: Config) -> dict[str, str]:
         name, equals, model = (part.strip() for part in pair.partition("="))
         if not equals or not name or not model:
             raise UsageError(
-                f"server_model_aliases: {pair[:80]!a} is no pair of names", hint="expected gpt-4o=default, …"
+                f"server_model_aliases: {pair[:80]!a} is not a pair of names",
+                hint="expected gpt-4o=default, …",
             )
         aliases[name] = model
     return aliases

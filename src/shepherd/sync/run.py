@@ -30,11 +30,12 @@ from shepherd.types import ANONYMOUS_USERS
 __all__ = ["begins", "last_folder", "leave", "remove", "status", "sync", "unwritten"]
 
 _RESTORED = (
-    "the folder does not have what this memory wrote last (was a backup restored?): all is compared anew"
+    "the folder does not have what this memory wrote last (was a backup restored?): everything is compared"
+    " again"
 )
 _COPIED = (
-    "this memory was copied from another machine, and is a machine of its own from now on; if you don't use"
-    " the other one any more: shepherd sync --remove "
+    "this memory was copied from another machine, and is a machine of its own from now on; if you no"
+    " longer use the other one: shepherd sync --remove "
 )
 
 Ask = Callable[[bool], str]

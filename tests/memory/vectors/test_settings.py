@@ -90,7 +90,7 @@ def test_a_key_that_no_header_can_carry_costs_the_vectors_alone(tmp_path, server
     "url", ["http://[::1/v1", "http://host:port/v1", "http://host:99999/v1", "http:///v1"]
 )
 def test_an_address_that_is_none_is_a_users_mistake(url):
-    with pytest.raises(UsageError, match="memory_vectors is no HTTP address"):
+    with pytest.raises(UsageError, match="memory_vectors is not an HTTP address"):
         embeddings_url(url)
 
 
@@ -117,7 +117,7 @@ def test_file_that_is_not_there_and_address_that_is_none_are_mistakes(tmp_path):
 
     with pytest.raises(UsageError, match="there is no such file"):
         vector_settings(Config(memory_database=database, memory_vectors=str(tmp_path / "none.gguf")))
-    with pytest.raises(UsageError, match="no HTTP address"):
+    with pytest.raises(UsageError, match="not an HTTP address"):
         vector_settings(Config(memory_database=database, memory_vectors="ftp://host/v1"))
 
 

@@ -447,6 +447,26 @@ def test_a_conversation_shows_what_its_window_was_used_for(mini, memory, visit):
     expect(page.page.get_by_role("region", name="Time of a recall, turn by turn", exact=True)).to_be_visible()
 
 
+def test_facts_are_folded_where_they_are_those_of_the_message_before(steve, memory):
+    session = conversation(memory, steve.user, "Which editor do I use?", "You use Helix.")
+    for location in ("", "Lisbon"):
+        if location:
+            memory.set_fact("location", location, steve.user)
+        injection = memory.recall("Which editor do I use?", steve.user)
+        memory.append_message(
+            session, Message("user", "And now?", f"And now?{injection.tail}", injection), steve.user
+        )
+    steve.open(f"why/{session}")
+    turns = steve.page.locator(".turn")
+
+    expect(turns.nth(0).get_by_role("heading", name="Facts")).to_be_visible()
+    expect(turns.nth(1).get_by_role("heading", name="Facts")).to_have_count(0)
+    expect(turns.nth(1).get_by_text("Austin", exact=True)).to_be_hidden()
+    turns.nth(1).get_by_text("facts as for the message before").press("Enter")
+    expect(turns.nth(1).get_by_text("Austin", exact=True)).to_be_visible()
+    expect(turns.nth(2).get_by_role("heading", name="Facts")).to_be_visible()
+
+
 def test_a_fact_that_is_called_like_a_number_keeps_its_name(steve, memory):
     memory.set_fact("2024", "the year of the greenhouse", steve.user)
     conversation(memory, steve.user, "When did I build it?", "In that year.")

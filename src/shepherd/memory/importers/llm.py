@@ -48,7 +48,7 @@ class Logs(SQLiteReader):
         failure = failures.from_sqlite_error(self.path, error)
         if isinstance(failure, (StoreCorruptError, ForeignDatabaseError)):
             return UsageError(
-                f"{self.path}: this is no readable logs.db of llm", hint="llm logs path says where that is"
+                f"{self.path}: this is not a readable logs.db of llm", hint="llm logs path says where that is"
             )
         return failure
 

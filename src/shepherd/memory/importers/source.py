@@ -33,7 +33,7 @@ _READERS: dict[str, _Reader] = {
 # Values of --format; llm is a database and has no reader of a stream.
 FORMATS = (*_READERS, "llm")
 # The problem of a file in which nothing is understood, and what can be read instead.
-NO_EXPORT = "this is no export that can be imported"
+NO_EXPORT = "this is not an export that can be imported"
 IMPORTABLE = (
     "exports of Shepherd (JSON lines), ChatGPT (ZIP or conversations.json), mem0, the MCP memory server"
     " (memory.jsonl) and llm (logs.db) can be imported; for documents: shepherd knowledge import FILE"

@@ -113,7 +113,7 @@ function serverPlots(metrics) {
         `Tokens of the prompts: ${percent((tokens.reused ?? 0) / read)} were in the cache`,
         [
           { label: "from the cache", value: tokens.reused ?? 0 },
-          { label: "read anew", value: tokens.decoded ?? 0 },
+          { label: "newly read", value: tokens.decoded ?? 0 },
           { label: "written as answers", value: tokens.generated ?? 0 },
         ],
         { format: short, unit: "Tokens" },

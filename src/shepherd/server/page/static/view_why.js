@@ -87,7 +87,7 @@ async function showConversation(root, session) {
   fill(
     root,
     h("div", { class: "heading" }, h("h1", {}, "Why did it say that?"), h("div", { class: "actions" }, hasChat() ? h("a", { href: `#/chat/${encodeURIComponent(session)}` }, "Open the conversation") : null, h("a", { href: "#/why" }, "All conversations"))),
-    data.length || turns.length ? data.map(turn) : empty("This conversation has no messages.", "Facts and memories are only added to your own messages."),
+    data.length || turns.length ? data.map((message, i) => turn(message, data[i - 1])) : empty("This conversation has no messages.", "Facts and memories are only added to your own messages."),
     usage.data.length ? pictures(usage.data, data) : null,
     turns.length ? turnTraces(session, turns) : null,
   );
@@ -124,12 +124,12 @@ function pictures(all, messages) {
     "div",
     { class: "figures" },
     parts.length ? stacks("Use of the window, turn by turn", parts.map(([, name]) => name), used, { format: short, says, unit: "Turn", most: isWindow ? total : 0 }) : null,
-    read.length ? stacks("Tokens read, turn by turn", ["from the cache", "read anew"], read.map((one) => ({ label: label(one), values: [one.usage.reused, one.usage.decoded] })), { format: short, says: `${percent(reused / Math.max(reused + decoded, 1))} of them were in the cache.`, unit: "Turn" }) : null,
+    read.length ? stacks("Tokens read, turn by turn", ["from the cache", "newly read"], read.map((one) => ({ label: label(one), values: [one.usage.reused, one.usage.decoded] })), { format: short, says: `${percent(reused / Math.max(reused + decoded, 1))} of them were in the cache.`, unit: "Turn" }) : null,
     recalled.length ? bars("Time of a recall, turn by turn", recalled, { format: duration, says: `The longest took ${duration(Math.max(...recalled.map((one) => one.value)))}.`, unit: "Time" }) : null,
   );
 }
 
-function turn(message) {
+function turn(message, previous) {
   const id = newId("message");
   return h(
     "article",
@@ -137,16 +137,25 @@ function turn(message) {
     h("h2", { class: "question", id }, words(beginning(message.text, 120))),
     message.text.trim() === beginning(message.text, 120) ? null : longWords(message.text, { class: "said" }),
     h("p", { class: "meta" }, h("time", { datetime: iso(message.created_at), title: moment(message.created_at) }, moment(message.created_at)), message.keywords.length ? h("span", {}, "looked for ", message.keywords.map((word, i) => [i ? ", " : "", words(word)])) : null, message.recall_us ? h("span", {}, `in ${duration(message.recall_us)}`) : null),
-    message.tail ? added(message) : h("p", { class: "hint" }, "Nothing was added: no fact is known, and no memory was relevant enough (see “Least relevance of a memory” under Statistics)."),
+    message.tail ? added(message, previous) : h("p", { class: "hint" }, "Nothing was added: no fact is known, and no memory was relevant enough (see “Least relevance of a memory” under Statistics)."),
   );
 }
 
-function added(message) {
+function added(message, previous) {
   return [
-    message.facts.length ? block("Facts", h("dl", { class: "facts" }, message.facts.map((fact) => h("div", {}, h("dt", {}, words(named(fact.key))), h("dd", {}, words(fact.value)))))) : null,
+    message.facts.length ? facts(message.facts, previous?.facts ?? []) : null,
     message.memories.length ? block("Memories, the best first", h("ol", { class: "found" }, message.memories.map(found))) : null,
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, message.tail)),
   ];
+}
+
+/** The facts beside a message, folded where they are those of the message before: somebody may have many. */
+function facts(shown, previous) {
+  const list = h("dl", { class: "facts" }, shown.map((fact) => h("div", {}, h("dt", {}, words(named(fact.key))), h("dd", {}, words(fact.value)))));
+  const told = (some) => JSON.stringify(some.map(({ key, value }) => [key, value]));
+  if (told(shown) !== told(previous)) return block("Facts", list);
+  const same = shown.length === 1 ? "The same fact" : `The same ${count(shown.length, "fact")}`;
+  return h("details", {}, h("summary", {}, `${same} as for the message before`), list);
 }
 
 function block(title, content) {
