@@ -1,5 +1,7 @@
 """What does the server cost beside the engine: a token of eight streams, memory in a message, 64 streams?
 
+The eight speak OpenAI's chats, or all four chat APIs at once.
+
 A real server process with a tiny model of random weights, whose token takes 45 us, one compute thread.
 The work of the server itself is what its threads compute but for the engine's (Linux); clients are cheap
 and in a process of their own. The 64 stand for other machines: theirs takes what the server leaves of the
@@ -23,7 +25,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,32 +116,75 @@ def _computed_us(pid: int) -> dict[int, float]:
     return times
 
 
-async def _stream(client: httpx.AsyncClient, text: str, n: int, **fields: Any) -> tuple[int, float]:
+class Api(NamedTuple):
+    """A chat API: what has the text, what limits the answer, what a piece of it has, and what counts it."""
+
+    path: str
+    ask: Callable[[str, int], dict[str, Any]]
+    piece: bytes
+    count: re.Pattern[bytes]
+
+
+def _said(text: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": text}]
+
+
+CHAT = Api(
+    "/v1/chat/completions",
+    lambda text, n: {
+        "messages": _said(text), "max_tokens": n, "stream_options": {"include_usage": True}
+    },
+    b'"content":"',
+    re.compile(rb'"completion_tokens":(\d+)'),
+)  # fmt: skip
+APIS = (
+    CHAT,
+    Api(
+        "/v1/responses",
+        lambda text, n: {"input": text, "max_output_tokens": n, "store": False},
+        b"output_text.delta",
+        re.compile(rb'"output_tokens":(\d+)'),
+    ),
+    Api(
+        "/v1/messages",
+        lambda text, n: {"messages": _said(text), "max_tokens": n},
+        b"content_block_delta",
+        re.compile(rb'"output_tokens":(\d+)'),
+    ),
+    Api(
+        "/api/chat",
+        lambda text, n: {"messages": _said(text), "options": {"num_predict": n}},
+        b'"content":"',
+        re.compile(rb'"eval_count":(\d+)'),
+    ),
+)
+
+
+async def _stream(
+    client: httpx.AsyncClient, text: str, n: int, api: Api = CHAT, **fields: Any
+) -> tuple[int, float]:
     """Return the number of tokens, and the milliseconds to the first piece."""
-    body = {
-        "model": "default",
-        "messages": [{"role": "user", "content": text}],
-        "max_tokens": n,
-        "stream": True,
-        "stream_options": {"include_usage": True},
-        **fields,
-    }
+    body = {"model": "default", "stream": True, **api.ask(text, n), **fields}
     began, first, data = time.perf_counter(), 0.0, b""
-    async with client.stream("POST", "/v1/chat/completions", json=body) as answer:
+    async with client.stream("POST", api.path, json=body) as answer:
         assert answer.status_code == 200
         async for part in answer.aiter_raw():
-            if not first and b'"content":"' in part.replace(b'"content":""', b""):
+            if not first and api.piece in part.replace(b'"content":""', b""):
                 first = time.perf_counter()
-            data = data[-2000:] + part
-    usage = re.search(rb'"completion_tokens":(\d+)', data)
-    assert usage, data[-300:]
-    return int(usage[1]), 1e3 * (first - began)
+            data = data[-(1 << 16) :] + part
+    counts = api.count.findall(data)
+    assert counts, data[-300:]
+    return int(counts[-1]), 1e3 * (first - began)
 
 
-async def _streams(url: str, count: int, n: int, **fields: Any) -> list[tuple[int, float]]:
+async def _streams(
+    url: str, count: int, n: int, apis: Sequence[Api] = (CHAT,), **fields: Any
+) -> list[tuple[int, float]]:
     limits = httpx.Limits(max_connections=count)
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=120, limits=limits) as client:
-        return await asyncio.gather(*(_stream(client, f"hello {i}", n, **fields) for i in range(count)))
+        return await asyncio.gather(
+            *(_stream(client, f"hello {i}", n, apis[i % len(apis)], **fields) for i in range(count))
+        )
 
 
 @contextmanager
@@ -159,9 +204,9 @@ def _busy_server(home: Path, *arguments: str) -> Iterator[tuple[str, int, int]]:
             process.kill()
 
 
-def _per_token_us(url: str, pid: int, busy: int) -> float:
+def _per_token_us(url: str, pid: int, busy: int, apis: Sequence[Api]) -> float:
     before = _computed_us(pid)
-    told = asyncio.run(_streams(url, 8, N_TOKENS, memory=False))
+    told = asyncio.run(_streams(url, 8, N_TOKENS, apis, memory=False))
     spent = {thread: us - before.get(thread, 0.0) for thread, us in _computed_us(pid).items()}
     spent.pop(busy, None)
     # Of what is left, the event loop's is the main thread's; the engine's computes most beside it.
@@ -170,14 +215,15 @@ def _per_token_us(url: str, pid: int, busy: int) -> float:
     return sum(us for thread, us in spent.items() if thread != engine) / (8 * N_TOKENS)
 
 
-@pytest.mark.parametrize("beside", ["alone", "busy"])
+@pytest.mark.parametrize("beside", ["alone", "busy", "four_apis"])
 def test_a_token_of_eight_streams(benchmark: Any, model: Path, tmp_path: Path, beside: str) -> None:
     options = ("-m", str(model), "--nomemory", "--slots", "8", "--ctx", "4096", "--threads", "1", "-q")
     times: list[float] = []
+    apis = APIS if beside == "four_apis" else (CHAT,)
 
     def measure(url: str, pid: int, busy: int) -> None:
-        _per_token_us(url, pid, busy)
-        times.extend(_per_token_us(url, pid, busy) for _ in range(ROUNDS))
+        _per_token_us(url, pid, busy, apis)
+        times.extend(_per_token_us(url, pid, busy, apis) for _ in range(ROUNDS))
 
     if beside == "busy":
         with _busy_server(tmp_path / "home", *options) as (url, pid, busy):

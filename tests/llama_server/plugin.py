@@ -91,7 +91,7 @@ def stop(server: Any) -> None:
 def end(process: subprocess.Popen[bytes]) -> None:
     """End a server."""
     process.terminate()
-    process.wait(30)
+    process.wait(120)
 
 
 utils.ServerProcess.start, utils.ServerProcess.stop = start, stop

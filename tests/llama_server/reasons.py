@@ -7,7 +7,7 @@ __all__ = ["REASONS"]
 _WORDS = "it expects the tokens of one model"
 _SITES = "pages of other sites are refused with 403, unless `server_origins` names them"
 _STREAMS = "there is no `/v1/stream`; responses in the background can be joined again"
-_ROLE = "the first chunk has an empty text beside the role, as at OpenAI"
+_ROLE = "the first chunk has the role alone, without null as its text"
 _STATUS = "pictures that a model can't read are refused with 400, not 500"
 _VECTORS = "each text has one vector"
 
@@ -17,7 +17,6 @@ REASONS = {
     "test_chat_completion::test_chat_completion_cached_tokens": _WORDS,
     "test_chat_completion::test_chat_completion_stream": _ROLE,
     "test_chat_completion::test_chat_completion_with_timings_per_token": _ROLE,
-    "test_chat_completion::test_logprobs_stream": _ROLE,
     "test_chat_completion::test_chat_template_assistant_prefill": (
         "a line break, not an empty line, joins the parts of a text"
     ),

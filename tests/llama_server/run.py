@@ -99,7 +99,13 @@ def table(found: dict[str, Counter[str]]) -> str:
         rows.append(f"| `{name}` | {result} |")
     if unexplained:
         sys.exit("no reason is known for: " + ", ".join(unexplained))
-    return "\n".join(rows) + "\n"
+    return "\n".join([*rows, f"| all | {summary(found)} |"]) + "\n"
+
+
+def summary(found: dict[str, Counter[str]]) -> str:
+    """Return how many pass."""
+    total = sum(sum(outcomes.values()) for outcomes in found.values())
+    return f"{sum(outcomes['passed'] for outcomes in found.values())} of {total} pass"
 
 
 def main() -> None:
@@ -112,8 +118,7 @@ def main() -> None:
     options = parser.parse_args()
     found = counted(options.report) if options.report else results(sources())
     rows = table(found)
-    total = sum(sum(outcomes.values()) for outcomes in found.values())
-    print(f"{sum(outcomes['passed'] for outcomes in found.values())} of {total} pass")
+    print(summary(found))
     page = PAGE.read_text(encoding="utf-8")
     before, _, old = page.partition(HEAD)
     if options.write:

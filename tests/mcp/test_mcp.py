@@ -31,7 +31,10 @@ _MEMORY_TOOLS = {
 
 @pytest.fixture
 def database(tmp_path) -> Path:
-    path = tmp_path / "memory.db"
+    return filled(tmp_path / "memory.db")
+
+
+def filled(path: Path) -> Path:
     with Memory(path, user_id="steve") as memory:
         memory.set_fact("name", "Steve")
         memory.store_memory("What IDE do I use?", "VS Code with vim keybindings")
@@ -90,13 +93,13 @@ def test_client_works_with_memory_over_stdin_and_stdout(database, tmp_path, era)
         assert memory.get_fact("editor") == "vim"
 
 
-@pytest.fixture
-def url(database, tmp_path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def url(tmp_path_factory) -> Iterator[str]:
     """Where a server over HTTP answers; it ends well when it is told to."""
+    home = tmp_path_factory.mktemp("http")
+    database = filled(home / "memory.db")
     arguments = [sys.executable, *command(database, "--http", "--port", "0", "--json")]
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, env={"HOME": str(tmp_path)}, text=True
-    ) as server:
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, env={"HOME": str(home)}, text=True) as server:
         try:
             assert server.stdout is not None
             yield json.loads(server.stdout.readline())["url"]

@@ -143,7 +143,7 @@ def test_stream_that_waits_for_its_turn_has_begun(patient):
         waiting = stack.enter_context(client.stream("POST", "/v1/chat/completions", json=body))
 
         # No slot is free for as long as anybody waits: this comes before any piece.
-        assert '"content":""' in next(waiting.iter_lines())
+        assert '"delta":{"role":"assistant"}' in next(waiting.iter_lines())
         assert not any(answer.is_closed for answer in busy)
 
 

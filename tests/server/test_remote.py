@@ -163,7 +163,7 @@ def test_fault_within_the_answer_is_an_error_in_the_stream_and_nothing_is_kept(s
 
     def read():
         for chunk in client.chat.completions.create(model="m", messages=HELLO, user="steve", stream=True):
-            pieces.append(chunk.choices[0].delta.content)
+            pieces.append(chunk.choices[0].delta.content or "")
 
     with pytest.raises(openai.APIError):
         read()

@@ -127,7 +127,7 @@ class _Chunks:
         self._before = f'{dumps(head)[:-1]},"choices":[{{"index":{index},"delta":'
         self._after = ',"finish_reason":null}]' + (',"usage":null}' if include_usage else "}")
         self._n_calls = 0
-        self.opening = event(self._before + '{"role":"assistant","content":""},"logprobs":null' + self._after)
+        self.opening = event(self._before + '{"role":"assistant"},"logprobs":null' + self._after)
 
     def beside(self, chat: Chat, index: int) -> _Chunks:
         """Return the chunks of another answer to the same request."""

@@ -393,7 +393,7 @@ class Conversations:
             return False
         if request.template != _PLAIN:  # the first one with these options compiles the layouts anew
             return False
-        if sum(len(message.content) for message in request.messages) > _AT_ONCE_CHARS:
+        if sum(len(message.content) + len(message.thought) for message in request.messages) > _AT_ONCE_CHARS:
             return False
         if self._memory is None or not request.remembers:
             return True
