@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
@@ -24,7 +22,9 @@ from shepherd.server.chat import (
 from shepherd.server.contents import (
     Content,
     Note,
+    Part,
     message_of,
+    noted,
     picture_from_base64,
     picture_from_url,
 )
@@ -49,7 +49,6 @@ from shepherd.types import (
     Picture,
     Piece,
     ReplySchema,
-    Role,
     Thought,
     Tool,
     ToolCall,
@@ -60,10 +59,6 @@ __all__ = ["CountBody", "MessagesBody", "route", "router"]
 
 
 _MOST_STOPS = 16
-# What programs such as Claude Code add to the user's words.
-_REMINDER = re.compile(
-    r"(?:\s*<system-reminder>(?:(?!</system-reminder>).)*</system-reminder>)+\s*", re.DOTALL
-)
 _Stop = Annotated[str, Field(max_length=MOST_STOP_CHARS)]
 
 
@@ -233,21 +228,7 @@ class MessagesBody(ChatFields, CountBody):
         return choice.name
 
 
-@dataclass
-class _Part:
-    """A message, or what of it is a message of its own for the model."""
-
-    role: Role
-    content: list[str | Picture]
-    calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str = ""
-
-    def message(self) -> Message:
-        """Return it in no API's shape."""
-        return message_of(self.role, self.content, tool_calls=self.calls, tool_call_id=self.tool_call_id)
-
-
-def _parts(message: _Message, place: str) -> Iterator[_Part]:
+def _parts(message: _Message, place: str) -> Iterator[Part]:
     """Yield one message as several: results of tools are messages of their own, before the text."""
     blocks = message.content
     if isinstance(blocks, str):
@@ -257,7 +238,7 @@ def _parts(message: _Message, place: str) -> Iterator[_Part]:
         # model has read. So it is a note beside the user's words, as Claude Code writes it for older models.
         texts = _content_of(blocks, f"{place}.content")
         text = "\n".join(text for text in texts if isinstance(text, str))
-        yield _Part("user", [Note(f"<system-reminder>\n{text}\n</system-reminder>")])
+        yield Part("user", [Note(f"<system-reminder>\n{text}\n</system-reminder>")])
         return
     content: list[str | Picture] = []
     calls: list[ToolCall] = []
@@ -266,22 +247,21 @@ def _parts(message: _Message, place: str) -> Iterator[_Part]:
         where = f"{place}.content.{i}"
         if block.type in ("text", "image"):
             read = _read_block(block, where)
-            is_note = message.role == "user" and isinstance(read, str) and _REMINDER.fullmatch(read)
-            content.append(Note(read) if is_note else read)
+            content.append(noted(read) if message.role == "user" and isinstance(read, str) else read)
         elif block.type == "tool_use" and message.role == "assistant":
             calls.append(ToolCall(block.id, block.name, json.dumps(block.input or {}, ensure_ascii=False)))
         elif block.type == "tool_result" and message.role == "user":
             n_results += 1
-            yield _Part("tool", [*_content_of(block.content, where)], tool_call_id=block.tool_use_id)
+            yield Part("tool", [*_content_of(block.content, where)], tool_call_id=block.tool_use_id)
         elif block.type not in ("thinking", "redacted_thinking"):
             raise _unsupported(block, where)
     if any(content) or calls or not n_results:
-        yield _Part(message.role, content, tuple(calls))
+        yield Part(message.role, content, tuple(calls))
 
 
-def _joined(parts: list[_Part]) -> list[_Part]:
+def _joined(parts: list[Part]) -> list[Part]:
     """Return the parts with neighbours of one role as one, and notes about results with the last of them."""
-    found: list[_Part] = []
+    found: list[Part] = []
     for role, group in groupby(parts, lambda part: part.role):
         neighbours = list(group)
         if role == "tool":
@@ -292,7 +272,7 @@ def _joined(parts: list[_Part]) -> list[_Part]:
         if is_about_results and all(isinstance(one, Note) for one in content):
             found[-1].content += content
         else:
-            found.append(_Part(role, content, tuple(call for part in neighbours for call in part.calls)))
+            found.append(Part(role, content, tuple(call for part in neighbours for call in part.calls)))
     return found
 
 
