@@ -23,6 +23,37 @@ def offered(*tools: dict[str, object]) -> list[str]:
     return [one.name for one in body.offered()]
 
 
+def test_neighbours_of_one_role_are_one_message_without_notes_in_the_users_words():
+    place = "<environment_context>\n<cwd>/home</cwd>\n</environment_context>"
+    said = (("developer", "Be brief."), ("developer", "Ask first."), ("user", place), ("user", "I moved."))
+    items = [{"role": role, "content": text} for role, text in said]
+    body = ResponseBody.model_validate({"input": items, "instructions": "You write code."})
+    system, user = body.request("").messages
+
+    assert (system.role, system.raw) == ("system", "You write code.\nBe brief.\nAsk first.")
+    assert (user.role, user.raw, user.content) == ("user", "I moved.", f"{place}\nI moved.")
+
+
+def test_text_after_a_call_is_a_message_of_its_own():
+    call = {"type": "function_call", "call_id": "1", "name": "paint", "arguments": "{}"}
+    words = [{"role": "assistant", "content": text} for text in ("One", "Two", "Three")]
+    items = [
+        {"role": "user", "content": "Hello"},
+        *words[:2],
+        call,
+        words[2],
+        {"role": "user", "content": "So?"},
+    ]
+    messages = ResponseBody.model_validate({"input": items}).request("").messages
+
+    assert [(message.role, message.raw, len(message.tool_calls)) for message in messages] == [
+        ("user", "Hello", 0),
+        ("assistant", "One\n\nTwo", 1),
+        ("assistant", "Three", 0),
+        ("user", "So?", 0),
+    ]
+
+
 def test_namespaces_are_part_of_the_names_that_the_model_reads():
     spaces = [
         {"type": "namespace", "name": name, "tools": [tool("paint")]} for name in ("art", "mcp__walls__")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
@@ -24,7 +22,9 @@ from shepherd.server.chat import (
 from shepherd.server.contents import (
     Content,
     Note,
+    Part,
     message_of,
+    noted,
     picture_from_base64,
     picture_from_url,
 )
@@ -52,7 +52,6 @@ from shepherd.types import (
     Picture,
     Piece,
     ReplySchema,
-    Role,
     Thought,
     Tool,
     ToolCall,
@@ -64,10 +63,6 @@ __all__ = ["CountBody", "MessagesBody", "route", "router"]
 
 _BREAK = "\n\n"
 _MOST_STOPS = 16
-# What programs such as Claude Code add to the user's words.
-_REMINDER = re.compile(
-    r"(?:\s*<system-reminder>(?:(?!</system-reminder>).)*</system-reminder>)+\s*", re.DOTALL
-)
 _Stop = Annotated[str, Field(max_length=MOST_STOP_CHARS)]
 
 
@@ -241,24 +236,7 @@ class MessagesBody(ChatFields, CountBody):
         return choice.name
 
 
-@dataclass
-class _Part:
-    """A message, or what of it is a message of its own for the model."""
-
-    role: Role
-    content: list[str | Picture]
-    calls: tuple[ToolCall, ...] = ()
-    tool_call_id: str = ""
-    thought: str = ""
-
-    def message(self) -> Message:
-        """Return it in no API's shape."""
-        made = message_of(self.role, self.content, tool_calls=self.calls, tool_call_id=self.tool_call_id)
-        made.thought = self.thought
-        return made
-
-
-def _parts(message: _Message, place: str) -> Iterator[_Part]:
+def _parts(message: _Message, place: str) -> Iterator[Part]:
     """Yield one message as several: results of tools are messages of their own, before the text."""
     blocks = message.content
     if isinstance(blocks, str):
@@ -268,7 +246,7 @@ def _parts(message: _Message, place: str) -> Iterator[_Part]:
         # model has read. So it is a note beside the user's words, as Claude Code writes it for older models.
         texts = _content_of(blocks, f"{place}.content")
         text = "\n".join(text for text in texts if isinstance(text, str))
-        yield _Part("user", [Note(f"<system-reminder>\n{text}\n</system-reminder>")])
+        yield Part("user", [Note(f"<system-reminder>\n{text}\n</system-reminder>")])
         return
     content: list[str | Picture] = []
     calls: list[ToolCall] = []
@@ -278,25 +256,24 @@ def _parts(message: _Message, place: str) -> Iterator[_Part]:
         where = f"{place}.content.{i}"
         if block.type in ("text", "image"):
             read = _read_block(block, where)
-            is_note = message.role == "user" and isinstance(read, str) and _REMINDER.fullmatch(read)
-            content.append(Note(read) if is_note else read)
+            content.append(noted(read) if message.role == "user" and isinstance(read, str) else read)
         elif block.type == "tool_use" and message.role == "assistant":
             calls.append(ToolCall(block.id, block.name, json.dumps(block.input or {}, ensure_ascii=False)))
         elif block.type == "tool_result" and message.role == "user":
             n_results += 1
-            yield _Part("tool", [*_content_of(block.content, where)], tool_call_id=block.tool_use_id)
+            yield Part("tool", [*_content_of(block.content, where)], tool_call_id=block.tool_use_id)
         elif block.type == "thinking":
             thoughts.append(block.thinking)
         elif block.type != "redacted_thinking":
             raise _unsupported(block, where)
     if any(content) or calls or not n_results:
         thought = _BREAK.join(thoughts) if message.role == "assistant" else ""
-        yield _Part(message.role, content, tuple(calls), thought=thought)
+        yield Part(message.role, content, tuple(calls), thought=thought)
 
 
-def _joined(parts: list[_Part]) -> list[_Part]:
+def _joined(parts: list[Part]) -> list[Part]:
     """Return the parts with neighbours of one role as one, and notes about results with the last of them."""
-    found: list[_Part] = []
+    found: list[Part] = []
     for role, group in groupby(parts, lambda part: part.role):
         neighbours = list(group)
         if role == "tool":
@@ -309,7 +286,7 @@ def _joined(parts: list[_Part]) -> list[_Part]:
         else:
             calls = tuple(call for part in neighbours for call in part.calls)
             thought = _BREAK.join(part.thought for part in neighbours if part.thought)
-            found.append(_Part(role, content, calls, thought=thought))
+            found.append(Part(role, content, calls, thought=thought))
     return found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from shepherd.errors import UsageError
@@ -16,9 +18,11 @@ from shepherd.types import Message, Picture, Role, ToolCall
 __all__ = [
     "Content",
     "Note",
+    "Part",
     "check_pictures",
     "kept_picture",
     "message_of",
+    "noted",
     "picture_from_base64",
     "picture_from_url",
     "stored_item",
@@ -29,6 +33,18 @@ class Note(str):
     """A text that a program has put beside the user's words: the model reads it, and nothing is learned."""
 
     __slots__ = ()
+
+
+# Elements that programs write: Claude Code's <system-reminder>, Codex's <environment_context>.
+_ELEMENTS = re.compile(
+    r"(?:\s*<([a-z]+(?:[_-][a-z]+)+)>(?:(?!</\1>).)*</\1>)+\s*",
+    re.DOTALL,
+)
+
+
+def noted(text: str) -> str:
+    """Return a text of a user's message, as a Note if a program has written it."""
+    return Note(text) if _ELEMENTS.fullmatch(text) else text
 
 
 # Texts and pictures.
@@ -60,6 +76,23 @@ def message_of(
     return Message(
         role, raw, tool_calls=tool_calls, tool_call_id=tool_call_id, composed=composed, pictures=pictures
     )
+
+
+@dataclass
+class Part:
+    """A message, or what of it is a message of its own for the model."""
+
+    role: Role
+    content: list[str | Picture]
+    calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+    thought: str = ""
+
+    def message(self) -> Message:
+        """Return it in no API's shape."""
+        made = message_of(self.role, self.content, tool_calls=self.calls, tool_call_id=self.tool_call_id)
+        made.thought = self.thought
+        return made
 
 
 def picture_from_url(url: object, place: str) -> Picture:

@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr
 
 from shepherd.inference.template import TemplateOptions
 from shepherd.server.chat import MOST_TOKENS, ChatFields, ChatRequest
-from shepherd.server.contents import Content, kept_picture, message_of, picture_from_url, stored_item
+from shepherd.server.contents import Part, kept_picture, noted, picture_from_url, stored_item
 from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import invalid, unsupported
 from shepherd.server.http import Ignored, LenientBody, ModelName, Refused, StrictBody
@@ -130,16 +130,16 @@ class InputTokensBody(StrictBody):
 
     def conversation_of(self) -> tuple[Message, ...]:
         """Return the messages, with those of earlier responses. Denied for what is not text."""
-        messages = [Message("system", self.instructions)] if self.instructions else []
+        parts = [Part("system", [self.instructions])] if self.instructions else []
         items = [*self._earlier, *self.items]
         first = len(items) - len(self.items)
         if len(items) > MOST_MESSAGES:
             raise invalid("input", f"the conversation has more than {MOST_MESSAGES} items")
         for i, item in enumerate(items):
-            _append(messages, item, f"input.{i - first}" if i >= first else "the conversation")
-        if not messages or messages[-1].role not in ("user", "tool"):
+            _append(parts, item, f"input.{i - first}" if i >= first else "the conversation")
+        if not parts or parts[-1].role not in ("user", "tool"):
             raise invalid("input", "the last item must be the user's, or the output of a function")
-        return tuple(messages)
+        return tuple(part.message() for part in parts)
 
     def offered(self) -> tuple[Tool, ...]:
         """Return the tools. Denied for those that OpenAI's service runs."""
@@ -252,42 +252,52 @@ class ResponseBody(ChatFields, InputTokensBody):
         return choice or "auto"
 
 
-def _append(messages: list[Message], item: Item, place: str) -> None:
-    """Add an item to the messages: neighbouring words and calls of the assistant are one message."""
+def _append(parts: list[Part], item: Item, place: str) -> None:
+    """Add an item: neighbouring words and calls of the assistant are one message, as are those of others.
+
+    Agents send several messages of one role, and many templates take only one.
+    """
     if item.type in ("function_call_output", "custom_tool_call_output"):
-        content = _content_of(item.output, f"{place}.output")
-        messages.append(message_of("tool", content, tool_call_id=item.call_id))
+        output = _content_of(item.output, f"{place}.output")
+        parts.append(Part("tool", output, tool_call_id=item.call_id))
     elif item.type in ("function_call", "custom_tool_call"):
         name = full_name(item.name, item.namespace or "")
         is_custom = item.type == "custom_tool_call"
         call = ToolCall(item.call_id, name, input_arguments(item.input) if is_custom else item.arguments)
-        last = messages.pop() if messages and messages[-1].role == "assistant" else Message("assistant", "")
-        messages.append(Message("assistant", last.raw, tool_calls=(*last.tool_calls, call)))
+        last = parts.pop() if parts and parts[-1].role == "assistant" else Part("assistant", [])
+        parts.append(Part("assistant", last.content, (*last.calls, call)))
     elif item.type == "message" and item.role is not None:
-        content = _content_of(item.content, f"{place}.content")
         role = "system" if item.role == "developer" else item.role
-        before = messages[-1] if messages and role == messages[-1].role == "assistant" else None
-        if before is not None and not before.tool_calls:
-            messages.pop()
-            text = message_of(role, content).raw
-            content = before.raw + ("" if text.startswith(_BREAK) else _BREAK) + text
-        messages.append(message_of(role, content))
+        _add_words(parts, Part(role, _content_of(item.content, f"{place}.content")))
     elif item.type not in _ITEMS_WITHOUT_WORDS:
         raise invalid(place, f"the model reads no item of type {item.type[:40]!a}", "unsupported_content")
 
 
+def _add_words(parts: list[Part], part: Part) -> None:
+    before = parts[-1] if parts and parts[-1].role == part.role else None
+    if part.role == "user":
+        part.content = [noted(one) if isinstance(one, str) else one for one in part.content]
+    if before is None or before.calls:
+        parts.append(part)
+    elif part.role == "assistant":
+        said, text = before.message().raw, part.message().raw
+        before.content = [said + ("" if text.startswith(_BREAK) else _BREAK) + text]
+    else:
+        before.content += part.content
+
+
 def check_items(items: Sequence[Item]) -> list[dict[str, Any]]:
     """Return items as they are stored, without pictures. Denied for those that no model here reads."""
-    messages: list[Message] = []
+    parts: list[Part] = []
     for i, item in enumerate(items):
-        _append(messages, item, f"items.{i}")
-    check_conversation(messages, ())
+        _append(parts, item, f"items.{i}")
+    check_conversation([part.message() for part in parts], ())
     return [stored_item(item.as_given()) for item in items]
 
 
-def _content_of(content: str | list[_Part] | None, place: str) -> str | Content:
+def _content_of(content: str | list[_Part] | None, place: str) -> list[str | Picture]:
     if content is None or isinstance(content, str):
-        return content or ""
+        return [content] if content else []
     return [_read_part(part, f"{place}.{i}") for i, part in enumerate(content)]
 
 
