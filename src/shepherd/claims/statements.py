@@ -333,7 +333,7 @@ def _asserted(
     # "Claims Adjuster" reports nothing.
     if (
         not value
-        or _is_unsure(lead)
+        or (kind != "fears" and _is_unsure(lead))
         or _is_unsure(_CAPITALISED.sub("", value))
         or (kind not in ("detail", "trait", "employment") and rule("no values", begins=True).match(value))
     ):

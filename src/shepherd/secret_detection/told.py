@@ -59,7 +59,7 @@ def find(text: str) -> Iterator[tuple[int, int]]:
     for name in _TELLING:
         for match in rules[name].finditer(text):
             group = "words" if match["words"] else "behind"
-            if _is_password(match[group], is_phrase=len(match[group].split()) > _LEAST_PHRASE):
+            if _is_password(match[group], is_phrase=len(match[group].split()) >= _LEAST_PHRASE):
                 yield match.span(group)
     for name in ("spelled", "numbers", "letters", "arrows", "turns"):
         yield from (match.span() for match in rules[name].finditer(text))
@@ -163,7 +163,8 @@ def _patterns_of_names() -> dict[str, str]:
     asked = rf"\b{words_of('asked by banks')}\b"
     return {
         "hint": rf"{_NAMED}|{_SEED}|{_CODE}|\bconnect(?:s|ed)? to\b|\bcapital [a-z]\b|{asked}"
-        rf"|\b{_UNLOCKING}\b|\b{words_of('places of passwords')}\b|\bvpn\b|\brouter\b|\beverywhere\b"
+        rf"|\b{_UNLOCKING}\b|\b{words_of('places of passwords')}\b|\bvpn\b|\brouter\b"
+        rf"|\beverywhere\b|\b{words_of('wallets')}\b"
         rf"|alarm company|nursery|picks? (?:\w+ )?up|\b(?:{WORDS['unlocking elsewhere']})\b",
         "named": rf"{_NAMED}{NOT_ITSELF}|\bconnect(?:s|ed)? to\b.*\b(?:type|enter|use)\b",
         "named phrase": WORDS["passphrases"],
