@@ -28,7 +28,8 @@ _WITHOUT_SUBJECT = re.compile(
     r"|always|sadly|unfortunately|btw|fyi|by the way|hence|no|never|barely|hardly|to be honest|me\W*$|exams"
     r"|second year|third year|send|diagnosed|hate|love|for (?:\w+ ){1,3}years|badly|mostly|mainly|been"
     r"|tastes|smells|sounds|makes me|gives me|feels|keeps|drives me|even|especially|nothing"
-    r"|only|all|every|\d|yes|yeah|yep|in an?|living|based|working|studying|no idea|haha"
+    r"|only|all|every|\d+|feel|finally|ouch|time flies|ever since|thank"
+    r"|yes|yeah|yep|in an?|living|based|working|studying|no idea|haha"
     r"|since|which|that's|with|lol|please|though|sorry"
     r"|just)\b",
     re.IGNORECASE,
