@@ -27,6 +27,8 @@ _WITHOUT_SUBJECT = re.compile(
     r"\W*(?:still|and|so|but|now|can|could|any|how|what|where|is there|do|does|grew up|raised|live|moved"
     r"|always|sadly|unfortunately|btw|fyi|by the way|hence|no|never|barely|hardly|to be honest|me\W*$|exams"
     r"|second year|third year|send|diagnosed|hate|love|for (?:\w+ ){1,3}years|badly|mostly|mainly|been"
+    r"|tastes|smells|sounds|makes me|gives me|feels|keeps|drives me|even|especially|nothing"
+    r"|only|all|every|\d+|feel|finally|ouch|time flies|ever since|thank"
     r"|yes|yeah|yep|in an?|living|based|working|studying|no idea|haha"
     r"|since|which|that's|with|lol|please|though|sorry"
     r"|just)\b",

@@ -97,7 +97,7 @@ _PLAIN = {
     "religion",
     "marital_status", "company", "does", INSTRUCTIONS, "fears", "children", "siblings", "pets", "lives_with",
     "training_for", "pronouns", "writes", "project", "detail", "member_of", "weight", "shoe_size",
-    "school_year", "medication", "aid", "time_zone",
+    "school_year", "medication", "aid", "time_zone", "blood_type", "habit", "grandchildren", "drinks",
 }  # fmt: skip
 # What is learned of relatives and pets, beside their names: the last words of the keys.
 _TOLD_OF_OTHERS = {

@@ -330,7 +330,8 @@ _SPELLINGS = tuple(
         (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
         # "As a nurse in Leeds I …", "Being a nurse, I …", "At 53 I am …"
         (
-            r"(?:(?:speaking )?(?<!work )(?<!works )(?<!worked )(?<!working )as|being)"
+            r"(?:(?:speaking )?(?<!serve )(?<!started )(?<!volunteer )(?<!job )(?<!live )"
+            r"(?<!work )(?<!works )(?<!worked )(?<!working )as|being)"
             r" (an? (?!(?:\w+ )?(?:matter|starter|reminder|order|child|kid|boy|girl"
             r"|student|teenager|former|favou?r)\b)[\w' -]{3,60}?),?"
             r"(?= (?:i|i'm|i've|my|we|our)\b(?! (?:\w+ed|want|can)\b))",

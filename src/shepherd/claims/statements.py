@@ -333,7 +333,7 @@ def _asserted(
     # "Claims Adjuster" reports nothing.
     if (
         not value
-        or _is_unsure(lead)
+        or (kind != "fears" and _is_unsure(lead))
         or _is_unsure(_CAPITALISED.sub("", value))
         or (kind not in ("detail", "trait", "employment") and rule("no values", begins=True).match(value))
     ):
@@ -348,7 +348,9 @@ def _asserted(
     if is_weak and frame.kind == "name":
         if not _may_be_name(value):
             return None
-        is_weak = not greets and not rule("introduction", begins=True).match(after)
+        behind = sentence.partition(value)[2]
+        goes_on = rule("introduction in the next clause", begins=True).match(behind)
+        is_weak = not (greets or goes_on or rule("introduction", begins=True).match(after))
     is_over = rule("over").search(text) is not None
     # "I'm a nurse and need a plan for tomorrow": what is added speaks of something else.
     own = _ADDITION.sub("", rest)

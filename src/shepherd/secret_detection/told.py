@@ -37,9 +37,18 @@ _SPEECH = re.compile(r"\w+(?:ed|ing|ly|able|ible|ful|less|ous)", re.IGNORECASE)
 _MIXED = re.compile(r"(?=.*\d)(?=.*[^\W\d_]).+|.*[a-zß-ÿ][A-ZÀ-Þ].*|.*[_!$%^*?+~#&].*")
 # "The wifi is non-existent"
 _COMPOUND = re.compile(
-    r"(?:non|half|semi|so|on|hit|well|pay|free|built|password|add|plug|super|extra|un|sub|rock|high|low)-"
+    r"(?:brand|non|half|semi|so|on|hit|well|pay|free|built|password|add|plug|super|extra|un|sub|rock|high"
+    r"|low)-"
 )
+# "laptop: Zebra77", and not "laptop: ThinkPad"
+_LIKELY = re.compile(rf"(?!(?:{WORDS['products']}))[^\W\d_]{{4,}}\d{{1,4}}[!?#$*&]*", re.IGNORECASE)
 _LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW = 3, 6, 5
+# Rules whose words are a password unless they are ordinary speech.
+_TELLING = (
+    "asked", "typed", "opened", "locked", "named behind", "itself", "set", "set before", "is the password",
+    "as the password", "listed", "user and pass", "login with", "gets you in", "unlocked by", "say it",
+    "answer",
+)  # fmt: skip
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
@@ -47,10 +56,11 @@ def find(text: str) -> Iterator[tuple[int, int]]:
     rules = _rules()
     if not rules["hint"].search(text):
         return
-    for name in ("asked", "typed", "opened", "locked", "named behind", "itself"):
+    for name in _TELLING:
         for match in rules[name].finditer(text):
-            if _is_password(match["words"], is_phrase=len(match["words"].split()) > _LEAST_PHRASE):
-                yield match.span("words")
+            group = "words" if match["words"] else "behind"
+            if _is_password(match[group], is_phrase=len(match[group].split()) >= _LEAST_PHRASE):
+                yield match.span(group)
     for name in ("spelled", "numbers", "letters", "arrows", "turns"):
         yield from (match.span() for match in rules[name].finditer(text))
     if rules["seed"].search(text):
@@ -82,6 +92,10 @@ def _of_networks(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple
             word = match["words"]
             is_odd = (_MIXED.fullmatch(word) or "-" in word) and not _COMPOUND.match(word)
             if is_odd and _is_password(word):
+                yield match.span("words")
+    for name in ("device", "everywhere"):
+        for match in rules[name].finditer(text):
+            if _LIKELY.fullmatch(match["words"]):
                 yield match.span("words")
 
 
@@ -132,7 +146,12 @@ def _is_password(words: str, *, is_phrase: bool = False) -> bool:
 @cache
 def _rules() -> dict[str, re.Pattern[str]]:
     """Return the patterns by name. Compiling them takes a while: most conversations name no password."""
-    patterns = _patterns_of_names() | _patterns_of_numbers() | _patterns_of_devices()
+    patterns = {
+        **_patterns_of_names(),
+        **_patterns_of_changes(),
+        **_patterns_of_numbers(),
+        **_patterns_of_devices(),
+    }
     return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in patterns.items()}
 
 
@@ -144,7 +163,9 @@ def _patterns_of_names() -> dict[str, str]:
     asked = rf"\b{words_of('asked by banks')}\b"
     return {
         "hint": rf"{_NAMED}|{_SEED}|{_CODE}|\bconnect(?:s|ed)? to\b|\bcapital [a-z]\b|{asked}"
-        rf"|\b{_UNLOCKING}\b|\b{words_of('places of passwords')}\b|\bvpn\b|\brouter\b",
+        rf"|\b{_UNLOCKING}\b|\b{words_of('places of passwords')}\b|\bvpn\b|\brouter\b"
+        rf"|\beverywhere\b|\b{words_of('wallets')}\b"
+        rf"|alarm company|nursery|picks? (?:\w+ )?up|\b(?:{WORDS['unlocking elsewhere']})\b",
         "named": rf"{_NAMED}{NOT_ITSELF}|\bconnect(?:s|ed)? to\b.*\b(?:type|enter|use)\b",
         "named phrase": WORDS["passphrases"],
         # "The wifi password? mellon", "I remembered the passphrase. It's two blue spoons."
@@ -169,6 +190,46 @@ def _patterns_of_names() -> dict[str, str]:
     }
 
 
+def _patterns_of_changes() -> dict[str, str]:
+    changed = rf"\b(?:{WORDS['changed passwords']})\b"
+    asking = rf"(?:{words_of('asked by banks')}|security (?:question|check|answer)|sicherheitsfrage)"
+    return {
+        # "cambié la contraseña a …", "das Passwort auf … geändert", "het wachtwoord veranderd in …"
+        "set": rf"{changed}[^.!?\n]{{0,30}}?{_NAMED}[^.!?\n]{{0,25}}?\s(?:to|into|as|auf|en|a|in|para|naar"
+        rf"|op|per)\s"
+        rf"{_ONE}{_END}",
+        "set before": rf"{_NAMED}[^.!?\n]{{0,25}}?(?:\s(?:auf|in|naar)\s{_ONE}\s{changed}"
+        rf"|{changed}\s(?:in|naar|to|en|a|auf|para)\s{_ONE.replace('words', 'behind')}{_END})",
+        # "Kirschkern ist das Passwort", and no question
+        "is the password": r"(?:^|[.!?]\s)(?!(?:was|wie|wo|wer|welch\w*|what|which|where|this|that|it"
+        r"|hier|das|dies|quel\w*|c'|qu[eé]"
+        rf"|cu[aá]l|qual\w*|wat|waar|dit|dat|es[ao]|est[ao]|quest[ao])\b){_ONE}\s(?:ist|est|es|è|é|is)\s"
+        rf"{_MINE}\s(?:[\w'-]+\s)?{_NAMED}(?![^.!\n]*\?)",
+        "as the password": rf"\b(?:with|using)\s{_ONE}\sas\s(?:the|my|our|a)\s(?:\w+\s)?{_NAMED}",
+        # "…, Passwort Kirschkern", "la contraseña del wifi, berenjena"
+        "listed": rf"(?:[,;.]\s|^(?=(?:\S+\s+){{1,7}}\S+\s*$)[^,;.!?\n]{{0,30}}?){_NAMED}{NOT_ITSELF}"
+        rf"(?:(?:\s[\w'-]+){{0,4}},)?\s(?!(?:{WORDS['beside a password']})\b){_ONE}[.!]*\s*$",
+        "user and pass": rf"\b(?:user(?:name)?|log ?in|account|konto)\b[^.!?\n]{{0,40}}?,?\s(?:and"
+        rf"\s)?(?:pass|pw|pwd)\s{_ONE}{_END}",
+        "login with": rf"\blog ?in with \S{{2,40}}(?: and |, ?| ?/ ?){_ONE}{_END}",
+        "gets you in": rf"\bins? (?:wlan|netz|konto|portal|internet) komm\w* (?:du|ich|man|ihr"
+        rf"|wir) (?:nur )?mit {_ONE}",
+        "unlocked by": rf"\b(?:{WORDS['unlocking elsewhere']}|{_UNLOCKING})\b[^:\n]{{0,40}}?\s?:\s"
+        rf"(?=\S+(?:\s\S+){{2,11}}){_WORDS}",
+        # "if the alarm company rings, say zebra"
+        "say it": r"\b(?:alarm company|bank|nursery|school|kita|hort|pick(?:s|ed)? (?:\w+ )?up"
+        r"|collects? \w+|security|guard|doorman)\b"
+        rf"[^.!?\n]{{0,60}}?\b(?:say|saying|answer|tell them|give them|a word,? it'?s|the word is)"
+        rf"\s{_ONE}{_END}",
+        "answer": rf"\banswer\b[^.!?\n]{{0,30}}?(?:\b(?:is|was)|:)\s(?=(?-i:[A-ZÀ-Þ])){_ONE}(?=.*{asking})"
+        rf"|{asking}[^\n]{{0,60}}?\banswer\b[^.!?\n]{{0,30}}?(?:\b(?:is|was)|:|\bi)"
+        rf"\s(?=(?-i:[A-ZÀ-Þ])){_ONE.replace('words', 'behind')}",
+        "device": rf"\b{_DEVICES}(?:'s|:|\sis|,?\sit'?s)\s{_ONE}{_END}",
+        "everywhere": rf"\b(?:use|using|have)\s{_ONE}\s(?:everywhere|for (?:everything|all\b)|on (?:every"
+        rf"|all))",
+    }
+
+
 def _patterns_of_numbers() -> dict[str, str]:
     is_told = r"(?:\b(?:is|are|it'?s|its|was)|:)\s"
     return {
@@ -177,7 +238,9 @@ def _patterns_of_numbers() -> dict[str, str]:
         r"|hash(?:tag)?|underscores?|question marks?|ampersand|asterisk|stars?|lower ?case)\b",
         # "The pin is four zeros and a two"
         "numbers": rf"{_CODE}[^.!?\n]{{0,40}}?{is_told}"
-        rf"{_NUMBER}(?:[ ,-]{{1,2}}(?:and )?(?:an? )?{_NUMBER})+\b",
+        rf"{_NUMBER}(?:[ ,-]{{1,2}}(?:and )?(?:an? )?{_NUMBER})+\b"
+        r"(?! (?:years?|days?|hours?|minutes?|euros?|dollars?|pounds?|times|people|met(?:er|re)s|lines"
+        r"|per|parts?))",
         "letters": rf"{_CODE}[^.!?\n]{{0,40}}?{is_told}(?:[A-Z]-){{2,}}[A-Z]\b",
         "arrows": r"\b(?:up|down|left|right)(?:[ ,-]{1,2}(?:up|down|left|right)){3,}\b",
         "turns": r"\b\d{1,2}(?:,? (?:then|and then|dann|puis|luego|poi|depois) \d{1,2}){2,}\b",

@@ -225,7 +225,8 @@ class _Rules:
             return True
         if self._measure.match(behind) or _DIMENSION.match(behind) or _CURRENCY.search(before):
             return True
-        if n_longest <= 2 and ("," in value or _DRAWN.search(before)):
+        is_listed = "," in value and not _NAMED_CODE.search(before)
+        if n_longest <= 2 and (is_listed or _DRAWN.search(before)):
             return True
         if not is_near_lock and n_longest <= 3:
             if len(parts) == 2 or is_alone:
