@@ -15,6 +15,7 @@ from shepherd.prompt.concepts import (
     is_kind_of,
     relation_of,
     relations_among,
+    relations_asked_by,
 )
 from shepherd.prompt.fact_profiles import (
     AGES,
@@ -92,14 +93,35 @@ _DATE = re.compile(
 _NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both)\b", re.IGNORECASE)
 _PLACE = frozenset(
     content_words(
-        "location home town city village address origin birthplace hometown school employer company"
+        "location home town city village address origin birthplace hometown school employer company workplace"
     )
 )
 _IN_PLACE = re.compile(r"\b(?:at|in|near|for|on)\s+\S", re.IGNORECASE)
 _COUNTED = {"children": "child", "siblings": "sibling", "pets": "pet"}
-_IDENTITY = re.compile(r"\bwho (?:am i|i am)\b", re.IGNORECASE)
+_IDENTITY = re.compile(r"\bwho (?:am i|i am)\b(?!\s+(?!again|really|please|to you)\w)", re.IGNORECASE)
 _TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
-_DOING = re.compile(r"\b(?:does|do) (?P<who>(?:my |our )?[\w-]+(?: [\w-]+)?) do(?=\W*$)", re.IGNORECASE)
+_TAKING = re.compile(r"\bhow (?:do (?:i|we)|i) (?:like|take|drink|have) (?:my|our)\b", re.IGNORECASE)
+# "my favourite colour", with no verb that a fact could not explain.
+_ONLY_A_THING = re.compile(
+    r"\W*(?:and )?(?:my|our)(?: (?!(?:is|are|was|were|am|has|have|had|does|did|do|can|will|would|should)\b)"
+    r"[\w'\u2019-]+){1,4}\W*",
+    re.IGNORECASE,
+)
+_DOING = re.compile(
+    r"\b(?:does|do) (?P<who>(?!(?:i|we|you)\b)(?:my |our )?[\w-]+(?: [\w-]+)?) do"
+    r"(?: for (?:work|a job))?(?=\W*$)",
+    re.IGNORECASE,
+)
+# What somebody does and where they live, in a description: "Kofi, a paramedic in Leeds".
+_JOBS, _HOMES = frozenset(content_words("job occupation work")), frozenset(content_words("live lives living"))
+_DESCRIBED_AS = re.compile(r"\w,? (?:an?|the|works as an?|is an?) [a-z]\w+|\bworks? (?:as|at|for|in)\b")
+_LIVES_IN = re.compile(r"\b(?:in|near|at) [A-Z]")
+# What people who are asked for by it do for somebody: "Who looks after my teeth?"
+_DOES = frozenset(
+    content_words("look after service take care handle deal treat fix cut sort help see manage mind")
+)
+# Who wants to know it, and what for.
+_ASKERS = frozenset(content_words("client customer people others somebody anyone form reach"))
 _KNOWING = r"(?:know|learn(?:ed|t)|remember(?:ed)?|stored?|saved?) (?:about|of) me"
 _ALL = re.compile(
     r"(?:.*[,.!]\s*)?(?:and |so |please |can you |could you )*"
@@ -172,7 +194,9 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
         context = f"{context} {core_of(message)[1]}"
     core = _DOING.sub(lambda found: f"is {found['who']} occupation", core)
     core = _IDENTITY.sub("what is my name", _TASK.sub("project", core))
-    if not (asks(core) or begins_question(core)) or _NO_FACT.search(core):
+    core = _TAKING.sub("what is my", core)
+    is_asking = asks(core) or begins_question(core) or _ONLY_A_THING.fullmatch(core)
+    if not is_asking or _NO_FACT.search(core):
         return []
     if _INDEFINITE.search(core) and not _MINE.search(core):
         return []
@@ -202,6 +226,7 @@ def _each(asked: _Asked, known: Known) -> list[Fact]:
 
 def _asked(core: str, context: str, known: Known) -> _Asked:
     words = tuple(word for word in content_words(core) if word not in FRAME)
+    words = tuple(word for word in words if word not in _ASKERS) or words
     if (kind := _KIND_OF.search(core)) and relations_among(content_words(kind[1])):
         words = (*words, "breed")
     around, near = content_words(context), frozenset[str]()
@@ -209,6 +234,8 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
     if is_open:
         near = _near_mine(f"{context} {core}")
     relations = relations_among(words)
+    if not relations and _WHO.search(core):
+        relations = relations_asked_by(words)
     names = [word for word in words if word in known.names]
     if _THEIRS.search(core) and not relations and not names:
         names = [word for word in around if word in known.names]
@@ -292,12 +319,19 @@ def _is_in_value(asked: _Asked, one: Profile) -> bool:
     told = [word for word in asked.words if word in one.value]
     which = _WHICH.match(asked.text)
     if which is None:
-        return len(told) > 1
+        return len(told) > 1 or bool(told and _counts_in(one.fact.value, asked.text))
     kind = content_words(which[1])[:1]
     if not told or not _DESCRIBED.isdisjoint(kind):
         return bool(told)
     before = re.search(rf"([\w-]+) {re.escape(which[1])}", one.fact.value, re.IGNORECASE)
     return kind[0] in told and before is not None and bool(content_words(before[1]))
+
+
+def _counts_in(value: str, question: str) -> bool:
+    """Return whether a value tells how many there are: "430 ewes" for "how many ewes"."""
+    counted = re.search(r"\bhow many (\w+)", question, re.IGNORECASE)
+    stem = counted[1].casefold().removesuffix("s") if counted else ""
+    return bool(stem) and re.search(rf"\b\d[\d,.]*\W+(?:\w+\W+)?{stem}", value, re.IGNORECASE) is not None
 
 
 def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[float, set[str]]:
@@ -326,6 +360,14 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
         return 0.9 if one.is_bare else 0.4
     if word in one.value or any(are_same(word, other) for other in one.value):
         return 0.5
+    is_human = one.is_bare and not any(is_kind_of(relation, "pet") for relation in one.relations)
+    is_told_of_them = is_human and (
+        (word in _JOBS and _DESCRIBED_AS.search(value)) or (word in _HOMES and _LIVES_IN.search(value))
+    )
+    if is_told_of_them:
+        return 0.4
+    if word in _DOES and _WHO.search(asked.text):
+        return 0.2
     is_described = (
         (word in _DESCRIBED and len(one.value) > 1)
         or (word == "color" and _COLORED.search(value))
@@ -335,7 +377,9 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     if is_described:
         return 0.4
     is_qualified = word in SIZES and one.relations
-    is_dated = word in _TIMES and _WHEN.search(asked.text) and _DATE.search(value)
+    is_dated = (
+        word in _TIMES and (_WHEN.search(asked.text) or re.search(r"\d:\d\d", value)) and _DATE.search(value)
+    )
     return 0.3 if is_qualified or is_dated else 0.0
 
 
@@ -352,6 +396,11 @@ def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
             if not (one.is_event and is_kind_of(relation, "partner") and _MINE.search(asked.text))
             and not any(relation in known.names[name] for name in one.value & known.names.keys())
             and relation not in relations_among(one.value)
+            # "Who minds the children?" asks for the childminder.
+            and not any(
+                relation_of(word) == relation and any(are_related(word, key) for key in one.attributes)
+                for word in asked.words
+            )
         }
         return not others and (bool(_MINE.search(asked.text)) or bool(asked.near) or _is_definite(asked, one))
     if not asked.relations:
@@ -403,6 +452,7 @@ def _is_of_this_kind(one: Profile, asked: _Asked) -> bool:
         return False
     if _WHERE.search(text):
         is_place = any(are_same(word, place) for word in one.attributes for place in _PLACE)
+        is_place = is_place or one.fact.key.endswith(("_at", "_in"))
         return is_place or _IN_PLACE.search(value) is not None
     return True
 

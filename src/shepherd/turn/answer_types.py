@@ -50,7 +50,7 @@ _MEASURES = {
     "long": rf"{_SOME}\W*(?:\w+\W+)?{_SPAN}|\b(?:hour|day|week|month|year)long\b|\bovernight\b"
     rf"|{_NUMERAL}\W*(?:{_LENGTH}|h\b|m\b)|\b(?:until|till)\b|\bor (?:two|so)\b",
     "often": r"\b(?:every|each|once|twice|daily|weekly|fortnightly|monthly|yearly|annually|quarterly|always"
-    rf"|never|times|{_DAY})\b|\bper\W+(?:day|week|month|year)\b",
+    rf"|never|times|{_DAY})\b|\bper\W+(?:day|week|month|year)\b|\b(?:two|three|four) \w+s\b",
     "old": rf"(?<!every )(?<!for )(?<!after ){_NUMERAL}\W+(?:years?|months?|weeks?)\b"
     r"|\b(?:aged?|turn(?:s|ed)|born|built in)\b",
     "hot": rf"\d\W*(?:degrees|\u00b0|c\b|f\b)|\bdegrees\b|\bmark \d"
@@ -87,7 +87,7 @@ _SAME = {
 }
 _TIME = (
     rf"\d{{1,2}}[:.]\d\d|\b(?:{_DAY}|{_MONTH}|{_SPAN}|\d{{4}}|\d+(?:st|nd|rd|th)|(?:at|after|before|until|till|since|from|by|past"
-    rf"|week|in)\W+{_NUMERAL}|\d+\W+to\W+\d+|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|bedtime|tonight|today"
+    rf"|week|in)\W+{_NUMERAL}|\d+\W+to\W+\d+|\d+k|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|bedtime|tonight|today"
     r"|tomorrow|yesterday|daily|weekly|easter|christmas|holidays|now|soon|ago|always|never|tides?|water|birthday|below|above|when|once)\b"
 )
 # The thing that an adjective measures, as texts have it: "Height 2.6 m".
@@ -198,6 +198,7 @@ _KIND = re.compile(
     re.IGNORECASE,
 )
 _ABOUT = re.compile(r"\bwhat(?:['\u2019]?s| is| are| was) (?:.+) about\b", re.IGNORECASE)
+_ACRONYM = 4  # letters, at most
 _COSTS = frozenset(("cost", "pay", "price", "charg", "spend", "earn", "paid", "worth", "fee"))
 _ASKS_PRICE = re.compile(
     r"\bwhat\b.*\b(?:cost|charge|pay|paid|come to|go for|sell for)\b|\bhow much (?:is|are|was|were)\b",
@@ -206,7 +207,7 @@ _ASKS_PRICE = re.compile(
 _CALLS = frozenset(content_words("ring call phone dial text reach"))
 _DIALS = re.compile(r"\bnumber\b.*\b(?:ring|call|phone|dial|text|reach)\b", re.IGNORECASE)
 _LASTS = frozenset(("take", "last", "stay"))
-_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z][\w-]*)")
+_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z](?:[\w-]|['\u2019](?!s\b))*)")
 _LETTER = re.compile(r"(?<=[a-z] )(?!I\b)[A-Z](?![\w'\u2019.])")
 _YES_OR_NO = re.compile(
     r"\W*(?:and\s+)?(?:is|are|was|were|do|does|did|has|have|can|could|will)\b", re.IGNORECASE
@@ -215,8 +216,8 @@ _BIRTH = re.compile(r"\b(?:birthday|birth date|date of birth)\b", re.IGNORECASE)
 _WEEKDAYS = frozenset(content_words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
 _NO_NAMES = _WEEKDAYS | frozenset(
     content_words(
-        "January February March April June July August"
-        " September October November December Mon Tue Wed Thu Fri Sat Sun"
+        "January February March April June July August September October November December"
+        " Mon Tue Wed Thu Fri Sat Sun"
     )
 )
 # Somebody in a text who is not named: "the night porter", "Gran".
@@ -228,13 +229,19 @@ _SOMEBODY = re.compile(
     re.IGNORECASE,
 )
 # Words that say nothing about what a text has to hold.
-_VAGUE = frozenset(content_words("get got need use using go going like again want still mr mrs ms dr"))
+_VAGUE = frozenset(
+    content_words("get got need use using go going like again want still may might mr mrs ms dr")
+)
 # Words that ask for something to be told, and that a note about it rarely has.
-_SLIGHT = FRAME | frozenset(
-    content_words(
-        "allow suppose supposed happen mean means come comes came run thing stuff big many much high low hard"
-        " first last best next new old time day week month year number amount name person people place"
-        " able let tell said say does per each moment currently when away once until without"
+_SLIGHT = (
+    FRAME
+    | _WEEKDAYS
+    | frozenset(
+        content_words(
+            "allow suppose happen mean means come comes came run thing stuff big many much high low"
+            " hard first last best next new old time day week month year number amount name person people"
+            " place able let tell said say does per each moment currently when away once until without"
+        )
     )
 )
 
@@ -341,6 +348,8 @@ def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> tu
             rf"{pattern}|\b(?:{who})\W+(?:is|am|are)\W+(?:\w+\W+)?{_NUMERAL}"
             r"(?=\W*(?:$|[.,;!)]|(?:and|but|now|already)\b))"
         )
+    if adjective == "much" and not likely:
+        likely = rf"\d ?(?:{_WEIGHT}|{_VOLUME})"
     if adjective == "many" and (counted := _counted(text)):
         likely = rf"{_NUMERAL}\W*(?:\w+\W+){{0,2}}?{counted}|{counted}\w*(?::|,)?\s*\d|{_SERVES}{_NUMERAL}"
     return words, pattern, likely
@@ -353,7 +362,12 @@ def tells_somebody(sentence: str, known: frozenset[str]) -> bool:
     for found in _WORD.finditer(sentence):
         word = found[0]
         stems = content_of(word)
-        if not word[0].isupper() or word == "I" or stems <= known or not stems.isdisjoint(_NO_NAMES):
+        if (
+            not word[0].isupper()
+            or (word.isupper() and len(word) <= _ACRONYM)
+            or stems <= known
+            or not stems.isdisjoint(_NO_NAMES)
+        ):
             continue
         begins = found.start() == 0 or sentence[: found.start()].rstrip().endswith(":")
         if not begins or word.casefold() not in STOP_WORDS:

@@ -63,11 +63,11 @@ _LONGEST_SECTION = 1500  # characters of a text without headings
 
 
 # Worth of a word that says little, of one in a heading, and of one beside the sentence.
-_SLIGHT_WORTH, _TITLE_WORTH, _NEAR_WORTH = 0.3, 0.5, 0.3
+_SLIGHT_WORTH, _TITLE_WORTH, _NEAR_WORTH = 0.3, 0.4, 0.3
 # Worth of the form of an answer, of a word that hints at it, and of the thing in "which tray".
 _LIKELY_WORTH, _HINT_WORTH, _ASKED_WORTH = 0.4, 0.3, 0.1
 # The share of a question that a section has to have: with a word in its title, without, and for yes or no.
-_LEAST_COVERED, _LEAST_UNTITLED, _LEAST_SAID = 0.33, 0.4, 0.6
+_LEAST_COVERED, _LEAST_UNTITLED, _LEAST_SAID = 0.33, 0.33, 0.6
 _SPREAD = 1.0
 _FEW = 2  # sentences of a section that have the form of an answer
 _SURE = 0.8  # closeness of words that are as good as the same
@@ -328,7 +328,9 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
             if not inside[n][word]
         )
         hinted = max((_closeness(word, pieces[n]) for word in wanted.hints), default=0.0)
-        is_only = is_typed and sum(fitting) <= _FEW and any(titled.values())
+        # The first sentence often tells what a note is about.
+        is_first = (is_typed or all(titled.values())) and not any(fitting[:n]) and any(titled.values())
+        is_only = is_first or (is_typed and sum(fitting) <= _FEW and any(titled.values()))
         if not own and not hinted and not is_only:
             continue
         score = (own + context) / total + _HINT_WORTH * hinted
