@@ -11,6 +11,7 @@ from shepherd.prompt.concepts import (
     are_related,
     are_same,
     content_words,
+    forms_of,
     is_common,
     is_kind_of,
     relation_of,
@@ -58,6 +59,12 @@ _OTHER_TIME = re.compile(
     r"\b(?:was|were|did|used to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b",
     re.IGNORECASE,
 )
+_CHANGED = re.compile(
+    r"\b(?:used to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b", re.IGNORECASE
+)
+_CHANGING = frozenset(
+    content_words("job employer location school phone email address age car partner boss doctor")
+)
 _PAST = re.compile(r"(?:^|_)(?:taught|was|did|went|grew|had|[a-z]{2,}ed)(?:_|$)")
 _NO_FACT = re.compile(
     r"\b(?:why|how (?:do|does|can|could|should|would|to|is|are|am|about|come)|not)\b", re.IGNORECASE
@@ -70,13 +77,17 @@ _TIMES = frozenset(content_words("day date month time"))
 _IT = re.compile(r"\b(?:it|its|they|them)\b", re.IGNORECASE)
 _WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
 _WHICH_OF_MINE = re.compile(
-    r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|am|are|can|have) (?:i|we)\b",
+    r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|did|am|are|can|have) (?:i|we)\b",
     re.IGNORECASE,
 )
 # A name within a question; abbreviations such as GP are none.
 _STRANGER = re.compile(r"(?<=\w )[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+")
 _KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)
 _WHICH = re.compile(r"\W*(?:(?:on|in|at|for|of|from) )?(?:which|what) (\w+)", re.IGNORECASE)
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|do|does|did|has|have|can|will|should|must)\b|['\u2019]s\b", re.IGNORECASE
+)
+_MINE_ALONE = re.compile(r"\bhow old (?:am|are) (?:i|we|you)\b", re.IGNORECASE)
 _WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
 _AGAIN = re.compile(r"\bagain\W*$", re.IGNORECASE)
 # What a description in a value tells: "Biscuit, a 9-year-old border terrier".
@@ -316,7 +327,9 @@ def _is_asked_by_name(one: Profile, asked: _Asked) -> bool:
 
 def _is_in_value(asked: _Asked, one: Profile) -> bool:
     """Return whether the value tells more of what is asked about: "Which ward am I on?"."""
-    told = [word for word in asked.words if word in one.value]
+    told = [word for word in asked.words if word in one.value or not one.value.isdisjoint(forms_of(word))]
+    if told and one.is_former and not FORMER.isdisjoint(content_words(asked.text)):
+        return True
     which = _WHICH.match(asked.text)
     if which is None:
         return len(told) > 1 or bool(told and _counts_in(one.fact.value, asked.text))
@@ -324,7 +337,7 @@ def _is_in_value(asked: _Asked, one: Profile) -> bool:
     if not told or not _DESCRIBED.isdisjoint(kind):
         return bool(told)
     before = re.search(rf"([\w-]+) {re.escape(which[1])}", one.fact.value, re.IGNORECASE)
-    return kind[0] in told and before is not None and bool(content_words(before[1]))
+    return bool(kind) and kind[0] in told and before is not None and bool(content_words(before[1]))
 
 
 def _counts_in(value: str, question: str) -> bool:
@@ -354,11 +367,13 @@ def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[fl
 def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     """Return how well the value of a fact explains a word that its key does not."""
     value = one.fact.value
-    if word in AGES and one.is_age():
+    if word in AGES and (one.is_age() or (not one.relations and _YEAR.search(value))):
         return 0.9
     if word in NAMED and NAME.search(value):
         return 0.9 if one.is_bare else 0.4
-    if word in one.value or any(are_same(word, other) for other in one.value):
+    if word in one.value or not one.value.isdisjoint(forms_of(word)):
+        return 0.5
+    if any(are_same(word, other) for other in one.value):
         return 0.5
     is_human = one.is_bare and not any(is_kind_of(relation, "pet") for relation in one.relations)
     is_told_of_them = is_human and (
@@ -413,12 +428,11 @@ def _is_definite(asked: _Asked, one: Profile) -> bool:
     """Return whether a question without "my" means a thing of the user: "what make is the van"."""
     if any(word in one.value for word in asked.words if word not in one.key):
         return True
-    if (
-        len(asked.text.split()) <= _FEW_WORDS
-        and is_question(asked.text)
-        and not begins_question(asked.text[:-1])
-    ):
+    is_short = len(asked.text.split()) <= _FEW_WORDS
+    if is_short and is_question(asked.text) and not begins_question(asked.text[:-1]):
         return True  # "Blood type?"
+    if is_short and _WHICH.match(asked.text) and not _VERB.search(asked.text):
+        return True  # "what size trainers"
     return re.search(r"\b(?:the|this|that)\b", asked.text, re.IGNORECASE) is not None
 
 
@@ -428,6 +442,9 @@ def _is_one_of(relation: str, relations: frozenset[str]) -> bool:
 
 def _is_of_this_time(one: Profile, asked: _Asked) -> bool:
     is_past = _OTHER_TIME.search(asked.text) is not None
+    if is_past and not _CHANGED.search(asked.text) and not one.relations:
+        # "What was my thesis about?": it has not changed since.
+        is_past = any(are_same(word, thing) for word in one.attributes for thing in _CHANGING)
     if one.is_former:
         return is_past or not FORMER.isdisjoint(asked.words)
     return (
@@ -443,7 +460,7 @@ def _is_of_this_kind(one: Profile, asked: _Asked) -> bool:
     """Return whether a value can answer "when", "how old", "where" and the like."""
     value, text = one.fact.value, asked.text
     if _HOW_OLD.search(text) and not one.is_age():
-        return False
+        return not one.relations and _YEAR.search(value) is not None and not _MINE_ALONE.search(text)
     if _WHEN.search(text) and not _DATE.search(value):
         return False
     if _HOW_MUCH.search(text) and not _NUMBER.search(value):

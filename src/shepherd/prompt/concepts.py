@@ -18,6 +18,7 @@ __all__ = [
     "are_related",
     "are_same",
     "content_words",
+    "forms_of",
     "is_common",
     "is_kind_of",
     "meanings_of",
@@ -49,7 +50,8 @@ _PHRASES = (
     (re.compile(r"\bline manager\b", re.I), "boss"),
     (re.compile(r"\b(?:number|licen[cs]e) plates?\b", re.I), "plate"),
     (re.compile(r"\bknown as\b|\bdo (?:my |our )?(?:mates|family|folks) call me\b", re.I), "nickname"),
-    (re.compile(r"\bline of work\b", re.I), "job"),
+    (re.compile(r"\bline of work\b|\bwhat do (?:i|we) do(?=\W*$)", re.I), "job"),
+    (re.compile(r"\bliv(?:e|ing) with\b|\bshar(?:e|ing) (?:a|the|my|our) flat with\b", re.I), "flatmate"),
     (re.compile(r"\b(?:going out with|going to marry|getting married to)\b", re.I), "dating"),
     (re.compile(r"\bwhere (?:am|are|do|did) (?:i|we) (?:originally )?(?:come )?from\b", re.I), "hometown"),
 )  # fmt: skip
@@ -277,6 +279,6 @@ FRAME = frozenset(
         " ask asks asking use using go goes put way kind sort type exactly actual called call me know own"
         " main recall check correct right please come wondering write down enter fill form present else there"
         " long normally usually generally usual often always particular remind reminder make makes made well"
-        " nowadays"
+        " nowadays owt summat anything something here"
     )
 )

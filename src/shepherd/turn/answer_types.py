@@ -56,7 +56,7 @@ _MEASURES = {
     "hot": rf"\d\W*(?:degrees|\u00b0|c\b|f\b)|\bdegrees\b|\bmark \d"
     rf"|\b\d{{1,3}}(?:\.\d)?\b(?!\W*(?:{_WEIGHT}|{_VOLUME}|{_LENGTH}|{_SPAN}))",
     "hard": r"\d\W*(?:bar|psi|kpa)\b|\b\d\.\d\b",
-    "far": rf"{_SOME}\W*(?:km|k\b|kilomet|miles?|met(?:re|er)|m\b|minutes?|hours?)",
+    "far": rf"{_SOME}\W*(?:kilomet\w*|minutes?|hours?|{_LENGTH})",
     "tall": r"\d\W*(?:cm|mm|m|met(?:re|er)s?|feet|foot|ft|inch(?:es)?)\b",
     "heavy": rf"{_NUMERAL}\W*{_WEIGHT}",
     "much": rf"\b{_NUMERAL}\b|\d{_WEIGHT}|\d{_VOLUME}|{_MONEY}"
@@ -167,8 +167,7 @@ _DATES |= {
 _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
 _WHERE = re.compile(r"\W*(?:and\s+)?(?:from\s+)?where\b", re.IGNORECASE)
 _PLACE = (
-    r"\b(?:in|at|on|under|behind|beside|inside|by|from|near|above|below|next to|outside|over|top of|with"
-    r"|between|to)\b"
+    r"\b(?:in|at|on|under|behind|beside|inside|from|near|above|below|next to|outside|over|top of|between)\b"
 )
 _COLOR = (
     r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|teal|navy"
@@ -199,6 +198,9 @@ _KIND = re.compile(
 )
 _ABOUT = re.compile(r"\bwhat(?:['\u2019]?s| is| are| was) (?:.+) about\b", re.IGNORECASE)
 _ACRONYM = 4  # letters, at most
+# "What mustn't he eat?" is answered by "No lamb bones".
+_DENIES = re.compile(r"n['\u2019]t\b|\b(?:not|never|avoid|forbidden|without)\b", re.IGNORECASE)
+_DENIED = r"\b(?:no|not|never|cannot|without|except|avoid|only|hates?)\b|n['\u2019]t\b"
 _COSTS = frozenset(("cost", "pay", "price", "charg", "spend", "earn", "paid", "worth", "fee"))
 _ASKS_PRICE = re.compile(
     r"\bwhat\b.*\b(?:cost|charge|pay|paid|come to|go for|sell for)\b|\bhow much (?:is|are|was|were)\b",
@@ -214,6 +216,11 @@ _YES_OR_NO = re.compile(
 )
 _BIRTH = re.compile(r"\b(?:birthday|birth date|date of birth)\b", re.IGNORECASE)
 _WEEKDAYS = frozenset(content_words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
+_DAYS = {
+    day[:2].casefold(): day
+    for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+}
+_SHORT_DAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|(?i:tues|weds|thurs?))\b")
 _NO_NAMES = _WEEKDAYS | frozenset(
     content_words(
         "January February March April June July August September October November December"
@@ -268,6 +275,7 @@ class Wanted:
     is_yes_or_no: bool = False
     asked: frozenset[str] = frozenset()
     letters: frozenset[str] = frozenset()
+    is_place: bool = False
 
 
 def wanted_by(question: Question) -> Wanted:
@@ -300,11 +308,15 @@ def wanted_by(question: Question) -> Wanted:
         holds, likely = rf"{_MONEY}|{_NUMERAL}", _PRICE
     elif kind := _KIND.search(text):
         holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", kind["nouns"], re.I)), "")
+        if holds == _COLOR:  # "RAL 7044"
+            holds, likely = "", holds
         asked = keywords(kind["nouns"])[-1:]
         if _DIALS.search(text):  # "What number do I ring …"
             words, hints, holds = words - _CALLS - {*asked} or words, ("contact",), r"\d{3}"
     elif _ABOUT.search(text):
         hints = ("topic",)
+    if not likely and _DENIES.search(text):
+        likely = _DENIED
     names = {word for name in _NAME.findall(text) for word in keywords(name)} - STOP_WORDS
     names |= words & _WEEKDAYS
     relations = {word for relation in relations_in(text) for word in keywords(relation)}
@@ -328,6 +340,7 @@ def wanted_by(question: Question) -> Wanted:
         _YES_OR_NO.match(text) is not None,
         frozenset(asked) & words,
         frozenset(_LETTER.findall(text)),
+        likely == _PLACE,
     )
 
 
@@ -376,8 +389,8 @@ def tells_somebody(sentence: str, known: frozenset[str]) -> bool:
 
 
 def content_of(text: str) -> frozenset[str]:
-    """Return the stems of the words of a text that say something."""
-    return frozenset(content_words(text))
+    """Return the stems of the words of a text that say something; "Weds" is Wednesday."""
+    return frozenset(content_words(_SHORT_DAY.sub(lambda found: _DAYS[found[0][:2].casefold()], text)))
 
 
 def _counted(text: str) -> str:
