@@ -105,6 +105,7 @@ _NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both)\b", re.IGNORECASE)
 _PLACE = frozenset(
     content_words(
         "location home town city village address origin birthplace hometown school employer company workplace"
+        " cabin cottage allotment caravan boat mooring parking garage office desk holiday"
     )
 )
 _IN_PLACE = re.compile(r"\b(?:at|in|near|for|on)\s+\S", re.IGNORECASE)
@@ -119,13 +120,16 @@ _ONLY_A_THING = re.compile(
     re.IGNORECASE,
 )
 _DOING = re.compile(
-    r"\b(?:does|do) (?P<who>(?!(?:i|we|you)\b)(?:my |our )?[\w-]+(?: [\w-]+)?) do"
+    r"\b(?:does|do|did) (?P<who>(?!(?:i|we|you)\b)(?:my |our )?[\w-]+(?: [\w-]+)?) do"
     r"(?: for (?:work|a job))?(?=\W*$)",
     re.IGNORECASE,
 )
 # What somebody does and where they live, in a description: "Kofi, a paramedic in Leeds".
 _JOBS, _HOMES = frozenset(content_words("job occupation work")), frozenset(content_words("live lives living"))
-_DESCRIBED_AS = re.compile(r"\w,? (?:an?|the|works as an?|is an?) [a-z]\w+|\bworks? (?:as|at|for|in)\b")
+_DESCRIBED_AS = re.compile(
+    r"\w,? (?:an?|the|works as an?|is an?) [a-z]\w+|\bworks? (?:as|at|for|in)\b"
+    r"|, (?:retired |former )?[a-z]+(?:er|or|ist|ian|man|woman|nurse|chef|cook|vet|judge)\b"
+)
 _LIVES_IN = re.compile(r"\b(?:in|near|at) [A-Z]")
 # What people who are asked for by it do for somebody: "Who looks after my teeth?"
 _DOES = frozenset(
@@ -314,6 +318,9 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
         return 0.0
     covered = len(hits & set(one.key)) / max(1, len(one.key))
     is_beside = one.head and one.head not in _WEAK and one.head not in hits and not one.is_bare
+    is_other = is_beside and is_common(one.head) and not _is_in_value(asked, one)
+    if is_other and _WHICH_OF_MINE.match(asked.text):
+        return 0.0  # "What car do I drive?" does not ask for its registration
     return (score + 0.5 * covered) * (0.5 if is_beside else 1.0)
 
 
@@ -322,7 +329,11 @@ def _is_asked_by_name(one: Profile, asked: _Asked) -> bool:
     which = _WHICH_OF_MINE.match(asked.text)
     kind = content_words(which[1])[-1:] if which else []
     named = set(one.attributes) - _WEAK
-    return bool(kind) and not one.relations and any(are_same(kind[0], word) for word in named)
+    # A car is not its registration.
+    is_beside = is_common(one.head) and bool(kind) and not are_same(kind[0], one.head)
+    return (
+        bool(kind) and not one.relations and not is_beside and any(are_same(kind[0], word) for word in named)
+    )
 
 
 def _is_in_value(asked: _Asked, one: Profile) -> bool:
@@ -332,12 +343,18 @@ def _is_in_value(asked: _Asked, one: Profile) -> bool:
         return True
     which = _WHICH.match(asked.text)
     if which is None:
-        return len(told) > 1 or bool(told and _counts_in(one.fact.value, asked.text))
+        is_amount = _HOW_MUCH.search(asked.text) and _NUMBER.search(one.fact.value)
+        is_counted = _HOW_MANY.search(asked.text) and not _counts_in(one.fact.value, asked.text)
+        return len(told) > 1 or bool(told and is_amount and not is_counted)
     kind = content_words(which[1])[:1]
     if not told or not _DESCRIBED.isdisjoint(kind):
         return bool(told)
     before = re.search(rf"([\w-]+) {re.escape(which[1])}", one.fact.value, re.IGNORECASE)
     return bool(kind) and kind[0] in told and before is not None and bool(content_words(before[1]))
+
+
+def _is_human(one: Profile) -> bool:
+    return not any(is_kind_of(relation, "pet") for relation in one.relations)
 
 
 def _counts_in(value: str, question: str) -> bool:
@@ -375,9 +392,10 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
         return 0.5
     if any(are_same(word, other) for other in one.value):
         return 0.5
-    is_human = one.is_bare and not any(is_kind_of(relation, "pet") for relation in one.relations)
-    is_told_of_them = is_human and (
-        (word in _JOBS and _DESCRIBED_AS.search(value)) or (word in _HOMES and _LIVES_IN.search(value))
+    is_told_of_them = (
+        one.is_bare
+        and _is_human(one)
+        and ((word in _JOBS and _DESCRIBED_AS.search(value)) or (word in _HOMES and _LIVES_IN.search(value)))
     )
     if is_told_of_them:
         return 0.4
@@ -442,9 +460,12 @@ def _is_one_of(relation: str, relations: frozenset[str]) -> bool:
 
 def _is_of_this_time(one: Profile, asked: _Asked) -> bool:
     is_past = _OTHER_TIME.search(asked.text) is not None
-    if is_past and not _CHANGED.search(asked.text) and not one.relations:
-        # "What was my thesis about?": it has not changed since.
-        is_past = any(are_same(word, thing) for word in one.attributes for thing in _CHANGING)
+    is_human = one.is_bare and _is_human(one)
+    if is_past and not _CHANGED.search(asked.text) and (is_human or not one.relations):
+        # "What was my thesis about?", "What was my husband called?": that has not changed since.
+        is_past = not is_human and any(
+            are_same(word, thing) for word in one.attributes for thing in _CHANGING
+        )
     if one.is_former:
         return is_past or not FORMER.isdisjoint(asked.words)
     return (

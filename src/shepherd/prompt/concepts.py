@@ -50,6 +50,8 @@ _PHRASES = (
     (re.compile(r"\bline manager\b", re.I), "boss"),
     (re.compile(r"\b(?:number|licen[cs]e) plates?\b", re.I), "plate"),
     (re.compile(r"\bknown as\b|\bdo (?:my |our )?(?:mates|family|folks) call me\b", re.I), "nickname"),
+    (re.compile(r"\bfor a living\b", re.I), "job"),
+    (re.compile(r"\b(?:called|name) before (?:i|we) (?:(?:was|got|were) )?married\b", re.I), "maiden name"),
     (re.compile(r"\bline of work\b|\bwhat do (?:i|we) do(?=\W*$)", re.I), "job"),
     (re.compile(r"\bliv(?:e|ing) with\b|\bshar(?:e|ing) (?:a|the|my|our) flat with\b", re.I), "flatmate"),
     (re.compile(r"\b(?:going out with|going to marry|getting married to)\b", re.I), "dating"),
