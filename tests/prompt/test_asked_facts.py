@@ -150,6 +150,82 @@ def test_people_ask_in_other_words_than_those_of_a_key(question, key):
     assert [[fact.key for fact in meant] for meant in asked_facts(question, PETRA)] == [[key]]
 
 
+IRO = [
+    Fact(key, value, 0, 0)
+    for key, value in {
+        "known_as": "Ro",
+        "hometown": "Bar Harbor",
+        "works_at": "the ferry terminal",
+        "herd": "34 milking goats",
+        "brother": "Teo, a welder in Leeds",
+        "boyfriend": "Sam",
+        "ex_wife": "Gunn",
+        "childminder": "Berit",
+        "dentist": "Dr Holt",
+        "rower_licence": "NR 2240",
+        "member_number": "MB-8812",
+        "licence_plate": "BD 33218",
+        "favourite_writer": "Tove Jansson",
+        "coffee_order": "cortado",
+        "sport": "rowing",
+    }.items()
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("what do friends call me", "known_as"),
+        ("What am I known as?", "known_as"),
+        ("where am i from", "hometown"),
+        ("Where do I work?", "works_at"),
+        ("how many goats have I got", "herd"),
+        ("what does Teo do", "brother"),
+        ("Where does my brother live?", "brother"),
+        ("who am I dating", "boyfriend"),
+        ("Who's my ex?", "ex_wife"),
+        ("who minds the children", "childminder"),
+        ("Who looks after my teeth?", "dentist"),
+        ("The rowing club wants my member number", "member_number"),
+        ("The harbour office is asking for my member number again.", "member_number"),
+        ("what's my number plate", "licence_plate"),
+        ("Which author do I like best?", "favourite_writer"),
+        ("my favourite writer", "favourite_writer"),
+        ("How do I take my coffee?", "coffee_order"),
+        ("which sport do I do", "sport"),
+    ],
+)
+def test_more_ways_of_asking_find_a_fact(question, key):
+    assert [[fact.key for fact in meant] for meant in asked_facts(question, IRO)] == [[key]]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "what does Sam do",
+        "Where does Sam live?",
+        "Who looks after my garden?",
+        "how many sheep have I got",
+        "She wants my boat.",
+        "My brother lent me a bike",
+        "my brother is late",
+        "They want my passport number",
+        "Who minds the shop?",
+        "What is Berit's phone number?",
+        "How do I make my coffee stronger?",
+    ],
+)
+def test_what_only_looks_like_one_of_them_finds_none(question):
+    assert not any(asked_facts(question, IRO))
+
+
+def test_two_things_of_somebody_are_two_questions():
+    pets = [Fact("dog_name", "Skip", 0, 0), Fact("dog_breed", "lurcher", 0, 0)]
+    found = asked_facts("My dog's name and breed?", pets)
+
+    assert [[fact.key for fact in meant] for meant in found] == [["dog_name"], ["dog_breed"]]
+
+
 @pytest.mark.parametrize(
     "question",
     [

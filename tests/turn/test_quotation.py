@@ -127,7 +127,7 @@ def note_quoted(question: str) -> tuple[str, bool]:
         ("how often do I clean the hens", "Cleaned on Sundays.", True),
         ("which shelf is Ash on", "Ash: 9, low", True),
         ("How high is the kiln?", "Height 92 cm.", False),
-        ("How long does the rye soak?", "Rye bread: leave in water overnight.", True),
+        ("How long does the rye soak?", "Rye bread: leave in water overnight.", False),
         ("how hot is the oven for the rye", "Then 240 for an hour.", False),
         ("where are the tins for baking", "Baker's tins are in the loft.", True),
         ("What do I pay for the hut?", "Rent 340, paid to Olu.", False),

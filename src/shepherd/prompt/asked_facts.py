@@ -11,10 +11,12 @@ from shepherd.prompt.concepts import (
     are_related,
     are_same,
     content_words,
+    forms_of,
     is_common,
     is_kind_of,
     relation_of,
     relations_among,
+    relations_asked_by,
 )
 from shepherd.prompt.fact_profiles import (
     AGES,
@@ -57,6 +59,12 @@ _OTHER_TIME = re.compile(
     r"\b(?:was|were|did|used to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b",
     re.IGNORECASE,
 )
+_CHANGED = re.compile(
+    r"\b(?:used to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b", re.IGNORECASE
+)
+_CHANGING = frozenset(
+    content_words("job employer location school phone email address age car partner boss doctor")
+)
 _PAST = re.compile(r"(?:^|_)(?:taught|was|did|went|grew|had|[a-z]{2,}ed)(?:_|$)")
 _NO_FACT = re.compile(
     r"\b(?:why|how (?:do|does|can|could|should|would|to|is|are|am|about|come)|not)\b", re.IGNORECASE
@@ -69,13 +77,17 @@ _TIMES = frozenset(content_words("day date month time"))
 _IT = re.compile(r"\b(?:it|its|they|them)\b", re.IGNORECASE)
 _WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
 _WHICH_OF_MINE = re.compile(
-    r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|am|are|can|have) (?:i|we)\b",
+    r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|did|am|are|can|have) (?:i|we)\b",
     re.IGNORECASE,
 )
 # A name within a question; abbreviations such as GP are none.
 _STRANGER = re.compile(r"(?<=\w )[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+")
 _KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)
 _WHICH = re.compile(r"\W*(?:(?:on|in|at|for|of|from) )?(?:which|what) (\w+)", re.IGNORECASE)
+_VERB = re.compile(
+    r"\b(?:is|are|was|were|do|does|did|has|have|can|will|should|must)\b|['\u2019]s\b", re.IGNORECASE
+)
+_MINE_ALONE = re.compile(r"\bhow old (?:am|are) (?:i|we|you)\b", re.IGNORECASE)
 _WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
 _AGAIN = re.compile(r"\bagain\W*$", re.IGNORECASE)
 # What a description in a value tells: "Biscuit, a 9-year-old border terrier".
@@ -92,14 +104,39 @@ _DATE = re.compile(
 _NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both)\b", re.IGNORECASE)
 _PLACE = frozenset(
     content_words(
-        "location home town city village address origin birthplace hometown school employer company"
+        "location home town city village address origin birthplace hometown school employer company workplace"
+        " cabin cottage allotment caravan boat mooring parking garage office desk holiday"
     )
 )
 _IN_PLACE = re.compile(r"\b(?:at|in|near|for|on)\s+\S", re.IGNORECASE)
 _COUNTED = {"children": "child", "siblings": "sibling", "pets": "pet"}
-_IDENTITY = re.compile(r"\bwho (?:am i|i am)\b", re.IGNORECASE)
+_IDENTITY = re.compile(r"\bwho (?:am i|i am)\b(?!\s+(?!again|really|please|to you)\w)", re.IGNORECASE)
 _TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
-_DOING = re.compile(r"\b(?:does|do) (?P<who>(?:my |our )?[\w-]+(?: [\w-]+)?) do(?=\W*$)", re.IGNORECASE)
+_TAKING = re.compile(r"\bhow (?:do (?:i|we)|i) (?:like|take|drink|have) (?:my|our)\b", re.IGNORECASE)
+# "my favourite colour", with no verb that a fact could not explain.
+_ONLY_A_THING = re.compile(
+    r"\W*(?:and )?(?:my|our)(?: (?!(?:is|are|was|were|am|has|have|had|does|did|do|can|will|would|should)\b)"
+    r"[\w'\u2019-]+){1,4}\W*",
+    re.IGNORECASE,
+)
+_DOING = re.compile(
+    r"\b(?:does|do|did) (?P<who>(?!(?:i|we|you)\b)(?:my |our )?[\w-]+(?: [\w-]+)?) do"
+    r"(?: for (?:work|a job))?(?=\W*$)",
+    re.IGNORECASE,
+)
+# What somebody does and where they live, in a description: "Kofi, a paramedic in Leeds".
+_JOBS, _HOMES = frozenset(content_words("job occupation work")), frozenset(content_words("live lives living"))
+_DESCRIBED_AS = re.compile(
+    r"\w,? (?:an?|the|works as an?|is an?) [a-z]\w+|\bworks? (?:as|at|for|in)\b"
+    r"|, (?:retired |former )?[a-z]+(?:er|or|ist|ian|man|woman|nurse|chef|cook|vet|judge)\b"
+)
+_LIVES_IN = re.compile(r"\b(?:in|near|at) [A-Z]")
+# What people who are asked for by it do for somebody: "Who looks after my teeth?"
+_DOES = frozenset(
+    content_words("look after service take care handle deal treat fix cut sort help see manage mind")
+)
+# Who wants to know it, and what for.
+_ASKERS = frozenset(content_words("client customer people others somebody anyone form reach"))
 _KNOWING = r"(?:know|learn(?:ed|t)|remember(?:ed)?|stored?|saved?) (?:about|of) me"
 _ALL = re.compile(
     r"(?:.*[,.!]\s*)?(?:and |so |please |can you |could you )*"
@@ -172,7 +209,9 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
         context = f"{context} {core_of(message)[1]}"
     core = _DOING.sub(lambda found: f"is {found['who']} occupation", core)
     core = _IDENTITY.sub("what is my name", _TASK.sub("project", core))
-    if not (asks(core) or begins_question(core)) or _NO_FACT.search(core):
+    core = _TAKING.sub("what is my", core)
+    is_asking = asks(core) or begins_question(core) or _ONLY_A_THING.fullmatch(core)
+    if not is_asking or _NO_FACT.search(core):
         return []
     if _INDEFINITE.search(core) and not _MINE.search(core):
         return []
@@ -202,6 +241,7 @@ def _each(asked: _Asked, known: Known) -> list[Fact]:
 
 def _asked(core: str, context: str, known: Known) -> _Asked:
     words = tuple(word for word in content_words(core) if word not in FRAME)
+    words = tuple(word for word in words if word not in _ASKERS) or words
     if (kind := _KIND_OF.search(core)) and relations_among(content_words(kind[1])):
         words = (*words, "breed")
     around, near = content_words(context), frozenset[str]()
@@ -209,6 +249,8 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
     if is_open:
         near = _near_mine(f"{context} {core}")
     relations = relations_among(words)
+    if not relations and _WHO.search(core):
+        relations = relations_asked_by(words)
     names = [word for word in words if word in known.names]
     if _THEIRS.search(core) and not relations and not names:
         names = [word for word in around if word in known.names]
@@ -276,6 +318,9 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
         return 0.0
     covered = len(hits & set(one.key)) / max(1, len(one.key))
     is_beside = one.head and one.head not in _WEAK and one.head not in hits and not one.is_bare
+    is_other = is_beside and is_common(one.head) and not _is_in_value(asked, one)
+    if is_other and _WHICH_OF_MINE.match(asked.text):
+        return 0.0  # "What car do I drive?" does not ask for its registration
     return (score + 0.5 * covered) * (0.5 if is_beside else 1.0)
 
 
@@ -284,20 +329,39 @@ def _is_asked_by_name(one: Profile, asked: _Asked) -> bool:
     which = _WHICH_OF_MINE.match(asked.text)
     kind = content_words(which[1])[-1:] if which else []
     named = set(one.attributes) - _WEAK
-    return bool(kind) and not one.relations and any(are_same(kind[0], word) for word in named)
+    # A car is not its registration.
+    is_beside = is_common(one.head) and bool(kind) and not are_same(kind[0], one.head)
+    return (
+        bool(kind) and not one.relations and not is_beside and any(are_same(kind[0], word) for word in named)
+    )
 
 
 def _is_in_value(asked: _Asked, one: Profile) -> bool:
     """Return whether the value tells more of what is asked about: "Which ward am I on?"."""
-    told = [word for word in asked.words if word in one.value]
+    told = [word for word in asked.words if word in one.value or not one.value.isdisjoint(forms_of(word))]
+    if told and one.is_former and not FORMER.isdisjoint(content_words(asked.text)):
+        return True
     which = _WHICH.match(asked.text)
     kind = content_words(which[1])[:1] if which else []
     if which is None or not kind:  # "what is …" names no kind
-        return len(told) > 1
+        is_amount = _HOW_MUCH.search(asked.text) and _NUMBER.search(one.fact.value)
+        is_counted = _HOW_MANY.search(asked.text) and not _counts_in(one.fact.value, asked.text)
+        return len(told) > 1 or bool(told and is_amount and not is_counted)
     if not told or not _DESCRIBED.isdisjoint(kind):
         return bool(told)
     before = re.search(rf"([\w-]+) {re.escape(which[1])}", one.fact.value, re.IGNORECASE)
-    return kind[0] in told and before is not None and bool(content_words(before[1]))
+    return bool(kind) and kind[0] in told and before is not None and bool(content_words(before[1]))
+
+
+def _is_human(one: Profile) -> bool:
+    return not any(is_kind_of(relation, "pet") for relation in one.relations)
+
+
+def _counts_in(value: str, question: str) -> bool:
+    """Return whether a value tells how many there are: "430 ewes" for "how many ewes"."""
+    counted = re.search(r"\bhow many (\w+)", question, re.IGNORECASE)
+    stem = counted[1].casefold().removesuffix("s") if counted else ""
+    return bool(stem) and re.search(rf"\b\d[\d,.]*\W+(?:\w+\W+)?{stem}", value, re.IGNORECASE) is not None
 
 
 def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[float, set[str]]:
@@ -320,12 +384,23 @@ def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[fl
 def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     """Return how well the value of a fact explains a word that its key does not."""
     value = one.fact.value
-    if word in AGES and one.is_age():
+    if word in AGES and (one.is_age() or (not one.relations and _YEAR.search(value))):
         return 0.9
     if word in NAMED and NAME.search(value):
         return 0.9 if one.is_bare else 0.4
-    if word in one.value or any(are_same(word, other) for other in one.value):
+    if word in one.value or not one.value.isdisjoint(forms_of(word)):
         return 0.5
+    if any(are_same(word, other) for other in one.value):
+        return 0.5
+    is_told_of_them = (
+        one.is_bare
+        and _is_human(one)
+        and ((word in _JOBS and _DESCRIBED_AS.search(value)) or (word in _HOMES and _LIVES_IN.search(value)))
+    )
+    if is_told_of_them:
+        return 0.4
+    if word in _DOES and _WHO.search(asked.text):
+        return 0.2
     is_described = (
         (word in _DESCRIBED and len(one.value) > 1)
         or (word == "color" and _COLORED.search(value))
@@ -335,7 +410,9 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     if is_described:
         return 0.4
     is_qualified = word in SIZES and one.relations
-    is_dated = word in _TIMES and _WHEN.search(asked.text) and _DATE.search(value)
+    is_dated = (
+        word in _TIMES and (_WHEN.search(asked.text) or re.search(r"\d:\d\d", value)) and _DATE.search(value)
+    )
     return 0.3 if is_qualified or is_dated else 0.0
 
 
@@ -352,6 +429,11 @@ def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
             if not (one.is_event and is_kind_of(relation, "partner") and _MINE.search(asked.text))
             and not any(relation in known.names[name] for name in one.value & known.names.keys())
             and relation not in relations_among(one.value)
+            # "Who minds the children?" asks for the childminder.
+            and not any(
+                relation_of(word) == relation and any(are_related(word, key) for key in one.attributes)
+                for word in asked.words
+            )
         }
         return not others and (bool(_MINE.search(asked.text)) or bool(asked.near) or _is_definite(asked, one))
     if not asked.relations:
@@ -364,12 +446,11 @@ def _is_definite(asked: _Asked, one: Profile) -> bool:
     """Return whether a question without "my" means a thing of the user: "what make is the van"."""
     if any(word in one.value for word in asked.words if word not in one.key):
         return True
-    if (
-        len(asked.text.split()) <= _FEW_WORDS
-        and is_question(asked.text)
-        and not begins_question(asked.text[:-1])
-    ):
+    is_short = len(asked.text.split()) <= _FEW_WORDS
+    if is_short and is_question(asked.text) and not begins_question(asked.text[:-1]):
         return True  # "Blood type?"
+    if is_short and _WHICH.match(asked.text) and not _VERB.search(asked.text):
+        return True  # "what size trainers"
     return re.search(r"\b(?:the|this|that)\b", asked.text, re.IGNORECASE) is not None
 
 
@@ -379,6 +460,12 @@ def _is_one_of(relation: str, relations: frozenset[str]) -> bool:
 
 def _is_of_this_time(one: Profile, asked: _Asked) -> bool:
     is_past = _OTHER_TIME.search(asked.text) is not None
+    is_human = one.is_bare and _is_human(one)
+    if is_past and not _CHANGED.search(asked.text) and (is_human or not one.relations):
+        # "What was my thesis about?", "What was my husband called?": that has not changed since.
+        is_past = not is_human and any(
+            are_same(word, thing) for word in one.attributes for thing in _CHANGING
+        )
     if one.is_former:
         return is_past or not FORMER.isdisjoint(asked.words)
     return (
@@ -394,7 +481,7 @@ def _is_of_this_kind(one: Profile, asked: _Asked) -> bool:
     """Return whether a value can answer "when", "how old", "where" and the like."""
     value, text = one.fact.value, asked.text
     if _HOW_OLD.search(text) and not one.is_age():
-        return False
+        return not one.relations and _YEAR.search(value) is not None and not _MINE_ALONE.search(text)
     if _WHEN.search(text) and not _DATE.search(value):
         return False
     if _HOW_MUCH.search(text) and not _NUMBER.search(value):
@@ -403,6 +490,7 @@ def _is_of_this_kind(one: Profile, asked: _Asked) -> bool:
         return False
     if _WHERE.search(text):
         is_place = any(are_same(word, place) for word in one.attributes for place in _PLACE)
+        is_place = is_place or one.fact.key.endswith(("_at", "_in"))
         return is_place or _IN_PLACE.search(value) is not None
     return True
 

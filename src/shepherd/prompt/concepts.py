@@ -18,11 +18,13 @@ __all__ = [
     "are_related",
     "are_same",
     "content_words",
+    "forms_of",
     "is_common",
     "is_kind_of",
     "meanings_of",
     "relation_of",
     "relations_among",
+    "relations_asked_by",
     "searched_words",
     "wider_search",
 ]
@@ -46,6 +48,14 @@ _PHRASES = (
     (re.compile(r"\b(?:these days|at the moment|at present)\b", re.I), ""),
     (re.compile(r"\bpart of (?:the )?(?:town|city)\b", re.I), "neighborhood"),
     (re.compile(r"\bline manager\b", re.I), "boss"),
+    (re.compile(r"\b(?:number|licen[cs]e) plates?\b", re.I), "plate"),
+    (re.compile(r"\bknown as\b|\bdo (?:my |our )?(?:mates|family|folks) call me\b", re.I), "nickname"),
+    (re.compile(r"\bfor a living\b", re.I), "job"),
+    (re.compile(r"\b(?:called|name) before (?:i|we) (?:(?:was|got|were) )?married\b", re.I), "maiden name"),
+    (re.compile(r"\bline of work\b|\bwhat do (?:i|we) do(?=\W*$)", re.I), "job"),
+    (re.compile(r"\bliv(?:e|ing) with\b|\bshar(?:e|ing) (?:a|the|my|our) flat with\b", re.I), "flatmate"),
+    (re.compile(r"\b(?:going out with|going to marry|getting married to)\b", re.I), "dating"),
+    (re.compile(r"\bwhere (?:am|are|do|did) (?:i|we) (?:originally )?(?:come )?from\b", re.I), "hometown"),
 )  # fmt: skip
 
 
@@ -175,6 +185,8 @@ def are_related(one: str, other: str) -> bool:
     mine, theirs = table.own.get(one, nothing), table.own.get(other, nothing)
     if mine & theirs or _is_kind(table, one, other) or _is_kind(table, other, one):
         return True
+    if any(table.relations.get(other, "") in table.kinds.get(name, ()) for name in table.about.get(one, ())):
+        return True
     return bool(table.about.get(one, nothing) & theirs or mine & table.about.get(other, nothing))
 
 
@@ -201,6 +213,13 @@ def relation_of(word: str) -> str:
 def relations_among(words: Iterable[str]) -> frozenset[str]:
     """Return the kinds of people and animals among stems."""
     return frozenset(filter(None, map(relation_of, words)))
+
+
+def relations_asked_by(words: Iterable[str]) -> frozenset[str]:
+    """Return the kinds of people that stems ask for without naming them, as in "Who am I dating?"."""
+    table = _lexicon()
+    asked = frozenset().union(*(table.about.get(word, frozenset()) for word in words))
+    return asked & table.kinds.keys()
 
 
 def is_kind_of(relation: str, other: str) -> bool:
@@ -262,6 +281,6 @@ FRAME = frozenset(
         " ask asks asking use using go goes put way kind sort type exactly actual called call me know own"
         " main recall check correct right please come wondering write down enter fill form present else there"
         " long normally usually generally usual often always particular remind reminder make makes made well"
-        " nowadays"
+        " nowadays owt summat anything something here"
     )
 )

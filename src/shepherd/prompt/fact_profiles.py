@@ -35,7 +35,9 @@ __all__ = [
 # Adjectives that tell relatives apart where there are several.
 SIZES = frozenset(content_words("little big young younger older elder dear lovely late own only"))
 # Words in keys of another time.
-FORMER = frozenset(content_words("former previous old past retired ex formerly prior first last next future"))
+FORMER = frozenset(
+    content_words("former previous old past retired ex maiden formerly prior first last next future")
+)
 # What was once and is told as a fact of today.
 EVENTS = frozenset(
     content_words("birthday born birth wedding anniversary married hometown birthplace grew raised")

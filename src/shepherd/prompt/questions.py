@@ -44,6 +44,11 @@ _LISTED = re.compile(
     r"(?P<things>(?:my|our)\s+[^?]+?\s+and\s+[^?]+?)(?P<end>\s+(?:called|named))?[\s?]*",
     re.IGNORECASE,
 )
+# "My dog's name and breed?"
+_BARE_LIST = re.compile(
+    r"(?P<owner>(?:(?:my|our)\s+)?[\w-]+['\u2019]s)\s+(?P<one>\w+)\s+and\s+(?P<other>\w+)[\s?]*",
+    re.IGNORECASE,
+)
 _BETWEEN = re.compile(r",?\s+and\s+|,\s+", re.IGNORECASE)
 _MOST_WORDS = 4  # of each of these things
 _NO_THING = re.compile(rf"\b(?:on|of|for|in|to|with|from|at|about|between|by|{_WH}|{_BE})\b", re.IGNORECASE)
@@ -63,18 +68,26 @@ _NAME = re.compile(r"(?<=\s)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)*")
 
 # Where a message may begin to ask behind what it tells, and where it may go on to tell something.
 _CUT = re.compile(r"(?:,|;|:|\s[-\u2013\u2014])\s+(?:and\s+|so\s+|but\s+)?")
+# What people look up to tell it to somebody: "They want my passport number".
+_ENTERED = (
+    r"(?:numbers?|size|e-?mail|address|postcode|name|surname|plate|reg|registration|code|birthday"
+    r"|date of birth|age|height|weight|blood (?:type|group)|id)"
+)
 _STARTS = re.compile(
     r"\W*(?:(?:and|so|but|well|please|sorry|now|then|also|ok|okay|hey|hi|hello)\W+)*"
     rf"(?!(?:when|where|while|what|how|who)\s+{_SUBJECT}\b)"
     r"(?:(?:at|in|on|for|to|from|by|with|after|before|until|under|of|about|since)\s+)?"
     rf"(?:{_WH}(?:['\u2019]?s|['\u2019]re|['\u2019]d)?\b"
     rf"|{_BE}(?:n['\u2019]t)?\s+(?:{_SUBJECT}|there|any\w*|some\w*)\b|(?:tell|remind|give|show)\s+me\b"
-    r"|any idea\b|got any\b|(?:my|our)\s+[\w'\u2019 -]{2,40}\bplease\b)",
+    r"|any idea\b|got any\b|(?:my|our)\s+[\w'\u2019 -]{2,40}\bplease\b"
+    rf"|(?:my|our)\s+(?:[\w'\u2019-]+\s+){{0,4}}?{_ENTERED}\W*$)",
     re.IGNORECASE,
 )
 _ASKED = re.compile(
     r"\b(?<!i )(?:know|ask(?:s|ed|ing)?|wonder(?:s|ing)?|wants?|remember|recall|forgot(?:ten)?)\s+"
-    rf"(?:me\s+|us\s+)?(?={_WH}\b)",
+    rf"(?:me\s+|us\s+)?(?={_WH}\b)"
+    r"|\b(?:needs?|wants?|asks?|asked|asking|requires?|after)\s+(?:me\s+|us\s+)?(?:for\s+)?(?=(?:my|our)\s+(?:[\w'\u2019-]+\s+){0,4}?"
+    rf"{_ENTERED}\b(?:\s+(?:again|quick|quickly|now|please|here|first|too))*\W*(?:$|[,;]))",
     re.IGNORECASE,
 )
 _GOES_ON = re.compile(
@@ -177,6 +190,8 @@ def _is_whole(piece: str) -> bool:
 
 def _listed(part: str) -> list[str]:
     """Return a question for each of the user's things that one question lists."""
+    if bare := _BARE_LIST.fullmatch(part):
+        return [f"what is {bare['owner']} {thing}" for thing in (bare["one"], bare["other"])]
     found = _LISTED.fullmatch(part)
     if found is None:
         return [part]

@@ -50,13 +50,13 @@ _MEASURES = {
     "long": rf"{_SOME}\W*(?:\w+\W+)?{_SPAN}|\b(?:hour|day|week|month|year)long\b|\bovernight\b"
     rf"|{_NUMERAL}\W*(?:{_LENGTH}|h\b|m\b)|\b(?:until|till)\b|\bor (?:two|so)\b",
     "often": r"\b(?:every|each|once|twice|daily|weekly|fortnightly|monthly|yearly|annually|quarterly|always"
-    rf"|never|times|{_DAY})\b|\bper\W+(?:day|week|month|year)\b",
+    rf"|never|times|{_DAY})\b|\bper\W+(?:day|week|month|year)\b|\b(?:two|three|four) \w+s\b",
     "old": rf"(?<!every )(?<!for )(?<!after ){_NUMERAL}\W+(?:years?|months?|weeks?)\b"
     r"|\b(?:aged?|turn(?:s|ed)|born|built in)\b",
     "hot": rf"\d\W*(?:degrees|\u00b0|c\b|f\b)|\bdegrees\b|\bmark \d"
     rf"|\b\d{{1,3}}(?:\.\d)?\b(?!\W*(?:{_WEIGHT}|{_VOLUME}|{_LENGTH}|{_SPAN}))",
     "hard": r"\d\W*(?:bar|psi|kpa)\b|\b\d\.\d\b",
-    "far": rf"{_SOME}\W*(?:km|k\b|kilomet|miles?|met(?:re|er)|m\b|minutes?|hours?)",
+    "far": rf"{_SOME}\W*(?:kilomet\w*|minutes?|hours?|{_LENGTH})",
     "tall": r"\d\W*(?:cm|mm|m|met(?:re|er)s?|feet|foot|ft|inch(?:es)?)\b",
     "heavy": rf"{_NUMERAL}\W*{_WEIGHT}",
     "much": rf"\b{_NUMERAL}\b|\d{_WEIGHT}|\d{_VOLUME}|{_MONEY}"
@@ -87,7 +87,7 @@ _SAME = {
 }
 _TIME = (
     rf"\d{{1,2}}[:.]\d\d|\b(?:{_DAY}|{_MONTH}|{_SPAN}|\d{{4}}|\d+(?:st|nd|rd|th)|(?:at|after|before|until|till|since|from|by|past"
-    rf"|week|in)\W+{_NUMERAL}|\d+\W+to\W+\d+|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|bedtime|tonight|today"
+    rf"|week|in)\W+{_NUMERAL}|\d+\W+to\W+\d+|\d+k|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|bedtime|tonight|today"
     r"|tomorrow|yesterday|daily|weekly|easter|christmas|holidays|now|soon|ago|always|never|tides?|water|birthday|below|above|when|once)\b"
 )
 # The thing that an adjective measures, as texts have it: "Height 2.6 m".
@@ -167,8 +167,7 @@ _DATES |= {
 _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
 _WHERE = re.compile(r"\W*(?:and\s+)?(?:from\s+)?where\b", re.IGNORECASE)
 _PLACE = (
-    r"\b(?:in|at|on|under|behind|beside|inside|by|from|near|above|below|next to|outside|over|top of|with"
-    r"|between|to)\b"
+    r"\b(?:in|at|on|under|behind|beside|inside|from|near|above|below|next to|outside|over|top of|between)\b"
 )
 _COLOR = (
     r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|teal|navy"
@@ -198,6 +197,10 @@ _KIND = re.compile(
     re.IGNORECASE,
 )
 _ABOUT = re.compile(r"\bwhat(?:['\u2019]?s| is| are| was) (?:.+) about\b", re.IGNORECASE)
+_ACRONYM = 4  # letters, at most
+# "What mustn't he eat?" is answered by "No lamb bones".
+_DENIES = re.compile(r"n['\u2019]t\b|\b(?:not|never|avoid|forbidden|without)\b", re.IGNORECASE)
+_DENIED = r"\b(?:no|not|never|cannot|without|except|avoid|only|hates?)\b|n['\u2019]t\b"
 _COSTS = frozenset(("cost", "pay", "price", "charg", "spend", "earn", "paid", "worth", "fee"))
 _ASKS_PRICE = re.compile(
     r"\bwhat\b.*\b(?:cost|charge|pay|paid|come to|go for|sell for)\b|\bhow much (?:is|are|was|were)\b",
@@ -206,17 +209,22 @@ _ASKS_PRICE = re.compile(
 _CALLS = frozenset(content_words("ring call phone dial text reach"))
 _DIALS = re.compile(r"\bnumber\b.*\b(?:ring|call|phone|dial|text|reach)\b", re.IGNORECASE)
 _LASTS = frozenset(("take", "last", "stay"))
-_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z][\w-]*)")
+_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z](?:[\w-]|['\u2019](?!s\b))*)")
 _LETTER = re.compile(r"(?<=[a-z] )(?!I\b)[A-Z](?![\w'\u2019.])")
 _YES_OR_NO = re.compile(
     r"\W*(?:and\s+)?(?:is|are|was|were|do|does|did|has|have|can|could|will)\b", re.IGNORECASE
 )
 _BIRTH = re.compile(r"\b(?:birthday|birth date|date of birth)\b", re.IGNORECASE)
 _WEEKDAYS = frozenset(content_words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
+_DAYS = {
+    day[:2].casefold(): day
+    for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+}
+_SHORT_DAY = re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|(?i:tues|weds|thurs?))\b")
 _NO_NAMES = _WEEKDAYS | frozenset(
     content_words(
-        "January February March April June July August"
-        " September October November December Mon Tue Wed Thu Fri Sat Sun"
+        "January February March April June July August September October November December"
+        " Mon Tue Wed Thu Fri Sat Sun"
     )
 )
 # Somebody in a text who is not named: "the night porter", "Gran".
@@ -228,13 +236,19 @@ _SOMEBODY = re.compile(
     re.IGNORECASE,
 )
 # Words that say nothing about what a text has to hold.
-_VAGUE = frozenset(content_words("get got need use using go going like again want still mr mrs ms dr"))
+_VAGUE = frozenset(
+    content_words("get got need use using go going like again want still may might mr mrs ms dr")
+)
 # Words that ask for something to be told, and that a note about it rarely has.
-_SLIGHT = FRAME | frozenset(
-    content_words(
-        "allow suppose supposed happen mean means come comes came run thing stuff big many much high low hard"
-        " first last best next new old time day week month year number amount name person people place"
-        " able let tell said say does per each moment currently when away once until without"
+_SLIGHT = (
+    FRAME
+    | _WEEKDAYS
+    | frozenset(
+        content_words(
+            "allow suppose happen mean means come comes came run thing stuff big many much high low"
+            " hard first last best next new old time day week month year number amount name person people"
+            " place able let tell said say does per each moment currently when away once until without"
+        )
     )
 )
 
@@ -261,6 +275,7 @@ class Wanted:
     is_yes_or_no: bool = False
     asked: frozenset[str] = frozenset()
     letters: frozenset[str] = frozenset()
+    is_place: bool = False
 
 
 def wanted_by(question: Question) -> Wanted:
@@ -293,11 +308,15 @@ def wanted_by(question: Question) -> Wanted:
         holds, likely = rf"{_MONEY}|{_NUMERAL}", _PRICE
     elif kind := _KIND.search(text):
         holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", kind["nouns"], re.I)), "")
+        if holds == _COLOR:  # "RAL 7044"
+            holds, likely = "", holds
         asked = keywords(kind["nouns"])[-1:]
         if _DIALS.search(text):  # "What number do I ring …"
             words, hints, holds = words - _CALLS - {*asked} or words, ("contact",), r"\d{3}"
     elif _ABOUT.search(text):
         hints = ("topic",)
+    if not likely and _DENIES.search(text):
+        likely = _DENIED
     names = {word for name in _NAME.findall(text) for word in keywords(name)} - STOP_WORDS
     names |= words & _WEEKDAYS
     relations = {word for relation in relations_in(text) for word in keywords(relation)}
@@ -321,6 +340,7 @@ def wanted_by(question: Question) -> Wanted:
         _YES_OR_NO.match(text) is not None,
         frozenset(asked) & words,
         frozenset(_LETTER.findall(text)),
+        likely == _PLACE,
     )
 
 
@@ -341,6 +361,8 @@ def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> tu
             rf"{pattern}|\b(?:{who})\W+(?:is|am|are)\W+(?:\w+\W+)?{_NUMERAL}"
             r"(?=\W*(?:$|[.,;!)]|(?:and|but|now|already)\b))"
         )
+    if adjective == "much" and not likely:
+        likely = rf"\d ?(?:{_WEIGHT}|{_VOLUME})"
     if adjective == "many" and (counted := _counted(text)):
         likely = rf"{_NUMERAL}\W*(?:\w+\W+){{0,2}}?{counted}|{counted}\w*(?::|,)?\s*\d|{_SERVES}{_NUMERAL}"
     return words, pattern, likely
@@ -353,7 +375,12 @@ def tells_somebody(sentence: str, known: frozenset[str]) -> bool:
     for found in _WORD.finditer(sentence):
         word = found[0]
         stems = content_of(word)
-        if not word[0].isupper() or word == "I" or stems <= known or not stems.isdisjoint(_NO_NAMES):
+        if (
+            not word[0].isupper()
+            or (word.isupper() and len(word) <= _ACRONYM)
+            or stems <= known
+            or not stems.isdisjoint(_NO_NAMES)
+        ):
             continue
         begins = found.start() == 0 or sentence[: found.start()].rstrip().endswith(":")
         if not begins or word.casefold() not in STOP_WORDS:
@@ -362,8 +389,8 @@ def tells_somebody(sentence: str, known: frozenset[str]) -> bool:
 
 
 def content_of(text: str) -> frozenset[str]:
-    """Return the stems of the words of a text that say something."""
-    return frozenset(content_words(text))
+    """Return the stems of the words of a text that say something; "Weds" is Wednesday."""
+    return frozenset(content_words(_SHORT_DAY.sub(lambda found: _DAYS[found[0][:2].casefold()], text)))
 
 
 def _counted(text: str) -> str:

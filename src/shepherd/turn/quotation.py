@@ -63,12 +63,13 @@ _LONGEST_SECTION = 1500  # characters of a text without headings
 
 
 # Worth of a word that says little, of one in a heading, and of one beside the sentence.
-_SLIGHT_WORTH, _TITLE_WORTH, _NEAR_WORTH = 0.3, 0.5, 0.3
+_SLIGHT_WORTH, _TITLE_WORTH, _NEAR_WORTH = 0.3, 0.4, 0.3
 # Worth of the form of an answer, of a word that hints at it, and of the thing in "which tray".
 _LIKELY_WORTH, _HINT_WORTH, _ASKED_WORTH = 0.4, 0.3, 0.1
 # The share of a question that a section has to have: with a word in its title, without, and for yes or no.
-_LEAST_COVERED, _LEAST_UNTITLED, _LEAST_SAID = 0.33, 0.4, 0.6
+_LEAST_COVERED, _LEAST_UNTITLED, _LEAST_SAID = 0.33, 0.33, 0.6
 _SPREAD = 1.0
+_TALK_WORTH = 0.8  # of what was said, beside a document
 _FEW = 2  # sentences of a section that have the form of an answer
 _SURE = 0.8  # closeness of words that are as good as the same
 
@@ -266,11 +267,13 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
     if 2 * n_found <= len(places):
         return
     for sentence, words in _candidates(source, pieces):
-        score = sum(places[word] ** -2 for word in wanted.words & words) / len(places)
+        score = _TALK_WORTH * sum(places[word] ** -2 for word in wanted.words & words) / len(places)
         is_answer = wanted.holds is None or wanted.holds.search(sentence)
         if not score or not is_answer or repeats([sentence]):
             continue
         if wanted.is_person and not tells_somebody(sentence, wanted.words):
+            continue
+        if wanted.is_place and wanted.likely is not None and not wanted.likely.search(sentence):
             continue
         score *= n_found / len(places)
         yield score + 0.01 * len(wanted.context & words), sentence, wanted.words <= words | about
@@ -328,7 +331,9 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
             if not inside[n][word]
         )
         hinted = max((_closeness(word, pieces[n]) for word in wanted.hints), default=0.0)
-        is_only = is_typed and sum(fitting) <= _FEW and any(titled.values())
+        # The first sentence often tells what a note is about.
+        is_first = (is_typed or all(titled.values())) and not any(fitting[:n]) and any(titled.values())
+        is_only = is_first or (is_typed and sum(fitting) <= _FEW and any(titled.values()))
         if not own and not hinted and not is_only:
             continue
         score = (own + context) / total + _HINT_WORTH * hinted
