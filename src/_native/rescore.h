@@ -10,7 +10,7 @@
 
 enum {
     SHP_RESCORE_CANDIDATES = 32, /* at least so many best memories by BM25 and recency are rescored */
-    SHP_RESCORE_REQUEST_CANDIDATES = 64, /* the same where instructions count more: their few words rank lower */
+    SHP_RESCORE_REQUEST_CANDIDATES = 48, /* the same where instructions count more: their few words rank lower */
     SHP_RESCORE_REACH = 3,       /* memories so far from a candidate play a part */
     SHP_RESCORE_MAX_LABELS = 64,
     SHP_RESCORE_MAX_PERIODS = 16

@@ -75,6 +75,7 @@ def test_search_ranks_and_shows_relevance_and_score(shepherd, three):
 
 def test_search_says_which_memories_a_message_would_recall(shepherd, three):
     words = ("which", "dog", "barks", "at", "the", "grey", "heron", "in", "texas")
+    shepherd("config", "set", "rag_relevance_threshold", "0.5")
 
     done = shepherd("memory", "search", *words)
     found = json.loads(shepherd("memory", "search", *words, "--json").stdout)
@@ -82,8 +83,8 @@ def test_search_says_which_memories_a_message_would_recall(shepherd, three):
     marks = [line.split("\t")[1] for line in done.stdout.splitlines()]
     assert sorted(marks) == ["no", "yes"]
     assert [one["recalled"] for one in found] == [mark == "yes" for mark in marks]
-    assert [one["recalled"] for one in found] == [one["relevance"] >= 0.3 for one in found]
-    assert "at most 3 memories with a relevance of 0.30 or more" in done.stderr
+    assert [one["recalled"] for one in found] == [one["relevance"] >= 0.5 for one in found]
+    assert "at most 3 memories with a relevance of 0.50 or more" in done.stderr
     whole = shepherd("memory", "search", "which", "dog")
     assert (whole.stdout.split("\t")[1], whole.stderr) == ("yes", "")
 

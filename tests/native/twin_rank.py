@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 MAX_KEYWORDS = 16
-CANDIDATES, REQUEST_CANDIDATES = 32, 64
+CANDIDATES, REQUEST_CANDIDATES = 32, 48
 # Shares of the memory before (by how that ends), after, two away, of the session; factors of a memory that
 # only asks, of a label and of a time that the question names, of an instruction and of a preference, and for
 # each doubling of the length, and share of its own for each of the query's pairs of words.

@@ -172,8 +172,8 @@ def add_limit(parser: Parser, default: int, *, with_offset: bool = False) -> Non
         )
 
 
-# What is only near a memory with the words has a relevance of 0, and no word of the search.
-_LEAST_LISTED = 0.01
+# What is only near a memory with the words has a relevance of nearly 0, and no word of the search.
+_LEAST_LISTED = 0.1
 
 
 def add_search(actions: Any, help: str) -> None:
