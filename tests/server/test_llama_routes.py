@@ -189,12 +189,12 @@ def test_timings_name_drafts_as_llama_server_does():
 def test_timings_are_per_token_and_per_second():
     stats = TurnStats(reused_tokens=7, decoded_tokens=4, prefill_ms=2.0, generated_tokens=5, decode_ms=10.0)
 
-    assert _timings(stats) == {
+    assert timings_of(stats) == {
         "cache_n": 7, "prompt_n": 4, "prompt_ms": 2.0, "prompt_per_token_ms": 0.5,
         "prompt_per_second": 2000.0,
         "predicted_n": 5, "predicted_ms": 10.0, "predicted_per_token_ms": 2.0, "predicted_per_second": 500.0,
     }  # fmt: skip
-    idle = _timings(TurnStats())
+    idle = timings_of(TurnStats())
     assert (idle["prompt_per_second"], idle["prompt_per_token_ms"], idle["predicted_per_token_ms"]) == (
         0,
         0,
