@@ -501,7 +501,7 @@ def test_why_names_the_trace_of_the_turn_unless_it_was_private(new_session):
     said = err.getvalue()
     assert said.startswith("nothing has been answered yet\n")
     assert said.count(f"all of it: shepherd trace tree {session.assistant.session_id}/0") == 1
-    assert "tokens shown" in out.getvalue()
+    assert "the whole prompt: " in out.getvalue()
 
 
 BUNDLED = "on, with shepherd-mini, the bundled model"

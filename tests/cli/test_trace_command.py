@@ -125,7 +125,7 @@ def test_why_adds_what_is_kept_about_the_turn():
     explain_turn(Screen(out, out), "s1", 3, entries)
 
     assert out.getvalue().splitlines() == [
-        "turn 3 of this conversation: 416 of 4,096 tokens shown",
+        "the whole prompt: 416 of 4,096 tokens",
         "  entity   Ann (person), relevance 0.70, 9 tokens",
         "  passage  Notes, relevance 0.83, 250 tokens",
         "  history  compressed, light",

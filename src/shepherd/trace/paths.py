@@ -123,7 +123,7 @@ def shown_path(path: str, *, last_session: str = "", last_turn: int | None = Non
     if not path.strip().startswith("/"):
         segments = [ROOT[1:], *segments]
     if segments and segments[0] != ROOT[1:]:
-        raise UsageError(f"paths of a trace do not begin with /{segments[0]}", hint=f"{ROOT}/SESSION/TURN/…")
+        raise UsageError(f"traces begin with {ROOT}, not with /{segments[0]}", hint=f"{ROOT}/SESSION/TURN/…")
     if len(segments) > 1 and segments[1] == "last" and last_session:
         segments[1] = encode_segment(last_session)
     if len(segments) > 2:
