@@ -20,6 +20,7 @@ from shepherd.errors import (
     UsageError,
 )
 from shepherd.factory import (
+    _retry_interval_s,
     check_setting,
     history_place,
     is_memory_encrypted,
@@ -175,3 +176,13 @@ def test_a_memory_that_cannot_be_read_either_has_the_first_reason(monkeypatch):
     monkeypatch.setattr("shepherd.factory.open_memory", fails)
     with pytest.raises(StoreReadOnlyError, match="no right to write"):
         open_memory_or_read_only(Config(), lambda message, hint: None)
+
+
+def test_the_interval_of_retries_is_that_of_the_file_as_long_as_it_can_be_read(home):
+    file = home / ".config" / "shepherd" / "config.json"
+    before = Config(memory_extraction_retry_interval=7)
+
+    file.write_text('{"memory_extraction_retry_interval": 5}')
+    assert _retry_interval_s(before) == 5
+    file.write_text("{")
+    assert _retry_interval_s(before) == 7
