@@ -8,12 +8,25 @@ from pathlib import Path
 import pytest
 
 from shepherd.config import Config
-from shepherd.errors import ConfigError, ShepherdError, StoreMissingError, UsageError
+from shepherd.errors import (
+    ConfigError,
+    ShepherdError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreMissingError,
+    StoreReadOnlyError,
+    UsageError,
+)
 from shepherd.factory import (
+    _retry_interval_s,
     check_setting,
     history_place,
     is_memory_encrypted,
     memory_file,
+    open_memory_or_read_only,
+    open_memory_or_warn,
     open_memory_to_read,
 )
 from shepherd.paths import history_file
@@ -108,3 +121,68 @@ def test_a_command_that_only_reads_opens_what_is_there_and_makes_the_usual_memor
 
     with open_memory_to_read(Config(user_id="steve", memory_database=str(memory_file(Config())))) as memory:
         assert memory.get_fact("name") == "Steve"
+
+
+@pytest.mark.parametrize(
+    "error", [StoreLockedError("busy", hint="wait"), StoreFullError("full", hint="wait")]
+)
+def test_a_conversation_goes_on_without_a_memory_that_is_busy_or_full(error, monkeypatch):
+    warnings: list[tuple[str, str]] = []
+
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("shepherd.factory.open_memory", fails)
+    opened = open_memory_or_warn(Config(), lambda message, hint: warnings.append((message, hint)))
+
+    assert opened == (None, False)
+    assert warnings == [(f"no memory: {error}", "wait")]
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [("", "--nomemory chats without it"), ("repair it", "repair it; --nomemory chats without it")],
+)
+def test_a_damaged_memory_ends_the_start_with_the_way_around_it(hint, told, monkeypatch):
+    def fails(*_: object, **__: object) -> None:
+        raise StoreCorruptError("damaged", hint=hint)
+
+    monkeypatch.setattr("shepherd.factory.open_memory", fails)
+    with pytest.raises(StoreCorruptError, match="damaged") as caught:
+        open_memory_or_warn(Config(), lambda message, hint: None)
+
+    assert caught.value.hint == told
+
+
+def test_a_memory_that_cannot_be_written_is_read(monkeypatch):
+    warnings: list[tuple[str, str]] = []
+    opened = object()
+
+    def opens(config: Config, *, read_only: bool = False, warn: object = None) -> object:
+        if read_only:
+            return opened
+        raise StoreReadOnlyError("no right to write", hint="chmod")
+
+    monkeypatch.setattr("shepherd.factory.open_memory", opens)
+
+    assert open_memory_or_read_only(Config(), lambda *told: warnings.append(told)) == (opened, False)
+    assert warnings == [("memory is only read, nothing new is kept: no right to write", "chmod")]
+
+
+def test_a_memory_that_cannot_be_read_either_has_the_first_reason(monkeypatch):
+    def fails(config: Config, *, read_only: bool = False, warn: object = None) -> None:
+        raise StoreError("cannot be read") if read_only else StoreReadOnlyError("no right to write")
+
+    monkeypatch.setattr("shepherd.factory.open_memory", fails)
+    with pytest.raises(StoreReadOnlyError, match="no right to write"):
+        open_memory_or_read_only(Config(), lambda message, hint: None)
+
+
+def test_the_interval_of_retries_is_that_of_the_file_as_long_as_it_can_be_read(home):
+    file = home / ".config" / "shepherd" / "config.json"
+    before = Config(memory_extraction_retry_interval=7)
+
+    file.write_text('{"memory_extraction_retry_interval": 5}')
+    assert _retry_interval_s(before) == 5
+    file.write_text("{")
+    assert _retry_interval_s(before) == 7

@@ -541,6 +541,7 @@ def described(registry: EntityRegistry) -> list[str]:
         (["I met Tom Miller.", "the miller called."], ["Tom Miller | person m | 1"]),
         (["(Zorbel lives here)"], ["Zorbel | person | 1"]),
         (["so: Zorbel is here"], []),
+        (["I called Anna, Zorbel is here."], ["Anna | person f | 1", "Zorbel | unknown | 1"]),
         (["Dr. Weber and Anna came."], ["Dr. Weber | person | 1", "Anna | person f | 1"]),
         (["I met Tom.", "I met Bob.", "He is nice."], ["Tom | person m | 1", "Bob | person m | 2"]),
         (["I live near Zorbel said Anna."], ["Zorbel | unknown | 1", "Anna | person f | 1"]),

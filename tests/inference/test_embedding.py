@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
+from array import array
+from types import SimpleNamespace
 
 import gguf
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from llama_cpp import Llama
 
 from shepherd.errors import ModelFormatError, ModelLoadError, UsageError
-from shepherd.inference.embedding import Embedder, Reranker
+from shepherd.inference.embedding import Embedder, Reranker, _PooledModel
 from tests import models
 
 TEXTS = [
@@ -240,3 +242,20 @@ def vocabulary_ids(vocabulary, word):
     # The vocabulary is gone with its model; the ids of a word are known from the file's own order.
     words = sorted({one.strip(".,?!") for one in models.SENTENCES.split()})
     return [5 + words.index(word)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batches"),
+    [
+        ([], []),
+        ([10], [[0]]),
+        ([11], [[0]]),
+        ([5, 3, 4, 3, 5], [[1, 3, 2], [0, 4]]),
+        ([4, 3, 4], [[1, 0], [2]]),
+        ([0] * 17, [list(range(16)), [16]]),
+    ],
+)
+def test_texts_of_one_length_share_a_batch_that_is_filled_to_its_limit(sizes, batches):
+    texts = [array("i", [0] * size) for size in sizes]
+
+    assert list(_PooledModel._batches(SimpleNamespace(batch_tokens=10), texts)) == batches

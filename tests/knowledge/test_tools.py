@@ -208,3 +208,47 @@ def test_every_tool_has_both_spellings(tools):
             assert tools.knows(other)
         if "_" in name:
             assert any(other[0].islower() and "_" not in other for other in tools.other_names(name))
+
+
+def test_every_tool_tells_what_it_has_done(tools, knowledge):
+    bees = {"id": 1, "title": "Bees", "description": "Insects", "link": "https://x", "text_length": 10}
+    edge = {
+        "id": 1, "from": {"id": 1, "title": "Bees"}, "to": {"id": 2, "title": "Honey"}, "type": "related_to",
+        "explanation": "they make it", "confidence": 0.8,
+    }  # fmt: skip
+    told = [
+        ("create_node",
+         {"title": "Bees", "description": "Insects", "link": "https://x", "source_text": "Bees fly .."},
+         {"node": {**bees, "text_length": 11}}),
+        ("create_node", {"title": "Honey", "dimensions": ["food"]},
+         {"node": {"id": 2, "title": "Honey", "dimensions": ["food"]}}),
+        ("update_node", {"id": 1, "source_text": "Bees hum .", "kind": "animal"},
+         {"node": {**bees, "kind": "animal"}}),
+        ("create_edge", {"from_node_id": 1, "to_node_id": 2, "explanation": "they make it"}, {"edge": edge}),
+        ("query_edges", {"node_id": 2}, {"edges": [edge]}),
+        ("query_edges", {"type": "supports"}, {"edges": []}),
+        ("update_edge", {"id": 1, "explanation": "they make a lot"},
+         {"edge": {**edge, "explanation": "they make a lot"}}),
+        ("query_nodes", {"kind": "animal"}, {"nodes": [{**bees, "kind": "animal", "edges": 1}]}),
+        ("query_nodes", {"dimension": "food"},
+         {"nodes": [{"id": 2, "title": "Honey", "dimensions": ["food"], "edges": 1}]}),
+        ("get_nodes_by_id", {"ids": [1, 7], "include_text": True, "offset": -3},
+         {"nodes": [{**bees, "kind": "animal", "edges": 1, "text": "Bees hum ."}], "missing": [7]}),
+        ("get_nodes_by_id", {"ids": [1], "include_text": True, "offset": 5},
+         {"nodes": [{**bees, "kind": "animal", "edges": 1, "text": "hum ."}], "missing": []}),
+        ("search_content", {"query": "hum"}, {"chunks": [
+            {"node_id": 1, "title": "Bees", "start_char": 0, "end_char": 10, "text": "Bees hum ."}
+        ]}),
+        ("delete_dimension", {"name": "food"}, {"deleted": True}),
+        ("delete_dimension", {"name": "food"}, {"deleted": False}),
+    ]  # fmt: skip
+
+    for name, arguments, result in told:
+        found = tools.call(name, arguments)
+        for chunk in found.get("chunks", ()):
+            assert 0 < chunk.pop("relevance") <= 1
+        assert (name, found) == (name, result)
+    knowledge.focus([2])
+    context = tools.call("get_context", {"limit": 1})
+    assert (len(context["hubs"]), context["dimensions"], context["n_nodes"]) == (1, [], 2)
+    assert context["focused"] == [{"id": 2, "title": "Honey", "edges": 1}]
