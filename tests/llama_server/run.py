@@ -39,7 +39,7 @@ def sources() -> Path:
     number = version("llama-cpp-python")
     root = FOLDER / f"llama_cpp_python-{number}"
     tests = root / INSIDE / "tools" / "server" / "tests"
-    if not tests.exists():
+    if not (tests.exists() and (root / INSIDE / "models" / "templates").exists()):
         FOLDER.mkdir(parents=True, exist_ok=True)
         download = [sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:"]
         subprocess.run([*download, "--dest", FOLDER, f"llama-cpp-python=={number}"], check=True)

@@ -225,7 +225,7 @@ def test_thoughts_of_earlier_answers_are_read(http):
 
 def test_an_answer_continues_what_the_client_began_and_is_stored_whole(server, http):
     begun = {"role": "assistant", "content": "the quick"}
-    first = chat(http, HELLO, begun, user="steve")
+    first = chat(http, HELLO, begun, user="steve", max_tokens=40)
     said = first["choices"][0]["message"]["content"]
     prompt = prompt_of(http, HELLO, begun)
     whole = {"role": "assistant", "content": "the quick" + said}
@@ -237,8 +237,19 @@ def test_an_answer_continues_what_the_client_began_and_is_stored_whole(server, h
     answers = [message["text"] for message in messages if message["role"] == "assistant"]
     assert answers[0] == "the quick" + said
     usage, before = second["usage"], first["usage"]
-    assert usage["prompt_tokens_details"]["cached_tokens"] >= before["prompt_tokens"] + 5
+    assert usage["prompt_tokens_details"]["cached_tokens"] >= before["prompt_tokens"] + 39
     assert not said.startswith("the quick")
+
+
+@pytest.mark.parametrize("seed", [1, 3])
+def test_the_next_turn_reads_an_answer_that_was_begun_as_it_was_sampled(http, seed):
+    begun = {"role": "assistant", "content": "the quick"}
+    first = chat(http, HELLO, begun, max_tokens=40, temperature=1, seed=seed)
+    whole = {"role": "assistant", "content": "the quick" + first["choices"][0]["message"]["content"]}
+    second = chat(http, HELLO, whole, {"role": "user", "content": "and?"})
+
+    cached = second["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert cached == first["usage"]["prompt_tokens"] + 39
 
 
 def test_every_chat_api_continues_what_the_client_began(http):

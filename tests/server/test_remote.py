@@ -235,6 +235,9 @@ def test_demanded_call_is_demanded_once(served, memory):
     [
         ("openai", "logprobs", {"logprobs": True}),
         ("openai", "n", {"n": 2}),
+        ("openai", "messages", {"messages": [*HELLO, {"role": "assistant", "content": "I"}]}),
+        ("openai", "chat_template_kwargs", {"extra_body": {"chat_template_kwargs": {"style": "brief"}}}),
+        ("openai", "grammar", {"extra_body": {"grammar": 'root ::= "a"'}}),
         ("anthropic", "response_format", {"response_format": {"type": "json_object"}}),
         ("ollama", "tool_choice", {"tools": [LOOK], "tool_choice": "required"}),
     ],
@@ -243,7 +246,7 @@ def test_what_a_kind_of_provider_cannot_be_asked_for_is_refused(served, kind, fi
     client, model = served(upstream.says("No."), kind=kind)
 
     with pytest.raises(openai.BadRequestError) as caught:
-        client.chat.completions.create(model="m", messages=HELLO, **fields)
+        client.chat.completions.create(**{"model": "m", "messages": HELLO, **fields})
 
     assert caught.value.param == field
     assert model.asked == []
