@@ -1,8 +1,8 @@
 """Install published clients, try them against `shepherd serve`, and print what works.
 
-    tools/clients                            all, which takes about half an hour and 4 GB of disk
+    tools/clients                            all, which takes about half an hour
     tools/clients codex "openai (node)"      those whose names contain one of these
-    tools/clients --installed build/clients  keep the installations there, for another run
+    tools/clients --installed build/clients  keep the installations there (3 GB), for another run
     tools/clients --write                    write the results into docs/reference/clients.md
 
 Each client gets an environment and a home of its own, and runs unchanged. The model is a scripted one, whose
@@ -179,7 +179,8 @@ def main() -> None:
     wanted = [name.lower() for name in options.names]
     clients = [one for one in CLIENTS if not wanted or any(name in one.name.lower() for name in wanted)]
     if not clients:
-        parser.error(f"there are {', '.join(one.name for one in CLIENTS)}")
+        known = ", ".join(one.name for one in CLIENTS)
+        parser.error(f"no client's name contains {' or '.join(options.names)}; there are {known}")
     with tempfile.TemporaryDirectory(prefix="clients-") as scratch:
         rows, n_failed = try_all(clients, Path(scratch), options.installed)
     if options.write:

@@ -12,6 +12,13 @@ from shepherd.server.responses_bodies import ResponseBody
 from shepherd.server.responses_tools import ToolBody, item_of, offered_by
 from shepherd.types import ToolCall
 
+PATCH = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Change files",
+    "format": {"type": "grammar", "syntax": "lark", "definition": "start: PATCH"},
+}
+
 
 def tool(name: str, **fields: object) -> dict[str, object]:
     colour = {"type": "object", "properties": {"colour": {"enum": ["red"]}}, "required": ["colour"]}
@@ -62,6 +69,32 @@ def test_namespaces_are_part_of_the_names_that_the_model_reads():
     assert offered(tool("paint"), *spaces) == ["paint", "art__paint", "mcp__walls__paint"]
 
 
+def test_tools_in_an_item_are_offered_beside_the_others():
+    space = {"type": "namespace", "name": "functions", "tools": [tool("wait"), PATCH]}
+    items = [
+        {"type": "additional_tools", "role": "developer", "tools": [space]},
+        {"role": "user", "content": "Hi"},
+    ]
+    body = ResponseBody.model_validate({"input": items, "tools": [tool("paint")], "tool_choice": "required"})
+    request = body.request("")
+
+    assert [one.name for one in request.tools] == ["paint", "functions__wait", "functions__apply_patch"]
+    assert [message.role for message in request.messages] == ["user"]
+
+    body.follow(body.model_dump()["input"])
+    assert [one.name for one in body.offered()] == [one.name for one in request.tools]
+
+
+def test_tools_in_namespaces_count_too():
+    spaces = [
+        {"type": "namespace", "name": name, "tools": [tool(f"paint{i}") for i in range(300)]} for name in "ab"
+    ]
+
+    assert len(offered(spaces[0])) == 300
+    with pytest.raises(Denied, match="more than 512"):
+        offered(*spaces)
+
+
 def test_web_search_is_passed_over_beside_the_clients_own_tools(mini):
     search = {"type": "web_search", "external_web_access": False}
 
@@ -95,14 +128,6 @@ def test_call_in_a_namespace_goes_there_and_back(endless, stream):
 
     assert (call.name, call.namespace, json.loads(call.arguments)) == ("paint", "art", {"colour": "red"})
     assert answer.usage.input_tokens_details.cached_tokens > first.usage.input_tokens
-
-
-PATCH = {
-    "type": "custom",
-    "name": "apply_patch",
-    "description": "Change files",
-    "format": {"type": "grammar", "syntax": "lark", "definition": "start: PATCH"},
-}
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ _MOST_LIKELY = 20  # OpenAI's, and the engine's
 _BREAK = "\n\n"
 # Parts of a content that are text, and where the text is.
 _TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-_ITEMS_WITHOUT_WORDS = frozenset({"reasoning", "compaction"})
+_MORE_TOOLS = "additional_tools"
+_ITEMS_WITHOUT_WORDS = frozenset({"reasoning", "compaction", _MORE_TOOLS})
 
 
 class _Part(LenientBody):
@@ -57,6 +58,7 @@ class Item(LenientBody):
     arguments: str = ""
     input: str = ""
     output: str | list[_Part] | None = None
+    tools: list[ToolBody] | None = Field(default=None, max_length=MOST_TOOLS)
 
     def as_given(self) -> dict[str, Any]:
         """Return the fields that the client sent."""
@@ -146,8 +148,14 @@ class InputTokensBody(StrictBody):
         return tuple(one.tool for one in self.tools_by_name().values())
 
     def tools_by_name(self) -> dict[str, OfferedTool]:
-        """Return the tools by the names that the model reads. Denied as in `offered`."""
-        return offered_by(self.tools or ())
+        """Return the tools, also those of items, by the names that the model reads. Denied as above."""
+        more = [
+            tool
+            for item in (*self._earlier, *self.items)
+            if item.type == _MORE_TOOLS
+            for tool in item.tools or ()
+        ]
+        return offered_by([*(self.tools or ()), *more])
 
 
 class ResponseBody(ChatFields, InputTokensBody):
@@ -247,7 +255,7 @@ class ResponseBody(ChatFields, InputTokensBody):
             if choice.type not in ("function", "custom") or name not in self.tools_by_name():
                 raise unsupported("tool_choice", "name a function that is among the tools")
             return name
-        if choice == "required" and not (self.tools or self.memory_tools):
+        if choice == "required" and not (self.tools_by_name() or self.memory_tools):
             raise invalid("tool_choice", "there are no tools to call")
         return choice or "auto"
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shepherd.server.errors import Denied
+from shepherd.server.errors import Denied, invalid
 from shepherd.server.http import LenientBody
+from shepherd.server.limits import MOST_TOOLS
 from shepherd.types import Tool, ToolCall
 
 __all__ = ["NamedTool", "OfferedTool", "ToolBody", "full_name", "input_arguments", "item_of", "offered_by"]
@@ -83,6 +84,8 @@ def offered_by(tools: Sequence[ToolBody]) -> dict[str, OfferedTool]:
     for i, tool in enumerate(tools):
         if tool.type in _PASSED_OVER and not offered:
             raise _denied(tool, f"tools.{i}")
+    if len(offered) > MOST_TOOLS:
+        raise invalid("tools", f"there are more than {MOST_TOOLS}, with those in namespaces and items")
     return offered
 
 
