@@ -142,6 +142,32 @@ def test_note_is_quoted_that_tells_it_in_other_words(question, sentence, is_sure
     assert note_quoted(question) == (sentence, is_sure)
 
 
+def test_a_note_goes_before_talk_and_talk_answers_where_only_with_a_place():
+    note = Part(
+        "knowledge", "chunk:1", "Source: Trip\n```\n# Trip\n\nCamp from 2 June.\n```", about={"title": "Trip"}
+    )
+    talk = [SearchResult(1, "We went camping in May.", "Ok.", 0, 1.0, 1.0, 0.0, source="turn")]
+    work = [SearchResult(1, "I love my work, it is hard.", "Ok.", 0, 1.0, 1.0, 0.0, source="turn")]
+
+    found = quotation(Question("When do we go to camp?"), sources_of([], (note,), talk))
+
+    assert found == Quote("document", "Trip", "Camp from 2 June.", is_sure=True)
+    assert quotation(Question("Where do I work?"), sources_of([], (), work)) is None
+
+
+def test_two_sentences_that_answer_about_as_well_are_quoted_together():
+    text = "Source: Ned\n```\n# Ned\n\nYear 4, Mrs Hale. Piano with Mr Oye. He likes cake on Weds.\n```"
+    passage = Part("knowledge", "chunk:1", text, about={"title": "Ned"})
+
+    def found(question: str) -> Quote | None:
+        return quotation(Question(question), sources_of([], (passage,), []))
+
+    assert found("Who teaches Ned?") == Quote("document", "Ned", "Year 4, Mrs Hale. Piano with Mr Oye.")
+    assert found("what does Ned like on Wednesday") == Quote(
+        "document", "Ned", "He likes cake on Weds.", is_sure=True
+    )
+
+
 def test_name_alone_does_not_tell_what_is_asked_about_somebody():
     text = "Source: Yard\n```\nPebble sleeps in the hall at 9.\n```"
     passage = Part("knowledge", "chunk:1", text, about={"title": "Yard"})

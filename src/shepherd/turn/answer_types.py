@@ -201,7 +201,7 @@ _ACRONYM = 4  # letters, at most
 # "What mustn't he eat?" is answered by "No lamb bones".
 _DENIES = re.compile(r"n['\u2019]t\b|\b(?:not|never|avoid|forbidden|without)\b", re.IGNORECASE)
 _DENIED = r"\b(?:no|not|never|cannot|without|except|avoid|only|hates?)\b|n['\u2019]t\b"
-_COSTS = frozenset(("cost", "pay", "price", "charg", "spend", "earn", "paid", "worth", "fee"))
+_COSTS = frozenset(("cost", "pay", "price", "charg", "spend", "earn", "paid", "worth"))
 _ASKS_PRICE = re.compile(
     r"\bwhat\b.*\b(?:cost|charge|pay|paid|come to|go for|sell for)\b|\bhow much (?:is|are|was|were)\b",
     re.IGNORECASE,
@@ -278,81 +278,92 @@ class Wanted:
     is_place: bool = False
 
 
-def wanted_by(question: Question) -> Wanted:
-    """Return what answers a question."""
-    text = question.text
-    words, context = content_of(text), content_of(question.before)
-    words = words - _VAGUE if len(words - _VAGUE) > 1 else words
-    measured = _HOW.search(text)
-    adjective = measured[1].casefold() if measured else ""
-    holds = likely = ""
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The words of a question that have to be found, and patterns and hints of its answer: see Wanted."""
+
+    words: frozenset[str]
+    holds: str = ""
+    likely: str = ""
     hints: Collection[str] = ()
     asked: Collection[str] = ()
-    if measured and adjective not in _NO_MEASURE:
-        words, holds, likely = _measured(text, words, adjective, text[measured.end() :])
-        hints = keywords("cost" if likely == _PRICE else _NOUNS.get(adjective, ""))
-    elif asks_when := _WHEN.match(text):
-        unit = (asks_when["unit"] or "").casefold().removesuffix("s")
-        words = words.difference(keywords(unit)) or words
-        hints = keywords(unit)
-        holds = _CLOCK if unit in ("time", "hour") else _TIME
-        likely = _DATES.get(unit, "")
-        if _BIRTH.search(text):
-            holds = rf"\d[./]\d|\b{_MONTH}\b"
-    elif _BIRTH.search(text):
-        holds = rf"\d[./]\d|\b{_MONTH}\b"
-    elif _WHERE.match(text):
-        likely = _PLACE
-    elif _ASKS_PRICE.search(text) and words & _COSTS:
-        words, hints = words - _COSTS or words, ("cost",)
-        holds, likely = rf"{_MONEY}|{_NUMERAL}", _PRICE
-    elif kind := _KIND.search(text):
-        holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", kind["nouns"], re.I)), "")
-        if holds == _COLOR:  # "RAL 7044"
-            holds, likely = "", holds
-        asked = keywords(kind["nouns"])[-1:]
-        if _DIALS.search(text):  # "What number do I ring …"
-            words, hints, holds = words - _CALLS - {*asked} or words, ("contact",), r"\d{3}"
-    elif _ABOUT.search(text):
-        hints = ("topic",)
-    if not likely and _DENIES.search(text):
-        likely = _DENIED
-    names = {word for name in _NAME.findall(text) for word in keywords(name)} - STOP_WORDS
-    names |= words & _WEEKDAYS
+
+
+def wanted_by(question: Question) -> Wanted:
+    """Return what answers a question."""
+    text, context = question.text, content_of(question.before)
+    words = content_of(text)
+    form = _form_of(text, words - _VAGUE if len(words - _VAGUE) > 1 else words)
+    likely = form.likely or (_DENIED if _DENIES.search(text) else "")
+    letters = frozenset(_LETTER.findall(text))
+    small = {letter.casefold() for letter in letters}
+    # Of "error F28" the number is needed alone.
+    called = (name for name in _NAME.findall(text) if not NUMBER.search(name))
+    names = {word for name in called for word in keywords(name)} - STOP_WORDS
     relations = {word for relation in relations_in(text) for word in keywords(relation)}
-    needed = (
-        frozenset({*NUMBER.findall(text), *names, *relations})
-        - _VAGUE
-        - {word.casefold() for word in _LETTER.findall(text)}
-    )
-    words = words.difference(word.casefold() for word in _LETTER.findall(text)) or words
+    weekdays = form.words & _WEEKDAYS
+    needed = frozenset({*NUMBER.findall(text), *names, *relations, *weekdays}) - _VAGUE - small
+    words = form.words - small or form.words
     if not words:  # "And when?"
         words, context = context, frozenset()
     return Wanted(
         words,
         words & _SLIGHT,
-        frozenset(hints) - words,
+        frozenset(form.hints) - words,
         needed,
         context,
-        re.compile(holds, re.IGNORECASE) if holds else None,
+        re.compile(form.holds, re.IGNORECASE) if form.holds else None,
         re.compile(likely, re.IGNORECASE) if likely else None,
-        _WHO.search(text) is not None,
-        _YES_OR_NO.match(text) is not None,
-        frozenset(asked) & words,
-        frozenset(_LETTER.findall(text)),
-        likely == _PLACE,
+        is_person=_WHO.search(text) is not None,
+        is_yes_or_no=_YES_OR_NO.match(text) is not None,
+        is_place=likely == _PLACE,
+        asked=frozenset(form.asked) & words,
+        letters=letters,
     )
 
 
-def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> tuple[frozenset[str], str, str]:
-    """Return the words that "how long …" is about, and the forms that its answer must have and may have."""
-    measure = _SAME.get(adjective, adjective)
-    pattern, likely = _MEASURES.get(measure, ""), ""
+def _form_of(text: str, words: frozenset[str]) -> _Form:
+    """Return the form of the answer to a question with these words."""
+    measured = _HOW.search(text)
+    if measured and measured[1].casefold() not in _NO_MEASURE:
+        return _measured(text, words, measured[1].casefold(), text[measured.end() :])
+    if _BIRTH.search(text):
+        return _Form(words, rf"\d[./]\d|\b{_MONTH}\b")
+    if asks_when := _WHEN.match(text):
+        unit = (asks_when["unit"] or "").casefold().removesuffix("s")
+        holds = _CLOCK if unit in ("time", "hour") else _TIME
+        others = words.difference(keywords(unit)) or words
+        return _Form(others, holds, _DATES.get(unit, ""), keywords(unit))
+    if _WHERE.match(text):
+        return _Form(words, likely=_PLACE)
+    if _ASKS_PRICE.search(text) and words & _COSTS:
+        return _Form(words - _COSTS or words, rf"{_MONEY}|{_NUMERAL}", _PRICE, ("cost",))
+    if kind := _KIND.search(text):
+        return _of_kind(text, words, kind["nouns"])
+    return _Form(words, hints=("topic",) if _ABOUT.search(text) else ())
+
+
+def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:
+    """Return the form of an answer to "which tray …" or "what is the price …"."""
+    asked = keywords(nouns)[-1:]
+    if _DIALS.search(text):  # "What number do I ring …"
+        return _Form(words - _CALLS - {*asked} or words, r"\d{3}", hints=("contact",))
+    holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", nouns, re.IGNORECASE)), "")
+    if holds == _COLOR:  # It may be told as "RAL 7044".
+        return _Form(words, likely=holds, asked=asked)
+    # "form W-6"
+    likely = rf"\b{re.escape(asked[0])}\w*\W{{1,2}}(?-i:[A-Z]*\d|[A-Z])" if asked and not holds else ""
+    return _Form(words, holds, likely, asked=asked)
+
+
+def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> _Form:
+    """Return the form of the answer to "how long …" and the like."""
+    pattern, likely = _MEASURES.get(_SAME.get(adjective, adjective), ""), ""
     verbs: Collection[str] = _LASTS if adjective == "long" else ()
     if adjective == "much" and (words & _COSTS or _ASKS_PRICE.search(text)):
         pattern, likely, verbs = rf"{_MONEY}|{_NUMERAL}", _PRICE, _COSTS
     if not pattern:
-        return words, "", ""
+        return _Form(words)
     named = words - {adjective, *keywords(adjective)}
     words = named.difference(verbs) or named or words
     if adjective == "old":  # "Leo is 7."
@@ -365,7 +376,8 @@ def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> tu
         likely = rf"\d ?(?:{_WEIGHT}|{_VOLUME})"
     if adjective == "many" and (counted := _counted(text)):
         likely = rf"{_NUMERAL}\W*(?:\w+\W+){{0,2}}?{counted}|{counted}\w*(?::|,)?\s*\d|{_SERVES}{_NUMERAL}"
-    return words, pattern, likely
+    noun = "cost" if likely == _PRICE else _NOUNS.get(adjective, "")
+    return _Form(words, pattern, likely, keywords(noun))
 
 
 def tells_somebody(sentence: str, known: frozenset[str]) -> bool:

@@ -69,7 +69,8 @@ _LIKELY_WORTH, _HINT_WORTH, _ASKED_WORTH = 0.4, 0.3, 0.1
 # The share of a question that a section has to have: with a word in its title, without, and for yes or no.
 _LEAST_COVERED, _LEAST_UNTITLED, _LEAST_SAID = 0.33, 0.33, 0.6
 _SPREAD = 1.0
-_TALK_WORTH = 0.8  # of what was said, beside a document
+_NEARLY, _MOST_QUOTED = 0.9, 2
+_TALK_WORTH = 0.5  # of what was said, beside a document
 _FEW = 2  # sentences of a section that have the form of an answer
 _SURE = 0.8  # closeness of words that are as good as the same
 
@@ -222,15 +223,26 @@ def best_first(question: Question, passages: Sequence[Part], facts: Sequence[Fac
 
 
 def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) -> tuple[float, Quote] | None:
-    """Return the best sentence with its worth."""
+    """Return the best sentence with its worth.
+
+    Where it is not sure, the next best of the same section is quoted with it if it is about as good.
+    """
     wanted, names = wanted_by(question), names_of(facts)
     best: tuple[float, Quote] | None = None
     for source in sources if wanted.words else ():
-        scored = _in_document if source.kind == "document" else _in_talk
-        for score, sentence, is_sure in scored(wanted, source, names):
-            if best is None or score > best[0]:
-                is_his = _has_same_owner(question.text, sentence)
-                best = score, Quote(source.kind, source.title, sentence, is_sure and is_his)
+        is_document = source.kind == "document"
+        found = [*(_in_document if is_document else _in_talk)(wanted, source, names)]
+        if not found:
+            continue
+        score, sentence, is_sure = max(found, key=lambda one: one[0])
+        if best is not None and score <= best[0]:
+            continue
+        is_sure = is_sure and _has_same_owner(question.text, sentence)
+        if is_document and not is_sure:
+            near = [one for worth, one, _ in found if worth >= _NEARLY * score][:_MOST_QUOTED]
+            if sentence in near and len(" ".join(near)) <= _LONGEST_QUOTED:
+                sentence = " ".join(near)
+        best = score, Quote(source.kind, source.title, sentence, is_sure)
     return best
 
 
@@ -303,7 +315,11 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
         return
     # Whom it is about does not tell what is asked: "What is Ida's middle name?"
     somebody = wanted.words & frozenset[str]().union(*(one | other for one, other in names))
-    others = [word for word in weights if word not in somebody and word not in wanted.slight]
+    others = [
+        word
+        for word in weights
+        if word not in somebody and (word not in wanted.slight or word in wanted.needed)
+    ]
     if somebody and others and not any(found[word] for word in others):
         return
     # A word of the title or of many sentences does not tell them apart.
