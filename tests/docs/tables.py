@@ -298,6 +298,11 @@ INSTEAD = {
     "shepherd memory forget --everything": ("shepherd memory forget --everything --yes",),
     "shepherd memory restore copy.db": ("shepherd memory restore copy.db --yes",),
     "shepherd model rm hf:user/repo:Q4_K_M": ("shepherd model rm --yes hf:user/repo:Q4_K_M",),
+    "shepherd eval friends.jsonl assistant.jsonl": (
+        "cp corpus.jsonl friends.jsonl",
+        "cp corpus.jsonl assistant.jsonl",
+        "shepherd eval friends.jsonl assistant.jsonl",
+    ),
     "shepherd eval export.jsonl --questions mine.jsonl": (
         *_IMPORTED,
         "shepherd memory export export.jsonl",
