@@ -197,6 +197,18 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
     assert quoted("What is my name?", "Your name is Marta Silva.") == "Your name is Marta Silva."
 
 
+def test_note_that_answers_goes_before_what_the_model_makes_of_it():
+    text = "Source: Workshop\n```\n# Workshop\n\nAda uses the long bench.\n```"
+    asked = Message("user", "Which bench do I use in the workshop?")
+    asked.sent = f"{asked.raw}\n\n=== KNOWLEDGE ===\n{text}"
+    passage = Part("knowledge", "chunk:1", text, about={"title": "Workshop"})
+    review = Review([asked], [], Promise(stores=True), [passage])
+
+    shown = review.feed("You use the long bench. ") + review.end("stop")
+
+    assert shown == 'Your document "Workshop" says: Ada uses the long bench.'
+
+
 def test_question_that_is_left_open_is_answered_by_what_the_user_said():
     said = "The heron nests at the mill. Is it early? We built 3 boxes with Tove last spring."
     memories = [SearchResult(1, said, "A heron needs fish.", 0, 1.0, 1.0, 0.0, source="turn")]
@@ -393,8 +405,7 @@ LAMPS = 'Your document "Workshop" says: It has 2 lamps.'
          "Your project is Dr. No. A film. You work as a luthier."),
         ("What's my name? Remind me of my name.", "Your name is Marta Silva.", "Your name is Marta Silva."),
         ("At what pressure does the glue press run? And how many lamps has the workshop?", "",
-         "I don't know for sure, but your document \"Workshop\" says: The glue press runs at 6 bar. "
-         "It has 2 lamps."),
+         "Your document \"Workshop\" says: The glue press runs at 6 bar. It has 2 lamps."),
     ],
 )  # fmt: skip
 def test_each_of_several_questions_is_answered(question, written, answer):

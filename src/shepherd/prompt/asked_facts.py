@@ -418,7 +418,7 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
 
 def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
     """Return whether a fact is about those whom the question is about."""
-    strangers = {name for name in asked.strangers if name not in one.value}
+    strangers = {name for name in asked.strangers if name not in one.value and name not in one.key}
     if strangers:
         return False
     if not one.relations:

@@ -58,6 +58,7 @@ _ADVICE = (
 _MEETING = re.compile("nice to meet you (.+)")
 _NO_ANSWERS = (UNKNOWN, NOTHING_STORED, DECLINED)
 _LAST_TOLD = 3  # messages
+_TOLD_WORDS = 2  # of a value: "You drive a 2016 Volvo."
 _ASKS_INDIRECTLY = re.compile(
     r"\b(?:know|remember|recall|remind|tell me|wonder|forgot|forget"
     r"|what|which|who|whose|where|when|how|why)\b",
@@ -202,6 +203,8 @@ class Review:
             return self._sentence(ACKNOWLEDGED)
         if sentence.startswith(LIST):
             sentence = self._judge.listed(sentence)
+        if not self._said and self._is_in_a_note(sentence):
+            return self._passed_on(UNKNOWN)
         # Often the answer is right as far as the first comma.
         for part in (sentence, self._judge.first_clause(sentence)):
             if part and self._judge.accepts(part, self._said) and self._tells_what_is_known(part):
@@ -245,6 +248,14 @@ class Review:
         is_asking = asks_by_form(core) or not self._asked.startswith(core)
         return is_asking and not plain_facts(self._asked)
 
+    def _is_in_a_note(self, sentence: str) -> bool:
+        """Return whether a document tells what is asked, and the model's sentence tells no fact."""
+        known = self._judge.sources.known
+        if self._asked_for[0] or not _is_question(self._asked) or any(states(sentence, one) for one in known):
+            return False
+        found = quotation(self._questions[0], sources_of(*self._quotable), known)
+        return found is not None and found.kind == "document"
+
     def _is_name(self, name: str) -> bool:
         """Return whether the user is called so, by a fact or by what he says now."""
         names = [fact.value for fact in self._judge.sources.known if fact.key == "name"]
@@ -259,7 +270,7 @@ class Review:
         if not facts:
             # "How old is Saoirse?" is not answered by the user's own age.
             known = self._judge.sources.known
-            told = [fact for fact in known if states(sentence, fact)]
+            told = [fact for fact in known if states(sentence, fact, n_words=_TOLD_WORDS)]
             is_answer = _is_question(self._asked) and not sentence.startswith(LIST)
             return (
                 not is_answer or not told or not all(is_of_others(self._asked, fact, known) for fact in told)
