@@ -44,6 +44,8 @@ _VOLUME = (
     r"(?:ml|cl|dl|l|lit(?:re|er)s?|pints?|gallons?|quarts?|cups?|tbsp|tsp|(?:table|tea)?spoons?(?:fuls?)?|scoops?|drops?|tins?"
     r"|cans?|sachets?|handfuls?|cloves?|pinch|knob|thumb|bunch|parts?)\b"
 )
+# Of money; a number alone may be one, a year is none.
+_AMOUNT = rf"{_MONEY}|(?!\b(?:19|20)\d\d\b){_NUMERAL}"
 _PRICE = rf"{_MONEY}|\d[.,]\d\d\b"
 # A measure that "how …" asks for. Its adjective need not be in the answer.
 _MEASURES = {
@@ -207,6 +209,7 @@ _ASKS_PRICE = re.compile(
     re.IGNORECASE,
 )
 _CALLS = frozenset(content_words("ring call phone dial text reach"))
+_MY_NUMBER = re.compile(r"\bmy (?:(?:tele)?phone|mobile) number\b", re.IGNORECASE)
 _DIALS = re.compile(r"\bnumber\b.*\b(?:ring|call|phone|dial|text|reach)\b", re.IGNORECASE)
 _LASTS = frozenset(("take", "last", "stay"))
 _NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z](?:[\w-]|['\u2019](?!s\b))*)")
@@ -301,6 +304,8 @@ def wanted_by(question: Question) -> Wanted:
     called = (name for name in _NAME.findall(text) if not NUMBER.search(name))
     names = {word for name in called for word in keywords(name)} - STOP_WORDS
     relations = {word for relation in relations_in(text) for word in keywords(relation)}
+    if _MY_NUMBER.search(text):
+        names |= {"phone"}  # somebody else's is not meant
     weekdays = form.words & _WEEKDAYS
     needed = frozenset({*NUMBER.findall(text), *names, *relations, *weekdays}) - _VAGUE - small
     words = form.words - small or form.words
@@ -337,7 +342,7 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
     if _WHERE.match(text):
         return _Form(words, likely=_PLACE)
     if _ASKS_PRICE.search(text) and words & _COSTS:
-        return _Form(words - _COSTS or words, rf"{_MONEY}|{_NUMERAL}", _PRICE, ("cost",))
+        return _Form(words - _COSTS or words, _AMOUNT, _PRICE, ("cost",))
     if kind := _KIND.search(text):
         return _of_kind(text, words, kind["nouns"])
     return _Form(words, hints=("topic",) if _ABOUT.search(text) else ())
@@ -361,7 +366,7 @@ def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> _F
     pattern, likely = _MEASURES.get(_SAME.get(adjective, adjective), ""), ""
     verbs: Collection[str] = _LASTS if adjective == "long" else ()
     if adjective == "much" and (words & _COSTS or _ASKS_PRICE.search(text)):
-        pattern, likely, verbs = rf"{_MONEY}|{_NUMERAL}", _PRICE, _COSTS
+        pattern, likely, verbs = _AMOUNT, _PRICE, _COSTS
     if not pattern:
         return _Form(words)
     named = words - {adjective, *keywords(adjective)}

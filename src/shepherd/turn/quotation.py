@@ -69,6 +69,7 @@ _LIKELY_WORTH, _HINT_WORTH, _ASKED_WORTH = 0.4, 0.3, 0.1
 # The share of a question that a section has to have: with a word in its title, without, and for yes or no.
 _LEAST_COVERED, _LEAST_UNTITLED, _LEAST_SAID = 0.33, 0.33, 0.6
 _SPREAD = 1.0
+_DOUBTFUL_WORTH = 0.7  # of a sentence that has not all words, beside one of another source
 _NEARLY, _MOST_QUOTED = 0.9, 2
 _TALK_WORTH = 0.5  # of what was said, beside a document
 _FEW = 2  # sentences of a section that have the form of an answer
@@ -235,14 +236,15 @@ def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) 
         if not found:
             continue
         score, sentence, is_sure = max(found, key=lambda one: one[0])
-        if best is not None and score <= best[0]:
+        worth = score if is_sure else _DOUBTFUL_WORTH * score
+        if best is not None and worth <= best[0]:
             continue
         is_sure = is_sure and _has_same_owner(question.text, sentence)
         if is_document and not is_sure:
-            near = [one for worth, one, _ in found if worth >= _NEARLY * score][:_MOST_QUOTED]
+            near = [one for value, one, _ in found if value >= _NEARLY * score][:_MOST_QUOTED]
             if sentence in near and len(" ".join(near)) <= _LONGEST_QUOTED:
                 sentence = " ".join(near)
-        best = score, Quote(source.kind, source.title, sentence, is_sure)
+        best = worth, Quote(source.kind, source.title, sentence, is_sure)
     return best
 
 
