@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -80,6 +80,7 @@ __all__ = [
     "sealed_history_file",
     "summarizer_of",
     "sums_up",
+    "try_database_server",
     "unlock_copy",
     "unlock_memory",
     "vector_settings",
@@ -204,6 +205,14 @@ def open_memory(
             memory.close()
             raise
     return memory
+
+
+def try_database_server(config: Config) -> None:
+    """Connect to the server of the memory, if it is on one; it may have no memory yet. Raises StoreError."""
+    if "://" in config.memory_database:
+        without_models = replace(config, memory_vectors="", knowledge_reranker="")
+        with suppress(StoreMissingError):
+            open_memory(without_models, read_only=True).close()
 
 
 def memory_file(config: Config) -> Path | None:

@@ -22,6 +22,7 @@ NOSUCH = "there is no model 'nosuch'"
         ("memory_database", "/nonexistent/x/y.db", "there is no folder /nonexistent/x yet"),
         ("memory_database", "/tmp", "is a folder"),
         ("memory_database", "mysql://host/db", "only postgresql://"),
+        ("memory_database", "postgresql:///db?host=/nonexistent", "cannot be reached"),
         ("mcp_servers", "nosuch", "nosuch"),
     ],
 )
@@ -42,7 +43,6 @@ def test_setting_a_name_of_nothing_warns_and_is_kept(shepherd, key, value, warni
         ("memory_vectors", "off"),
         ("memory_vectors", "http://127.0.0.1:9/v1"),
         ("provider", "local"),
-        ("memory_database", "postgresql://host/db"),
         ("memory_database", "~/memory.db"),
         ("mcp_servers", "*"),
         ("top_k", "7"),

@@ -48,6 +48,7 @@ def test_set_does_not_repeat_the_password(shepherd, role):
     done = shepherd("config", "set", "memory_database", role)
 
     assert done.returncode == 0
+    assert "warning" not in done.stderr
     assert "s3cret" not in done.stdout + done.stderr
     assert "***" in done.stderr
     assert "s3cret" not in shepherd("config", "get", "memory_database", "--json").stdout
