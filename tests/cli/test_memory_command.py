@@ -171,6 +171,7 @@ def test_export_and_import_carry_everything_to_another_database(shepherd, three,
     there = ("--memory-db", tmp_path / "other.db")
 
     exported = shepherd("memory", "export")
+    assert f"{len(exported.stdout.splitlines()) - 1} entries exported" in exported.stderr
     first = shepherd("memory", "import", *there, input=exported.stdout)
     second = shepherd("memory", "import", *there, input=exported.stdout)
 

@@ -352,13 +352,15 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
 
 
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.memory.importers.shepherd import FORMAT
+
     count = 0
     target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
     with shows, target as file:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            count += 1
+            count += entry.get("type") != FORMAT  # the first line says whose it is
     if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "entries": count})
     else:
