@@ -50,6 +50,7 @@ FLOORS = [
         "stored_files",
         "subprocess_sandbox",
         "system_keyring",
+        "threads",
         "tool_arguments",
         "transactions",
         "wording",

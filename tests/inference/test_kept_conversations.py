@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from array import array
 from collections.abc import Callable
@@ -116,6 +117,7 @@ def test_what_memory_drops_comes_back_from_disk(kind: str, model_file: Callable[
 
 CHILD = """
 import sys
+import threading
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from tests.inference.test_kept_conversations import ANNA, ask, open_engine, talk_of, written
@@ -406,3 +408,29 @@ def test_what_is_read_ahead_comes_from_its_file_and_is_not_written_by_itself(
         assert ask(engine, talk).reused_tokens >= ahead.stats.prompt_tokens
     [file] = states(root)
     assert len(file.read_bytes()) > len(before)  # the turn wrote all of it
+
+
+@pytest.mark.parametrize("delay_s", [0.0001, 0.001, 0.003, 0.01, 0.03])
+def test_ctrl_c_while_an_engine_closes_leaves_no_thread_behind(endless_model: Path, delay_s: float) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    others = set(threading.enumerate())
+    engine = open_engine(endless_model)
+    ask(engine, list(TALK))
+    answer = engine.generate(TALK, max_tokens=900, owner=ANNA)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, delay_s)
+        engine.close()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    if not engine.is_closed:  # the interruption came before it began
+        engine.close()
+    # `enumerate` leaves out threads whose `join` was interrupted.
+    assert engine._thread.wait(0)
+    assert not [one.name for one in set(threading.enumerate()) - others if one.name.startswith("shepherd-")]
+    assert not answer.is_running

@@ -29,6 +29,7 @@ from shepherd.inference.transcript import Prompt, Transcript
 from shepherd.lru_cache import LRUCache
 from shepherd.pictures import no_pictures
 from shepherd.replies import ReplyParser, parameter_types
+from shepherd.threads import NativeThread
 from shepherd.types import Message, Sampling, Tool
 
 __all__ = ["Answer", "Engine", "EngineSettings", "Generation", "PriorityLock"]
@@ -134,7 +135,7 @@ class Engine:
         self._lock = threading.Lock()
         self._is_closing = False
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self.decoder.serve, name="shepherd-engine", daemon=True)
+        self._thread = NativeThread(self.decoder.serve, name="shepherd-engine")
         self._thread.start()
         if self._kept is not None:
             self._kept.start(self.decoder)
@@ -642,16 +643,33 @@ class Engine:
 
 def _shut_down(
     decoder: native.Decoder,
-    thread: threading.Thread,
+    thread: NativeThread,
     kept: KeptConversations | None,
     parts: tuple[SamplerCache, GrammarCache, LoadedModel],
 ) -> None:
-    decoder.close()
-    thread.join()
-    if kept is not None:
-        kept.finish(decoder)
-    for part in parts:
-        part.close()
+    """Stop the threads and free what they use. Ctrl-C leaves out the writing of conversations, and is raised
+    in the end.
+    """
+    interruption: KeyboardInterrupt | None = None
+    has_stopped = False
+    while not has_stopped:
+        try:
+            decoder.close()
+            thread.wait()
+            if kept is not None:
+                kept.stop(decoder)
+            has_stopped = True
+        except KeyboardInterrupt as error:
+            # They end soon. A thread in llama.cpp crashes the process when llama.cpp's globals are destroyed.
+            interruption = error
+    try:
+        if kept is not None and interruption is None:
+            kept.write_rest(decoder)
+    finally:
+        for part in parts:
+            part.close()
+    if interruption is not None:
+        raise interruption
 
 
 def _path_of(model: str | os.PathLike[str]) -> str | os.PathLike[str]:

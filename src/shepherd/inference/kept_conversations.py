@@ -27,6 +27,7 @@ from shepherd.inference.state_file import (
     size_of,
     write_state,
 )
+from shepherd.threads import NativeThread
 
 __all__ = ["KeptConversations", "KeptCounts"]
 
@@ -87,7 +88,7 @@ class KeptConversations:
         self._total, self._counted_until = 0, 0.0
         self._is_stopping = False
         self._decoder: native.Decoder | None = None
-        self._threads: list[threading.Thread] = []
+        self._threads: list[NativeThread] = []
 
     # ---- what there is
 
@@ -280,17 +281,20 @@ class KeptConversations:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._decoder = decoder
         for name, work in (("reads", self._read_all), ("writes", self._write_all)):
-            thread = threading.Thread(target=work, args=(decoder,), name=f"shepherd-{name}", daemon=True)
+            thread = NativeThread(work, decoder, name=f"shepherd-{name}")
             thread.start()
             self._threads.append(thread)
 
-    def finish(self, decoder: native.Decoder) -> None:
-        """Stop the threads, and write what is not written. The decoder's own thread must have ended."""
+    def stop(self, decoder: native.Decoder) -> None:
+        """Stop the threads. The decoder's own thread must have ended."""
         self._is_stopping = True
         for thread in self._threads:
-            while thread.is_alive():
+            decoder.wake_files()
+            while not thread.wait(_JOIN_S):
                 decoder.wake_files()
-                thread.join(_JOIN_S)
+
+    def write_rest(self, decoder: native.Decoder) -> None:
+        """Write what is not written, after `stop`."""
         while self._write_next(decoder) or decoder.stage():
             pass
 
