@@ -100,6 +100,7 @@ NAMES = {
                    ("provider show", "name"), ("provider test", "name"), ("provider use", "name"),
                    ("serve", "setting_provider"), ("tui", "setting_provider")},
     "_fragments": {("chat", "fragment")},
+    "_saved_fragments": {("fragment edit", "name"), ("fragment show", "name")},
     "_templates": {("chat", "template"), ("template edit", "name"), ("template show", "name")},
     "_conversations": {("chat", "resume"), ("conversations delete", "names"),
                        ("conversations rename", "name"), ("conversations show", "name"), ("tui", "resume")},

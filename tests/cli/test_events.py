@@ -207,7 +207,7 @@ def test_a_path_names_a_session_or_a_turn(path, turn) -> None:
 
 @pytest.mark.parametrize("path", ["/context", "/context/s/x", "/context/s/1/a", "/context//1"])
 def test_another_path_is_no_turn(path) -> None:
-    with pytest.raises(UsageError, match="is no turn and no session"):
+    with pytest.raises(UsageError, match="is neither a turn nor a session"):
         trace._turn_of(path)
 
 

@@ -208,8 +208,8 @@ def test_settings_are_set_and_reset(told: Callable[[str], Done]) -> None:
         ("config set temperature hot",
          (2, "", 'temperature is "hot"; expected a number from 0 to 5, or auto | '
           "shepherd config set temperature auto   (the default)\n")),
-        ("config set nothing 1",
-         (2, "", 'there is no setting "nothing" | shepherd config show lists all of them\n')),
+        ("config set zzz 1",
+         (2, "", 'there is no setting "zzz" | shepherd config show lists all of them\n')),
     ]  # fmt: skip
 
     for line, done in steps:

@@ -91,8 +91,8 @@ def test_before_the_first_answer_there_is_little_to_show(say) -> None:
                       " background; /why shows what was appended\n")),
         ("/why", (None, "", "nothing has been answered yet\n")),
         ("/undo", (None, "", "there is nothing to undo\n")),
-        ("/stats", (None, "memory  not encrypted on this disk\nlearning: off: nothing was started that"
-                    " learns\n", "nothing has been answered yet\n")),
+        ("/stats", (None, "memory  not encrypted\nlearns  off: nothing was started that learns\n",
+                    "nothing has been answered yet\n")),
         ("/save", (None, "", "nothing has been said yet\n")),
         ("/conversations", (None, "", "no conversation is stored yet\n")),
         ("/learned", (None, "", "nothing has been learned yet\n")),
@@ -104,7 +104,7 @@ def test_before_the_first_answer_there_is_little_to_show(say) -> None:
 def test_facts_are_set_shown_and_forgotten_with_their_lines(say) -> None:
     check(say, [
         ("/facts", (None, "", "no facts yet; /facts KEY VALUE sets one\n")),
-        ("/facts city Ulm", (None, "", "city is set\n")),
+        ("/facts city Ulm", (None, "", "city = Ulm\n")),
         ("/facts city", (None, "city = Ulm\n", "")),
         ("/facts zip", ("there is no fact 'zip' | /facts lists them", "", "")),
         ("/facts", (None, "  city = Ulm\n", "")),
@@ -224,7 +224,7 @@ def test_after_an_answer_its_tokens_are_shown_and_it_can_be_undone(say) -> None:
     assert [line.split("\t")[0] for line in parts] == ["system", "query"]
     used = sum(int(line.split("\t")[1]) for line in parts)
     assert total == f"{used} tokens of 2,048, 64 kept for the answer, shared by strategy dynamic"
-    assert say("/why")[1] == f"turn 0 of this conversation: {used} of 2,048 tokens shown\n"
+    assert say("/why")[1] == f"the whole prompt: {used} of 2,048 tokens\n"
     assert say("/undo") == (None, "", "the last message and its answer are removed\n")
     assert say.editor.forgotten == ["hi there"]
 

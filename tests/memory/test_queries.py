@@ -100,12 +100,12 @@ def test_a_time_brings_no_more_memories_than_words_do(memory: Memory) -> None:
 def test_words_and_times_together_bring_no_more_memories_than_words_do(memory: Memory) -> None:
     tell(memory, "Our wedding was on 3 May 2023.", 2, "w")
     for number in range(5):
-        memory.store_memory(f"note {number}", "", timestamp=1_683_115_200 + number, session=f"s{number}")
+        memory.store_memory(f"note {number}0", "", timestamp=1_683_115_200 + number, session=f"s{number}")
 
     assert recalled(memory, "What happened on 3 May 2023?") == [
         "Our wedding was on 3 May 2023.",
-        "note 4",
-        "note 3",
+        "note 40",
+        "note 30",
     ]
     assert len(memory.search("3 May 2023", 2)) == 2
 

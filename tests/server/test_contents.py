@@ -8,11 +8,12 @@ import pytest
 
 from shepherd.pictures import LEFT_OUT, MOST_PICTURES, from_base64
 from shepherd.server.contents import (
+    Note,
+    Part,
     check_pictures,
-    content_of,
-    joined,
     kept_picture,
     message_of,
+    noted,
     picture_from_base64,
     picture_from_url,
     stored_item,
@@ -39,8 +40,7 @@ def test_texts_and_pictures_keep_their_order(picture: Picture) -> None:
     assert (message.raw, message.pictures, message.tool_call_id) == (
         "before\nbetween\nbehind", (picture, picture), "7",
     )  # fmt: skip
-    assert content_of(message) == ["before", picture, picture, "between\nbehind"]
-    assert content_of(message_of("user", [picture])) == [picture]
+    assert message_of("user", [picture]).pictures == (picture,)
 
 
 def test_texts_alone_are_lines_of_one() -> None:
@@ -48,29 +48,30 @@ def test_texts_alone_are_lines_of_one() -> None:
     assert message_of("assistant", ["one"], tool_calls=(CALL,)).tool_calls == (CALL,)
     assert message_of("tool", "said", tool_call_id="3").tool_call_id == "3"
     assert not message_of("user", ["one", "two"]).pictures
-    assert content_of(Message("user", "")) == []
-    assert content_of(Message("user", "one")) == ["one"]
 
 
-def test_neighbours_of_one_role_are_joined(picture: Picture) -> None:
-    first = message_of("assistant", ["a", picture], tool_calls=(CALL,))
-    second = message_of("assistant", "b", tool_calls=(ToolCall("2", "see", "{}"),))
+def test_a_part_becomes_a_message_with_its_calls_and_its_thought() -> None:
+    made = Part("assistant", ["a", "b"], (CALL,), thought="so").message()
 
-    whole = joined([first, second])
+    assert (made.role, made.raw, made.tool_calls, made.thought) == ("assistant", "a\nb", (CALL,), "so")
+    assert Part("tool", ["found"], tool_call_id="1").message().tool_call_id == "1"
 
-    assert (whole.role, whole.raw, [call.id for call in whole.tool_calls]) == (
-        "assistant",
-        "a\nb",
-        ["1", "2"],
-    )
-    assert content_of(whole) == ["a", picture, "b"]
+
+def test_the_model_reads_a_note_and_nobody_says_it() -> None:
+    note = noted("<system-reminder>\nThe user is Zed.\n</system-reminder>")
+
+    assert isinstance(note, Note)
+    assert not isinstance(noted("I like <b-x>tea</b-x> most."), Note)
+    message = message_of("user", [note, "Hello"])
+    assert message.raw == "Hello"
+    assert message.composed == f"{note}\nHello"
 
 
 @pytest.mark.parametrize(
     ("url", "code", "said"),
     [
-        (5, "invalid_request", "it is no address of a picture"),
-        ("https://example.org/a.png", "unsupported_content", "as a data: URL"),
+        (5, "invalid_request", "it is not the address of a picture"),
+        ("ftp://example.org/a.png", "unsupported_content", "as a data: URL"),
         ("data:image/png;base64,AAAA", "invalid_picture", ""),
     ],
 )
@@ -86,7 +87,7 @@ def test_pictures_come_as_base64_or_as_an_address_in_any_case(picture: Picture) 
     assert picture_from_base64(DATA, "x") == picture
     for url in (URL, f"DATA:image/PNG;BASE64,{DATA}"):
         assert picture_from_url(url, "x") == picture
-    with pytest.raises(Denied, match="x: it is no base64 text"):
+    with pytest.raises(Denied, match="x: it is not base64 text"):
         picture_from_base64(None, "x")
 
 

@@ -240,7 +240,7 @@ def test_ollamas_calls_and_results_find_each_other() -> None:
         (openai(logit_bias={"1": 100.5}), "invalid_request", "logit_bias"),
         (openai(logit_bias={"1": math.nan}), "invalid_request", "logit_bias"),
         (openai(logit_bias={"1" * 30: 1}), "invalid_request", "logit_bias"),
-        (anthropic(messages=[USER, {"role": "assistant", "content": "x"}]), "invalid_request", "messages"),
+        (anthropic(messages=[{"role": "assistant", "content": "x"}]), "invalid_request", "messages"),
         (anthropic(tool_choice={"type": "any"}), "invalid_request", "tool_choice"),
         (anthropic(tools=[{"name": "look"}], tool_choice={"type": "tool", "name": "see"}), "invalid_request",
          "tool_choice"),

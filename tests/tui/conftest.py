@@ -131,6 +131,7 @@ _VARYING = (
     (r"(score|relevance) \d[\d.]*", r"\1 ~"),
     (r"\d[\d,]* of ([\d,]+) tokens", "~ of \\1 tokens"),
     (r"\d[\d,]* tokens? read, [\d,]+ reused", "~ tokens read, ~ reused"),
+    (r"tokens · [\d,]+ reused", "tokens · ~ reused"),  # more where the message was written slowly
     (r"(■ \w+) +\d[\d,]*", "\\1 ~"),
     ("█+░+", "█░"),
     (r"Shepherd \d[\d.]*", "Shepherd ~"),

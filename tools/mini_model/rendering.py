@@ -309,7 +309,7 @@ def rows(
         # As the engine counts them: with their frame in ChatML, an answer without its head.
         for message in (*draft.history, draft.message):
             message.tokens = budget.count(message.sent) + FRAME
-        answer = Sent("assistant", turn.reply, tokens=answer_tokens - FRAME + 1)
+        answer = Sent("assistant", turn.reply, tokens=answer_tokens - FRAME)
         exchanges.append(Exchange(draft.message, answer))
         before = [*shown, ("assistant", turn.reply)]
     if before:
