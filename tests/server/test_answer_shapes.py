@@ -241,7 +241,7 @@ def test_a_body_of_responses_is_a_request() -> None:
         ({"tools": [{"type": "function"}]}, "unsupported_parameter", "tools"),
         ({"tool_choice": "required"}, "invalid_request", "tool_choice"),
         ({"tool_choice": {"type": "function", "name": "x"}}, "unsupported_parameter", "tool_choice"),
-        ({"tools": [FUNCTION], "tool_choice": {"type": "web_search"}}, "unsupported_parameter", "tool_choice"),
+        ({"tools": [FUNCTION], "tool_choice": {"type": "mcp"}}, "unsupported_parameter", "tool_choice"),
         ({"text": {"format": {"type": "json_schema"}}}, "invalid_request", "text.format"),
         ({"input": []}, "invalid_request", "input"),
         ({"input": [{"type": "odd"}]}, "unsupported_content", "input.0"),
