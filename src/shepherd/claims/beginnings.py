@@ -30,7 +30,11 @@ _WITHOUT_SUBJECT = re.compile(
     r"|tastes|smells|sounds|makes me|gives me|feels|keeps|drives me|even|especially|nothing"
     r"|only|all|every|\d+|feel|finally|ouch|time flies|ever since|thank"
     r"|yes|yeah|yep|in an?|living|based|working|studying|no idea|haha"
-    r"|since|which|that's|with|lol|please|though|sorry"
+    r"|since|which|that's|with|lol|please|though|sorry|(?:they|it) (?:makes?|gives?|upsets?|disagrees?)"
+    r"|\d+(?:st|nd|rd|th)|(?:first|fourth|fifth|sixth|final|last) (?:year|semester|term)"
+    r"|year (?:one|two|three|four|five|\d)|(?:the|an?) (?:old|new|little|red|blue|green|white|black|silver"
+    r"|grey|gray|electric|hybrid|diesel|petrol|estate|automatic|manual|battered|ancient|second-hand|\d{4})"
+    r"(?: (?!is|are|was|were|has|can|will|must|should)[\w-]+){0,3}\W*$"
     r"|just)\b",
     re.IGNORECASE,
 )

@@ -1,7 +1,9 @@
-"""Statements that begin with what they are about, as plain ones.
+"""Statements in another order than the frames know, as plain ones.
 
 "What I drive is a Skoda", "of all teas Assam is my favourite" and "from Lyon, living in Lille" become
 "I drive a Skoda", "my favourite tea is Assam" and "I'm from Lyon, I live in Lille", which the frames know.
+What stands in the middle and says nothing of its own is left out: "I live with my wife in Ulm" is "I live
+in Ulm".
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from functools import cache, partial
 from shepherd.claims.wordings import replacements
 
 __all__ = ["turned_round"]
+
+_TABLES = ("middles.txt", "inversions.txt")
 
 
 def turned_round(text: str) -> str:
@@ -25,7 +29,8 @@ def turned_round(text: str) -> str:
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
         (re.compile(rf"(?<![\w'])(?:{pattern})", re.IGNORECASE), replacement)
-        for pattern, replacement in replacements("inversions.txt")
+        for table in _TABLES
+        for pattern, replacement in replacements(table)
     )
 
 

@@ -397,7 +397,8 @@ def _without_afterthought(value: str, kind: str) -> str:
         # "Three daughters, Nell and Cass" counts them, and names them.
         if kind in _COUNTED and item[:1].isupper():
             break
-        if len(item.split()) > _LONGEST_ITEM + is_last or not (is_joined or item[:1].isupper()):
+        is_long = any(len(one.split()) > _LONGEST_ITEM for one in rule("joining").split(item))
+        if is_long or not (is_joined or item[:1].isupper()):
             break
         items.append(item)
         if is_last:

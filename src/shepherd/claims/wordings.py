@@ -40,7 +40,7 @@ class Frame:
 
 @cache
 def frames() -> tuple[Frame, ...]:
-    """Return all frames. The first call compiles them, which takes a fifth of a second."""
+    """Return all frames. The first call compiles them, which takes about 0.4 seconds."""
     stops: dict[str, list[str]] = {}
     found = []
     for section, line in _sections("frames.txt"):
@@ -79,8 +79,11 @@ def _sections(file: str) -> Iterator[tuple[str, str]]:
 
 
 def replacements(file: str) -> Iterator[tuple[str, str]]:
-    """Yield the patterns of a table of other wordings, each with what stands in its place."""
-    known: dict[str, str] = {}
+    """Yield the patterns of a table of other wordings, each with what stands in its place.
+
+    A definition of the table hides one of the frames that has the same name.
+    """
+    known = dict(_definitions())
     for section, line in _sections(file):
         if section == "definitions":
             name, _, pattern = line.partition(" = ")
