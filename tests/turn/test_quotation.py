@@ -308,7 +308,7 @@ Rack 4 is mine.
 
 # Bills
 
-The internet is in Paul's name, 28 pounds a month. Hold the black button to reset it."""
+The internet is in Paul's name, 28 pounds a month. Paul rang Teifi Fuels on Monday. Ask Lena Brook about it."""
 
 
 @pytest.mark.parametrize(
@@ -326,6 +326,7 @@ The internet is in Paul's name, 28 pounds a month. Hold the black button to rese
         ("What is the caravan's registration?", ""),
         ("Whose name is the broadband under?", "The internet is in Paul's name, 28 pounds a month."),
         ("what's paul's surname", ""),
+        ("what is Lena's last name?", "Ask Lena Brook about it."),
     ],
 )
 def test_what_stands_in_a_heading_or_beside_is_about_the_question(question, sentence):

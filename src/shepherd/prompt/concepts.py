@@ -38,6 +38,7 @@ _PHRASES = (
     (re.compile(r"\b(?:do|did|does|doing) (?:(?:for|to earn|to make) )a living\b", re.I), "work"),
     (re.compile(r"\b(?:sports?|activity|activities|crafts?)\b(?=.*\b(?:spare|free) time\b)", re.I), "hobby"),
     (re.compile(r"\b(?:spare|free) time\b", re.I), "hobby"),
+    (re.compile(r"\b(?:mother|native|first) tongue\b", re.I), "native language"),
     (re.compile(r"\b(my|our) middle one\b", re.I), r"\1 middle child"),
     (re.compile(r"\bnext[ -]door\b", re.I), "neighbor"),
     (re.compile(r"\bblood (?:group|type)\b", re.I), "blood"),

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from shepherd._native.text import STOP_WORDS, keywords
-from shepherd.prompt.concepts import FRAME, content_words, relations_among
+from shepherd.prompt.concepts import FRAME, content_words, is_common, relations_among
 from shepherd.prompt.questions import Question, relations_in
 
 __all__ = ["BACK", "NUMBER", "Wanted", "content_of", "numbers_in", "tells_somebody", "wanted_by"]
@@ -217,10 +217,12 @@ _ASKS_PRICE = re.compile(
 _SURNAME = re.compile(r"\b(?:surname|(?:last|family|second) name)\b", re.IGNORECASE)
 # A first name alone is none.
 _FULL_NAME = r"(?-i:\b[A-ZÀ-Þ][\w.'\u2019-]* [A-ZÀ-Þ][\w'\u2019-]+)|\b(?:surname|(?:last|family) name)\b"
+_WHOSE = re.compile(r"(\w+)['\u2019]s? (?:surname|(?:last|family|second) name)\b", re.IGNORECASE)
 _WITH = re.compile(r"\bwith\b", re.IGNORECASE)
 _WITH_SOMEBODY = (
     r"\b(?:with|and|shar\w+|alongside|together|joined|joins|beside|by|plus)\b(?: (?:my|our|the))?[^.!?]*?"
     r"(?:(?-i:\b[A-ZÀ-Þ][a-zß-ÿ]+)|\bm[ou]m|\bdad|sister|brother|friend|colleague|cousin|boss)"
+    r"|(?-i:\b[A-ZÀ-Þ][a-zß-ÿ]+),? and (?:I|me)\b"
 )
 _IN_CHOIR = re.compile(
     r"\b(?:part|voice)\b.*\b(?:sing|choir|chorus)|\bsing\b.*\b(?:part|voice)\b", re.IGNORECASE
@@ -380,7 +382,7 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
     if _WHERE.match(text):
         return _Form(words, likely=_PLACE)
     if _SURNAME.search(text):
-        return _Form(words, _FULL_NAME)
+        return _Form(words, _full_name_in(text))
     if _WHO.search(text) and _WITH.search(text):
         return _Form(words, _WITH_SOMEBODY)
     if _IN_CHOIR.search(text):
@@ -456,6 +458,14 @@ def tells_somebody(sentence: str, known: frozenset[str]) -> bool:
 def content_of(text: str) -> frozenset[str]:
     """Return the stems of the words of a text that say something; "Weds" is Wednesday."""
     return frozenset(content_words(_SHORT_DAY.sub(lambda found: _DAYS[found[0][:2].casefold()], text)))
+
+
+def _full_name_in(text: str) -> str:
+    """Return the form of a name with a surname, of the one whom a question names: "Jonas Weber"."""
+    owner = _WHOSE.search(text)
+    if owner is None or any(map(is_common, keywords(owner[1]))):
+        return _FULL_NAME
+    return rf"\b{re.escape(owner[1])} (?-i:[A-ZÀ-Þ])|\b(?:surname|(?:last|family) name)\b"
 
 
 def numbers_in(text: str) -> frozenset[str]:
