@@ -308,7 +308,7 @@ Rack 4 is mine.
 
 # Bills
 
-The internet is in Paul's name, 28 pounds a month. Paul rang Teifi Fuels on Monday. Ask Lena Brook about it."""
+The internet is in Paul's name, 28 pounds a month. Paul rang Teifi Fuels. Ask Lena Brook about it."""
 
 
 @pytest.mark.parametrize(
