@@ -215,6 +215,23 @@ def test_ordinary_text_has_no_secrets(text: str) -> None:
     assert values(text) == []
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("If the alarm sounds, ring Estates on extension 5520 and do not open the door.", []),
+        ("Locked out of the safe room? Call the porter, ext. 2203.", []),
+        ("Security desk, extension number 3391, has the gate keys.", []),
+        ("The alarm code is 5520, ring extension 4410 first.", [("password", "5520")]),
+        ("Ring extension 4410, the door code is 6631.", [("password", "6631")]),
+        ("The keypad on the extension 5520", [("password", "5520")]),
+        ("Gate code for extension 4471", [("password", "4471")]),
+        ("Alarm code extension 5520", [("password", "5520")]),
+    ],
+)
+def test_extension_of_a_telephone_is_no_code_and_the_code_beside_it_is(text: str, found) -> None:
+    assert values(text) == found
+
+
 def test_secrets_of_a_sentence_are_found_without_the_words_around() -> None:
     found = values("My password is hunter2, and my card 4012888888881881.")
 

@@ -326,3 +326,74 @@ def test_those_who_are_named_have_facts_that_tell_who_they_are():
         "sister_name",
     ]
     assert named_in("I met Ida.", FACTS) == []
+
+
+ANA = [
+    Fact(key, value, 0, 0)
+    for key, value in {
+        "name": "Ana Prior",
+        "blood_type": "A positive",
+        "boss": "Carl",
+        "car": "blue Fiat 500, petrol",
+        "diet": "vegetarian",
+        "eldest_child": "Tess, 14, a dancer in Cork",
+        "hobby": "pottery and model boats",
+        "job": "student of medieval history",
+        "medication": "levothyroxine 75 mcg",
+        "sister": "Mina (23, a nurse in Bonn)",
+        "supervisor": "Dr Amara Holt",
+        "youngest_child": "Rob, 8",
+    }.items()
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("my blood group pls", "blood_type"),
+        ("boss's name plz", "boss"),
+        ("how old is mina", "sister"),
+        ("which town did my eldest move to", "eldest_child"),
+        ("who's the youngest of my three kids?", "youngest_child"),
+        ("Which of my two is the eldest?", "eldest_child"),
+        ("is my car diesel or petrol", "car"),
+        ("do i drive a diesel?", "car"),
+        ("do i eat fish?", "diet"),
+        ("What am I a student of?", "job"),
+        ("what am i studying", "job"),
+        ("what craft do I do in my free time", "hobby"),
+        ("What sort of boats do I build models of?", "hobby"),
+        ("The nurse asked what I take and at what dose, can you remind me please?", "medication"),
+        ("what's my surname", "name"),
+    ],
+)
+def test_a_fact_is_found_by_role_by_what_it_excludes_and_in_short_forms(question, key):
+    assert [[fact.key for fact in found] for found in asked_facts(question, ANA)] == [[key]]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who is my second supervisor?",
+        "who's my deputy boss",
+        "what's Mina's surname?",
+        "what is my boss's last name",
+        "is my car manual or automatic",
+        "who is my middle child?",
+        "what's my dose of aspirin",
+        "what do i take with me to Bonn?",
+        "when did Tess move to Cork",
+        "when do i eat meat",
+    ],
+)
+def test_a_fact_without_what_is_asked_is_no_answer(question):
+    assert asked_facts(question, ANA) == [[]]
+
+
+def test_what_is_called_second_or_a_surname_is_of_others():
+    [supervisor] = [fact for fact in ANA if fact.key == "supervisor"]
+    [sister] = [fact for fact in ANA if fact.key == "sister"]
+
+    assert is_of_others("Who is my second supervisor?", supervisor, ANA)
+    assert not is_of_others("Who is my supervisor?", supervisor, ANA)
+    assert is_of_others("What's Mina's surname?", sister, ANA)

@@ -279,3 +279,58 @@ def test_a_memory_is_quoted_in_the_users_words(question, answer, source, found):
     memory = SearchResult(1, question, answer, 0, 1.0, 1.0, 0.0, source=source)
 
     assert [(one.kind, one.about, list(one.sentences)) for one in sources_of([], (), [memory])] == found
+
+
+HEADED = """# Trip to Orkney
+
+Scrabster to Stromness on 4 July at 13:15, cabin 12. Staying at the Lodge with Bram. Back on the 11th.
+
+# Resistance bands
+
+Bands are in the blue box. Yellow is light, green medium, black extra strong.
+
+# Choir
+
+Practice is Monday 7.15 in the hall. I am a second alto.
+
+# Minus eighty freezer
+
+Rack 4 is mine.
+
+# Before a ride
+
+- Tyres 80 psi on the van
+- Chain oiled
+
+# Contacts
+
+- Caravan service: Gears, Tom, 01632 960111
+
+# Bills
+
+The internet is in Paul's name, 28 pounds a month. Paul rang Teifi Fuels. Ask Lena Brook about it."""
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("When is the ferry back?", "Back on the 11th."),
+        ("What's the cabin on the ferry?", "Scrabster to Stromness on 4 July at 13:15, cabin 12."),
+        ("What's the cabin number for the ferry home?", ""),
+        ("Who am I sharing with in Orkney?", "Staying at the Lodge with Bram."),
+        ("which band is the strong one", "Yellow is light, green medium, black extra strong."),
+        ("what part do I sing in the choir?", "I am a second alto."),
+        ("which rack is mine in the -80", "Rack 4 is mine."),
+        ("which rack is mine in the -20", ""),
+        ("What should the caravan's tyres be at?", "Tyres 80 psi on the van"),
+        ("What is the caravan's registration?", ""),
+        ("Whose name is the broadband under?", "The internet is in Paul's name, 28 pounds a month."),
+        ("what's paul's surname", ""),
+        ("what is Lena's last name?", "Ask Lena Brook about it."),
+    ],
+)
+def test_what_stands_in_a_heading_or_beside_is_about_the_question(question, sentence):
+    message = Message("user", question, composed=f"{question}\n\n{attached_block('trip.md', HEADED)}")
+    quote = quotation(Question(question), sources_of([message], (), ()))
+
+    assert (quote.sentence if quote else "") == sentence

@@ -30,6 +30,16 @@ from shepherd.prompt.fact_profiles import (
     names_in,
     profile_of,
 )
+from shepherd.prompt.fact_values import (
+    agrees,
+    alternatives_in,
+    goes_on,
+    is_activity,
+    is_diet,
+    is_study,
+    whole,
+    without_animals,
+)
 from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
@@ -89,6 +99,10 @@ _VERB = re.compile(
 )
 _MINE_ALONE = re.compile(r"\bhow old (?:am|are) (?:i|we|you)\b", re.IGNORECASE)
 _WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+# "Who sings in my choir?" is not answered by the choir.
+_WHO_IN = re.compile(
+    r"\bwho (?!(?:is|are|was|do|does|did)\b)\w+ (?:in|at|on) (?:my|our|the)\b", re.IGNORECASE
+)
 _AGAIN = re.compile(r"\bagain\W*$", re.IGNORECASE)
 # What a description in a value tells: "Biscuit, a 9-year-old border terrier".
 _DESCRIBED = frozenset(content_words("breed kind sort type make model brand animal species"))
@@ -112,6 +126,12 @@ _IN_PLACE = re.compile(r"\b(?:at|in|near|for|on)\s+\S", re.IGNORECASE)
 _COUNTED = {"children": "child", "siblings": "sibling", "pets": "pet"}
 _IDENTITY = re.compile(r"\bwho (?:am i|i am)\b(?!\s+(?!again|really|please|to you)\w)", re.IGNORECASE)
 _TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
+# "… before my appointment on Thursday" asks of today.
+_OCCASION = re.compile(
+    r"(?<=\w) (?:before|ahead of) (?:my|our|the) (?:\w+ )?(?:appointment|visit|operation|check-?up|interview"
+    r"|meeting|procedure|scan|class|lesson|dinner)\b.*",
+    re.IGNORECASE,
+)
 _TAKING = re.compile(r"\bhow (?:do (?:i|we)|i) (?:like|take|drink|have) (?:my|our)\b", re.IGNORECASE)
 # "my favourite colour", with no verb that a fact could not explain.
 _ONLY_A_THING = re.compile(
@@ -125,7 +145,13 @@ _DOING = re.compile(
     re.IGNORECASE,
 )
 # What somebody does and where they live, in a description: "Kofi, a paramedic in Leeds".
-_JOBS, _HOMES = frozenset(content_words("job occupation work")), frozenset(content_words("live lives living"))
+_JOBS = frozenset(content_words("job occupation work trade profession"))
+_HOMES = frozenset(content_words("live living town city village country move moved settle settled based"))
+_TAKES = re.compile(r"\bwhat (?:(?:do|am|should) )?i (?:have to |supposed to )?tak(?:e|ing)\b", re.IGNORECASE)
+_MEDICAL = re.compile(
+    r"\b(?:pharmac|chemist|doctor|nurse|hospital|surgery|medic|tablet|dos(?:e|age)|prescription|pills?)",
+    re.IGNORECASE,
+)
 _DESCRIBED_AS = re.compile(
     r"\w,? (?:an?|the|works as an?|is an?) [a-z]\w+|\bworks? (?:as|at|for|in)\b"
     r"|, (?:retired |former )?[a-z]+(?:er|or|ist|ian|man|woman|nurse|chef|cook|vet|judge)\b"
@@ -179,6 +205,8 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact]) -> bool:
     """Return whether a question is about others than a fact is: "How old is Ida?"."""
     known = Known(facts)
     one = next(one for one in known.profiles if one.fact.key == fact.key)
+    if not agrees(question, fact.key, fact.value):
+        return True
     core, context = core_of(question)
     asked = _asked(core, context, known)
     names = asked.strangers | {word for word in asked.words if word in known.names}
@@ -209,7 +237,10 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
         context = f"{context} {core_of(message)[1]}"
     core = _DOING.sub(lambda found: f"is {found['who']} occupation", core)
     core = _IDENTITY.sub("what is my name", _TASK.sub("project", core))
-    core = _TAKING.sub("what is my", core)
+    core = _OCCASION.sub("", core)
+    core = whole(_TAKING.sub("what is my", core))
+    if _MEDICAL.search(message):
+        core = _TAKES.sub("what is my medication", core)
     is_asking = asks(core) or begins_question(core) or _ONLY_A_THING.fullmatch(core)
     if not is_asking or _NO_FACT.search(core):
         return []
@@ -248,7 +279,7 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
     is_open = not set(words) - _WEAK - AGES - NAMED or bool(_THEIRS.search(core) or _IT.search(core))
     if is_open:
         near = _near_mine(f"{context} {core}")
-    relations = relations_among(words)
+    relations = without_animals(relations_among(words), core)
     if not relations and _WHO.search(core):
         relations = relations_asked_by(words)
     names = [word for word in words if word in known.names]
@@ -339,6 +370,10 @@ def _is_asked_by_name(one: Profile, asked: _Asked) -> bool:
 def _is_in_value(asked: _Asked, one: Profile) -> bool:
     """Return whether the value tells more of what is asked about: "Which ward am I on?"."""
     told = [word for word in asked.words if word in one.value or not one.value.isdisjoint(forms_of(word))]
+    if told and goes_on(asked.text, one.fact.value):
+        return True
+    if asked.words and all(is_study(word, one.fact.value) for word in asked.words):
+        return True
     if told and one.is_former and not FORMER.isdisjoint(content_words(asked.text)):
         return True
     which = _WHICH.match(asked.text)
@@ -395,11 +430,19 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     is_told_of_them = (
         one.is_bare
         and _is_human(one)
-        and ((word in _JOBS and _DESCRIBED_AS.search(value)) or (word in _HOMES and _LIVES_IN.search(value)))
+        and (
+            (word in _JOBS and _DESCRIBED_AS.search(value))
+            or (word in _HOMES and _LIVES_IN.search(value) and not _WHEN.search(asked.text))
+        )
     )
     if is_told_of_them:
         return 0.4
-    if word in _DOES and _WHO.search(asked.text):
+    choice = alternatives_in(asked.text)
+    if word in choice and not one.value.isdisjoint(choice):
+        return 0.3
+    if is_diet(word, one) or is_study(word, value):
+        return 0.4
+    if is_activity(word, one) or (word in _DOES and _WHO.search(asked.text)):
         return 0.2
     is_described = (
         (word in _DESCRIBED and len(one.value) > 1)
@@ -480,13 +523,15 @@ def _is_of_this_time(one: Profile, asked: _Asked) -> bool:
 def _is_of_this_kind(one: Profile, asked: _Asked) -> bool:
     """Return whether a value can answer "when", "how old", "where" and the like."""
     value, text = one.fact.value, asked.text
+    if not agrees(text, one.fact.key, value):
+        return False
     if _HOW_OLD.search(text) and not one.is_age():
         return not one.relations and _YEAR.search(value) is not None and not _MINE_ALONE.search(text)
     if _WHEN.search(text) and not _DATE.search(value):
         return False
     if _HOW_MUCH.search(text) and not _NUMBER.search(value):
         return False
-    if _WHO.search(text) and not NAME.search(value):
+    if _WHO.search(text) and (not NAME.search(value) or (_WHO_IN.search(text) and not one.relations)):
         return False
     if _WHERE.search(text):
         is_place = any(are_same(word, place) for word in one.attributes for place in _PLACE)

@@ -36,7 +36,10 @@ _PHRASES = (
     (re.compile(r"\b(?:mum|mom)[ _-]in[ _-]law\b", re.I), "motherinlaw"),
     (re.compile(r"\bdad[ _-]in[ _-]law\b", re.I), "fatherinlaw"),
     (re.compile(r"\b(?:do|did|does|doing) (?:(?:for|to earn|to make) )a living\b", re.I), "work"),
+    (re.compile(r"\b(?:sports?|activity|activities|crafts?)\b(?=.*\b(?:spare|free) time\b)", re.I), "hobby"),
     (re.compile(r"\b(?:spare|free) time\b", re.I), "hobby"),
+    (re.compile(r"\b(?:mother|native|first) tongue\b", re.I), "native language"),
+    (re.compile(r"\b(my|our) middle one\b", re.I), r"\1 middle child"),
     (re.compile(r"\bnext[ -]door\b", re.I), "neighbor"),
     (re.compile(r"\bblood (?:group|type)\b", re.I), "blood"),
     (re.compile(r"\b(?:better|other) half\b|\bsignificant other\b", re.I), "partner"),
@@ -281,6 +284,6 @@ FRAME = frozenset(
         " ask asks asking use using go goes put way kind sort type exactly actual called call me know own"
         " main recall check correct right please come wondering write down enter fill form present else there"
         " long normally usually generally usual often always particular remind reminder make makes made well"
-        " nowadays owt summat anything something here"
+        " nowadays owt summat anything something here pls plz thx cheers"
     )
 )

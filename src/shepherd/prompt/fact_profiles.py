@@ -45,13 +45,17 @@ EVENTS = frozenset(
 AGES = frozenset(content_words("old age aged older"))
 NAMED = frozenset(content_words("name called call named"))
 NAME = re.compile(r"[A-ZÀ-Þ][\w'\u2019-]*")
+# "a nurse in Cork"
+_PLACES = re.compile(
+    r"(?<=\w )(?:in|at|near|from|for) (?:the )?[A-ZÀ-Þ][\w'\u2019-]*(?: [A-ZÀ-Þ][\w'\u2019-]*)*"
+)
 NUMERALS = (
     "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen"
     "|eighteen|nineteen|twenty"
 )
 # How old somebody is, in a description: "Toby, aged 11", "a nine-year-old beagle", "both 7".
 _YEARS = re.compile(
-    rf"\baged? \d{{1,3}}\b|\b(?:\d{{1,3}}|{NUMERALS})[- ](?:years?|yrs?|months?)\b|\(\d{{1,3}}\)"
+    rf"\baged? \d{{1,3}}\b|\b(?:\d{{1,3}}|{NUMERALS})[- ](?:years?|yrs?|months?)\b|\(\d{{1,3}}(?=[,;)])"
     r"|,\s*(?:both |all |now )?\d{1,3}(?=\W|$)|\bboth \d{1,3}\b",
     re.IGNORECASE,
 )
@@ -136,7 +140,8 @@ def profile_of(fact: Fact) -> Profile:
 def names_in(value: str) -> list[str]:
     """Return the stems of the first names in the value of a fact about people or animals."""
     called = re.search(r"\b(?:called|named)\s+(.+)", value)
-    return [stem for name in NAME.findall(called[1] if called else value) for stem in content_words(name)[:1]]
+    named = _PLACES.sub("", called[1] if called else value)
+    return [stem for name in NAME.findall(named) for stem in content_words(name)[:1]]
 
 
 def names_of(facts: Sequence[Fact]) -> list[tuple[frozenset[str], frozenset[str]]]:

@@ -83,6 +83,12 @@ _STARTS = re.compile(
     rf"|(?:my|our)\s+(?:[\w'\u2019-]+\s+){{0,4}}?{_ENTERED}\W*$)",
     re.IGNORECASE,
 )
+# Behind what somebody wants to know: "…, could you remind me please?"
+_COURTESY = re.compile(
+    r"(?<=\w)(?:,|\s[-\u2013\u2014]|;)\s+(?:so\s+|please\s+)?(?:can|could|would|will)\s+you\s+(?:please\s+)?"
+    r"(?:remind|tell|help)\s+me(?:\s+(?:again|out|quickly))?(?:,?\s+please)?\W*$",
+    re.IGNORECASE,
+)
 _ASKED = re.compile(
     r"\b(?<!i )(?:know|ask(?:s|ed|ing)?|wonder(?:s|ing)?|wants?|remember|recall|forgot(?:ten)?)\s+"
     rf"(?:me\s+|us\s+)?(?={_WH}\b)"
@@ -139,7 +145,7 @@ def core_of(text: str) -> tuple[str, str]:
     """
     sentences = split_sentences(text, clauses=True)
     for n in range(len(sentences) - 1, -1, -1):
-        sentence = sentences[n]
+        sentence = _COURTESY.sub("", sentences[n]) or sentences[n]
         cuts = [0, *(gap.end() for gap in _CUT.finditer(sentence))]
         begin = next((cut for cut in cuts if _STARTS.match(sentence, cut)), None)
         if begin is None and (indirect := _ASKED.search(sentence)):

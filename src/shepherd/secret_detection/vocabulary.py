@@ -77,8 +77,16 @@ COVER = "\u2022"
 NOT_ITSELF = WORDS["not itself"]
 # Programs and markup: what stands there is seldom anybody's code.
 PROGRAM_TEXT = re.compile(r"[{};<]|\w\(|[=!]=")
+# "Ring Estates on extension 5520", but neither "the extension 5520", which may be a part of the house, nor
+# "alarm code extension 5520".
+_EXTENSION = (
+    r"(?<!the |our |new |pin )(?<!back |rear |code |lock )(?<!alarm )(?<!keypad )(?<!pin for )"
+    r"(?<!code for )(?<!code (?:of|on|to) )"
+    r"\b(?:(?:telephone|phone) )?(?:extensions?|ext|extn)\.?(?: (?:number|no)\.?)? ?#?$"
+)
 OTHER_NUMBER = re.compile(
-    rf"(?<!\w){words_of('other numbers')}(?:(?: is|,? c'est| ist| es| è| é)?:? ?#?)$", re.IGNORECASE
+    rf"(?<!\w){words_of('other numbers')}(?:(?: is|,? c'est| ist| es| è| é)?:? ?#?)$|{_EXTENSION}",
+    re.IGNORECASE,
 )
 UNIT = re.compile(rf"[ \-]?(?:{words_of('units')}\b|[%€°:$£])", re.IGNORECASE)
 DATE = re.compile(r"(?:19|20)\d\d[-./ ]\d\d?[-./ ]\d\d?|\d\d?[-./]\d\d?[-./](?:19|20)\d\d")

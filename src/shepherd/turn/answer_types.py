@@ -11,10 +11,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from shepherd._native.text import STOP_WORDS, keywords
-from shepherd.prompt.concepts import FRAME, content_words, relations_among
+from shepherd.prompt.concepts import FRAME, content_words, is_common, relations_among
 from shepherd.prompt.questions import Question, relations_in
 
-__all__ = ["NUMBER", "Wanted", "content_of", "tells_somebody", "wanted_by"]
+__all__ = ["BACK", "NUMBER", "Wanted", "content_of", "numbers_in", "tells_somebody", "wanted_by"]
 
 NUMBER = re.compile(r"\d+")
 _WORD = re.compile(r"\w+")
@@ -24,6 +24,12 @@ _NUMERAL = (
     r"|seventeen|eighteen|nineteen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety|hundred|thousand|half"
     r"|several|few|dozen|both|no)"
 )
+_TEENS = "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SPELLED = {
+    **{word: str(number) for number, word in enumerate(_TEENS.split(), 10)},
+    **{word: str(10 * number) for number, word in enumerate(_TENS.split(), 2)},
+}
 _SOME = rf"(?:{_NUMERAL}|\b(?:an?|whole|all|another))"
 _SPAN = (
     r"(?:sec(?:ond)?s?|min(?:ute)?s?|hours?|hrs?|h|days?|nights?|overnight|weeks?|weekends?|months?|years?|terms?|spring|summer|autumn|fall"
@@ -184,7 +190,7 @@ _KINDS = (
     (r"price|fees?|rent|cost|charge|rate|penalty|fine|deposit|excess|balance|dues|subs", rf"{_MONEY}|\d"),
     (r"percent\w*|share|discount|strength|ratio", r"%|\bper ?cent|\d|\bto\b|\bhalf\b"),
     (r"passwords?|pin|login", r"\b(?:pass\w*|pin|code|key|login)\b|\u2022"),
-    (r"codes?|combination|reference|serial|part", r"\d|\u2022"),
+    (r"codes?|combination|reference|serial", r"\d|\u2022"),
     (
         r"sizes?|angle|speed|rpm|settings?|dose|dosage|amount|length|height|width|level",
         r"\d|\b(?:small|medium|large)\b",
@@ -208,6 +214,34 @@ _ASKS_PRICE = re.compile(
     r"\bwhat\b.*\b(?:cost|charge|pay|paid|come to|go for|sell for)\b|\bhow much (?:is|are|was|were)\b",
     re.IGNORECASE,
 )
+_SURNAME = re.compile(r"\b(?:surname|(?:last|family|second) name)\b", re.IGNORECASE)
+# A first name alone is none.
+_FULL_NAME = r"(?-i:\b[A-ZÀ-Þ][\w.'\u2019-]* [A-ZÀ-Þ][\w'\u2019-]+)|\b(?:surname|(?:last|family) name)\b"
+_WHOSE = re.compile(r"(\w+)['\u2019]s? (?:surname|(?:last|family|second) name)\b", re.IGNORECASE)
+_WITH = re.compile(r"\bwith\b", re.IGNORECASE)
+_WITH_SOMEBODY = (
+    r"\b(?:with|and|shar\w+|alongside|together|joined|joins|beside|by|plus)\b(?: (?:my|our|the))?[^.!?]*?"
+    r"(?:(?-i:\b[A-ZÀ-Þ][a-zß-ÿ]+)|\bm[ou]m|\bdad|sister|brother|friend|colleague|cousin|boss)"
+    r"|(?-i:\b[A-ZÀ-Þ][a-zß-ÿ]+),? and (?:I|me)\b"
+)
+_IN_CHOIR = re.compile(
+    r"\b(?:part|voice)\b.*\b(?:sing|choir|chorus)|\bsing\b.*\b(?:part|voice)\b", re.IGNORECASE
+)
+_VOICES = frozenset(content_words("part voice sing"))
+_VOICE = r"\b(?:soprano|mezzo|alto|contralto|tenor|baritone|bass|treble|descant)s?\b"
+_SHOULD_BE = re.compile(r"\bwhat should\b.*\bbe (?:at|set (?:at|to)|pumped (?:up )?to)\W*$", re.IGNORECASE)
+_IS_THE = re.compile(
+    r"\b(?:what|which) (?:\w+ ){1,3}(?:is|are|means?) (?:the )?(\w+)(?: ones?)?\W*$", re.IGNORECASE
+)
+_OWNED = re.compile(
+    r"\b(?!(?:what|who|where|when|how|it|that|there|let|here)['\u2019])\w+['\u2019]s?\s+(\w+)(?:\s+(\w+))?",
+    re.I,
+)
+_TRIP = r"(?:ferry|flight|train|bus|coach|boat|crossing|sailing|plane|journey|trip|leg|drive|way|ride)"
+_WAY_BACK = re.compile(
+    rf"\b{_TRIP}\s+(?:back|home)\b|\b(?:return|homeward|inbound)\s+{_TRIP}\b", re.IGNORECASE
+)
+BACK = re.compile(r"\b(?:back|home\w*|return\w*|inbound)\b", re.IGNORECASE)
 _CALLS = frozenset(content_words("ring call phone dial text reach"))
 _MY_NUMBER = re.compile(r"\bmy (?:(?:tele)?phone|mobile) number\b", re.IGNORECASE)
 _DIALS = re.compile(r"\bnumber\b.*\b(?:ring|call|phone|dial|text|reach)\b", re.IGNORECASE)
@@ -251,6 +285,7 @@ _SLIGHT = (
             "allow suppose happen mean means come comes came run thing stuff big many much high low"
             " hard first last best next new old time day week month year number amount name person people"
             " place able let tell said say does per each moment currently when away once until without"
+            " afterwards finally"
         )
     )
 )
@@ -264,7 +299,8 @@ class Wanted:
     may have besides, such as "height" for "how high". `needed` are numbers and names that the source has to
     have, `context` the words of the question before it. A sentence has to match `holds`;
     among those that do, it is likelier if it matches `likely`. `asked` is the thing of "which tray".
-    `letters` tell things apart that are called the same: "oven B".
+    `letters` tell things apart that are called the same: "oven B". Of "the caravan's tyres" the tyres are
+    `owned`; `way` are the words of "the ferry home", which a text about the way out does not answer.
     """
 
     words: frozenset[str]
@@ -279,6 +315,8 @@ class Wanted:
     asked: frozenset[str] = frozenset()
     letters: frozenset[str] = frozenset()
     is_place: bool = False
+    owned: frozenset[str] = frozenset()
+    way: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +362,8 @@ def wanted_by(question: Question) -> Wanted:
         is_place=likely == _PLACE,
         asked=frozenset(form.asked) & words,
         letters=letters,
+        owned=_owned(text) & words,
+        way=content_of(way[0]) if (way := _WAY_BACK.search(text)) else frozenset(),
     )
 
 
@@ -341,6 +381,14 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
         return _Form(others, holds, _DATES.get(unit, ""), keywords(unit))
     if _WHERE.match(text):
         return _Form(words, likely=_PLACE)
+    if _SURNAME.search(text):
+        return _Form(words, _full_name_in(text))
+    if _WHO.search(text) and _WITH.search(text):
+        return _Form(words, _WITH_SOMEBODY)
+    if _IN_CHOIR.search(text):
+        return _Form(words - _VOICES or words, _VOICE)
+    if _SHOULD_BE.search(text):
+        return _Form(words, likely=_MEASURES[""])
     if _ASKS_PRICE.search(text) and words & _COSTS:
         return _Form(words - _COSTS or words, _AMOUNT, _PRICE, ("cost",))
     if kind := _KIND.search(text):
@@ -351,6 +399,8 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
 def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:
     """Return the form of an answer to "which tray …" or "what is the price …"."""
     asked = keywords(nouns)[-1:]
+    if one := _IS_THE.search(text):  # "Which band is the strong one?" stands beside "strong"
+        asked = keywords(one[1])[-1:] or asked
     if _DIALS.search(text):  # "What number do I ring …"
         return _Form(words - _CALLS - {*asked} or words, r"\d{3}", hints=("contact",))
     holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", nouns, re.IGNORECASE)), "")
@@ -408,6 +458,26 @@ def tells_somebody(sentence: str, known: frozenset[str]) -> bool:
 def content_of(text: str) -> frozenset[str]:
     """Return the stems of the words of a text that say something; "Weds" is Wednesday."""
     return frozenset(content_words(_SHORT_DAY.sub(lambda found: _DAYS[found[0][:2].casefold()], text)))
+
+
+def _full_name_in(text: str) -> str:
+    """Return the form of a name with a surname, of the one whom a question names: "Jonas Weber"."""
+    owner = _WHOSE.search(text)
+    if owner is None or any(map(is_common, keywords(owner[1]))):
+        return _FULL_NAME
+    return rf"\b{re.escape(owner[1])} (?-i:[A-ZÀ-Þ])|\b(?:surname|(?:last|family) name)\b"
+
+
+def numbers_in(text: str) -> frozenset[str]:
+    """Return the numbers of a text in digits, with those of ten and more that are spelled out."""
+    spelled = (_SPELLED.get(word) for word in re.findall(r"[a-z]+", text.casefold()))
+    return frozenset((*NUMBER.findall(text), *filter(None, spelled)))
+
+
+def _owned(text: str) -> frozenset[str]:
+    """Return the stems behind the first owner in a question: the tyres of "the caravan's tyres"."""
+    found = _OWNED.search(text)
+    return content_of(f"{found[1]} {found[2] or ''}") if found else frozenset()
 
 
 def _counted(text: str) -> str:

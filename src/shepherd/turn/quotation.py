@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -21,7 +21,7 @@ from shepherd.prompt.fact_profiles import names_of
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question
 from shepherd.sentences import is_question, split_sentences
-from shepherd.turn.answer_types import NUMBER, Wanted, content_of, tells_somebody, wanted_by
+from shepherd.turn.answer_types import BACK, Wanted, content_of, numbers_in, tells_somebody, wanted_by
 from shepherd.types import Fact, Message, SearchResult
 
 __all__ = [
@@ -273,7 +273,7 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
     about, pieces = _words_of(source.about, names), [_words_of(one, names) for one in source.sentences]
     if source.kind == "stored":  # the answer to this question
         pieces = [words | about for words in pieces]
-    told = about.union(*pieces) | set(NUMBER.findall(" ".join((source.about, *source.sentences))))
+    told = about.union(*pieces) | numbers_in(" ".join((source.about, *source.sentences)))
     if not wanted.needed <= told or (wanted.context and not wanted.context & told):
         return
     places = {word: sum(word in one for one in (about, *pieces)) for word in wanted.words}
@@ -300,7 +300,7 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
     a related one stands for it.
     """
     about, pieces = _words_of(source.about, names), [_words_of(one, names) for one in source.sentences]
-    told = about.union(*pieces) | set(NUMBER.findall(" ".join((source.about, *source.sentences))))
+    told = about.union(*pieces) | numbers_in(" ".join((source.about, *source.sentences)))
     if not wanted.needed <= told or (wanted.context and not wanted.context & told):
         return
     whole = " ".join((source.about, *source.sentences))
@@ -317,6 +317,11 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
         return
     # Whom it is about does not tell what is asked: "What is Ida's middle name?"
     somebody = wanted.words & frozenset[str]().union(*(one | other for one, other in names))
+    if wanted.owned and not any(found[word] for word in wanted.owned):
+        return
+    heavy = wanted.words - wanted.slight
+    if heavy and max(found[word] for word in heavy) < _SURE:
+        return  # nothing but words that may ask for something else
     others = [
         word
         for word in weights
@@ -335,7 +340,8 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
         (wanted.holds is None or wanted.holds.search(one) is not None)
         and (not wanted.is_person or tells_somebody(one, known))
         and not repeats([one])
-        for one in source.sentences
+        and _goes_that_way(wanted, one, inside[n])
+        for n, one in enumerate(source.sentences)
     ]
     is_typed = wanted.holds is not None or wanted.is_person
     for n, sentence in enumerate(source.sentences):
@@ -362,6 +368,14 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
             max(inside[n][word], titled[word]) >= _SURE for word in wanted.words - FRAME
         )
         yield score * coverage + 0.01 * len(wanted.context & pieces[n]), sentence, is_sure
+
+
+def _goes_that_way(wanted: Wanted, sentence: str, found: Mapping[str, float]) -> bool:
+    """Return whether a sentence is about the way back, if the question is: "the cabin on the ferry home"."""
+    if not wanted.way:
+        return True
+    others = wanted.words - wanted.way - wanted.slight - FRAME
+    return BACK.search(sentence) is not None and (not others or any(found[word] for word in others))
 
 
 def _closeness(word: str, words: frozenset[str]) -> float:
