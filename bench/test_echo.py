@@ -52,9 +52,9 @@ from shepherd.assistant import Assistant
 from shepherd.cli.main import main
 from shepherd.turn import Delta
 
-def paced(self, text, ask=Assistant.ask):
+def paced(self, text, ask=Assistant.ask, **options):
     due = time.monotonic()
-    for event in ask(self, text):
+    for event in ask(self, text, **options):
         if not isinstance(event, Delta):
             yield event
             continue

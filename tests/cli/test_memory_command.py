@@ -258,7 +258,7 @@ def test_a_closed_stdin_is_told(home, arguments):
 
 def test_export_to_a_file_never_overwrites_one(shepherd, three, tmp_path):
     exported = shepherd("memory", "export", tmp_path / "out.jsonl", "--json")
-    assert json.loads(exported.stdout) == {"file": str(tmp_path / "out.jsonl"), "entries": 4}
+    assert json.loads(exported.stdout) == {"file": str(tmp_path / "out.jsonl"), "entries": 3}
     before = (tmp_path / "out.jsonl").read_bytes()
 
     done = shepherd("memory", "export", tmp_path / "out.jsonl")

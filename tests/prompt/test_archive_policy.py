@@ -190,13 +190,14 @@ def test_lines_that_state_something_about_the_user_are_statements():
     lines = map(json.loads, CORPUS.splitlines())
 
     # A task's material is never archived; an instruction, or how somebody is to be called, is a fact alone.
+    facts_alone = ("instructions", "name", "pronouns")
     assert [
         line["say"]
         for line in lines
         if line["kind"] == "want"
         and own_words(line["say"])
         and not is_statement(line["say"])
-        and {verdict.key for verdict in plain_facts(line["say"])}.isdisjoint(("instructions", "name"))
+        and {verdict.key for verdict in plain_facts(line["say"])}.isdisjoint(facts_alone)
     ] == []
 
 
