@@ -20,6 +20,8 @@ from shepherd.turn.fact_sentences import (
         ("allergy", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
         ("allergies", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
         ("condition", "asthma", "you have asthma", "you no longer have asthma"),
+        ("teaches", "maths", "you teach maths", "you no longer teach maths"),
+        ("learns", "Dutch", "you are learning Dutch", "you are no longer learning Dutch"),
         ("coffee", "black", "your coffee is black", "your coffee is no longer black"),
         ("hobbies", "chess", "your hobbies are chess", "your hobbies are no longer chess"),
         ("sister_location", "Rome", "your sister lives in Rome", "your sister no longer lives in Rome"),
