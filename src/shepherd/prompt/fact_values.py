@@ -1,4 +1,4 @@
-"""What values of facts tell beside their keys: one of two, a whole name, what somebody does not eat."""
+"""Values of facts that tell more than their keys: one of two, a whole name, what somebody does not eat."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ Event: TypeAlias = "_Shown | Revising | Confirming | TurnEvent"
 
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
-    """What there is so far of a line that the user writes."""
+    """The beginning of a line that the user is still writing."""
 
     text: str
 

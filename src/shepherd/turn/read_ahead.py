@@ -17,7 +17,7 @@ _STEP = 32
 
 
 class ReadAhead:
-    """What is read of one conversation. For one thread at a time."""
+    """The reading ahead of one conversation. For one thread at a time."""
 
     def __init__(self) -> None:
         self.reading: Generation | None = None
