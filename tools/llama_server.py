@@ -56,6 +56,9 @@ set_target_properties(mtmd PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES "${INCLUDES}"
     INTERFACE_LINK_LIBRARIES llama)
 set(CMAKE_BUILD_RPATH ${LIBRARIES})
+if(UNIX AND NOT APPLE)
+    add_link_options(-Wl,--allow-shlib-undefined)  # CUDA's own libraries are found when it starts
+endif()
 add_subdirectory(source/vendor)
 add_subdirectory(source/common)
 add_subdirectory(source/tools/ui)
@@ -88,6 +91,16 @@ def unpack(package: Path, prefix: Path) -> None:
     (prefix / "unpacked").touch()
 
 
+def build(prefix: Path, libraries: Path, jobs: int) -> Path:
+    """Build upon the libraries of that folder; `prefix` has llama.cpp's source in `source`. The program."""
+    (prefix / "CMakeLists.txt").write_text(_PROJECT)
+    configure = ["cmake", "-S", str(prefix), "-B", str(prefix / "build"), "-DCMAKE_BUILD_TYPE=Release"]
+    subprocess.run([*configure, f"-DLIBRARIES={libraries}"], check=True, stdout=sys.stderr)
+    make = ["cmake", "--build", str(prefix / "build"), "--target", "llama-server"]
+    subprocess.run([*make, "--parallel", str(jobs)], check=True, stdout=sys.stderr)
+    return prefix / "build" / "bin" / "llama-server"
+
+
 def main() -> None:
     """Parse the command line and build."""
     parser = argparse.ArgumentParser(
@@ -102,13 +115,8 @@ def main() -> None:
     prefix: Path = options.prefix.resolve()
     if not (prefix / "unpacked").exists():
         unpack(options.package or fetch(), prefix)
-    (prefix / "CMakeLists.txt").write_text(_PROJECT)
     libraries = Path(str(distribution("llama-cpp-python").locate_file("llama_cpp"))) / "lib"
-    configure = ["cmake", "-S", str(prefix), "-B", str(prefix / "build"), "-DCMAKE_BUILD_TYPE=Release"]
-    subprocess.run([*configure, f"-DLIBRARIES={libraries}"], check=True, stdout=sys.stderr)
-    make = ["cmake", "--build", str(prefix / "build"), "--target", "llama-server"]
-    subprocess.run([*make, "--parallel", str(options.jobs)], check=True, stdout=sys.stderr)
-    print(prefix / "build" / "bin" / "llama-server")
+    print(build(prefix, libraries, options.jobs))
 
 
 if __name__ == "__main__":

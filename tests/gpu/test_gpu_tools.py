@@ -81,7 +81,7 @@ def test_random_blocks_have_the_size_that_was_asked_for(shapes: ModuleType, kind
     assert abs(np.mean(values)) < 0.06
 
 
-def test_kit_has_what_the_two_backends_are_made_of(tmp_path: Path) -> None:
+def test_kit_has_what_the_backends_and_the_server_are_made_of(tmp_path: Path) -> None:
     pack = tool("pack")
     names = {
         "llama_cpp/__init__.py": True,
@@ -91,6 +91,13 @@ def test_kit_has_what_the_two_backends_are_made_of(tmp_path: Path) -> None:
         "vendor/llama.cpp/ggml/src/ggml-cuda/ggml-cuda.cu": True,
         "vendor/llama.cpp/ggml/src/ggml-cpu/ggml-cpu.c": True,
         "vendor/llama.cpp/ggml/src/ggml-vulkan/ggml-vulkan.cpp": False,
+        "vendor/llama.cpp/common/common.cpp": True,
+        "vendor/llama.cpp/tools/mtmd/models/llava.cpp": True,
+        "vendor/llama.cpp/tools/server/server.cpp": True,
+        "vendor/llama.cpp/tools/server/tests/unit/test_basic.py": False,
+        "vendor/llama.cpp/tools/ui/CMakeLists.txt": True,
+        "vendor/llama.cpp/tools/ui/src/app.html": False,
+        "vendor/llama.cpp/scripts/ui-assets.cmake": True,
         "vendor/llama.cpp/models/big.gguf": False,
         "docs/index.md": False,
     }

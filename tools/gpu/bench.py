@@ -205,7 +205,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("shapes", nargs="+", help="of tools/gpu/shapes.py")
+    parser.add_argument("shapes", nargs="*", help="of tools/gpu/shapes.py; none: only --drafts")
     parser.add_argument("--models", type=Path, default=Path("build/gpu/models"), help="folder for the models")
     parser.add_argument("--out", type=Path, help="file for the figures, JSON")
     parser.add_argument("--rounds", type=int, default=5)

@@ -5,8 +5,8 @@
     PYTHONPATH=build/gpu/python python -m shepherd doctor
 
 Needs nvcc, a C++ compiler, cmake 3.19 and ninja or make, and a GPU unless `--architectures` names one. Puts
-the package llama_cpp with its libraries into PREFIX/python. May be interrupted: the next call goes on where
-it stopped. `--cpu` leaves CUDA out.
+the package llama_cpp with its libraries into PREFIX/python, and builds llama-server upon the same libraries,
+for the benches. May be interrupted: the next call goes on where it stopped. `--cpu` leaves CUDA out.
 """
 
 from __future__ import annotations
@@ -20,13 +20,23 @@ import tarfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import llama_server
 from environment import cuda_compiler, missing_for_cuda
 
 _REMEDY = """what can be done (docs/how-to/gpu.md):
   install NVIDIA's driver and CUDA toolkit; CUDACXX names its nvcc if that is elsewhere
   ARCHITECTURES=90 before tools/gpu/run builds for the GPU of another machine
   CPU=1 before it leaves CUDA out, for a trial"""
-_OFF = ("TESTS", "TOOLS", "EXAMPLES", "SERVER", "COMMON", "APP", "UI", "MTMD")
+_OFF = ("TESTS", "TOOLS", "EXAMPLES", "SERVER", "COMMON", "APP", "UI")
+# llama.cpp and its library for pictures, as llama-cpp-python builds them.
+_PROJECT = """\
+cmake_minimum_required(VERSION 3.19)
+project(llama-libraries C CXX)
+add_subdirectory(vendor/llama.cpp)
+get_directory_property(LLAMA_VERSION_BASE DIRECTORY vendor/llama.cpp DEFINITION LLAMA_VERSION_BASE)
+get_directory_property(LLAMA_VERSION_MAJOR DIRECTORY vendor/llama.cpp DEFINITION LLAMA_VERSION_MAJOR)
+add_subdirectory(vendor/llama.cpp/tools/mtmd)
+"""
 _LIBRARIES = ("libllama", "libggml", "libmtmd")
 
 
@@ -47,7 +57,7 @@ def unpack(kit: Path, prefix: Path) -> Path:
 
 def configure(source: Path, build: Path, *, cuda: bool, architectures: str) -> list[str]:
     """The cmake command that configures the build."""
-    command = ["cmake", "-S", str(source / "vendor" / "llama.cpp"), "-B", str(build)]
+    command = ["cmake", "-S", str(source), "-B", str(build)]
     command += ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_OPENSSL=OFF"]
     # Each library finds the others beside it.
     command += ["-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON", "-DCMAKE_INSTALL_RPATH=$ORIGIN"]
@@ -110,13 +120,19 @@ def main() -> None:
     if not options.cpu and (lacking := missing_for_cuda(asked)):
         sys.exit(f"{lacking}\n{_REMEDY}")
     source = unpack(options.kit, options.prefix)
+    (source / "CMakeLists.txt").write_text(_PROJECT)
     build = options.prefix / ("build-cpu" if options.cpu else "build-cuda")
     run(configure(source, build, cuda=not options.cpu, architectures=options.architectures))
-    run(["cmake", "--build", str(build), "--parallel", str(options.jobs), "--target", "llama"])
+    run(["cmake", "--build", str(build), "--parallel", str(options.jobs), "--target", "llama", "mtmd"])
     python = options.prefix / "python"
     libraries = install(source, build, python)
     print(f"{python}: {', '.join(path.name for path in libraries)}")
     print(check(python))
+    server = options.prefix / "llama-server"
+    server.mkdir(exist_ok=True)
+    if not (server / "source").exists():
+        (server / "source").symlink_to(source.resolve() / "vendor" / "llama.cpp")
+    print(llama_server.build(server.resolve(), libraries[0].resolve().parent, options.jobs))
 
 
 if __name__ == "__main__":

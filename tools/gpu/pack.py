@@ -4,7 +4,8 @@
     python tools/gpu/pack.py gpu-kit.tar.xz --wheels 3.12
 
 Run where there is a network. The source is that of the llama-cpp-python that Shepherd is tested with; of its
-77 MB those files are packed that the CUDA and CPU backends are made of, about 2 MB. `--wheels` adds what
+77 MB those files are packed that the CUDA and CPU backends, the library for pictures and llama-server are
+made of, about 5 MB. `--wheels` adds what
 building and running Shepherd takes on Linux x86-64 with that Python. tools/gpu/build.py unpacks it.
 """
 
@@ -22,14 +23,20 @@ from pathlib import Path, PurePosixPath
 VERSION = "0.3.36"
 # Inside the source package, after its first folder.
 LLAMA = "vendor/llama.cpp"
-_FOLDERS = ("llama_cpp", *(f"{LLAMA}/{name}" for name in ("cmake", "include", "src", "ggml", "vendor")))
-_FILES = ("LICENSE.md", f"{LLAMA}/CMakeLists.txt", f"{LLAMA}/LICENSE", f"{LLAMA}/scripts/build-info.sh")
+_PARTS = ("cmake", "include", "src", "ggml", "vendor", "common", "tools/mtmd", "tools/server")
+_FOLDERS = ("llama_cpp", *(f"{LLAMA}/{name}" for name in _PARTS))
+_NAMES = (
+    *("CMakeLists.txt", "LICENSE", "scripts/build-info.sh", "scripts/ui-assets.cmake"),
+    *(f"tools/ui/{name}" for name in ("CMakeLists.txt", "sources.cmake", "ui.cpp.in", "ui.h.in")),
+)
+_FILES = ("LICENSE.md", *(f"{LLAMA}/{name}" for name in _NAMES))
+_LEFT_OUT = (f"{LLAMA}/tools/server/tests/", f"{LLAMA}/tools/server/bench/")
 _BACKENDS = ("ggml-cpu", "ggml-cuda")
 _BACKEND = re.compile(rf"{re.escape(LLAMA)}/ggml/src/(ggml-[a-z0-9]+)/")
 _WHEELS = (
     "numpy", "jinja2", "pyroaring", "cachetools", "huggingface-hub", "httpx", "prompt-toolkit", "rich",
-    "diskcache", "gguf", "scikit-build-core", "cython", "cmake", "ninja", "pytest", "hypothesis", "psutil",
-    "typing-extensions",
+    "argcomplete", "pypdf", "ijson", "diskcache", "gguf", "scikit-build-core", "cython", "cmake", "ninja",
+    "pytest", "hypothesis", "psutil", "typing-extensions",
 )  # fmt: skip
 
 
@@ -37,7 +44,7 @@ def is_needed(path: str) -> bool:
     """Whether a file of the source package is packed; `path` without its first folder."""
     if path in _FILES:
         return True
-    if not any(path.startswith(folder + "/") for folder in _FOLDERS):
+    if not any(path.startswith(folder + "/") for folder in _FOLDERS) or path.startswith(_LEFT_OUT):
         return False
     backend = _BACKEND.match(path)
     return backend is None or backend[1] in _BACKENDS
