@@ -20,6 +20,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import platform
 import re
 import statistics
 import subprocess
@@ -105,7 +106,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def written() -> Iterator[None]:
     yield
     if RESULTS:
-        Path(RESULTS).write_text(json.dumps(figures, indent=1) + "\n")
+        machine = f"{platform.machine()}, {os.cpu_count()} CPUs"
+        Path(RESULTS).write_text(json.dumps({"machine": machine, **figures}, indent=1) + "\n")
 
 
 def _computed_us(pid: int) -> dict[int, float]:
