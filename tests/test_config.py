@@ -318,6 +318,7 @@ _READ = {
     "answer_formatting": ["", "bullets", " links, code blocks"],
     "context_shares": ["memory=100", "history=40, entities=15,knowledge=45,"],
     "context_order": ["", "knowledge", "history,memory"],
+    "samplers": ["", "top_k", "temperature, min_p"],
 }
 
 
@@ -327,6 +328,7 @@ _READ = {
         ("context_order", "memry"),
         ("context_order", "memory history"),
         ("answer_formatting", "tables"),
+        ("samplers", "top_q"),
         ("context_shares", ""),
         ("context_shares", "memory=99"),
         ("context_shares", "memory=50,memory=50"),

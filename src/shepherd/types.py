@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "ANONYMOUS_USERS",
+    "SAMPLERS",
     "SECONDS_PER_DAY",
     "SEEDS",
     "Fact",
@@ -244,6 +245,12 @@ class Message:
 SEEDS = 0xFFFFFFFF
 
 
+# Names of the samplers of llama.cpp whose order can be chosen, in the order in which they run otherwise.
+SAMPLERS = (
+    "penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc", "temperature",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """Sampling parameters, named as in llama.cpp. Temperature 0 is greedy; `seed` None draws one each time.
@@ -251,7 +258,8 @@ class Sampling:
     `logit_bias` has pairs of a token's id and what is added to its logit; minus infinity forbids it. With
     `mirostat` 1 or 2, top_k, top_p, min_p, typical_p, top_n_sigma and xtc are off. `dry_multiplier` above 0
     penalises tokens that would continue a sequence that occurred before, of more than `dry_allowed_length`
-    tokens and in none of which is one of `dry_sequence_breakers`.
+    tokens and in none of which is one of `dry_sequence_breakers`. `samplers` are those of SAMPLERS that run,
+    in this order; biases come before them, and mirostat takes the place of all but the penalties.
     """
 
     temperature: float = 0.7
@@ -276,6 +284,7 @@ class Sampling:
     mirostat_eta: float = 0.1
     logit_bias: tuple[tuple[int, float], ...] = ()
     seed: int | None = None
+    samplers: tuple[str, ...] = SAMPLERS
 
     @property
     def penalty_last_n(self) -> int:

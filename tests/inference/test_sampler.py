@@ -13,7 +13,7 @@ from gguf import GGUFWriter
 from shepherd.errors import UsageError
 from shepherd.inference import Engine, read_header
 from shepherd.inference.sampler import check_sampling, recommended_sampling
-from shepherd.types import Sampling
+from shepherd.types import SAMPLERS, Sampling
 from tests.inference.engines import exact_settings, run_to_end
 
 
@@ -158,3 +158,32 @@ def test_every_sampler_changes_the_text_and_a_seed_repeats_it(
         changed, again = (ids_of(engine, replace(usual, **changes)) for _ in range(2))
 
     assert changed == again != plain
+
+
+@pytest.mark.parametrize("samplers", [("top_q",), ("top_k", "typ_p")])
+def test_an_unknown_sampler_is_named_with_those_that_there_are(samplers: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=rf"^samplers has '{samplers[-1]}'") as caught:
+        check_sampling(Sampling(samplers=samplers))
+    assert ", ".join(SAMPLERS) in caught.value.hint
+
+
+def test_a_sampler_runs_once() -> None:
+    with pytest.raises(UsageError, match=r"^samplers has a name twice"):
+        check_sampling(Sampling(samplers=("top_k", "min_p", "top_k")))
+
+
+def test_samplers_run_in_their_order_and_no_others(endless_model: Path) -> None:
+    hot = Sampling(temperature=3.0, top_k=0, top_p=0.5, min_p=0.0, seed=7)
+    with Engine(endless_model, settings=exact_settings()) as engine:
+        usual = ids_of(engine, hot)
+        named = ids_of(engine, replace(hot, samplers=("top_p", "temperature")))
+        turned = ids_of(engine, replace(hot, samplers=("temperature", "top_p")))
+        likeliest = ids_of(engine, replace(hot, top_k=1, samplers=("top_k",)))
+        plain = ids_of(engine, replace(GREEDY, presence_penalty=50.0, samplers=("top_k",)))
+        drawn = ids_of(engine, replace(hot, samplers=()))
+        unchanged = ids_of(engine, replace(hot, temperature=1.0, top_p=1.0))
+
+        # Heat first leaves more tokens within the share that top_p keeps.
+        assert usual == named != turned
+        assert likeliest == plain == ids_of(engine, GREEDY)
+        assert drawn == unchanged

@@ -17,7 +17,7 @@ from shepherd.server.retrieval_api import ContextBody
 EDGE = {"from_node_id": 1, "to_node_id": 2, "explanation": "why"}
 LLAMA = {
     "n_predict": (-1, MOST_TOKENS), "max_tokens": (-1, MOST_TOKENS), "temperature": (0, 5),
-    "top_k": (0, MOST_TOKENS), "top_p": (0, 1), "min_p": (0, 1), "typical_p": (None, 1),
+    "top_k": (-1, MOST_TOKENS), "top_p": (0, 1), "min_p": (0, 1), "typical_p": (None, 1),
     "top_n_sigma": (-1, 100), "xtc_probability": (0, 1), "xtc_threshold": (0, 1), "mirostat": (0, 2),
     "mirostat_tau": (None, 100), "mirostat_eta": (None, 1), "repeat_penalty": (None, 1000),
     "repeat_last_n": (-1, MOST_TOKENS), "frequency_penalty": (-100, 100), "presence_penalty": (-100, 100),

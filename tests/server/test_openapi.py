@@ -418,7 +418,7 @@ def test_fields_have_their_types_defaults_and_limits(own):
     chat = body_of(own.document, "/v1/chat/completions")
     fields = chat["properties"]
 
-    assert (chat["required"], chat["additionalProperties"]) == (["messages"], False)
+    assert (chat["required"], chat["additionalProperties"]) == (["messages"], True)
     assert fields["temperature"]["anyOf"][0] == {"type": "number", "minimum": 0, "maximum": 5}
     assert (fields["stream"]["default"], fields["n"]["default"]) == (False, 1)
     assert fields["metadata"]["x-ignored"] is True

@@ -63,7 +63,7 @@ BARE = {"type": "function", "function": {"name": "see"}}
         (openai(response_format={"type": "text"}), {}),
         (
             openai(
-                memory=False, memory_tools=True, temperature=0.5, top_p=0.9, seed=-1, top_k=3, max_tokens=7,
+                memory=False, memory_tools=True, temperature=0.5, top_p=0.9, seed=-2, top_k=3, max_tokens=7,
                 stop=["a", "", "b"], tools=[FUNCTION, BARE],
                 tool_choice={"type": "function", "function": {"name": "see"}}, logprobs=True, top_logprobs=2,
                 parallel_tool_calls=False, session="talk", replaces=3, logit_bias={"7": 1.5, "3": -100}, n=2,
@@ -71,7 +71,7 @@ BARE = {"type": "function", "function": {"name": "see"}}
             ),
             {
                 "uses_memory": False, "memory_tools": True, "max_tokens": 7, "stop": ("a", "b"),
-                "sampling": {"temperature": 0.5, "top_p": 0.9, "seed": 2**32 - 2, "top_k": 3},
+                "sampling": {"temperature": 0.5, "top_p": 0.9, "seed": 2**32 - 3, "top_k": 3},
                 "tools": (Tool("look", "Looks.", SCHEMA), Tool("see", "", NO_FIELDS)), "tool_choice": "see",
                 "logprobs": 2, "parallel_calls": False, "session": "talk", "replaces": 3,
                 "logit_bias": ((3, -math.inf), (7, 1.5)), "n": 2,
@@ -268,12 +268,12 @@ def test_what_cannot_be_had_is_refused_with_its_field(body: Any, code: str, para
 # Least and largest value of each field; None: there is no such limit.
 SAMPLED: dict[str, tuple[float | None, float | None]] = {
     "max_tokens": (1, MOST_TOKENS), "temperature": (0, 5), "top_p": (0, 1), "n": (1, 16),
-    "frequency_penalty": (-100, 100), "presence_penalty": (-100, 100), "top_k": (0, MOST_TOKENS),
-    "min_p": (0, 1), "typical_p": (None, 1), "top_n_sigma": (0, 100), "xtc_probability": (0, 1),
+    "frequency_penalty": (-100, 100), "presence_penalty": (-100, 100), "top_k": (-1, MOST_TOKENS),
+    "min_p": (0, 1), "typical_p": (None, 1), "top_n_sigma": (-1, 100), "xtc_probability": (0, 1),
     "xtc_threshold": (0, 1), "dry_multiplier": (0, 100), "dry_base": (1, 100),
-    "dry_allowed_length": (0, 1 << 20), "dry_penalty_last_n": (0, 1 << 20), "mirostat": (0, 2),
+    "dry_allowed_length": (0, 1 << 20), "dry_penalty_last_n": (-1, 1 << 20), "mirostat": (0, 2),
     "mirostat_tau": (None, 100), "mirostat_eta": (None, 1), "repeat_penalty": (None, 1000),
-    "repeat_last_n": (0, MOST_TOKENS),
+    "repeat_last_n": (-1, MOST_TOKENS),
 }  # fmt: skip
 CHAT = {
     **SAMPLED, "max_completion_tokens": (1, MOST_TOKENS), "replaces": (1, MOST_MESSAGES),
@@ -286,7 +286,7 @@ MESSAGES = {
     "top_k": (0, MOST_TOKENS),
 }
 OPTIONS = {
-    "temperature": (0, 5), "top_p": (0, 1), "top_k": (0, MOST_TOKENS), "min_p": (0, 1),
+    "temperature": (0, 5), "top_p": (0, 1), "top_k": (-1, MOST_TOKENS), "min_p": (0, 1),
     "repeat_penalty": (None, 1000), "repeat_last_n": (-1, MOST_TOKENS), "num_predict": (None, MOST_TOKENS),
     "presence_penalty": (-100, 100), "frequency_penalty": (-100, 100), "typical_p": (None, 1),
     "mirostat": (0, 2), "mirostat_tau": (None, 100), "mirostat_eta": (None, 1),
@@ -310,6 +310,73 @@ def test_a_number_is_taken_within_its_limits_alone(made: Any, name: str, limits:
         for value in (beyond, limit + step):
             with pytest.raises(ValidationError):
                 made(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("fields", "sampling"),
+    [
+        ({"samplers": ["top_k", "typ_p", "tfs_z", "temp", "top_k"]},
+         {"samplers": ("top_k", "typical_p", "temperature")}),
+        ({"samplers": "kt?"}, {"samplers": ("top_k", "temperature")}),
+        ({"samplers": []}, {"samplers": ()}),
+        ({"typ_p": 0.5, "repetition_penalty": 1.25}, {"typical_p": 0.5, "repeat_penalty": 1.25}),
+        ({"top_k": -1, "top_n_sigma": -1, "repeat_last_n": -1, "dry_penalty_last_n": -1, "seed": -1},
+         {"top_k": 0, "top_n_sigma": 0, "repeat_last_n": 1 << 16, "dry_penalty_last_n": 1 << 16}),
+        ({"dry_sequence_breakers": ["a", ""]}, {"dry_sequence_breakers": ("a",)}),
+        ({"dry_sequence_breakers": None, "samplers": None}, {}),
+    ],
+)  # fmt: skip
+def test_names_and_values_of_llama_cpp_and_its_relatives_are_understood(
+    fields: dict[str, Any], sampling: dict[str, Any]
+) -> None:
+    for made in (openai, with_options):
+        assert made(**fields).request("").sampling == sampling
+
+
+def test_a_limit_of_minus_one_is_none() -> None:
+    assert openai(max_tokens=-1, max_completion_tokens=-1).request("").max_tokens == 0
+    assert openai(n_predict=7).request("").max_tokens == 7
+    with pytest.raises(ValidationError):
+        openai(max_tokens=-2)
+
+
+def test_a_text_that_breaks_sequences_is_not_too_long() -> None:
+    with pytest.raises(Denied) as caught:
+        openai(dry_sequence_breakers=["x" * (MOST_STOP_CHARS + 1)]).request("")
+
+    assert caught.value.param == "dry_sequence_breakers"
+
+
+@pytest.mark.parametrize("made", [openai, anthropic])
+def test_fields_of_other_servers_are_passed_over(made: Any) -> None:
+    made(top_a=0.3, functions=[], function_call="none", session_id="x", **{"x" * 100: 1}).check_unknown("/x")
+    made(**{f"field{i}": i for i in range(64)}).check_unknown("/x")
+
+
+def test_a_field_that_is_passed_over_is_noted_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "shepherd.server")
+    for _ in range(2):
+        openai(minimum_words=3).check_unknown("/v1/chat/completions")
+
+    assert caplog.messages == ["/v1/chat/completions: the field 'minimum_words' is ignored"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "param", "words"),
+    [
+        (openai(memmory=False), "invalid_request", "memmory", "did you mean memory?"),
+        (openai(Memory=False), "invalid_request", "Memory", "did you mean memory?"),
+        (anthropic(memory_tool=True), "invalid_request", "memory_tool", "did you mean memory_tools?"),
+        (openai(functions=[{"name": "x"}]), "unsupported_parameter", "functions", "send tools"),
+        (openai(guided_json={"type": "object"}), "unsupported_parameter", "guided_json", "response_format"),
+        (openai(**{f"field{i}": i for i in range(65)}), "invalid_request", "body", "more than 64 fields"),
+    ],
+)
+def test_a_field_that_matters_is_never_passed_over(body: Any, code: str, param: str, words: str) -> None:
+    with pytest.raises(Denied, match=words.replace("?", r"\?")) as caught:
+        body.check_unknown("/x")
+
+    assert (caught.value.status, caught.value.code, caught.value.param) == (400, code, param)
 
 
 @pytest.mark.parametrize("name", ["typical_p", "mirostat_tau", "mirostat_eta", "repeat_penalty"])

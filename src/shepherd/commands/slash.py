@@ -499,6 +499,7 @@ LIVE_SETTINGS = (
     "mirostat",
     "mirostat_tau",
     "mirostat_eta",
+    "samplers",
     "seed",
     "max_tokens",
     "rag_context_injection",

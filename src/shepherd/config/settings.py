@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from shepherd.config.schema import Kind, Setting, listed, percentages, shortened
 from shepherd.errors import ConfigError
+from shepherd.types import SAMPLERS
 
 __all__ = ["SETTINGS", "Config", "Setting", "default_user_id", "known_setting"]
 
@@ -218,6 +219,9 @@ class Config:
     )
     mirostat_eta: float | str = _sampled(
         "number", 0.001, 1, "speed at which mirostat corrects; auto: the model's own, else 0.1"
+    )
+    samplers: str = _list_of(
+        SAMPLERS, "", "the samplers that run, in this order; empty: all of them, in llama.cpp's order"
     )
     seed: int = _integer(-1, -1, (1 << 32) - 1, "random seed; -1: a new one for each answer")
 
@@ -431,6 +435,8 @@ class Config:
         """The sampling settings that have a value, by name; those on `auto` are left to the model."""
         values = {name: getattr(self, name) for name in _SAMPLING}
         chosen = {name: value for name, value in values.items() if not isinstance(value, str)}
+        if self.samplers:
+            chosen["samplers"] = listed(self.samplers, SAMPLERS)
         return {**chosen, **({"seed": self.seed} if self.seed >= 0 else {})}
 
     @property

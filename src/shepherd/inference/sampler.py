@@ -15,12 +15,13 @@ from typing import Any, Generic, TypeVar
 from shepherd._native import engine as native
 from shepherd.errors import UsageError
 from shepherd.inference.binding import llama
-from shepherd.types import Sampling
+from shepherd.types import SAMPLERS, Sampling
 
 __all__ = ["Lending", "Lent", "SamplerCache", "check_sampling", "recommended_sampling"]
 
 _RANDOM_SEED = 0xFFFFFFFF  # LLAMA_DEFAULT_SEED: each reset draws a new one
 _PENALTY = "from -100 to 100; 0 is off"
+_PENALTIES = ("penalties", "dry")
 _MIROSTAT_TOKENS = 100  # llama.cpp's: the likeliest tokens that the first version estimates from
 
 
@@ -70,6 +71,11 @@ def check_sampling(sampling: Sampling) -> None:
     ):
         if not (is_good and math.isfinite(value)):
             raise UsageError(f"{name} is {value}", hint=f"use a number {range_}")
+    for name in sampling.samplers:
+        if name not in SAMPLERS:
+            raise UsageError(f"samplers has {name!a}", hint=f"the names are {', '.join(SAMPLERS)}")
+    if len(set(sampling.samplers)) < len(sampling.samplers):
+        raise UsageError("samplers has a name twice", hint="each of them runs at most once")
     if any(math.isnan(bias) or bias == math.inf for _, bias in sampling.logit_bias):
         raise UsageError("logit_bias has a value that is not a number", hint="minus infinity forbids a token")
 
@@ -179,7 +185,7 @@ class Lending(ABC, Generic[_Key]):
 
 
 class SamplerCache(Lending[Sampling]):
-    """Chains in llama.cpp's own order: biases, penalties, what drops tokens, temperature, the draw."""
+    """Chains of llama.cpp's samplers, each of which changes what is likely, drops tokens or chooses one."""
 
     def __init__(self, n_vocab: int, vocabulary: int) -> None:
         """`vocabulary` is the address of the llama_vocab."""
@@ -198,63 +204,82 @@ class SamplerCache(Lending[Sampling]):
         parameters = c.llama_sampler_chain_default_params()
         parameters.no_perf = True
         chain = c.llama_sampler_chain_init(parameters)
-        for link in (*self._weighing(sampling), *self._drawing(sampling)):
+        for link in self._links(sampling):
             c.llama_sampler_chain_add(chain, link)
         return chain
 
-    def _weighing(self, sampling: Sampling) -> Iterator[Any]:
-        """Yield the samplers that change what is likely."""
-        c = self._c
+    def _links(self, sampling: Sampling) -> Iterator[Any]:
+        """Yield the links of the chain in their order; the last one chooses."""
+        c, seed = self._c, _RANDOM_SEED if sampling.seed is None else sampling.seed
         if sampling.logit_bias:
             biases = [c.llama_logit_bias(token, bias) for token, bias in sampling.logit_bias]
             array = (c.llama_logit_bias * len(biases))(*biases)
             yield c.llama_sampler_init_logit_bias(self._n_vocab, len(biases), array)
-        is_repeated = (sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty)
-        if is_repeated != (1, 0, 0) and sampling.repeat_last_n > 0:
-            yield c.llama_sampler_init_penalties(
-                self._n_vocab,
-                sampling.repeat_last_n,
-                sampling.repeat_penalty,
-                sampling.frequency_penalty,
-                sampling.presence_penalty,
-            )
-        if sampling.dry_multiplier > 0 and sampling.dry_penalty_last_n > 0:
-            breakers = [one.encode("utf-8", "replace") for one in sampling.dry_sequence_breakers]
-            yield c.llama_sampler_init_dry(
-                self._vocabulary,
-                sampling.dry_multiplier,
-                sampling.dry_base,
-                sampling.dry_allowed_length,
-                sampling.dry_penalty_last_n,
-                (ctypes.c_char_p * len(breakers))(*breakers),
-                len(breakers),
-            )
-
-    def _drawing(self, sampling: Sampling) -> Iterator[Any]:
-        """Yield the samplers that choose."""
-        c, seed = self._c, _RANDOM_SEED if sampling.seed is None else sampling.seed
-        if sampling.temperature == 0:
+        is_greedy = sampling.temperature == 0
+        order = sampling.samplers
+        if is_greedy or sampling.mirostat:  # what only drops or spreads tokens has no part in these
+            order = tuple(name for name in order if name in _PENALTIES)
+        for name in order:
+            link = getattr(self, f"_{name}")(sampling, seed)
+            if link is not None:
+                yield link
+        if is_greedy:
             yield c.llama_sampler_init_greedy()
-            return
-        if sampling.mirostat:
-            yield c.llama_sampler_init_temp(sampling.temperature)
-            tau, eta = sampling.mirostat_tau, sampling.mirostat_eta
-            if sampling.mirostat == 1:
-                yield c.llama_sampler_init_mirostat(self._n_vocab, seed, tau, eta, _MIROSTAT_TOKENS)
-            else:
-                yield c.llama_sampler_init_mirostat_v2(seed, tau, eta)
-            return
-        if sampling.top_n_sigma > 0:
-            yield c.llama_sampler_init_top_n_sigma(sampling.top_n_sigma)
-        if sampling.top_k > 0:
-            yield c.llama_sampler_init_top_k(sampling.top_k)
-        if sampling.typical_p < 1:
-            yield c.llama_sampler_init_typical(sampling.typical_p, 1)
-        if sampling.top_p < 1:
-            yield c.llama_sampler_init_top_p(sampling.top_p, 1)
-        if sampling.min_p > 0:
-            yield c.llama_sampler_init_min_p(sampling.min_p, 1)
-        if sampling.xtc_probability > 0:
-            yield c.llama_sampler_init_xtc(sampling.xtc_probability, sampling.xtc_threshold, 1, seed)
+        elif sampling.mirostat:
+            yield from self._mirostat(sampling, seed)
+        else:
+            yield c.llama_sampler_init_dist(seed)
+
+    # Each returns the link of that name in `Sampling.samplers`, None if its parameters turn it off.
+
+    def _penalties(self, sampling: Sampling, _seed: int) -> Any:
+        given = (sampling.repeat_penalty, sampling.frequency_penalty, sampling.presence_penalty)
+        if given == (1, 0, 0) or sampling.repeat_last_n == 0:
+            return None
+        return self._c.llama_sampler_init_penalties(self._n_vocab, sampling.repeat_last_n, *given)
+
+    def _dry(self, sampling: Sampling, _seed: int) -> Any:
+        if sampling.dry_multiplier == 0 or sampling.dry_penalty_last_n == 0:
+            return None
+        breakers = [one.encode("utf-8", "replace") for one in sampling.dry_sequence_breakers]
+        return self._c.llama_sampler_init_dry(
+            self._vocabulary,
+            sampling.dry_multiplier,
+            sampling.dry_base,
+            sampling.dry_allowed_length,
+            sampling.dry_penalty_last_n,
+            (ctypes.c_char_p * len(breakers))(*breakers),
+            len(breakers),
+        )
+
+    def _top_n_sigma(self, sampling: Sampling, _seed: int) -> Any:
+        n = sampling.top_n_sigma
+        return self._c.llama_sampler_init_top_n_sigma(n) if n > 0 else None
+
+    def _top_k(self, sampling: Sampling, _seed: int) -> Any:
+        return self._c.llama_sampler_init_top_k(sampling.top_k) if sampling.top_k > 0 else None
+
+    def _typical_p(self, sampling: Sampling, _seed: int) -> Any:
+        p = sampling.typical_p
+        return self._c.llama_sampler_init_typical(p, 1) if p < 1 else None
+
+    def _top_p(self, sampling: Sampling, _seed: int) -> Any:
+        return self._c.llama_sampler_init_top_p(sampling.top_p, 1) if sampling.top_p < 1 else None
+
+    def _min_p(self, sampling: Sampling, _seed: int) -> Any:
+        return self._c.llama_sampler_init_min_p(sampling.min_p, 1) if sampling.min_p > 0 else None
+
+    def _xtc(self, sampling: Sampling, seed: int) -> Any:
+        p = sampling.xtc_probability
+        return self._c.llama_sampler_init_xtc(p, sampling.xtc_threshold, 1, seed) if p > 0 else None
+
+    def _temperature(self, sampling: Sampling, _seed: int) -> Any:
+        return self._c.llama_sampler_init_temp(sampling.temperature)
+
+    def _mirostat(self, sampling: Sampling, seed: int) -> Iterator[Any]:
+        c, tau, eta = self._c, sampling.mirostat_tau, sampling.mirostat_eta
         yield c.llama_sampler_init_temp(sampling.temperature)
-        yield c.llama_sampler_init_dist(seed)
+        if sampling.mirostat == 1:
+            yield c.llama_sampler_init_mirostat(self._n_vocab, seed, tau, eta, _MIROSTAT_TOKENS)
+        else:
+            yield c.llama_sampler_init_mirostat_v2(seed, tau, eta)

@@ -115,7 +115,7 @@ def _names(told: str, word: str) -> bool:
     return re.search(rf"(?<![A-Za-z_]){word}(?![A-Za-z_])", told) is not None
 
 
-def _sampling(request: Request, refused: Collection[str]) -> dict[str, float]:
+def _sampling(request: Request, refused: Collection[str]) -> dict[str, Any]:
     sampling = {
         name: request.sampling[name] for name in _SAMPLING if name in request.sampling and name not in refused
     }

@@ -33,6 +33,7 @@ _OTHER = (
     *("top_k", "min_p", "typical_p", "top_n_sigma", "xtc_probability", "xtc_threshold"),
     *("mirostat", "mirostat_tau", "mirostat_eta", "repeat_penalty", "repeat_last_n"),
     *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
+    *("dry_sequence_breakers", "samplers"),
 )
 # How a field may be called, in the order in which it is tried; "" leaves it out. OpenAI's newer models know
 # only the second name of max_tokens, most other servers only the first.

@@ -106,7 +106,7 @@ class Request:
 
     messages: tuple[Message, ...]
     max_tokens: int
-    sampling: dict[str, float]
+    sampling: dict[str, Any]
     tools: tuple[Tool, ...] = ()
     uses_memory: bool = True
     stop: tuple[str, ...] = ()

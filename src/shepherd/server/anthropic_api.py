@@ -31,13 +31,13 @@ from shepherd.server.contents import (
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import Denied, Problem, anthropic_error, invalid
 from shepherd.server.http import (
+    ClientBody,
     EventStream,
     Ignored,
     JsonRoute,
     LenientBody,
     ModelName,
     Refused,
-    StrictBody,
     event,
 )
 from shepherd.server.identity import caller_of
@@ -121,7 +121,7 @@ class _Metadata(LenientBody):
     user_id: str | None = None
 
 
-class CountBody(StrictBody):
+class CountBody(ClientBody):
     """POST /v1/messages/count_tokens: a conversation."""
 
     model: ModelName = Field(default="", description=MODEL)

@@ -23,7 +23,7 @@ from shepherd.inference.template import TemplateOptions
 from shepherd.pictures import has_pictures
 from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import Problem, invalid, problem_of
-from shepherd.server.http import LARGE_BYTES, FinalEvents, ModelName, StrictBody
+from shepherd.server.http import LARGE_BYTES, ClientBody, FinalEvents, ModelName
 from shepherd.server.identity import MEMORY, Caller, caller_of
 from shepherd.server.limits import check_conversation
 from shepherd.server.picture_addresses import fetching, may_name_address
@@ -83,7 +83,7 @@ class ChatRequest:
     messages: tuple[Message, ...]
     user_id: str = ""
     uses_memory: bool = True
-    sampling: Mapping[str, float] = field(default_factory=dict)
+    sampling: Mapping[str, Any] = field(default_factory=dict)
     max_tokens: int = 0
     stop: tuple[str, ...] = ()
     schema: ReplySchema | None = None
@@ -118,7 +118,7 @@ def grammar_of(request: ChatRequest) -> str:
         raise invalid(field, f"{error} ({error.hint})", "invalid_schema") from None
 
 
-class ChatFields(StrictBody):
+class ChatFields(ClientBody):
     """Fields that the chat requests of all APIs share.
 
     Shepherd's own are `memory`, `memory_tools`, and `learned`: an event at the end of a stream.

@@ -20,8 +20,9 @@ from shepherd.server.description import described
 from shepherd.server.errors import invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, event
 from shepherd.server.openai_answers import REASONS, finite, usage_of
-from shepherd.server.openai_api import CompletionBody, require_supported, sampling_in
+from shepherd.server.openai_api import CompletionBody, require_supported
 from shepherd.server.pool import Lease
+from shepherd.server.sampling_fields import sampling_in
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect, merged
 from shepherd.server.telemetry import fingerprint

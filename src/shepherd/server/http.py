@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from difflib import get_close_matches
 from json.encoder import encode_basestring_ascii
 from typing import Annotated, Any, TypeVar
 
@@ -17,11 +19,13 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Send
 
 from shepherd.server.description import description_of
+from shepherd.server.errors import invalid, unsupported
 from shepherd.server.request_record import Scope
 from shepherd.server.streaming import blocking, cancelled_on_disconnect
 
 __all__ = [
     "LARGE_BYTES",
+    "ClientBody",
     "EventStream",
     "FinalEvents",
     "Ignored",
@@ -42,6 +46,54 @@ class StrictBody(BaseModel):
     """A JSON body; an unknown field is refused, since it may be one that matters."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+# Fields of Shepherd's own in the bodies of other services' APIs: one that is misspelt must not be ignored.
+_OWN = ("memory", "memory_tools", "learned", "recalled", "replaces", "documents")
+_AKIN = 0.8  # how much of two names has to be the same, from 0 to 1
+_MOST_UNKNOWN, _MOST_CHARS = 64, 64  # fields, and characters of a name that is looked at
+_MOST_NOTED = 256
+# Fields of other servers that would change the answer, and what to send instead.
+_ELSEWHERE = {
+    "functions": "send tools",
+    "function_call": "send tool_choice",
+    "web_search_options": "this server searches no web",
+    "audio": "the model writes text",
+    "structured_outputs": "send response_format or grammar",
+    **dict.fromkeys(("guided_json", "guided_choice", "guided_regex"), "send response_format or grammar"),
+    "guided_grammar": "send grammar",
+}
+
+
+_noted: set[tuple[str, str]] = set()
+_log = logging.getLogger(__name__)
+
+
+class ClientBody(BaseModel):
+    """A body of an API that other services have too.
+
+    Clients send fields of many services with it. As most servers do, this one passes over those that it
+    doesn't know, but for fields that would change the answer, and for what looks like one of our own.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    def check_unknown(self, route: str) -> None:
+        """Note fields that are passed over, once each. Denied for those that mustn't be."""
+        unknown = self.model_extra or {}
+        if len(unknown) > _MOST_UNKNOWN:
+            raise invalid("body", f"it has more than {_MOST_UNKNOWN} fields that this server doesn't know")
+        mine = [own for own in _OWN if own in type(self).model_fields]
+        for name, value in unknown.items():
+            if len(name) > _MOST_CHARS:
+                continue
+            if name in _ELSEWHERE and value not in (None, False, "", [], {}, "none"):
+                raise unsupported(name, _ELSEWHERE[name])
+            if meant := get_close_matches(name.casefold(), mine, 1, _AKIN):
+                raise invalid(name, f"there is no such field (did you mean {meant[0]}?)")
+            if (route, name) not in _noted and len(_noted) < _MOST_NOTED:
+                _noted.add((route, name))
+                _log.info("%s: the field %s is ignored", route, ascii(name))
 
 
 class LenientBody(BaseModel):
@@ -98,9 +150,12 @@ def _read(model: type[_Body], request: Request, data: bytes) -> _Body:
     except (ValueError, RecursionError):
         raise _invalid("JSON decode error") from None
     try:
-        return model.model_validate(value)
+        body = model.model_validate(value)
     except ValidationError as error:
         raise RequestValidationError(error.errors(include_url=False, include_context=False)) from None
+    if isinstance(body, ClientBody):
+        body.check_unknown(request.url.path)
+    return body
 
 
 def _invalid(message: str) -> RequestValidationError:

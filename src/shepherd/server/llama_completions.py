@@ -33,8 +33,8 @@ from shepherd.server.errors import Denied, invalid, openai_error, problem_of
 from shepherd.server.http import EventStream, FinalEvents, JsonRoute, LenientBody, ModelName, event
 from shepherd.server.limits import MOST_STOP_CHARS
 from shepherd.server.openai_answers import finite
-from shepherd.server.openai_api import sampling_in
 from shepherd.server.pool import Lease
+from shepherd.server.sampling_fields import MOST_STOPS, SamplingFields, sampling_in
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
 from shepherd.server.telemetry import timings_of
@@ -43,41 +43,19 @@ from shepherd.types import Sampling, TokenLogprob, TurnStats
 
 __all__ = ["routes"]
 
-_MOST_STOPS, _MOST_BIASES, _MOST_FILES, _MOST_LIKELY = 16, 1024, 256, 20
+_MOST_BIASES, _MOST_FILES, _MOST_LIKELY = 1024, 256, 20
 _MOST_FIELDS = 100
-_WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
 _MISSING = object()
 
 
-class _Fields(LenientBody):
+class _Fields(SamplingFields, LenientBody):
     """Fields of both routes; like llama.cpp's server, this one passes over those that it doesn't know."""
 
     model: ModelName = Field(default="", description=MODEL)
     n_predict: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     max_tokens: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     stream: bool | None = False
-    stop: list[str] | None = Field(default=None, max_length=_MOST_STOPS)
-    temperature: float | None = Field(default=None, ge=0, le=5)
-    top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    min_p: float | None = Field(default=None, ge=0, le=1)
-    typical_p: float | None = Field(default=None, gt=0, le=1)
-    top_n_sigma: float | None = Field(default=None, ge=-1, le=100)
-    xtc_probability: float | None = Field(default=None, ge=0, le=1)
-    xtc_threshold: float | None = Field(default=None, ge=0, le=1)
-    mirostat: int | None = Field(default=None, ge=0, le=2)
-    mirostat_tau: float | None = Field(default=None, gt=0, le=100)
-    mirostat_eta: float | None = Field(default=None, gt=0, le=1)
-    repeat_penalty: float | None = Field(default=None, gt=0, le=1000)
-    repeat_last_n: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
-    frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
-    presence_penalty: float | None = Field(default=None, ge=-100, le=100)
-    dry_multiplier: float | None = Field(default=None, ge=0, le=100)
-    dry_base: float | None = Field(default=None, ge=1, le=100)
-    dry_allowed_length: int | None = Field(default=None, ge=0, le=1 << 20)
-    dry_penalty_last_n: int | None = Field(default=None, ge=-1, le=1 << 20)
-    dry_sequence_breakers: list[str] | None = Field(default=None, max_length=_MOST_STOPS)
-    seed: int | None = None
+    stop: list[str] | None = Field(default=None, max_length=MOST_STOPS)
     logit_bias: list[tuple[int | str, float | bool]] | dict[str, float | bool] | None = None
     grammar: str | None = None
     json_schema: dict[str, Any] | None = None
@@ -97,23 +75,11 @@ class _Fields(LenientBody):
         """Return how the texts are continued. Denied for what is not supported."""
         if self.grammar and self.json_schema is not None:
             raise invalid("json_schema", "send a grammar or a schema, not both")
-        if any(len(text) > MOST_STOP_CHARS for text in self.dry_sequence_breakers or ()):
-            raise invalid("dry_sequence_breakers", f"a text has more than {MOST_STOP_CHARS:,} characters")
         if any(len(text) > MOST_STOP_CHARS for text in self.stop or ()):
             raise invalid("stop", f"a text has more than {MOST_STOP_CHARS:,} characters")
         given = sampling_in(self)
-        for name in ("repeat_last_n", "dry_penalty_last_n"):
-            if given.get(name) == -1:
-                given[name] = _WHOLE_WINDOW
-        if self.seed == -1:
-            del given["seed"]  # drawn anew each time
-        if given.get("top_n_sigma") == -1:
-            given["top_n_sigma"] = 0  # off
         most = self.max_tokens if self.n_predict is None else self.n_predict
         sampling = sampling_of(config, engine.info.sampling, given)
-        if self.dry_sequence_breakers is not None:
-            breakers = tuple(text for text in self.dry_sequence_breakers if text)
-            sampling = replace(sampling, dry_sequence_breakers=breakers)
         return Wanted(
             replace(sampling, logit_bias=_biases(engine, self.logit_bias)),
             None if most in (None, -1) else most,

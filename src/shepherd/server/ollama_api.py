@@ -33,10 +33,11 @@ from shepherd.server.errors import Problem, invalid, ollama_error, problem_of, u
 from shepherd.server.http import FinalEvents, JsonRoute, LenientBody, LineStream, Refused, line
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.offers import About
-from shepherd.server.openai_api import EmbeddingBody, OfferedTool, sampling_in
+from shepherd.server.openai_api import EmbeddingBody, OfferedTool
 from shepherd.server.pool import Lease
 from shepherd.server.pulls import TAG
 from shepherd.server.retrieval_api import embedded
+from shepherd.server.sampling_fields import MOST_STOPS, SamplingFields, sampling_in
 from shepherd.server.served_model import ServedModel
 from shepherd.server.state import ServerState
 from shepherd.server.streaming import ReplyReader, cancelled_on_disconnect
@@ -48,46 +49,24 @@ __all__ = ["ChatBody", "GenerateBody", "router", "routes"]
 
 # The version of Ollama whose API this is: clients ask for it before they use what came with it.
 _VERSION = "0.12.6"
-_MOST_STOPS = 16
 _NS_PER_MS = 1_000_000
-_WHOLE_WINDOW = 1 << 16  # tokens that a penalty looks back for -1
 
 
-class _Options(LenientBody):
+class _Options(SamplingFields, LenientBody):
     """Sampling options. Those for loading a model are ignored, since it is loaded already."""
 
-    temperature: float | None = Field(default=None, ge=0, le=5)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-    min_p: float | None = Field(default=None, ge=0, le=1)
-    seed: int | None = None
-    repeat_penalty: float | None = Field(default=None, gt=0, le=1000)
-    repeat_last_n: int | None = Field(default=None, ge=-1, le=MOST_TOKENS)
     num_predict: int | None = Field(default=None, le=MOST_TOKENS)
     stop: str | list[str] | None = None
-    presence_penalty: float | None = Field(default=None, ge=-100, le=100)
-    frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
-    typical_p: float | None = Field(default=None, gt=0, le=1)
-    mirostat: int | None = Field(default=None, ge=0, le=2)
-    mirostat_tau: float | None = Field(default=None, gt=0, le=100)
-    mirostat_eta: float | None = Field(default=None, gt=0, le=1)
 
     @property
     def stops(self) -> tuple[str, ...]:
         """Strings that end the answer. Denied for too many, or too long ones."""
         stop = [self.stop] if isinstance(self.stop, str) else self.stop or []
-        if len(stop) > _MOST_STOPS or any(len(text) > MOST_STOP_CHARS for text in stop):
+        if len(stop) > MOST_STOPS or any(len(text) > MOST_STOP_CHARS for text in stop):
             raise invalid(
-                "options.stop", f"send up to {_MOST_STOPS} texts of at most {MOST_STOP_CHARS:,} characters"
+                "options.stop", f"send up to {MOST_STOPS} texts of at most {MOST_STOP_CHARS:,} characters"
             )
         return tuple(text for text in stop if text)
-
-    def sampling(self) -> dict[str, float]:
-        """Return what the client has set."""
-        given = sampling_in(self)
-        if given.get("repeat_last_n") == -1:
-            given["repeat_last_n"] = _WHOLE_WINDOW
-        return given
 
 
 class _Function(LenientBody):
@@ -147,7 +126,7 @@ class _Fields(ChatFields):
             messages,
             user_id,
             self.memory is not False,
-            options.sampling(),
+            sampling_in(options),
             max(options.num_predict or 0, 0),
             options.stops,
             self._schema(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, Field, WithJsonSchema
+from pydantic import AliasChoices, BeforeValidator, Field, WithJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,14 +16,14 @@ from shepherd.server.contents import Content, message_of, picture_from_url
 from shepherd.server.continuation import is_one
 from shepherd.server.description import MODEL, described
 from shepherd.server.errors import invalid, unsupported
-from shepherd.server.http import Ignored, JsonRoute, LenientBody, ModelName, StrictBody
+from shepherd.server.http import ClientBody, Ignored, JsonRoute, LenientBody, ModelName, StrictBody
 from shepherd.server.identity import MEMORY, caller_of
 from shepherd.server.limits import MOST_ANSWERS, MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.server.openai_answers import streamed, whole
+from shepherd.server.sampling_fields import MOST_STOPS, SamplingFields, sampling_in
 from shepherd.server.state import ServerState
 from shepherd.server.template_fields import TemplateFields, split_prefill
 from shepherd.types import (
-    SEEDS,
     Message,
     Picture,
     ReplySchema,
@@ -40,20 +40,11 @@ __all__ = [
     "StreamOptions",
     "require_supported",
     "route",
-    "sampling_in",
 ]
 
 
-_MOST_STOPS = 16
 _MOST_DOCUMENTS = 20
 _MOST_TEXTS = 2048
-_SAMPLING = (
-    *("temperature", "top_p", "seed", "top_k", "min_p", "typical_p", "top_n_sigma"),
-    *("xtc_probability", "xtc_threshold", "mirostat", "mirostat_tau", "mirostat_eta"),
-    *("repeat_penalty", "repeat_last_n", "frequency_penalty", "presence_penalty"),
-    *("dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n"),
-)
-_LARGEST_PENALTY = 1000
 _MOST_BIASES, _MOST_DIGITS, _FORBIDS = 1024, 9, 100
 _MOST_LIKELY = 20  # OpenAI's, and the engine's
 _MOST_GRAMMAR_CHARS = 250_000
@@ -157,41 +148,27 @@ class _Format(LenientBody):
 
 _TEXT_ALONE = {"anyOf": [{"type": "array", "items": {"const": "text"}}, {"type": "null"}], "default": None}
 
-Stop: TypeAlias = str | Annotated[list[str], Field(max_length=_MOST_STOPS)] | None
+# -1, as llama.cpp's clients send it, is as none.
+MostTokens = Annotated[
+    Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None, BeforeValidator(lambda n: None if n == -1 else n)
+]
+MAX_TOKENS = "The most tokens that the answer may have; -1: as many as fit."
+Stop: TypeAlias = str | Annotated[list[str], Field(max_length=MOST_STOPS)] | None
 
 
-class _Sampled(StrictBody):
+class _Sampled(SamplingFields, ClientBody):
     """Fields that chats and completions share."""
 
     model: ModelName = Field(default="", description=MODEL)
     stream: bool | None = Field(default=False, description="Stream the answer.")
     stream_options: StreamOptions | None = None
-    max_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
-    temperature: float | None = Field(default=None, ge=0, le=5)
-    top_p: float | None = Field(default=None, ge=0, le=1)
-    seed: int | None = None
+    max_tokens: MostTokens = Field(
+        default=None, validation_alias=AliasChoices("max_tokens", "n_predict"), description=MAX_TOKENS
+    )
     stop: Stop = None
     n: int | None = Field(default=1, ge=1, le=MOST_ANSWERS, description="How many answers to give.")
-    frequency_penalty: float | None = Field(default=None, ge=-100, le=100)
-    presence_penalty: float | None = Field(default=None, ge=-100, le=100)
     logit_bias: Annotated[dict[str, float], Field(max_length=_MOST_BIASES)] | None = None
     user: Ignored[str | None] = None
-    # llama.cpp's.
-    top_k: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-    min_p: float | None = Field(default=None, ge=0, le=1)
-    typical_p: float | None = Field(default=None, gt=0, le=1)
-    top_n_sigma: float | None = Field(default=None, ge=0, le=100)
-    xtc_probability: float | None = Field(default=None, ge=0, le=1)
-    xtc_threshold: float | None = Field(default=None, ge=0, le=1)
-    dry_multiplier: float | None = Field(default=None, ge=0, le=100)
-    dry_base: float | None = Field(default=None, ge=1, le=100)
-    dry_allowed_length: int | None = Field(default=None, ge=0, le=1 << 20)
-    dry_penalty_last_n: int | None = Field(default=None, ge=0, le=1 << 20)
-    mirostat: int | None = Field(default=None, ge=0, le=2)
-    mirostat_tau: float | None = Field(default=None, gt=0, le=100)
-    mirostat_eta: float | None = Field(default=None, gt=0, le=1)
-    repeat_penalty: float | None = Field(default=None, gt=0, le=_LARGEST_PENALTY)
-    repeat_last_n: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     # Ignored: conversations find their slots by themselves, every prompt is cached, and answers have timings.
     timings_per_token: Ignored[bool | None] = None
     id_slot: Ignored[int | None] = None
@@ -225,7 +202,7 @@ class ChatBody(TemplateFields, ChatFields, _Sampled):
     """POST /v1/chat/completions."""
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
-    max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_TOKENS)
+    max_completion_tokens: MostTokens = None
     # Shepherd's own.
     session: str | None = Field(
         default=None,
@@ -401,7 +378,7 @@ class EmbeddedObject(LenientBody):
         return "".join(part.text for part in self.content)
 
 
-class EmbeddingBody(StrictBody):
+class EmbeddingBody(ClientBody):
     """POST /v1/embeddings."""
 
     model: ModelName = Field(default="", description="The embedder's name in GET /v1/models, or `default`.")
@@ -436,16 +413,6 @@ def require_supported(is_supported: bool, param: str, hint: str) -> None:
     """Raise Denied unless this server supports the field."""
     if not is_supported:
         raise unsupported(param, hint)
-
-
-def sampling_in(body: BaseModel) -> dict[str, float]:
-    """Return the sampling settings that the client has set. OpenAI's clients send null for others."""
-    given = {name: value for name in _SAMPLING if (value := getattr(body, name, None)) is not None}
-    if "seed" in given:
-        given["seed"] = int(given["seed"]) % SEEDS  # OpenAI's are 64 bits, signed
-    if given.get("top_p") == 0:
-        given["temperature"], given["top_p"] = 0, 1  # the likeliest token
-    return given
 
 
 def _content_of(content: str | list[_Part] | None, place: str) -> str | Content:

@@ -12,9 +12,8 @@ from shepherd.server.chat import MOST_TOKENS, ChatFields, ChatRequest
 from shepherd.server.contents import Part, kept_picture, noted, picture_from_url, stored_item
 from shepherd.server.description import MODEL, USER
 from shepherd.server.errors import invalid, unsupported
-from shepherd.server.http import Ignored, LenientBody, ModelName, Refused, StrictBody
+from shepherd.server.http import ClientBody, Ignored, LenientBody, ModelName, Refused
 from shepherd.server.limits import MOST_MESSAGES, MOST_TOOLS, check_conversation
-from shepherd.server.openai_api import sampling_in
 from shepherd.server.responses_tools import (
     NamedTool,
     OfferedTool,
@@ -23,6 +22,7 @@ from shepherd.server.responses_tools import (
     input_arguments,
     offered_by,
 )
+from shepherd.server.sampling_fields import sampling_in
 from shepherd.server.state import AppState
 from shepherd.server.stored_responses import StoredConversations, StoredResponses
 from shepherd.server.template_fields import options_of
@@ -83,7 +83,7 @@ class _Named(LenientBody):
     id: str = Field(max_length=256)
 
 
-class InputTokensBody(StrictBody):
+class InputTokensBody(ClientBody):
     """POST /v1/responses/input_tokens: what a response would read."""
 
     model: ModelName = Field(default="", description=MODEL)

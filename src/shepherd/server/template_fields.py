@@ -9,7 +9,7 @@ from pydantic import Field
 
 from shepherd.inference.template import TemplateOptions
 from shepherd.server.errors import invalid
-from shepherd.server.http import StrictBody
+from shepherd.server.http import ClientBody
 from shepherd.types import Message
 
 __all__ = ["TemplateFields", "options_of", "split_prefill"]
@@ -24,7 +24,7 @@ _EFFORTS = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", 
 Value = str | bool | int | float | None
 
 
-class TemplateFields(StrictBody):
+class TemplateFields(ClientBody):
     """Fields of OpenAI's and llama.cpp's APIs for the chat template."""
 
     chat_template_kwargs: dict[str, Value] | None = Field(

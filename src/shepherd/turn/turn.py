@@ -309,7 +309,7 @@ class Turn:
         )
 
 
-def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, float] | None = None) -> Sampling:
+def sampling_of(config: Config, recommended: Sampling, asked: Mapping[str, Any] | None = None) -> Sampling:
     """Return the values that were asked for, else those of the settings, else the model's recommendation."""
     return replace(recommended, **{"seed": None, **config.sampling, **(asked or {})})
 

@@ -34,8 +34,9 @@ A server without API keys can only be reached from its own machine, and needs no
 `Authorization: Bearer …` or as `x-api-key`; each route names the scope that the key needs. `user`, in a body
 or a query, names one of the key owner's users.
 
-JSON bodies need no `Content-Type`. OpenAI's, Anthropic's and Shepherd's own routes refuse unknown fields;
-Ollama's and llama.cpp's ignore them. Errors have the format of the API that was called."""
+JSON bodies need no `Content-Type`. Shepherd's own routes refuse unknown fields; the others ignore them, but
+for a few that would change the answer and for misspelt names of Shepherd's own fields. Errors have the format
+of the API that was called."""
 
 # Sections: what they are about, and how their paths begin.
 _OPENAI = ("/v1/chat", "/v1/completions", "/v1/embeddings")
