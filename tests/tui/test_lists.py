@@ -194,3 +194,24 @@ def test_the_provider_is_chosen_from_a_list(perform, scripted_model):
         await stage.shows("local answers from now on: shepherd-mini")
 
     perform(play, scripted_model)
+
+
+def test_the_line_of_keys_ends_with_a_whole_key_at_every_width(perform, memory):
+    memory.set_fact("name", "Steve")
+
+    def line(stage):
+        return stage.text().rstrip().splitlines()[-1].strip()
+
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("f3")
+        await stage.until(lambda: "1 Help" in line(stage), "help in the line of keys")
+        narrow = line(stage)
+        await stage.pilot.resize_terminal(140, 30)
+        await stage.until(lambda: "f6 Private" in line(stage), "the other views in the line of keys")
+
+        # What works in every view makes room for what this one is for.
+        assert narrow.endswith("n New fact f1 Help")
+        assert line(stage).endswith("f1 Help f2 Panel f4 Knowledge f5 Provider f6 Private")
+
+    perform(play, size=(80, 30))

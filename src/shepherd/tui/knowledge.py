@@ -11,11 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Label, OptionList, Static
+from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from shepherd.commands.screen import counted, printable, shortened
 from shepherd.errors import ShepherdError
+from shepherd.tui.footer import KeysFooter
 from shepherd.tui.items import notify_error
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class KnowledgeScreen(Screen[None]):
                     yield Static(id="node")
                 yield Label("Connections", classes="title", id="edges-title")
                 yield OptionList(id="edges", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysFooter()
 
     def on_mount(self) -> None:
         """Show the nodes that were changed last."""

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Label, OptionList
+from textual.widgets import Input, Label, OptionList
 from textual.widgets.option_list import Option
 
 from shepherd.commands.explain import decided_in_words, item_in_words, state_in_words
@@ -19,6 +19,7 @@ from shepherd.commands.screen import counted, printable, shortened
 from shepherd.errors import ShepherdError
 from shepherd.tools import decide
 from shepherd.tui.dialogs import Reading, Revise
+from shepherd.tui.footer import KeysFooter
 from shepherd.tui.items import Item, Items, notify_error
 from shepherd.types import Fact
 
@@ -57,7 +58,7 @@ class MemoryScreen(Screen[None]):
             with Vertical(id="memories-column"):
                 yield Label("", classes="title", id="memories-title")
                 yield Items(id="memories", empty="No memories yet; a adds one.")
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysFooter()
 
     def on_mount(self) -> None:
         """Show the newest."""
@@ -171,7 +172,7 @@ class LearnedScreen(Screen[None]):
         """Build the list."""
         yield Label("", classes="title", id="learned-title")
         yield OptionList(id="learned", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeysFooter()
 
     def on_mount(self) -> None:
         """Show what there is."""
