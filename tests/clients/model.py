@@ -48,7 +48,7 @@ _TEMPLATE = """\
 {%- for m in messages %}{%- if m.role == 'tool' %}
 {%- set picked.results = picked.results + ' ' + m.content %}{%- endif %}{%- endfor %}
 {%- if picked.results %}{%- set picked.mark = '1' if '24 degrees' in picked.results else '2' %}
-{%- elif tools and 'weather' in messages[-1].content %}{%- for t in tools %}{%- if t.function.name in CALLS %}
+{%- elif tools and ('weather' in messages[-1].content or 'person' in messages[-1].content) %}{%- for t in tools %}{%- if t.function.name in CALLS %}
 {%- set picked.mark = CALLS[t.function.name] %}{%- endif %}{%- endfor %}
 {%- elif 'person' in messages[-1].content %}{%- set picked.mark = '4' %}
 {%- elif 'SEARCH/REPLACE' in messages[0].content %}{%- set picked.mark = '3' %}{%- endif %}
@@ -73,5 +73,5 @@ def write_model(path: Path, *, n_ctx: int = 4096) -> None:
 
 
 def _call(name: str, arguments: dict[str, Any]) -> tuple[str, str]:
-    """Return a call in pieces, as Hermes writes it."""
-    return f'<tool_call>{{"name": "{name}", ', f'"arguments": {json.dumps(arguments)}}}</tool_call>'
+    """Return a call in pieces, as the template writes it, so that a call that is demanded is the same."""
+    return f'<tool_call>\n{{"name": "{name}", ', f'"arguments": {json.dumps(arguments)}}}\n</tool_call>'
