@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,25 @@ def _serving(result: dict[str, Any]) -> Iterator[Row]:
     yield Row("The same, p99", f"{alone['p99']:.2f} / {busy['p99']:.2f} ms")
 
 
+_SHAPES = {"8b": "an 8B model", "35b-a3b": "a 35B model with 3B active"}
+
+
+def _gpu(result: dict[str, Any]) -> Iterator[Row]:
+    for one in result["results"]:
+        figures = []
+        for side in ("shepherd", "llama_cpp.Llama"):
+            names = ("prefill_tokens_per_s", "decode_tokens_per_s", "turn_ttft_ms")
+            runs = one["runs"][side]
+            read, said, first = (statistics.median(run[name] for run in runs) for name in names)
+            figures.append(f"{read:,.0f} / {said:,.0f} / {first:.0f} ms")
+        where = f"On a GPU, in the shape of {_SHAPES[one['shape']]}"
+        yield Row(
+            f"{where}: tokens read per second / tokens written per second / first token of the next turn",
+            figures[0],
+            f"llama_cpp.Llama {figures[1]}",
+        )
+
+
 def _server(result: dict[str, Any]) -> Iterator[Row]:
     yield Row(
         f"Tokens read twice, {result['users']} users, {result['turns_of_each']} turns each over HTTP",
@@ -151,6 +171,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "conversation": _conversation,
     "turns": _turns,
     "turns-served": _turns_served,
+    "gpu": _gpu,
     "serving": _serving,
     "server": _server,
     "startup": _startup,

@@ -8,8 +8,9 @@ and the next turn of each of many conversations after a process was killed, for 
 With --drafts also what drafts save, beside llama-server's if it was built, with a model of that size that
 recites its answers: see bench/drafts.py.
 Both sides run the same ids on the same library, each in processes of their own that take turns; both are
-greedy, and what they say is compared. Printed are medians with the least and the most; the file has all
-figures, hardware and versions.
+greedy and draft nothing. Whether they say the same is told: on a GPU, batches of other sizes round
+differently, and random weights make many tokens almost as likely. Printed are medians with the least and the
+most; the file has all figures, hardware and versions.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def ours(model: str, options: dict[str, int]) -> dict[str, Any]:
     from shepherd.inference import Engine, EngineSettings
     from shepherd.types import Sampling
 
-    settings = EngineSettings(n_ctx=options["n_ctx"], n_threads=options["n_threads"])
+    settings = EngineSettings(n_ctx=options["n_ctx"], n_threads=options["n_threads"], draft="off")
     with Engine(model, settings=settings) as engine:
 
         def answer(ids: list[int], n: int) -> Any:
