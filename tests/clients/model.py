@@ -48,7 +48,8 @@ _TEMPLATE = """\
 {%- for m in messages %}{%- if m.role == 'tool' %}
 {%- set picked.results = picked.results + ' ' + m.content %}{%- endif %}{%- endfor %}
 {%- if picked.results %}{%- set picked.mark = '1' if '24 degrees' in picked.results else '2' %}
-{%- elif tools and ('weather' in messages[-1].content or 'person' in messages[-1].content) %}{%- for t in tools %}{%- if t.function.name in CALLS %}
+{%- elif tools and ('weather' in messages[-1].content or 'person' in messages[-1].content) %}
+{%- for t in tools %}{%- if t.function.name in CALLS %}
 {%- set picked.mark = CALLS[t.function.name] %}{%- endif %}{%- endfor %}
 {%- elif 'person' in messages[-1].content %}{%- set picked.mark = '4' %}
 {%- elif 'SEARCH/REPLACE' in messages[0].content %}{%- set picked.mark = '3' %}{%- endif %}

@@ -59,7 +59,7 @@ def configure(source: Path, build: Path, *, cuda: bool, architectures: str) -> l
     """The cmake command that configures the build."""
     command = ["cmake", "-S", str(source), "-B", str(build)]
     command += ["-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=ON", "-DLLAMA_OPENSSL=OFF"]
-    # A compiler that has the C++ library only as an archive puts a copy into each library. If these copies were
+    # A compiler that has the C++ library only as an archive puts a copy into each library. If the copies were
     # visible, a process that has loaded another one before (numpy's) would mix them, and crash on loading.
     if sys.platform == "linux":
         command += ["-DCMAKE_SHARED_LINKER_FLAGS=-Wl,--exclude-libs,libstdc++.a"]
