@@ -27,15 +27,15 @@ JWT = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jV
 
 
 # Seconds of a processor, not of the clock, so that a busy machine changes nothing. Reading a hostile
-# text four times over takes about one; a quadratic rule takes more than a hundred.
-MOST_CPU_S = 20
+# text twice over takes about half of one; a quadratic rule takes more than thirty.
+MOST_CPU_S = 8
 READ_SECRETS = """
 import resource, sys
 from shepherd.secret_detection import find_secrets
 limit = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-find_secrets(sys.stdin.read() * 4)
+find_secrets(sys.stdin.read() * 2)
 """
 
 
