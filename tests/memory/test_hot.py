@@ -352,7 +352,7 @@ def save_every_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestHistory(History.TestCase):  # type: ignore[name-defined,misc]
     settings = settings(
-        max_examples=examples(20),
+        max_examples=examples(12),
         stateful_step_count=25,
         suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
