@@ -569,3 +569,15 @@ def test_number_before_a_word_is_found_without_the_blank() -> None:
 )
 def test_changes_are_those_between_capitals_small_letters_digits_and_others(value: str, n: int) -> None:
     assert changes(value) == n
+
+
+@pytest.mark.parametrize("words", ["hidden broken safe velvet canyon", "velvet hidden broken safe canyon"])
+def test_a_phrase_of_which_a_fourth_is_ordinary_is_found_whole(words: str) -> None:
+    phrase = f"{words} orbit maple tunnel rocket garlic pepper lantern"
+
+    assert values(phrase) == [("recovery-phrase", phrase)]
+
+
+def test_a_row_of_years_beside_a_cards_name_is_no_card() -> None:
+    assert values("my visa card, expired in 2019 2020 2021 2022") == []
+    assert values("my visa card 2019 2020 2021 2322") == [("card-number", "2019 2020 2021 2322")]
