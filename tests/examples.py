@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.internal.conjecture import providers
@@ -35,13 +33,11 @@ def register_profiles() -> None:
     )
     settings.load_profile(_FIXED)
     # Hypothesis also draws constants out of all modules that happen to be imported, so that the examples of
-    # one test would depend on the tests before it.
+    # one test would depend on the tests before it. To read them takes each process four seconds.
     constants = getattr(providers, "_get_local_constants", None)
     if constants is not None:
         none = providers.Constants()
-        only_deep = cached_property(lambda self: constants() if _is_deep() else none)
-        only_deep.__set_name__(providers.HypothesisProvider, "_local_constants")
-        providers.HypothesisProvider._local_constants = only_deep
+        providers._get_local_constants = lambda: constants() if _is_deep() else none
 
 
 def _is_deep() -> bool:

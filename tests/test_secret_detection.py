@@ -27,15 +27,15 @@ JWT = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jV
 
 
 # Seconds of a processor, not of the clock, so that a busy machine changes nothing. Reading a hostile
-# text four times over takes about one; a quadratic rule takes more than a hundred.
-MOST_CPU_S = 20
+# text twice over takes about half of one; a quadratic rule takes more than thirty.
+MOST_CPU_S = 8
 READ_SECRETS = """
 import resource, sys
 from shepherd.secret_detection import find_secrets
 limit = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-find_secrets(sys.stdin.read() * 4)
+find_secrets(sys.stdin.read() * 2)
 """
 
 
@@ -569,3 +569,15 @@ def test_number_before_a_word_is_found_without_the_blank() -> None:
 )
 def test_changes_are_those_between_capitals_small_letters_digits_and_others(value: str, n: int) -> None:
     assert changes(value) == n
+
+
+@pytest.mark.parametrize("words", ["hidden broken safe velvet canyon", "velvet hidden broken safe canyon"])
+def test_a_phrase_of_which_a_fourth_is_ordinary_is_found_whole(words: str) -> None:
+    phrase = f"{words} orbit maple tunnel rocket garlic pepper lantern"
+
+    assert values(phrase) == [("recovery-phrase", phrase)]
+
+
+def test_a_row_of_years_beside_a_cards_name_is_no_card() -> None:
+    assert values("my visa card, expired in 2019 2020 2021 2022") == []
+    assert values("my visa card 2019 2020 2021 2322") == [("card-number", "2019 2020 2021 2322")]

@@ -6,6 +6,8 @@ import sys
 
 import pexpect
 
+from tests import programs
+
 ASKED_FOR_CURSOR = "\x1b[6n"
 
 
@@ -25,7 +27,7 @@ def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home)
 
 
 def test_the_lines_are_typed_at_the_real_prompt_of_a_terminal(home):
-    child = pexpect.spawn(
+    child = programs.spawn(
         sys.executable,
         ["-m", "shepherd", "demo", "--fast"],
         env=home.environment,

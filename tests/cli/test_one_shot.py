@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from tests import programs
 from tests.cli.conftest import NEEDS_DEV_FULL
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -193,6 +194,14 @@ def test_the_database_of_another_program_is_refused_and_left_alone(shepherd, mod
     assert foreign.read_bytes() == before
 
 
+IMPATIENT = """
+from shepherd.cli.main import run
+from shepherd.memory import Memory
+Memory.__init__.__kwdefaults__["busy_timeout_s"] = 0.2
+run()
+"""
+
+
 def test_a_locked_database_costs_a_warning_and_not_the_answer(shepherd, model, home):
     shepherd("facts", "set", "name", "Steve")
     hold = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);"
@@ -200,7 +209,14 @@ def test_a_locked_database_costs_a_warning_and_not_the_answer(shepherd, model, h
     command = [sys.executable, "-c", hold, home.database]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         other.stdout.readline()
-        done = shepherd("-m", model, "-e", "My favourite editor is Helix")
+        done = programs.run(
+            [sys.executable, "-c", IMPATIENT, "-m", str(model), "-e", "My favourite editor is Helix"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            env=home.environment,
+            check=False,
+        )
         other.communicate()
 
     assert (done.returncode, done.stdout) == (0, f"{ANSWER}\n")

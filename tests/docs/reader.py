@@ -19,6 +19,7 @@ import pexpect
 from shepherd.inference.models import resolve
 from tests import models, programs, vision_models
 from tests.docs.commands import ROOT
+from tests.docs.forking_shell import ForkingShell
 from tests.hub import LoopbackHub
 from tests.knowledge import documents
 from tests.memory.test_importers import ENTITIES, LLM_NEW, MEM0, TALK, database
@@ -117,6 +118,9 @@ class Reader:
         }
         self.url = ""
         self._server: subprocess.Popen[str] | None = None
+        self._shell: ForkingShell | None = None
+        if self._forks and programs.will_be_forked([sys.executable, "-m", "shepherd"], self.environment):
+            self._shell = ForkingShell(folder / "shell", binaries / "shepherd")
 
     def follow(self, line: str, *, within_s: float = _SLOWEST_S) -> str:
         """Do what the line says; AssertionError when it fails. What it has printed, if it is no dialogue."""
@@ -145,6 +149,12 @@ class Reader:
 
     def close(self) -> None:
         """Ends the server; its log has no complaint."""
+        if self._shell is not None:
+            self._shell.close()
+            self._shell = None
+        self._end_server()
+
+    def _end_server(self) -> None:
         if self._server is None:
             return
         self._server.send_signal(signal.SIGTERM)
@@ -158,7 +168,7 @@ class Reader:
             self._command(line),
             input=said,
             cwd=self._place(line),
-            env=self.environment,
+            env=self._shell_environment(),
             capture_output=True,
             encoding="utf-8",
             timeout=within_s,
@@ -166,6 +176,11 @@ class Reader:
         )
         assert "Traceback" not in done.stderr, f"{line}\n{done.stdout}{done.stderr}"
         return done
+
+    def _shell_environment(self) -> dict[str, str]:
+        if self._shell is None:
+            return self.environment
+        return {**self.environment, "PATH": f"{self._shell.folder}{os.pathsep}{self.environment['PATH']}"}
 
     def _talk(self, line: str, within_s: float) -> None:
         child = self._spawn(line)
@@ -235,7 +250,7 @@ class Reader:
         return self.checkout if _IN_THE_CHECKOUT.match(line) else self.folder
 
     def _serve(self, line: str) -> None:
-        self.close()
+        self._end_server()
         self._server = programs.Popen(
             self._command(f"{line} --json"),
             cwd=self.folder,

@@ -532,6 +532,8 @@ def described(registry: EntityRegistry) -> list[str]:
         (["Anna, my boss called."], ["Anna | person f | 1", "the user's boss | person | boss of user | 1"]),
         (["The dentist Anna called."], ["Anna | person f | title=dentist 0.8 | 1"]),
         (["Anna's my boss."], ["Anna | person f | boss of user | 1"]),
+        (["Anna called, and it is my boss."],
+         ["Anna | person f | 1", "the user's boss | person | boss of user | 1"]),
         (["Anna's boss called."], ["Anna | person f | 1", "Anna's boss | person | boss of Anna | 1"]),
         (["Robert, also known as Bob, came.", "Bob left."], ["Robert | person m | Bob | 2"]),
         (["I know Anna. Her brother Tom is here."],

@@ -147,6 +147,7 @@ def test_cuda_is_configured_unless_it_is_left_out(tmp_path: Path) -> None:
 def test_bench_compares_both_sides_and_keeps_its_figures(tmp_path: Path) -> None:
     out = tmp_path / "figures.json"
     small = ["--rounds", "1", "--threads", "1", "--prompt", "64", "--answer", "8", "--turn", "8"]
+    small += ["--conversations", "2"]
 
     done = subprocess.run(
         [sys.executable, TOOLS / "bench.py", "tiny-dense", "--models", tmp_path, "--out", out, *small],
@@ -161,6 +162,7 @@ def test_bench_compares_both_sides_and_keeps_its_figures(tmp_path: Path) -> None
     assert result["same_answer"]
     [ours] = result["runs"]["shepherd"]
     assert ours["turn_decoded_tokens"] == 9  # the last token of the answer, and eight new ones
+    assert (result["restart"]["n"], result["restart"]["n_decoded"]) == (2, result["restart"]["n_new"])
     assert figures["machine"]["llama_cpp_python"]
 
 

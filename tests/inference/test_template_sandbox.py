@@ -67,12 +67,16 @@ BOMBS = {
     "deep source": "{{ " + "(" * 50_000 + "1" + ")" * 50_000 + " }}",
 }  # fmt: skip
 
+FEWEST_S = 1  # of processor time, for what nothing but time ends
 RENDER = """
 import resource, sys
-resource.setrlimit(resource.RLIMIT_CPU, (40, 40))
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 from shepherd.errors import ModelError
+from shepherd.inference import template_sandbox
 from shepherd.inference.template import ChatTemplate
+assert template_sandbox._MAX_CPU_S <= 5
+template_sandbox._MAX_CPU_S = float(sys.argv[1])
 try:
     ChatTemplate(sys.stdin.read()).render([{"role": "user", "content": "hello"}], add_generation_prompt=True)
 except ModelError as error:
@@ -84,7 +88,7 @@ except ModelError as error:
 def test_templates_that_would_not_end_are_stopped(source: str) -> None:
     # The system ends a process that uses more time or memory.
     done = programs.run(
-        [sys.executable, "-c", RENDER],
+        [sys.executable, "-c", RENDER, str(FEWEST_S if source == BOMBS["slow loop"] else 5)],
         input=source,
         capture_output=True,
         encoding="utf-8",

@@ -6,6 +6,7 @@ both it and `memory` is marked IN_A_FILE.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.memory import Memory
+from tests import programs
 from tests.postgres import Server
 
 NOW = 1_700_000_000.0
@@ -52,6 +54,9 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
         program: str, *arguments: object, behind: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         command = [*behind, sys.executable, "-c", program, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        environment = {**os.environ, "PYTHONUTF8": "1"}  # as what is forked has it
+        return programs.run(
+            command, capture_output=True, text=True, timeout=120, check=False, env=environment
+        )
 
     return run

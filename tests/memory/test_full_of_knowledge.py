@@ -87,7 +87,7 @@ def test_own_memories_make_room_but_a_document_that_never_fits_costs_none(databa
         alice = Knowledge(memory.transactions, "alice")
 
         with pytest.raises(StoreFullError):
-            alice.add_node("huge", source_text=text(100_000))
+            alice.add_node("huge", source_text=text(60_000))
         after_the_huge_one = memory.count_memories("alice")
         for n in range(4):
             alice.add_node(f"short {n}", source_text=text(1500))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 import stat
 import tempfile
@@ -20,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from shepherd._native import text
 from shepherd._native.store import Connection
+from shepherd.errors import StoreError
 from shepherd.memory import facts, hot, hot_rows, memories, pruning
 from shepherd.memory.postgres.size_limit import Limit
 from shepherd.memory.postgres.store import PostgresStore
@@ -352,7 +354,7 @@ def save_every_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestHistory(History.TestCase):  # type: ignore[name-defined,misc]
     settings = settings(
-        max_examples=examples(20),
+        max_examples=examples(12),
         stateful_step_count=25,
         suppress_health_check=[HealthCheck.function_scoped_fixture],
     )
@@ -795,6 +797,18 @@ def test_saved_files_are_private(database) -> None:
     assert stat.S_IMODE(saved_file(store).stat().st_mode) == 0o600
     assert stat.S_IMODE(saved_file(store).parent.stat().st_mode) == 0o700
     assert [file.name for file in saved_file(store).parent.iterdir()] == ["1"]
+
+
+def test_a_saved_index_that_cannot_be_deleted_is_named(store) -> None:
+    file = saved_file(store)
+    file.mkdir(parents=True)  # root may delete any file, but no folder so
+
+    with pytest.raises(StoreError, match=re.escape(f"{file}: ")) as caught:
+        store._recall.forget_saved(1)
+
+    assert caught.value.hint == "delete this file"
+    file.rmdir()
+    assert store._recall.forget_saved(1) == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "head", "older"])

@@ -45,7 +45,7 @@ def test_what_is_no_size_or_too_small_is_refused(text: str, path: Path) -> None:
 
 def test_oldest_memories_go_and_no_more_than_needed(database: str) -> None:
     with Memory(database, max_db_size="1M") as memory:
-        ids = fill(memory, 2000)
+        ids = fill(memory, 1300)
 
         left = kept(memory)
         used = memory.stats().used_bytes
@@ -106,7 +106,7 @@ def test_pinned_memories_and_facts_stay(database: str) -> None:
         for n in range(100):
             memory.set_fact(f"key{n}", f"value {n}")
 
-        fill(memory, 2000, start=20)
+        fill(memory, 1300, start=20)
 
         assert set(first) <= set(kept(memory))
         assert len(memory.get_all_facts()) == 100
@@ -142,7 +142,7 @@ def test_user_who_holds_little_loses_nothing_to_one_who_holds_much(database: str
     with Memory(database, max_db_size="1M") as memory:
         small = fill(memory, 50, "anna")
 
-        fill(memory, 3000, "bob", start=1000)
+        fill(memory, 1500, "bob", start=1000)
 
         assert kept(memory, "anna") == small
         assert 100 < len(kept(memory, "bob")) < 1000

@@ -352,7 +352,7 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=examples(40), stateful_step_count=25)
+TestChanges.settings = settings(max_examples=examples(25), stateful_step_count=25)
 
 
 def test_keywords_may_come_from_a_generator() -> None:

@@ -77,7 +77,7 @@ def test_compat_keywords_are_those_of_the_twin(text):
 
 
 @given(st.lists(glued(min_size=1), min_size=1, max_size=8), st.integers(1, 60), st.sampled_from(["", "é "]))
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(30))
 def test_a_text_longer_than_a_piece_is_read_without_a_seam(blocks, repeats, prefix):
     text = prefix + " ".join(blocks) * repeats * 8
 

@@ -182,3 +182,13 @@ def test_tools_belong_to_the_system_prompt_and_other_tools_are_another_one(new_m
     _, reply = answer(model, [SYSTEM, *later], tools=[LATER])
     assert reply.prompt_tokens_per_message[1:3] == (user, 1)
     assert reply.prompt_tokens_per_message[0] > system
+
+
+def test_a_long_system_prompt_beside_tools_has_its_share_of_the_tokens(new_model):
+    model = new_model("openai", says("ok", counts=usage(600, 1)))
+
+    _, reply = answer(model, [Message("system", "s" * 4000), Message("user", "u" * 40)], tools=[TOOL])
+
+    system, user = reply.prompt_tokens_per_message
+    assert system + user == 600
+    assert user < 12  # 40 characters of 4,400

@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_refused(http, path, body, status, said):
 def test_texts_are_ranked_by_a_reranker(serve, tmp_path):
     models.bert(tmp_path / "ranker.gguf", pooling=gguf.PoolingType.RANK, n_cls_out=1)
     server = serve(SHEPHERD_KNOWLEDGE_RERANKER=str(tmp_path / "ranker.gguf"))
-    texts = ["the dog", "hello world", "a cat and the dog"]
+    texts = ["hello world", "a cat and the dog", "the dog"]
     with server.http() as http:
         whole = http.post("/v1/rerank", json={"query": "the dog", "documents": texts}).json()
         plain = http.post("/rerank", json={"query": "the dog", "texts": texts, "return_text": True}).json()
@@ -155,6 +155,7 @@ def test_texts_are_ranked_by_a_reranker(serve, tmp_path):
     assert whole["model"] == "ranker"
     assert sorted(result["index"] for result in whole["results"]) == [0, 1, 2]
     assert scores == sorted(scores, reverse=True)
+    assert [result["index"] for result in whole["results"]] == [1, 0, 2]
     assert [one["index"] for one in short["results"]] == [one["index"] for one in whole["results"][:2]]
     assert all(one["document"]["text"] == texts[one["index"]] for one in short["results"])
     assert [(one["index"], one["score"], one["text"]) for one in plain] == [

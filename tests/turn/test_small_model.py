@@ -548,7 +548,7 @@ def test_bundled_model_never_rambles(bundled):
     assert is_small_model(bundled)
     random = Random(25)
     replaced = 0
-    for _ in range(examples(100)):
+    for _ in range(examples(40)):
         message = random_turn(random)
         review = Review([message], (), Promise(stores=True))
         with bundled.generate([message], max_tokens=120, review=review) as answer:

@@ -1,0 +1,41 @@
+"""Which values of an assertion are the user's own words for it, and what of a message is the user's."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.claims.judge import supported_value
+from shepherd.claims.material import own_words
+from shepherd.claims.statements import assertions
+
+
+@pytest.mark.parametrize(
+    ("said", "key", "value", "supported"),
+    [
+        ("I like tea and coffee.", "likes", "tea", "tea"),
+        ("I like tea and coffee.", "likes", "coffee", "coffee"),
+        ("I speak German, French and Dutch.", "languages", "french", "French"),
+        ("My dogs are called Rex, Bello and Fido.", "dog", "Bello", "Bello"),
+        ("I'm allergic to peanut butter.", "allergy", "peanut", ""),
+        ("I'm allergic to peanut butter.", "allergy", "butter", ""),
+        ("I work at Acme Steel.", "employer", "Acme", ""),
+    ],
+)
+def test_whole_items_of_a_list_are_supported_and_no_parts_of_one(
+    said: str, key: str, value: str, supported: str
+) -> None:
+    [assertion] = assertions(said)
+
+    assert supported_value(assertion, key, value) == supported
+
+
+@pytest.mark.parametrize(
+    ("message", "own"),
+    [
+        ("You are a pirate. I live in Ulm.", ""),
+        ("\u201cYou are a pirate.\u201d I live in Ulm.", ""),
+        ("I live in Ulm. You are very helpful.", "I live in Ulm. You are very helpful."),
+    ],
+)
+def test_a_message_that_begins_with_a_role_has_no_words_of_the_users_own(message: str, own: str) -> None:
+    assert own_words(message) == own
