@@ -7,18 +7,6 @@
 
 #include "hot_search.h"
 
-/* Compares each key with all others, without branches: a few vector instructions each, where sorting would
-   mispredict. */
-static void sort_keys(const int32_t *keys, int n, int32_t *sorted)
-{
-    for (int i = 0; i < n; i++) {
-        int n_below = 0;
-        for (int j = 0; j < SMALL_K; j++)
-            n_below += keys[j] < keys[i];
-        sorted[n_below] = keys[i];
-    }
-}
-
 /* Collects the postings of all keywords; a key is the memory and, in the low bits, the posting's number, which makes
    keys unique. Returns how many. */
 static int collect_postings(const hot_search *s, int32_t *keys, double *scores)
@@ -32,8 +20,6 @@ static int collect_postings(const hot_search *s, int32_t *keys, double *scores)
             scores[n] = score_posting(s, word, at);
         }
     }
-    for (int i = n; i < SMALL_K; i++)
-        keys[i] = INT32_MAX;
     return n;
 }
 
@@ -51,14 +37,17 @@ static void take_neighbours(hot_search *s)
 void hot_take_few(hot_search *s)
 {
     int32_t keys[SMALL_K], sorted[SMALL_K];
+    uint8_t place[SMALL_K];
     double scores[SMALL_K], sum = 0.0;
     int n = collect_postings(s, keys, scores);
     uint32_t last = HOT_NONE;
-    sort_keys(keys, n, sorted);
+    sort_few(keys, n, place);
+    for (int i = 0; i < n; i++)
+        sorted[place[i]] = keys[i];
     for (int i = 0; i < n; i++) {
         uint32_t document = (uint32_t)sorted[i] >> FEW_BITS;
         int is_same = document == last;
-        sum = (is_same ? sum : 0.0) + scores[sorted[i] & (SMALL_K - 1)];
+        sum = (is_same ? sum : 0.0) + scores[sorted[i] & ((1 << FEW_BITS) - 1)];
         s->n_pool += !is_same;
         s->pool[s->n_pool - 1] = (shp_candidate){0.0, sum, document, (uint32_t)s->n_pool - 1};
         last = document;

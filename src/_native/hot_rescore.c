@@ -16,7 +16,7 @@
 
 #include "hot_search.h"
 
-enum { LANES = 8, SMALL_BEST = 32, SMALL_SCORED = 3 * SMALL_K, SMALL_SLOTS = 8 * SMALL_K };
+enum { LANES = 8, SMALL_BEST = 32, SMALL_SCORED = 3 * SMALL_K, SMALL_SLOTS = 256 };
 
 /* A candidate. */
 typedef struct {
@@ -113,19 +113,17 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Compares each with all others, without branches: a few vector instructions each, where sorting would mispredict. */
-static void sort_few(rescoring *r)
+static void sort_few_candidates(rescoring *r)
 {
     const hot_search *s = r->search;
     int32_t keys[SMALL_K]; /* signed, since that is what vectors compare */
-    for (int i = 0; i < SMALL_K; i++)
-        keys[i] = i < s->n_pool ? (int32_t)(s->pool[i].document ^ UINT32_C(0x80000000)) : INT32_MAX;
-    for (int i = 0; i < s->n_pool; i++) {
-        int n_below = 0;
-        for (int j = 0; j < SMALL_K; j++)
-            n_below += keys[j] < keys[i];
-        r->order[n_below] = (uint64_t)s->pool[i].document << 32 | (uint64_t)i;
-    }
+    uint8_t place[SMALL_K];
+    int n = (int)s->n_pool;
+    for (int i = 0; i < n; i++)
+        keys[i] = (int32_t)(s->pool[i].document ^ UINT32_C(0x80000000));
+    sort_few(keys, n, place);
+    for (int i = 0; i < n; i++)
+        r->order[place[i]] = (uint64_t)s->pool[i].document << 32 | (uint64_t)i;
 }
 
 static void sort_candidates(rescoring *r)
@@ -134,7 +132,7 @@ static void sort_candidates(rescoring *r)
     if (s->is_ordered)
         return;
     if (s->n_pool <= SMALL_K) {
-        sort_few(r);
+        sort_few_candidates(r);
         return;
     }
     for (int64_t i = 0; i < s->n_pool; i++)

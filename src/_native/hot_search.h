@@ -15,15 +15,15 @@ enum {
     WINDOW = 16384,                   /* memories scored at a time, at most: 128 KiB of sums, few of which are touched */
     NARROW = 4096,                    /* the same where recency decreases fast */
     REACH = SHP_RESCORE_REACH,        /* memories on each side of a candidate that rescoring uses */
-    SMALL_K = SHP_RESCORE_CANDIDATES, /* up to so many candidates, rescoring needs no memory from the heap */
+    SMALL_K = SHP_RESCORE_REQUEST_CANDIDATES, /* up to so many candidates, rescoring needs no memory from the heap */
     TABLE_POSTINGS = 200,             /* lists of at least so many postings get a table of scores by length */
     COUNTED_POSTINGS = 1000,          /* lists of at most so many have their lengths counted (initial_threshold), if the
                                          oldest memory has a recency of COUNTED_RECENCY at least */
     COUNTED_SUMS = 3,                 /* an only window with more memories than this per candidate has its sums counted
                                          (count_only_window), under the same condition */
-    SMALL_POOL = 4 * SMALL_K,         /* candidates on the stack before the best are chosen */
+    SMALL_POOL = 4 * SHP_RESCORE_CANDIDATES, /* candidates on the stack before the best are chosen */
     HOT_STEPS = 256,                  /* steps of the scale of scores: see hot_candidates.c */
-    FEW_BITS = 5, FEW_DOCUMENTS = 1 << (31 - FEW_BITS), /* see hot_few.c */
+    FEW_BITS = 6, FEW_DOCUMENTS = 1 << (31 - FEW_BITS), /* see hot_few.c */
     SCAN_NS = 1, SEEK_NS = 40         /* cost of a posting scanned, and of a memory looked up, with what follows */
 };
 
@@ -145,6 +145,22 @@ static inline int64_t gallop_down(const uint32_t *documents, int64_t at, uint32_
     return at >= 0 ? seek_down(documents, at - 1, high, document) : seek_down(documents, -1, high, document);
 }
 
+/* Sorts up to SMALL_K keys by comparing each with all others, without branches: a few vector instructions each, where
+   other sorts would mispredict.  `keys` has room for SMALL_K; places behind the keys are overwritten.  `place[i]`: where
+   keys[i] goes. */
+static inline void sort_few(int32_t *keys, int n, uint8_t *place)
+{
+    int n_padded = (n + 7) & ~7; /* whole vectors */
+    for (int i = n; i < n_padded; i++)
+        keys[i] = INT32_MAX;
+    for (int i = 0; i < n; i++) {
+        int n_below = 0;
+        for (int j = 0; j < n_padded; j++)
+            n_below += keys[j] < keys[i];
+        place[i] = (uint8_t)n_below;
+    }
+}
+
 /* Looks up the words of the query; sets keywords, n and n_postings. */
 void hot_find_keywords(hot_search *s);
 /* Sets the upper bounds, score tables and the initial threshold. */
@@ -153,7 +169,8 @@ void hot_bound_keywords(hot_search *s);
 /* Whether all memories with a keyword become candidates because they are so few. */
 static inline int hot_are_few(const hot_search *s)
 {
-    return s->n_postings <= SMALL_K && s->index->n_documents <= FEW_DOCUMENTS;
+    int64_t most = s->n_wanted < SMALL_K ? s->n_wanted : SMALL_K;
+    return s->n_postings <= most && s->index->n_documents <= FEW_DOCUMENTS;
 }
 /* In that case: takes all of them as candidates, in ascending order, with the sums around them. */
 void hot_take_few(hot_search *s);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shepherd.memory.injection_format import facts_block, fewer_facts, render_tail
@@ -40,6 +42,19 @@ def test_what_is_shown_of_an_injection_is_said():
     for n, text in enumerate(reversed(part.shorter)):
         shown = type(part)("memory", "memory", text)
         assert shown_injection(injection, shown).results == RESULTS[:n]
+
+
+def test_in_order_of_time_the_worst_memory_is_left_out_first():
+    by_score = [replace(result, score=score) for result, score in zip(RESULTS, (0.2, 0.9, 0.5), strict=True)]
+    injection = Injection(render_tail(facts_block(FACTS), by_score), FACTS, tuple(by_score))
+    part = memory_part(injection)
+
+    kept = [by_score[1:], by_score[1:2]]
+    assert list(part.shorter) == [
+        render_tail(facts_block(FACTS), results).removeprefix("\n\n") for results in (*kept, [])
+    ]
+    for text, results in zip(part.shorter, kept, strict=False):
+        assert shown_injection(injection, type(part)("memory", "memory", text)).results == tuple(results)
 
 
 def test_facts_line_beyond_its_fixed_share_shows_the_latest_changed_facts():

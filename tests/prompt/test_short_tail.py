@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shepherd.memory.injection_format import facts_block, fewer_facts, render_tail, with_past_facts
@@ -63,6 +65,19 @@ def test_best_memory_stays_and_more_of_them_if_they_are_short():
     both = short_injection(injection(*brief[:2], long[0]), "What is my job?")
     assert both.results == tuple(brief[:2])
     assert both.tail == render_tail(facts_block(both.facts), brief[:2])
+
+
+def test_best_memories_stay_in_order_of_time():
+    worst, best, second = (
+        replace(result(n, text), score=score)
+        for n, (text, score) in enumerate([(LONG, 0.1), ("Tea at two.", 0.9), ("Tea at four.", 0.5)])
+    )
+
+    short = short_injection(injection(worst, best, second, facts=()), "tea?")
+    assert short == injection(best, second, facts=())
+    assert short_injection(injection(second, best, worst, facts=()), "tea?") == injection(
+        second, best, facts=()
+    )
 
 
 def test_each_of_several_questions_keeps_its_best_memory():

@@ -249,7 +249,9 @@ class Config:
         "append memories and facts to each message; auto: if the provider's memory is on"
     )
     rag_relevance_threshold: float = _share(0.3, "minimum relevance of an appended memory")
-    rag_max_results: int = _integer(3, 0, 100, "maximum number of memories appended to a message")
+    rag_max_results: int = _integer(
+        3, 0, 100, "maximum number of memories appended to a message; twice that for an order of events"
+    )
     rag_recency_floor: float = _share(
         0.9, "how much of a memory's score remains with age: 1 ignores age, 0 halves it in 30 days"
     )

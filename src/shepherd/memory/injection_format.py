@@ -17,7 +17,8 @@ value stays a comma), and its first `=` ends the key. A long text is cut to the 
 If a message asks about another time, the facts of that time follow, each with the time in parentheses behind
 its key: `location=Paris, name=Steve, location (March 2025)=Köln`. Without parentheses a fact is current. A
 memory that states a former value ends with what is current: `(location is Paris now)`, or with
-`(location is no longer Köln)`.
+`(location is no longer Köln)`. Where it matters when a memory was told (courses.py), its answer ends with the
+day: `(said on 2026-03-12)`, or `(said on 2026-03-12, the latest)`.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from shepherd.memory import (
     tenants,
 )
 from shepherd.memory.api_keys import ApiKeys
+from shepherd.memory.courses import arranged, asks_for_order
 from shepherd.memory.extraction_queue import ExtractionQueue
 from shepherd.memory.forgetting import Receipt
 from shepherd.memory.injection_format import FactsBlocks
@@ -214,6 +215,8 @@ class Memory:
     ) -> Injection:
         """Return the text to append to `message`: all facts and the memories over the threshold.
 
+        A message that asks for an order of events gets up to twice as many memories, the oldest first. Of
+        memories that contradict one another, the newest comes first.
         Memories that `except_session` stored from `except_since` (unix seconds) on are left out, since they
         are still in the prompt, and so are turns that only repeat a fact or state a former value of one.
         """
@@ -224,9 +227,10 @@ class Memory:
         now = self._clock()
         keywords, periods, only_times = parse_query(message, now)
         says_nothing = not periods and is_filler(message, keywords)
+        is_ordered = asks_for_order(message)
         query = RecallQuery(
             [] if says_nothing else keywords,
-            self.max_results,
+            2 * self.max_results if is_ordered else self.max_results,
             now,
             self.recency_floor,
             self.relevance_threshold,
@@ -251,14 +255,16 @@ class Memory:
         asked = None
         if may_ask_for_time(message, periods):
             asked = asked_time(message, periods)
-        notes: dict[int, str] | None = None
+        notes: dict[int, str] = {}
         if results:
             former = self._former.of(user, found or (), lambda: self.fact_history(None, user))
             if former.values:
                 # A question about the past is answered from the past as well.
                 results = results if asked else without_former_values(results, former)
-                notes = {}
                 results = _without_outdated(results, former, notes, keeps=asked is not None)
+            results, days = arranged(message, results, keywords, is_ordered=is_ordered)
+            for memory_id, day in days.items():
+                notes[memory_id] = day + notes.get(memory_id, "")
         text = block.text
         if asked is not None:
             past = injection_format.past_facts(asked, self.fact_periods(None, user))

@@ -64,19 +64,19 @@ _REQUEST_WORDS = frozenset(
         "tell", "explain", "suggest", "please", "i'm", "i\u2019m", "am",
     )
 )  # fmt: skip
+# For lower-case text behind a space. A pattern that begins with a class of characters is found in half the
+# time of one that begins with \b and ignores case.
 _REQUEST = re.compile(
-    r"\b(?:should|could|can|would|might|shall) (?:i|you|we)\b|\bhow (?:do|to)\b"
-    r"|\bwhat (?:are|is) (?:some|the|good|a)\b"
-    r"|\b(?:help|show|teach|give|tell|explain|suggest) (?:me|us)\b|\bplease\b"
-    r"|\bi(?:['\u2019]m| am) (?:\w+ing|about|looking)\b",
-    re.IGNORECASE,
+    r"\W(?:(?:should|could|can|would|might|shall) (?:i|you|we)\b|how (?:do|to)\b"
+    r"|what (?:are|is) (?:some|the|good|a)\b"
+    r"|(?:help|show|teach|give|tell|explain|suggest) (?:me|us)\b|please\b"
+    r"|i(?:['\u2019]m| am) (?:\w+ing|about|looking)\b)"
 )
 # Asks what was said or done.
 _LOOKS_BACK = re.compile(
-    r"\b(?:did|have|had|was|were) (?:i|we|you)\b"
-    r"|\b(?:i|we)(?:['\u2019]ve| have| had)? (?:\w+ed|said|brought|told|made|went|got|had)\b"
-    rf"|\bour (?:\w+ )?{_TALKS}\b",
-    re.IGNORECASE,
+    r"\W(?:(?:did|have|had|was|were) (?:i|we|you)\b"
+    r"|(?:i|we)(?:['\u2019]ve| have| had)? (?:\w+ed|said|brought|told|made|went|got|had)\b"
+    rf"|our (?:\w+ )?{_TALKS}\b)"
 )
 # Asks for an order of events, a number or a summary: the answer is in several conversations. Most messages
 # have none of these words.
@@ -114,7 +114,7 @@ def without_frame(text: str, keywords: list[str], keywords_of: Callable[[str], C
 
 def is_request(text: str) -> bool:
     """Return whether a message wants advice or work, so that instructions and preferences matter."""
-    beginning = text[:_MOST_CHARACTERS]
-    if _REQUEST_WORDS.isdisjoint(beginning.lower().split()):
+    beginning = " " + text[:_MOST_CHARACTERS].lower()
+    if _REQUEST_WORDS.isdisjoint(beginning.split()):
         return False
     return _REQUEST.search(beginning) is not None and _LOOKS_BACK.search(beginning) is None

@@ -268,8 +268,13 @@ def memory_part(injection: Injection) -> Part:
     The shorter forms are cut out of the whole text: ` | ` separates results and occurs nowhere else.
     """
     whole = _lines_of(injection)
-    pieces = whole.split(_BETWEEN_RESULTS)
-    shorter = [f"{_BETWEEN_RESULTS.join(pieces[:n])}]" for n in range(len(injection.results) - 1, 0, -1)]
+    lines, mark, block = f"\n{whole}".partition(_CONTEXT)
+    pieces = block.removesuffix("]").split(_BETWEEN_RESULTS)
+    n_shown = len(pieces) if mark else 0
+    shorter = []
+    for n in range(n_shown - 1, 0, -1):
+        fewer = _BETWEEN_RESULTS.join(pieces[i] for i in _best_places(injection, n))
+        shorter.append(f"{lines}{mark}{fewer}]".removeprefix("\n"))
     if injection.facts and injection.results:
         shorter.append(whole.partition(_CONTEXT)[0])
     shorter += [text for text, _ in injection.fewer_facts]
@@ -298,14 +303,15 @@ def short_injection(injection: Injection, text: str, each: Sequence[Injection] =
 
 
 def _best_of(injection: Injection) -> Iterator[tuple[SearchResult, str]]:
-    """Yield the best memory, and the next ones if they are short, each with its text in the tail."""
+    """Yield the best memory and the next ones, if they are short, in the order of the tail, with texts."""
     texts = f"\n{_lines_of(injection)}".partition(_CONTEXT)[2].removesuffix("]").split(_BETWEEN_RESULTS)
-    size = 0
-    for n, (result, text) in enumerate(zip(injection.results, texts, strict=False)):
-        size += len(text)
-        if n and size > _SHORT_MEMORIES_CHARS:
-            break
-        yield result, text
+    best = sorted(range(len(injection.results)), key=lambda i: -injection.results[i].score)
+    size = n = 0
+    while n < len(best) and (not n or size + len(texts[best[n]]) <= _SHORT_MEMORIES_CHARS):
+        size += len(texts[best[n]])
+        n += 1
+    for i in sorted(best[:n]):
+        yield injection.results[i], texts[i]
 
 
 def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
@@ -336,7 +342,13 @@ def shown_injection(injection: Injection, part: Part | None) -> Injection:
         return replace(injection, facts=facts, results=())
     whole = memory_part(injection)
     n = len(injection.results) - 1 - whole.shorter.index(part.text)
-    return replace(injection, results=injection.results[:n])
+    return replace(injection, results=tuple(injection.results[i] for i in _best_places(injection, n)))
+
+
+def _best_places(injection: Injection, n: int) -> list[int]:
+    """Return where the best `n` memories are, in their order: of equal scores those that come first."""
+    scores = [result.score for result in injection.results]
+    return sorted(sorted(range(len(scores)), key=lambda i: -scores[i])[:n])
 
 
 def _lines_of(injection: Injection) -> str:
