@@ -97,10 +97,7 @@ def talks() -> list[Talk]:
     return [
         Talk("repeat with changes", f"Repeat this text, and change {wishes}: {_PASSAGE}", changed),
         Talk("quote a passage", f"{_PASSAGE}\n\nWhat did the mayor do? Quote it.", f'It says: "{quoted}."'),
-        # Values are new, and what a grammar forces between them is short.
-        Talk(
-            "JSON by a schema", f"Write this list of tasks as JSON: {tasks}.", found, _SCHEMA, least_ratio=1.1
-        ),
+        Talk("JSON by a schema", f"Write this list of tasks as JSON: {tasks}.", found, _SCHEMA),
         Talk("edit code", f"Call it longest_plateau, and best_length top_length:\n\n{_CODE}", renamed),
         Talk(
             "free text",

@@ -8,14 +8,15 @@
 #include "scheduler_parts.h"
 
 enum { ALWAYS_DRAFTED = 15 };
-/* Looking for the text that a grammar forces may take this part of a token's time. */
+/* Looking for what a grammar allows may take this part of the time that its candidates take without a draft. */
 static const double MOST_GRAMMAR_SHARE = 0.02;
 
 void shp_drafting_begin(shp_scheduler *s, shp_slot *slot) {
     shp_job *job = slot->job;
     slot->draft.is_on = 0;
     if (s->draft != SHP_DRAFT_OFF && !s->yields_to && !job->is_background)
-        shp_draft_begin(&slot->draft, job->prompt, job->n_prompt, job->earlier.n > 0 ? &job->earlier : NULL);
+        shp_draft_begin(&slot->draft, &s->context, job->prompt, job->n_prompt,
+                        job->earlier.n > 0 ? &job->earlier : NULL);
 }
 
 static int can_draft(const shp_scheduler *s, int has_foreground) {
@@ -29,17 +30,15 @@ static int can_draft(const shp_scheduler *s, int has_foreground) {
     return 1;
 }
 
-static void force(shp_scheduler *s, shp_slot *slot, int32_t most) {
+/* One slow search may be a coincidence, so their sum counts. */
+static void collect_allowed(shp_scheduler *s, shp_slot *slot, int32_t most) {
     shp_draft *draft = &slot->draft;
-    int32_t tokens[SHP_MOST_DRAFTED];
-    if (draft->is_grammar_slow)
-        return;
+    shp_letters_fill(&s->letters, &s->context);
     int64_t started = shp_thread_clock_ns();
-    int32_t n = shp_forced_tokens(slot->job->sampling.grammar, &s->context, &s->letters, tokens, most);
-    if (n > 0)
-        shp_draft_force(draft, tokens, n);
-    if (s->draft == SHP_DRAFT_AUTO && s->costs.ns[1] > 0 && n == 0)
-        draft->is_grammar_slow = (double)(shp_thread_clock_ns() - started) > MOST_GRAMMAR_SHARE * s->costs.ns[1];
+    draft->n_allowed += 1 + shp_draft_collect_allowed(draft, slot->job->sampling.grammar, &s->letters, most);
+    draft->grammar_ns += shp_thread_clock_ns() - started;
+    if (s->draft == SHP_DRAFT_AUTO && s->costs.ns[1] > 0)
+        draft->is_grammar_slow = (double)draft->grammar_ns > MOST_GRAMMAR_SHARE * s->costs.ns[1] * draft->n_allowed;
 }
 
 /* Candidates of a slot: no more than the answer and the window have room for. The last token of an answer is sampled
@@ -52,9 +51,10 @@ static int32_t collect(shp_scheduler *s, shp_slot *slot) {
     most = room < most ? room : most;
     if (most <= 0 || !slot->draft.is_on)
         return 0;
-    shp_draft_collect(&slot->draft, &s->context, most);
-    if (job->sampling.grammar)
-        force(s, slot, most);
+    if (job->sampling.grammar && !slot->draft.is_grammar_slow)
+        collect_allowed(s, slot, most);
+    else
+        shp_draft_collect(&slot->draft, most);
     return slot->draft.n_candidates;
 }
 

@@ -49,11 +49,11 @@ from scheduler cimport (
     shp_draft_begin,
     shp_draft_choose,
     shp_draft_collect,
+    shp_draft_collect_allowed,
     shp_draft_free,
     shp_draft_mode,
     shp_draft_take,
     shp_edit,
-    shp_forced_tokens,
     shp_job,
     shp_job_free,
     shp_job_new,
@@ -508,11 +508,12 @@ cdef class Draft:
     cdef shp_draft draft
     cdef shp_ngrams earlier
     cdef shp_context context
+    cdef shp_letters letters
 
     def __cinit__(self, uintptr_t vocab):
         if not is_bound or vocab == 0:
             raise ValueError("bind() first, and pass a vocabulary")
-        self.context.vocab = <void *>vocab
+        self.context.vocab, self.context.n_vocab = <void *>vocab, shp_api.vocab_n_tokens(<void *>vocab)
 
     def __dealloc__(self):
         shp_draft_free(&self.draft)
@@ -524,31 +525,23 @@ cdef class Draft:
             raise ValueError("no tokens")
         if not shp_ngrams_assign(&self.earlier, &earlier[0], <int32_t>earlier.shape[0]):
             raise MemoryError
-        shp_draft_begin(&self.draft, &tokens[0], <int32_t>tokens.shape[0], &self.earlier)
+        shp_draft_begin(&self.draft, &self.context, &tokens[0], <int32_t>tokens.shape[0], &self.earlier)
 
     def take(self, int token):
         """Continue the answer with this token."""
         shp_draft_take(&self.draft, token)
 
-    def candidates(self, int most):
-        """Return at most so many likely next tokens (31 of them at most), and how many tokens before them agree."""
-        shp_draft_collect(&self.draft, &self.context, max(0, min(most, SHP_MOST_DRAFTED)))
-        return [self.draft.tokens[i] for i in range(self.draft.n_candidates)], self.draft.n_matched
+    def candidates(self, int most, uintptr_t grammar=0):
+        """Return at most so many likely next tokens (31 of them at most), and how many tokens before them agree.
 
-
-def forced_tokens(uintptr_t vocab, uintptr_t grammar, int most):
-    """Return at most so many tokens that a grammar, a sampler, leaves no choice about now; 31 at most."""
-    cdef shp_context context
-    cdef shp_letters letters
-    cdef int32_t tokens[SHP_MOST_DRAFTED]
-    cdef int32_t i, n
-    if not is_bound or vocab == 0 or grammar == 0:
-        raise ValueError("bind() first, and pass a vocabulary and a grammar")
-    memset(&context, 0, sizeof(context))
-    memset(&letters, 0, sizeof(letters))
-    context.vocab, context.n_vocab = <void *>vocab, shp_api.vocab_n_tokens(<void *>vocab)
-    n = shp_forced_tokens(<void *>grammar, &context, &letters, tokens, max(0, min(most, SHP_MOST_DRAFTED)))
-    return [tokens[i] for i in range(n)]
+        With the address of a grammar, a sampler, they are those that it forces or allows.
+        """
+        most = max(0, min(most, SHP_MOST_DRAFTED))
+        if grammar == 0:
+            shp_draft_collect(&self.draft, most)
+        else:
+            shp_draft_collect_allowed(&self.draft, <void *>grammar, &self.letters, most)
+        return [self.draft.tokens[i] for i in range(self.draft.n_candidates)], self.draft.place.n_matched
 
 
 def choose_drafts(drafts, times, int room):
