@@ -9,6 +9,8 @@
    repeats nothing drafts nothing, and one that begins to repeat does so at once. */
 #include "draft.h"
 
+#include "draft_model.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -25,7 +27,8 @@ enum {
 static const int32_t least_matched[N_RUNS] = {0, 2, 3, 4, 6, 8, 16, 32};
 /* How often the candidates of each kind are right before this is known of an answer, as a logarithm of odds (0 is a half,
    1 is .73, 2 is .88, 3 is .95), and how many predictions that is worth. */
-static const float expected[SHP_DRAFT_KINDS] = {0, -1.2f, -.5f, .3f, 1, 1.5f, 2.2f, 3, 3, -1, -.5f};
+static const float expected[SHP_DRAFT_KINDS] = {0, -1.2f, -.5f, .3f, 1, 1.5f, 2.2f, 3, 3, -1, -.5f, -.6f, .3f, 1.2f,
+                                                2.5f};
 static const float EXPECTED_WEIGHT = 4, KEPT = .95f;
 /* How fast an answer learns from one kind of candidate for all others, and how much at most. */
 static const float TRUST_STEP = .25f, MOST_TRUST = 2;
@@ -178,10 +181,20 @@ void shp_draft_step(shp_draft *d, int32_t token, int kind) {
         p->n_right = LEAST_COPIED - 1;
 }
 
+static void learn_of_model(shp_draft *d, int is_right, int32_t token) {
+    d->model_seen = KEPT * d->model_seen + 1;
+    d->model_right = KEPT * d->model_right + (is_right ? 1 : 0);
+    shp_draft_model_learn(d->model, is_right);
+    if (d->place.source)
+        learn(d, shp_draft_kind(d), d->place.source->ids[d->place.at] == token);
+}
+
 /* Learn from candidate i, and whether it came true. */
 static int compare(shp_draft *d, int32_t i, int32_t token) {
     int kind = d->kinds[i], is_right = d->tokens[i] == token;
     learn(d, kind, is_right);
+    if (kind >= SHP_DRAFT_MODEL)
+        learn_of_model(d, is_right, token);
     if (d->others[i] >= 0)
         learn(d, kind == SHP_DRAFT_SAME ? SHP_DRAFT_NEXT : SHP_DRAFT_SAME, d->others[i] == token);
     if (!is_right && kind == SHP_DRAFT_FORCED)

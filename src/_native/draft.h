@@ -14,7 +14,7 @@ typedef enum {
 
 enum {
     SHP_MOST_DRAFTED = 31,    /* tokens of a draft: with the sampled one before them a batch of 32 */
-    SHP_DRAFT_KINDS = 11,     /* of candidates, by how far the text before them agrees; see draft.c */
+    SHP_DRAFT_KINDS = 15,     /* of candidates, by how far the text before them agrees; see draft.c */
     SHP_MOST_DRAFTS = 64,     /* in a batch; as many as there are slots at most */
     SHP_MOST_BATCH_COSTS = 128,
 };
@@ -52,6 +52,8 @@ typedef struct {
     int32_t n_candidates;
     int32_t n_taken;           /* so many of them have come true */
     int32_t n;                 /* of them in the current batch */
+    struct shp_draft_model *model;     /* drafts where nothing repeats; borrowed, may be NULL */
+    float model_seen, model_right;     /* its candidates */
 } shp_draft;
 
 /* What batches without prefill took, by their tokens. */
@@ -79,13 +81,17 @@ int32_t shp_draft_collect_allowed(shp_draft *draft, void *grammar, shp_letters *
    more; sets n of each. */
 void shp_draft_choose(shp_draft *const *drafts, int32_t n_drafts, int32_t n_tokens, int32_t room,
                       shp_batch_costs *costs);
+/* The time of a batch of n tokens, of which `base` are not drafted. */
+double shp_batch_cost(const shp_batch_costs *costs, int32_t n, int32_t base);
+int shp_batch_is_tried(int32_t n); /* 0: drafts make no batches of that size */
 void shp_batch_costs_add(shp_batch_costs *costs, int32_t n_tokens, int64_t ns);
 
 /* Internal, between draft.c and draft_grammar.c. */
 enum { /* kinds of candidates besides those of a run */
-    SHP_DRAFT_FORCED = SHP_DRAFT_KINDS - 3, /* by a grammar */
-    SHP_DRAFT_SAME = SHP_DRAFT_KINDS - 2,   /* the first token of a value: where the run goes on */
-    SHP_DRAFT_NEXT = SHP_DRAFT_KINDS - 1,   /* likewise, where the text goes on from which the last value was copied */
+    SHP_DRAFT_FORCED = 8, /* by a grammar */
+    SHP_DRAFT_SAME = 9,   /* the first token of a value: where the run goes on */
+    SHP_DRAFT_NEXT = 10,  /* likewise, where the text goes on from which the last value was copied */
+    SHP_DRAFT_MODEL = 11, /* of a draft model, and more the surer it is: see draft_model.c */
 };
 int shp_draft_kind(const shp_draft *draft);                  /* of what the source has next */
 float shp_draft_chance_of(const shp_draft *draft, int kind);

@@ -145,6 +145,11 @@ cdef extern from "draft.h" nogil:
     void shp_draft_choose(shp_draft **, int32_t, int32_t, int32_t, shp_batch_costs *) noexcept
     void shp_batch_costs_add(shp_batch_costs *, int32_t, int64_t) noexcept
 
+cdef extern from "draft_model.h" nogil:
+    ctypedef struct shp_draft_model:
+        pass
+    int32_t shp_draft_model_ids(const shp_draft_model *, int32_t, const int32_t **, int32_t *) noexcept
+
 cdef extern from "scheduler.h" nogil:
     enum: SHP_CODE_NO_MEMORY
     enum: SHP_CODE_NO_LOGITS
@@ -179,6 +184,8 @@ cdef extern from "scheduler.h" nogil:
         int writes
         shp_edit edit
         shp_draft_mode draft
+        const shp_context *draft_context    # of a model that drafts; copied; NULL: none
+        int32_t n_draft_chunk
         int is_on_cpu
         shp_priority_lock *priority_lock    # borrowed, as the next; either may be NULL
         shp_priority_lock *yields_to
@@ -195,6 +202,7 @@ cdef extern from "scheduler.h" nogil:
     shp_slot *shp_scheduler_slot(shp_scheduler *, int32_t) noexcept
     int32_t shp_scheduler_last_slot(const shp_scheduler *) noexcept
     shp_snapshots *shp_scheduler_snapshots(shp_scheduler *) noexcept
+    shp_draft_model *shp_scheduler_draft_model(shp_scheduler *) noexcept                    # NULL: none
 
 cdef extern from "keeping.h" nogil:
     int shp_keeping_wait(shp_scheduler *, int, int) noexcept
