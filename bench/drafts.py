@@ -75,6 +75,8 @@ class Talk:
     answer: str
     schema: Mapping[str, Any] | None = None
     repeats: bool = True
+    # A second model drafts, which recites the same, or something else.
+    by_model: bool = False
     # Of the speed without drafts, on one thread of a CPU, where a batch of 16 takes as long as six of one.
     least_ratio: float = 1.5
 
@@ -97,10 +99,7 @@ def talks() -> list[Talk]:
     return [
         Talk("repeat with changes", f"Repeat this text, and change {wishes}: {_PASSAGE}", changed),
         Talk("quote a passage", f"{_PASSAGE}\n\nWhat did the mayor do? Quote it.", f'It says: "{quoted}."'),
-        # Values are new, and what a grammar forces between them is short.
-        Talk(
-            "JSON by a schema", f"Write this list of tasks as JSON: {tasks}.", found, _SCHEMA, least_ratio=1.1
-        ),
+        Talk("JSON by a schema", f"Write this list of tasks as JSON: {tasks}.", found, _SCHEMA),
         Talk("edit code", f"Call it longest_plateau, and best_length top_length:\n\n{_CODE}", renamed),
         Talk(
             "free text",
@@ -108,6 +107,14 @@ def talks() -> list[Talk]:
             _FREE,
             repeats=False,
             least_ratio=0.98,
+        ),
+        Talk(
+            "free text, by a draft model",
+            f"{_PASSAGE}\n\nSomething else: why does bread rise?",
+            _FREE,
+            repeats=False,
+            by_model=True,
+            least_ratio=1.2,
         ),
     ]
 
@@ -156,14 +163,19 @@ def _best_and_median(values: list[float]) -> dict[str, float]:
     return {"best": round(max(values), 1), "median": round(statistics.median(values), 1)}
 
 
+# A draft model that is always wrong may cost so much, with what it costs to find out.
+_LEAST_WRONG = 0.98
+
 Rows = dict[str, dict[str, Row]]
+_BY_MODEL, _BY_WRONG_MODEL = "Shepherd, draft model", "Shepherd, wrong draft model"
+_THEIRS_BY_MODEL = "llama-server, draft model"
 _WAYS = ("none", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
 
 
 def makers(
     model: Path, folder: Path, *, has_llama_server: bool, n_threads: int = 1, on_gpu: bool = False
 ) -> dict[str, Callable[[], Side]]:
-    """Return makers of each side: Shepherd's modes, and llama-server's ways to draft without a model."""
+    """Return makers of each side: Shepherd's modes, and llama-server's ways to draft."""
     options: dict[str, Any] = {
         "model": str(model),
         "n_ctx": 4096,
@@ -174,21 +186,39 @@ def makers(
         "user": "steve",
     }
 
-    def ours(name: str, mode: str) -> Callable[[], Side]:
-        return lambda: Library(name, "shepherd", {**options, "draft": mode})
+    def ours(name: str, mode: str, draft_model: Path | None = None) -> Callable[[], Side]:
+        more = {"draft_model": str(draft_model)} if draft_model else {}
+        return lambda: Library(name, "shepherd", {**options, "draft": mode, **more})
 
-    def theirs(name: str, way: str) -> Callable[[], Side]:
-        more = ["--spec-type", way, *(["-ngl", "999"] if on_gpu else [])]
+    def theirs(name: str, *way: str) -> Callable[[], Side]:
+        more = [*way, *(["-ngl", "999", "-ngld", "999"] if on_gpu else [])]
         return lambda: LlamaServer(name, {**options, "drafts": more}, folder)
 
     found = {
         "Shepherd": ours("Shepherd", "auto"),
         "Shepherd, off": ours("Shepherd, off", "off"),
         "Shepherd, always": ours("Shepherd, always", "always"),
+        _BY_MODEL: ours(_BY_MODEL, "auto", _drafting(model)),
+        _BY_WRONG_MODEL: ours(_BY_WRONG_MODEL, "auto", _wrong(model)),
     }
     if has_llama_server:
-        found |= {f"llama-server, {way}": theirs(f"llama-server, {way}", way) for way in _WAYS}
+        found |= {f"llama-server, {way}": theirs(f"llama-server, {way}", "--spec-type", way) for way in _WAYS}
+        found[_THEIRS_BY_MODEL] = theirs(_THEIRS_BY_MODEL, "--model-draft", str(_drafting(model)))
     return found
+
+
+def _drafting(model: Path) -> Path:
+    return model.with_name(f"drafts-for-{model.name}")
+
+
+def _wrong(model: Path) -> Path:
+    return model.with_name(f"wrong-for-{model.name}")
+
+
+def _sides_of(talk: Talk, sides: Mapping[str, Callable[[], Side]]) -> dict[str, Callable[[], Side]]:
+    both = ("Shepherd, off", "llama-server, none")
+    by_model = (_BY_MODEL, _BY_WRONG_MODEL, _THEIRS_BY_MODEL)
+    return {name: make for name, make in sides.items() if name in both or (name in by_model) == talk.by_model}
 
 
 def measure(
@@ -198,13 +228,27 @@ def measure(
     rows: Rows = {}
     for talk in talks():
         start, ids = _prompt(model, talk, size)
+        if talk.by_model:
+            ids = _recited_by_draft_models(model, size, start, ids)
         recited_models.recite(model, size, start, ids)
         for n in range(rounds):
-            for name, make in list(sides.items())[:: -1 if n % 2 else 1]:
+            for name, make in list(_sides_of(talk, sides).items())[:: -1 if n % 2 else 1]:
                 rows.setdefault(talk.name, {}).setdefault(name, Row()).add(
                     _turn(make, talk, len(ids)), len(ids)
                 )
     return rows
+
+
+def _recited_by_draft_models(model: Path, size: recited_models.Size, start: int, ids: list[int]) -> list[int]:
+    """Make one model that drafts say this as well, and another one say it backwards; what all can say."""
+    sizes = recited_models.SIZES
+    small = next(sizes[b] for a, b in recited_models.DRAFTING.items() if sizes[a] == size)
+    said = ids[: small.n_embd // 2]
+    for path, words in ((_drafting(model), said), (_wrong(model), said[::-1])):
+        if not path.exists():
+            recited_models.write(small, path)
+        recited_models.recite(path, small, start, words)
+    return said
 
 
 def _prompt(model: Path, talk: Talk, size: recited_models.Size) -> tuple[int, list[int]]:
@@ -222,7 +266,8 @@ def _turn(make: Callable[[], Side], talk: Talk, n: int) -> Turn:
     try:
         # The first answer of a process also loads the weights. Then the prompt is read.
         side.turn([["user", "hello"]], 4)
-        side.turn([["user", talk.question]], 1)
+        # A draft model has shown how good it is after the first answer.
+        side.turn([["user", talk.question]], n if talk.by_model else 1, talk.schema)
         turn = side.turn([["user", talk.question]], n, talk.schema)
     finally:
         side.close()
@@ -255,7 +300,11 @@ def check(rows: Rows, *, is_judged: bool) -> None:
             assert sides["Shepherd, always"].per_batch >= 2.0, talk.name
         if not is_judged:
             continue
-        ratio = sides["Shepherd"].speed / sides["Shepherd, off"].speed
+        without = sides["Shepherd, off"].speed
+        if talk.by_model:
+            wrong = sides[_BY_WRONG_MODEL].speed / without
+            assert wrong >= _LEAST_WRONG, f"{talk.name}: {wrong:.2f} times the speed with a wrong one"
+        ratio = sides[_BY_MODEL if talk.by_model else "Shepherd"].speed / without
         if talk.repeats:
             assert sides["Shepherd"].per_batch >= 2.0, talk.name
         assert ratio >= talk.least_ratio, f"{talk.name}: {ratio:.2f} times the speed"

@@ -48,6 +48,7 @@ class Shepherd:
                 flash_attention="off",
                 kv_edit=options.get("kv_edit", "exact"),
                 draft=options.get("draft", "off"),
+                draft_model=options.get("draft_model", ""),
             ),
         )
         self._memory: Any = None

@@ -212,6 +212,7 @@ static void sample(shp_scheduler *s, shp_slot *slot) {
     shp_job *job = slot->job;
     int32_t last = slot->first + slot->n_batched - 1, at = last - slot->draft.n, code = 0;
     int32_t n_drafted = slot->draft.n, n_right = 0;
+    int is_by_model = n_drafted > 0 && slot->draft.kinds[0] >= SHP_DRAFT_MODEL;
     shp_ending ending;
     for (;; at++, n_right++) {
         ending = sample_one(s, slot, at, slot->sequence.n - (last - at), &code);
@@ -222,6 +223,10 @@ static void sample(shp_scheduler *s, shp_slot *slot) {
     slot->draft.n = 0;
     job->counts.drafted_tokens += n_drafted;
     job->counts.accepted_tokens += n_right;
+    if (is_by_model) {
+        job->counts.model_drafted_tokens += n_drafted;
+        job->counts.model_accepted_tokens += n_right;
+    }
     if (at < last)
         drop_draft(s, slot, slot->sequence.n - (last - at), ending == SHP_RUNNING);
     if (ending != SHP_RUNNING)

@@ -43,7 +43,7 @@ static int is_measured(const shp_batch_costs *c, int32_t n) {
 
 /* The time of a batch of n tokens, of which `base` are not drafted: as measured, or at most what the measured sizes
    beside it make of it. */
-static double cost(const shp_batch_costs *c, int32_t n, int32_t base) {
+double shp_batch_cost(const shp_batch_costs *c, int32_t n, int32_t base) {
     int32_t below = n, above = n;
     while (below > base && !is_measured(c, below))
         below--;
@@ -58,7 +58,7 @@ static double cost(const shp_batch_costs *c, int32_t n, int32_t base) {
 }
 
 /* Sizes that are tried: fewer than there are, since each is measured, and kernels like multiples of four. */
-static int is_tried(int32_t n) { return n < 4 || n % 4 == 0; }
+int shp_batch_is_tried(int32_t n) { return n < 4 || n % 4 == 0; }
 
 /* What another candidate of a draft adds to the logarithm of its answer's speed. */
 typedef struct {
@@ -107,10 +107,10 @@ static int32_t best_number(promise *promises, shp_draft *const *drafts, int32_t 
     begin(promises, drafts, n_drafts);
     for (int32_t n = 1; n <= room && (gain = take_best(promises, drafts, n_drafts)) > 0; n++) {
         gains += gain;
-        if (!is_tried(n_tokens + n))
+        if (!shp_batch_is_tried(n_tokens + n))
             continue;
         /* All answers wait for the batch. */
-        double all = gains - n_tokens * log(cost(c, n_tokens + n, n_tokens) / c->ns[n_tokens]);
+        double all = gains - n_tokens * log(shp_batch_cost(c, n_tokens + n, n_tokens) / c->ns[n_tokens]);
         if (all > best_gain) {
             best_gain = all;
             best = n;

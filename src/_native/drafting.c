@@ -8,14 +8,17 @@
 #include "scheduler_parts.h"
 
 enum { ALWAYS_DRAFTED = 15 };
-/* Looking for the text that a grammar forces may take this part of a token's time. */
+/* Looking for what a grammar allows may take this part of the time that its candidates take without a draft. */
 static const double MOST_GRAMMAR_SHARE = 0.02;
 
 void shp_drafting_begin(shp_scheduler *s, shp_slot *slot) {
     shp_job *job = slot->job;
     slot->draft.is_on = 0;
     if (s->draft != SHP_DRAFT_OFF && !s->yields_to && !job->is_background)
-        shp_draft_begin(&slot->draft, job->prompt, job->n_prompt, job->earlier.n > 0 ? &job->earlier : NULL);
+        shp_draft_begin(&slot->draft, &s->context, job->prompt, job->n_prompt,
+                        job->earlier.n > 0 ? &job->earlier : NULL);
+    if (slot->draft.is_on && s->draft_model && job->n_pictures == 0)
+        shp_draft_model_begin(s->draft_model, &slot->draft);
 }
 
 static int can_draft(const shp_scheduler *s, int has_foreground) {
@@ -29,32 +32,35 @@ static int can_draft(const shp_scheduler *s, int has_foreground) {
     return 1;
 }
 
-static void force(shp_scheduler *s, shp_slot *slot, int32_t most) {
+/* One slow search may be a coincidence, so their sum counts. */
+static void collect_allowed(shp_scheduler *s, shp_slot *slot, int32_t most) {
     shp_draft *draft = &slot->draft;
-    int32_t tokens[SHP_MOST_DRAFTED];
-    if (draft->is_grammar_slow)
-        return;
+    shp_letters_fill(&s->letters, &s->context);
     int64_t started = shp_thread_clock_ns();
-    int32_t n = shp_forced_tokens(slot->job->sampling.grammar, &s->context, &s->letters, tokens, most);
-    if (n > 0)
-        shp_draft_force(draft, tokens, n);
-    if (s->draft == SHP_DRAFT_AUTO && s->costs.ns[1] > 0 && n == 0)
-        draft->is_grammar_slow = (double)(shp_thread_clock_ns() - started) > MOST_GRAMMAR_SHARE * s->costs.ns[1];
+    draft->n_allowed += 1 + shp_draft_collect_allowed(draft, slot->job->sampling.grammar, &s->letters, most);
+    draft->grammar_ns += shp_thread_clock_ns() - started;
+    if (s->draft == SHP_DRAFT_AUTO && s->costs.ns[1] > 0)
+        draft->is_grammar_slow = (double)draft->grammar_ns > MOST_GRAMMAR_SHARE * s->costs.ns[1] * draft->n_allowed;
 }
 
-/* Candidates of a slot: no more than the answer and the window have room for. The last token of an answer is sampled
-   and not decoded. */
-static int32_t collect(shp_scheduler *s, shp_slot *slot) {
+/* No more candidates than the answer and the window have room for. The last token of an answer is sampled and not
+   decoded. */
+static int32_t most_candidates(const shp_scheduler *s, const shp_slot *slot) {
     const shp_job *job = slot->job;
     int32_t most = SHP_MOST_DRAFTED, left = job->max_tokens - (int32_t)job->counts.sampled_tokens - 1;
     int32_t room = s->context.n_window - slot->sequence.n - 1;
     most = left < most ? left : most;
-    most = room < most ? room : most;
+    return room < most ? room : most;
+}
+
+static int32_t collect(shp_scheduler *s, shp_slot *slot) {
+    int32_t most = most_candidates(s, slot);
     if (most <= 0 || !slot->draft.is_on)
         return 0;
-    shp_draft_collect(&slot->draft, &s->context, most);
-    if (job->sampling.grammar)
-        force(s, slot, most);
+    if (slot->job->sampling.grammar && !slot->draft.is_grammar_slow)
+        collect_allowed(s, slot, most);
+    else
+        shp_draft_collect(&slot->draft, most);
     return slot->draft.n_candidates;
 }
 
@@ -67,27 +73,56 @@ static void take_all(shp_draft *const *drafts, int32_t n, int32_t room) {
     }
 }
 
-void shp_drafting_choose(shp_scheduler *s, int has_foreground) {
+static void choose(shp_scheduler *s, shp_slot *const *slots, int32_t n, int32_t room) {
     shp_draft *drafts[SHP_MOST_DRAFTS];
-    int32_t n_drafts = 0, n_decoding = 0;
+    int32_t n_drafts = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (slots[i]->draft.is_on && slots[i]->draft.n_candidates > 0)
+            drafts[n_drafts++] = &slots[i]->draft;
+    if (s->draft == SHP_DRAFT_ALWAYS)
+        take_all(drafts, n_drafts, room);
+    else
+        shp_draft_choose(drafts, n_drafts, n, room, &s->costs);
+}
+
+/* The model drafts where nothing else was chosen. */
+static int draft_by_model(shp_scheduler *s, shp_slot *const *slots, int32_t n) {
+    shp_drafted_answer answers[SHP_MOST_DRAFTS];
+    int32_t n_answers = 0;
+    for (int32_t i = 0; i < n; i++) {
+        shp_draft *draft = &slots[i]->draft;
+        if (draft->is_on && draft->n == 0 && draft->model)
+            answers[n_answers++] = (shp_drafted_answer){draft, (int32_t)(slots[i] - s->slots.items),
+                                                        most_candidates(s, slots[i]), 1};
+    }
+    if (n_answers == 0)
+        return 0;
+    int64_t started = shp_now_ns();
+    int has_drafted = shp_draft_model_draft(s->draft_model, answers, n_answers, n, &s->costs, s->draft);
+    s->model_ns += shp_now_ns() - started;
+    return has_drafted;
+}
+
+void shp_drafting_choose(shp_scheduler *s, int has_foreground) {
+    shp_slot *slots[SHP_MOST_DRAFTS];
+    int32_t n = 0;
     int can = can_draft(s, has_foreground) && s->n_without_drafts == 0;
     s->n_without_drafts -= s->n_without_drafts > 0;
     for (int32_t i = 0; i < s->slots.n; i++) {
         shp_slot *slot = &s->slots.items[i];
-        slot->draft.n = 0;
+        slot->draft.n = slot->draft.n_candidates = slot->draft.n_taken = 0;
         if (!slot->job || !slot->is_decoding || (slot->job->is_background && has_foreground))
             continue;
-        n_decoding++;
-        if (can && collect(s, slot) > 0)
-            drafts[n_drafts++] = &slot->draft;
+        slots[n++] = slot;
+        if (can)
+            collect(s, slot);
     }
-    int32_t room = s->n_chunk - n_decoding;
-    if (n_drafts == 0 || room <= 0)
+    int32_t room = s->n_chunk - n;
+    if (!can || n == 0 || room <= 0)
         return;
-    if (s->draft == SHP_DRAFT_ALWAYS)
-        take_all(drafts, n_drafts, room);
-    else
-        shp_draft_choose(drafts, n_drafts, n_decoding, room, &s->costs);
+    choose(s, slots, n, room);
+    if (s->draft_model && draft_by_model(s, slots, n))
+        choose(s, slots, n, room);
 }
 
 /* Another program that takes the core makes a batch take longer, but not compute more. */

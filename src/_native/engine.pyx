@@ -13,7 +13,7 @@ from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset, strlen
+from libc.string cimport memcpy, memset, strcmp, strlen
 
 from priority_lock cimport shp_priority_lock, shp_priority_lock_free, shp_priority_lock_new
 from scheduler cimport (
@@ -49,11 +49,12 @@ from scheduler cimport (
     shp_draft_begin,
     shp_draft_choose,
     shp_draft_collect,
+    shp_draft_collect_allowed,
     shp_draft_free,
     shp_draft_mode,
+    shp_draft_model_ids,
     shp_draft_take,
     shp_edit,
-    shp_forced_tokens,
     shp_job,
     shp_job_free,
     shp_job_new,
@@ -82,6 +83,7 @@ from scheduler cimport (
     shp_schedule,
     shp_scheduler,
     shp_scheduler_close,
+    shp_scheduler_draft_model,
     shp_scheduler_forget,
     shp_scheduler_free,
     shp_scheduler_last_slot,
@@ -241,6 +243,25 @@ def special_tokens(uintptr_t vocab, int mask):
             text = shp_api.vocab_get_text(v, i)
             found.append((i, attributes, <bytes>text if text != NULL else b""))
     return found
+
+
+def first_difference(uintptr_t vocab, uintptr_t other):
+    """Return the lowest id whose token has another text in the other vocabulary, -1 if there is none.
+
+    Ids that only one of them has are left out.
+    """
+    if not is_bound or vocab == 0 or other == 0:
+        raise ValueError("bind() first, and pass two vocabularies")
+    cdef void *v = <void *>vocab
+    cdef void *w = <void *>other
+    cdef const char *one
+    cdef const char *two
+    cdef int32_t i
+    for i in range(min(shp_api.vocab_n_tokens(v), shp_api.vocab_n_tokens(w))):
+        one, two = shp_api.vocab_get_text(v, i), shp_api.vocab_get_text(w, i)
+        if one == NULL or two == NULL or strcmp(one, two) != 0:
+            return i
+    return -1
 
 
 def longest_token(uintptr_t vocab):
@@ -508,11 +529,12 @@ cdef class Draft:
     cdef shp_draft draft
     cdef shp_ngrams earlier
     cdef shp_context context
+    cdef shp_letters letters
 
     def __cinit__(self, uintptr_t vocab):
         if not is_bound or vocab == 0:
             raise ValueError("bind() first, and pass a vocabulary")
-        self.context.vocab = <void *>vocab
+        self.context.vocab, self.context.n_vocab = <void *>vocab, shp_api.vocab_n_tokens(<void *>vocab)
 
     def __dealloc__(self):
         shp_draft_free(&self.draft)
@@ -524,31 +546,45 @@ cdef class Draft:
             raise ValueError("no tokens")
         if not shp_ngrams_assign(&self.earlier, &earlier[0], <int32_t>earlier.shape[0]):
             raise MemoryError
-        shp_draft_begin(&self.draft, &tokens[0], <int32_t>tokens.shape[0], &self.earlier)
+        shp_draft_begin(&self.draft, &self.context, &tokens[0], <int32_t>tokens.shape[0], &self.earlier)
 
     def take(self, int token):
         """Continue the answer with this token."""
         shp_draft_take(&self.draft, token)
 
-    def candidates(self, int most):
-        """Return at most so many likely next tokens (31 of them at most), and how many tokens before them agree."""
-        shp_draft_collect(&self.draft, &self.context, max(0, min(most, SHP_MOST_DRAFTED)))
-        return [self.draft.tokens[i] for i in range(self.draft.n_candidates)], self.draft.n_matched
+    def candidates(self, int most, uintptr_t grammar=0):
+        """Return at most so many likely next tokens (31 of them at most), and how many tokens before them agree.
+
+        With the address of a grammar, a sampler, they are those that it forces or allows.
+        """
+        most = max(0, min(most, SHP_MOST_DRAFTED))
+        if grammar == 0:
+            shp_draft_collect(&self.draft, most)
+        else:
+            shp_draft_collect_allowed(&self.draft, <void *>grammar, &self.letters, most)
+        return [self.draft.tokens[i] for i in range(self.draft.n_candidates)], self.draft.place.n_matched
 
 
-def forced_tokens(uintptr_t vocab, uintptr_t grammar, int most):
-    """Return at most so many tokens that a grammar, a sampler, leaves no choice about now; 31 at most."""
+@cython.final
+cdef class DraftModel:
+    """A context of a second model with the same vocabulary, which drafts for a Decoder. It must stay until that is gone.
+
+    `ctx`, `memory` and `vocab` are addresses, the others as for Decoder. The cache is one that can be cut.
+    """
+
     cdef shp_context context
-    cdef shp_letters letters
-    cdef int32_t tokens[SHP_MOST_DRAFTED]
-    cdef int32_t i, n
-    if not is_bound or vocab == 0 or grammar == 0:
-        raise ValueError("bind() first, and pass a vocabulary and a grammar")
-    memset(&context, 0, sizeof(context))
-    memset(&letters, 0, sizeof(letters))
-    context.vocab, context.n_vocab = <void *>vocab, shp_api.vocab_n_tokens(<void *>vocab)
-    n = shp_forced_tokens(<void *>grammar, &context, &letters, tokens, max(0, min(most, SHP_MOST_DRAFTED)))
-    return [tokens[i] for i in range(n)]
+    cdef int32_t n_chunk
+
+    def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
+                  int n_chunk):
+        if not is_bound or ctx == 0 or memory == 0 or vocab == 0:
+            raise ValueError("bind() first, and pass a context, its memory and a vocabulary")
+        if n_window < 1 or n_chunk < 1 or not SHP_PLAIN <= kind <= SHP_SLIDING:
+            raise ValueError(f"n_window {n_window}, n_chunk {n_chunk}, kind {kind}")
+        self.context.ctx, self.context.memory, self.context.vocab = <void *>ctx, <void *>memory, <void *>vocab
+        self.context.kind, self.context.n_window, self.context.n_swa = kind, n_window, n_swa
+        self.context.n_vocab = shp_api.vocab_n_tokens(self.context.vocab)
+        self.n_chunk = n_chunk
 
 
 def choose_drafts(drafts, times, int room):
@@ -587,18 +623,20 @@ cdef class Decoder:
 
     `draft`: check several likely next tokens of an answer in one batch, never, where batches so far say that it saves
     time (DRAFT_AUTO), or wherever there are any. Only caches that can be cut have drafts. With `is_on_cpu`, batches
-    are timed by what the thread of `serve` computes.
+    are timed by what the thread of `serve` computes. A `draft_model` drafts where an answer repeats nothing.
     """
 
     cdef shp_context context
     cdef shp_scheduler *scheduler   # owned
     cdef int32_t n_slots, n_chunk
+    cdef DraftModel draft_model
     cdef PriorityLock priority_lock # held by our foreground runs; may be None, as the next
     cdef PriorityLock yields_to     # while another Decoder's runs hold it, ours pause
 
     def __cinit__(self, uintptr_t ctx, uintptr_t memory, uintptr_t vocab, *, int kind, int n_window, int n_swa,
                   int n_chunk, int n_slots=1, int n_cells=0, int n_embd=0, size_t cache_bytes=0, bint writes=False,
                   int edit=SHP_EDIT_EXACT, int draft=SHP_DRAFT_OFF, bint is_on_cpu=False,
+                  DraftModel draft_model=None,
                   PriorityLock priority_lock=None,
                   PriorityLock yields_to=None):
         cdef shp_schedule schedule
@@ -621,7 +659,10 @@ cdef class Decoder:
         schedule.n_cells = max(n_cells, n_window)
         schedule.snapshot_bytes, schedule.edit, schedule.draft = cache_bytes, <shp_edit>edit, <shp_draft_mode>draft
         schedule.writes = writes and cache_bytes > 0
-        schedule.is_on_cpu = is_on_cpu
+        schedule.is_on_cpu, schedule.draft_context, schedule.n_draft_chunk = is_on_cpu, NULL, 0
+        if draft_model is not None:
+            schedule.draft_context, schedule.n_draft_chunk = &draft_model.context, draft_model.n_chunk
+        self.draft_model = draft_model
         schedule.priority_lock = NULL if priority_lock is None else priority_lock.ptr
         schedule.yields_to = NULL if yields_to is None else yields_to.ptr
         self.scheduler = shp_scheduler_new(&self.context, &schedule)
@@ -900,6 +941,16 @@ cdef class Decoder:
         """The last position that llama.cpp has for that sequence; -1 when it is empty."""
         self._sequence(slot)
         return shp_api.seq_pos_max(self.context.memory, slot)
+
+    def draft_model_of(self, int slot):
+        """What the draft model has read of a slot's text: its ids, and llama.cpp's last position or -1."""
+        cdef const int32_t *ids
+        cdef int32_t last, n
+        self._sequence(slot)
+        if shp_scheduler_draft_model(self.scheduler) == NULL:
+            return [], -1
+        n = shp_draft_model_ids(shp_scheduler_draft_model(self.scheduler), slot, &ids, &last)
+        return [ids[i] for i in range(n)], last
 
     @property
     def mirror_ids(self):

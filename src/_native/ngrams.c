@@ -32,7 +32,7 @@ static void chain(shp_ngrams *g, int32_t i) {
     *newest = i;
 }
 
-static void cut(shp_ngrams *g, int32_t n) {
+void shp_ngrams_cut(shp_ngrams *g, int32_t n) {
     while (g->n > n) {
         int32_t i = --g->n;
         if (i >= 2)
@@ -86,7 +86,7 @@ int shp_ngrams_assign(shp_ngrams *g, const int32_t *ids, int32_t n) {
     int32_t common = 0, most = g->n < n ? g->n : n;
     while (common < most && g->ids[common] == ids[common])
         common++;
-    cut(g, common);
+    shp_ngrams_cut(g, common);
     if (!reserve(g, n)) {
         shp_ngrams_free(g);
         return 0;

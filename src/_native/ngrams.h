@@ -15,6 +15,8 @@ void shp_ngrams_free(shp_ngrams *ngrams); /* leaves it empty and usable; so is o
 int shp_ngrams_assign(shp_ngrams *ngrams, const int32_t *ids, int32_t n); /* 0: no memory, and it is empty */
 int shp_ngrams_add(shp_ngrams *ngrams, int32_t id);                       /* 0: no memory */
 
+void shp_ngrams_cut(shp_ngrams *ngrams, int32_t n); /* to its first n tokens */
+
 /* The place where the longest end of a text occurs: the index of the token behind it, or -1; of equally long ones the
    newest that was looked at. `length`: tokens that agree, from 2. */
 int32_t shp_ngrams_find(const shp_ngrams *ngrams, const int32_t *text, int32_t n, int32_t *length);

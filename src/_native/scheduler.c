@@ -60,6 +60,14 @@ static int make_slots(shp_scheduler *s, const shp_schedule *schedule) {
     return 1;
 }
 
+static int make_draft_model(shp_scheduler *s, const shp_schedule *schedule) {
+    if (!schedule->draft_context || s->draft == SHP_DRAFT_OFF)
+        return 1;
+    s->draft_model = shp_draft_model_new(schedule->draft_context, schedule->n_slots, schedule->n_draft_chunk,
+                                         schedule->is_on_cpu);
+    return s->draft_model != NULL;
+}
+
 shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule *schedule) {
     shp_scheduler *s = calloc(1, sizeof *s);
     if (!s)
@@ -89,7 +97,7 @@ shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule 
         free(s);
         return NULL;
     }
-    if (!make_batch(s) || !make_slots(s, schedule)) {
+    if (!make_batch(s) || !make_slots(s, schedule) || !make_draft_model(s, schedule)) {
         shp_scheduler_free(s);
         return NULL;
     }
@@ -104,6 +112,7 @@ void shp_scheduler_free(shp_scheduler *s) {
         shp_draft_free(&s->slots.items[i].draft);
     }
     free(s->slots.items);
+    shp_draft_model_free(s->draft_model);
     shp_snapshots_free(&s->snapshots);
     free(s->batch.token);
     free(s->batch.pos);
@@ -120,6 +129,8 @@ void shp_scheduler_forget(shp_scheduler *s) {
     for (int32_t i = 0; i < s->slots.n; i++)
         s->slots.items[i].sequence.n = 0;
     shp_snapshots_clear(&s->snapshots);
+    if (s->draft_model)
+        shp_draft_model_forget(s->draft_model);
     shp_api.memory_clear(s->context.memory, true);
 }
 
@@ -133,6 +144,8 @@ int shp_scheduler_park(shp_scheduler *s) {
 shp_slot *shp_scheduler_slot(shp_scheduler *s, int32_t i) { return &s->slots.items[i]; }
 
 int32_t shp_scheduler_last_slot(const shp_scheduler *s) { return s->last_slot; }
+
+shp_draft_model *shp_scheduler_draft_model(shp_scheduler *s) { return s->draft_model; }
 
 shp_snapshots *shp_scheduler_snapshots(shp_scheduler *s) { return &s->snapshots; }
 

@@ -3,7 +3,7 @@
 #ifndef SHP_SCHEDULER_H
 #define SHP_SCHEDULER_H
 
-#include "draft.h"
+#include "draft_model.h"
 #include "priority_lock.h"
 #include "sampling.h"
 #include "sequence.h"
@@ -71,6 +71,8 @@ typedef struct {
     int writes;               /* a thread writes and reads files, see keeping.h */
     shp_edit edit;
     shp_draft_mode draft;
+    const shp_context *draft_context; /* of a model that drafts; copied; NULL: none */
+    int32_t n_draft_chunk;
     int is_on_cpu; /* llama.cpp computes on this thread, at least a part */
     shp_priority_lock *priority_lock; /* held by foreground jobs; borrowed, may be NULL, as the next */
     shp_priority_lock *yields_to;     /* while it is held, no job runs outside a time slice */
@@ -94,5 +96,6 @@ int shp_scheduler_park(shp_scheduler *s); /* saves snapshots of all sequences; r
 shp_slot *shp_scheduler_slot(shp_scheduler *s, int32_t i);
 int32_t shp_scheduler_last_slot(const shp_scheduler *s); /* the slot of the last run */
 shp_snapshots *shp_scheduler_snapshots(shp_scheduler *s);
+shp_draft_model *shp_scheduler_draft_model(shp_scheduler *s); /* NULL: none */
 
 #endif

@@ -116,6 +116,10 @@ cdef extern from "ngrams.h" nogil:
     void shp_ngrams_free(shp_ngrams *) noexcept
     int shp_ngrams_assign(shp_ngrams *, const int32_t *, int32_t) noexcept         # 0: no memory
 
+cdef extern from "forced.h" nogil:
+    ctypedef struct shp_letters:
+        pass
+
 cdef extern from "draft.h" nogil:
     ctypedef enum shp_draft_mode:
         SHP_DRAFT_OFF
@@ -123,8 +127,10 @@ cdef extern from "draft.h" nogil:
         SHP_DRAFT_ALWAYS
     enum: SHP_MOST_DRAFTED
     enum: SHP_MOST_DRAFTS
-    ctypedef struct shp_draft:
+    ctypedef struct shp_draft_place:
         int32_t n_matched
+    ctypedef struct shp_draft:
+        shp_draft_place place
         int is_on
         int32_t *tokens                     # SHP_MOST_DRAFTED of them
         int32_t n_candidates
@@ -132,16 +138,17 @@ cdef extern from "draft.h" nogil:
     ctypedef struct shp_batch_costs:
         pass
     void shp_draft_free(shp_draft *) noexcept
-    void shp_draft_begin(shp_draft *, const int32_t *, int32_t, const shp_ngrams *) noexcept
+    void shp_draft_begin(shp_draft *, const shp_context *, const int32_t *, int32_t, const shp_ngrams *) noexcept
     void shp_draft_take(shp_draft *, int32_t) noexcept
-    int32_t shp_draft_collect(shp_draft *, const shp_context *, int32_t) noexcept
+    int32_t shp_draft_collect(shp_draft *, int32_t) noexcept
+    int32_t shp_draft_collect_allowed(shp_draft *, void *, shp_letters *, int32_t) noexcept
     void shp_draft_choose(shp_draft **, int32_t, int32_t, int32_t, shp_batch_costs *) noexcept
     void shp_batch_costs_add(shp_batch_costs *, int32_t, int64_t) noexcept
 
-cdef extern from "forced.h" nogil:
-    ctypedef struct shp_letters:
+cdef extern from "draft_model.h" nogil:
+    ctypedef struct shp_draft_model:
         pass
-    int32_t shp_forced_tokens(void *, const shp_context *, shp_letters *, int32_t *, int32_t) noexcept
+    int32_t shp_draft_model_ids(const shp_draft_model *, int32_t, const int32_t **, int32_t *) noexcept
 
 cdef extern from "scheduler.h" nogil:
     enum: SHP_CODE_NO_MEMORY
@@ -177,6 +184,8 @@ cdef extern from "scheduler.h" nogil:
         int writes
         shp_edit edit
         shp_draft_mode draft
+        const shp_context *draft_context    # of a model that drafts; copied; NULL: none
+        int32_t n_draft_chunk
         int is_on_cpu
         shp_priority_lock *priority_lock    # borrowed, as the next; either may be NULL
         shp_priority_lock *yields_to
@@ -193,6 +202,7 @@ cdef extern from "scheduler.h" nogil:
     shp_slot *shp_scheduler_slot(shp_scheduler *, int32_t) noexcept
     int32_t shp_scheduler_last_slot(const shp_scheduler *) noexcept
     shp_snapshots *shp_scheduler_snapshots(shp_scheduler *) noexcept
+    shp_draft_model *shp_scheduler_draft_model(shp_scheduler *) noexcept                    # NULL: none
 
 cdef extern from "keeping.h" nogil:
     int shp_keeping_wait(shp_scheduler *, int, int) noexcept

@@ -2,6 +2,7 @@
 #ifndef SHP_SCHEDULER_PARTS_H
 #define SHP_SCHEDULER_PARTS_H
 
+#include "draft_model.h"
 #include "forced.h"
 #include "scheduler.h"
 #include "slots.h"
@@ -34,6 +35,7 @@ struct shp_scheduler {
     int has_decode;          /* the batch has tokens of decoding slots: it must not be aborted */
     shp_draft_mode draft;
     int is_on_cpu; /* see shp_schedule */
+    shp_draft_model *draft_model; /* owned; NULL: none */
     shp_batch_costs costs;
     shp_letters letters;
     int32_t n_without_drafts; /* batches to come without drafts, since the cache had no room for one */

@@ -25,6 +25,7 @@ typedef enum {
 typedef struct {
     int64_t prompt_tokens, reused_tokens, decoded_tokens, sampled_tokens;
     int64_t drafted_tokens, accepted_tokens; /* tokens of drafts that were decoded, and those that were right */
+    int64_t model_drafted_tokens, model_accepted_tokens; /* of them: by the draft model */
     int64_t prefill_ns, first_token_ns, decode_ns, total_ns;
     int64_t model_ns;      /* of total_ns: inside llama_decode and the samplers, other jobs' tokens included */
     int32_t code;          /* what llama_decode last returned when the run failed, else 0 */

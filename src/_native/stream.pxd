@@ -20,6 +20,8 @@ cdef extern from "stream.h" nogil:
         int64_t sampled_tokens
         int64_t drafted_tokens
         int64_t accepted_tokens
+        int64_t model_drafted_tokens
+        int64_t model_accepted_tokens
         int64_t prefill_ns
         int64_t first_token_ns
         int64_t decode_ns

@@ -174,14 +174,22 @@ class Session:
             stack.callback(self._closing, "")
             # In the order of what a mistake costs: the file's name or the key, the database, the loading.
             if provider.is_local:
-                projector = config.mmproj
-                if provider.model not in ("", config.model) and projector != "none":
-                    projector = ""  # the file that is named belongs to the other model
+                projector, draft_model = config.mmproj, config.draft_model
+                if provider.model not in (
+                    "",
+                    config.model,
+                ):  # the files that are named belong to the other model
+                    projector, draft_model = "none" if projector == "none" else "", ""
                 config = replace(config, model=provider.model or config.model)
                 path = model_path(config, self._report)
                 memory, is_writable = self._memory_for(provider)
                 engine = open_engine(
-                    config, path, loading=self._loading, keeps=is_writable, projector=projector
+                    config,
+                    path,
+                    loading=self._loading,
+                    keeps=is_writable,
+                    projector=projector,
+                    draft_model=draft_model,
                 )
                 model: ChatModel = engine
                 stack.callback(engine.close)

@@ -105,6 +105,7 @@ _MODEL_HINTS = {
     "knowledge_reranker": "knowledge_reranker names a GGUF file, or is off",
     "memory_extraction_model": "memory_extraction_model names a GGUF file, or is empty for the chat's",
     "server_embeddings": "server_embeddings names a GGUF made for embeddings",
+    "draft_model": "draft_model names a GGUF file, or is empty for none",
 }
 # All settings that check_setting can check.
 NAMING_SETTINGS = (*_MODEL_HINTS, "provider", "memory_database", "mcp_servers")
@@ -141,7 +142,19 @@ def check_setting(config: Config, key: str) -> None:
     elif key == "memory_extraction_model" and config.memory_extraction_endpoint:
         return  # a name of that server's
     elif key in _MODEL_HINTS and value not in ("", "off") and not value.startswith(HUB_PREFIX):
-        existing_file(value, key)
+        path = existing_file(value, key)
+        if key == "draft_model":
+            _check_draft_model(config, path)
+
+
+def _check_draft_model(config: Config, path: Path) -> None:
+    """Raise ModelLoadError if the draft model has another vocabulary than the model, if that is here."""
+    from shepherd.inference.draft_model import check_pair
+    from shepherd.inference.models import ModelRegistry
+
+    model = ModelRegistry().configured(config.model)
+    if model is not None and model.exists():
+        check_pair(path, model)
 
 
 def _check_database(named: str) -> None:
@@ -629,14 +642,17 @@ def open_engine(
     windows: int = 1,
     keeps: bool = False,
     projector: str = "none",
+    draft_model: str = "",
 ) -> Engine:
     """Load the model at `path`, after a trial if it is not bundled and never was loaded here.
 
     It generates `slots` answers at once, whose conversations share so many `windows`. If it `keeps` them,
     another process continues those that are stored in a memory (setting cache_disk_gb). `projector` is as the
-    setting mmproj, which only models that answer messages need.
+    setting mmproj, and `draft_model` as the setting of that name; only models that answer messages need them.
     """
-    load_check.require(path, is_trusted=is_built_in(path) or not config.model_trial, loading=loading)
+    drafts = draft_model if config.draft != "off" else ""
+    for file in (path, *([existing_file(drafts, "draft_model")] if drafts else [])):
+        load_check.require(file, is_trusted=is_built_in(file) or not config.model_trial, loading=loading)
     name, shown = path.stem, -1
 
     def report(share: float) -> None:
@@ -647,7 +663,13 @@ def open_engine(
 
     loading(f"loading {name} …")
     try:
-        settings = replace(engine_settings(config), slots=slots, windows=windows, mmproj=_file_of(projector))
+        settings = replace(
+            engine_settings(config),
+            slots=slots,
+            windows=windows,
+            mmproj=_file_of(projector),
+            draft_model=str(file) if drafts else "",
+        )
         if not keeps:
             settings = replace(settings, cache_disk_bytes=0)
         return Engine(

@@ -320,7 +320,8 @@ class TurnStats:
 
     prompt_tokens = reused_tokens + decoded_tokens: the whole prompt, the part in the KV cache, and the part
     that was processed for this turn. generated_tokens: the answer. drafted_tokens: guesses at its next tokens
-    that the model checked several at a time, of which accepted_tokens were right. evicted_turns: old turns
+    that the model checked several at a time, of which accepted_tokens were right; model_…: those of
+    them that a draft model guessed. evicted_turns: old turns
     that left the window for this turn. With a remote model the counts are its server's (reused: cached
     there), or estimates if `is_estimated`. stopped_by: index of the stop string that ended the answer, -1 for
     none or unknown.
@@ -332,6 +333,8 @@ class TurnStats:
     generated_tokens: int = 0
     drafted_tokens: int = 0
     accepted_tokens: int = 0
+    model_drafted_tokens: int = 0
+    model_accepted_tokens: int = 0
     window_tokens: int = 0
     evicted_turns: int = 0
     recall_ms: float = 0.0

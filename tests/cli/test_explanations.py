@@ -205,6 +205,19 @@ def test_stats_say_how_much_of_an_answer_was_drafted():
     explain_stats(Screen(out, out), Finished("", stats, Injection()))
 
     assert "drafts  1,200 tokens drafted, 60 accepted: 2.5 tokens per batch\n" in out.getvalue()
+    assert "draft model" not in out.getvalue()
+
+
+def test_stats_say_how_much_a_draft_model_drafted():
+    out = io.StringIO()
+    stats = TurnStats(
+        generated_tokens=100, drafted_tokens=1200, accepted_tokens=60,
+        model_drafted_tokens=1100, model_accepted_tokens=40,
+    )  # fmt: skip
+
+    explain_stats(Screen(out, out), Finished("", stats, Injection()))
+
+    assert "\n        1,100 of them by the draft model, 40 accepted\n" in out.getvalue()
 
 
 def test_a_turn_without_a_trace_says_nothing_and_one_of_little_says_little():

@@ -117,7 +117,7 @@ def _check_logprobs(one: Generation, other: Generation) -> None:
         assert ours.logprob == pytest.approx(theirs.logprob, abs=1e-3)
 
 
-def _options(choose: random.Random) -> dict[str, Any]:
+def random_options(choose: random.Random) -> dict[str, Any]:
     sampling = (
         Sampling(temperature=0.0) if choose.random() < 0.5 else Sampling(seed=choose.randrange(1 << 20))
     )
@@ -155,7 +155,7 @@ def test_answers_and_caches_are_the_same_with_drafts_as_without(
     talks = [[choose.randrange(256) for _ in range(choose.randrange(1, 40))] for _ in range(SLOTS)]
 
     for _ in range(turns):
-        requests = [Request(talk, _options(choose)) for talk in talks]
+        requests = [Request(talk, random_options(choose)) for talk in talks]
         answers = pair.answer(requests, mistakes, choose)
         for talk, answer in zip(talks, answers, strict=True):
             talk += [*answer.token_ids, *(choose.randrange(256) for _ in range(choose.randrange(1, 20)))]
@@ -193,7 +193,7 @@ def test_drafts_by_the_time_that_batches_take_change_no_answer(
         for _ in range(4):
             pair.forget()
             talks = [[choose.randrange(256) for _ in range(20)] for _ in range(SLOTS)]
-            pair.answer([Request(talk, _options(choose)) for talk in talks], 0.05, choose)
+            pair.answer([Request(talk, random_options(choose)) for talk in talks], 0.05, choose)
 
 
 @pytest.mark.parametrize("pair", ["recurrent", "hybrid"], indirect=True)

@@ -140,18 +140,21 @@ def test_costs_of_two_replies_are_added():
 def test_every_cost_of_two_replies_is_in_their_sum():
     first = TurnStats(
         prompt_tokens=50, reused_tokens=10, decoded_tokens=40, generated_tokens=5, drafted_tokens=8,
-        accepted_tokens=6, window_tokens=100, prefill_ms=1.0, ttft_ms=2.0, decode_ms=3.0, total_ms=4.0,
+        accepted_tokens=6, model_drafted_tokens=3, model_accepted_tokens=2,
+        window_tokens=100, prefill_ms=1.0, ttft_ms=2.0, decode_ms=3.0, total_ms=4.0,
         finish_reason="tool_calls", warnings=("a",), stopped_by=1,
     )  # fmt: skip
     second = TurnStats(
         prompt_tokens=70, reused_tokens=55, decoded_tokens=15, generated_tokens=7, drafted_tokens=4,
-        accepted_tokens=3, window_tokens=200, evicted_turns=1, recall_ms=9.0, prefill_ms=10.0, ttft_ms=20.0,
+        accepted_tokens=3, model_drafted_tokens=2, model_accepted_tokens=1,
+        window_tokens=200, evicted_turns=1, recall_ms=9.0, prefill_ms=10.0, ttft_ms=20.0,
         decode_ms=30.0, total_ms=40.0, finish_reason="stop", warnings=("b",), stopped_by=0,
     )  # fmt: skip
 
     assert added_stats(first, second) == TurnStats(
         prompt_tokens=70, reused_tokens=15, decoded_tokens=55, generated_tokens=12, drafted_tokens=12,
-        accepted_tokens=9, window_tokens=200, evicted_turns=1, recall_ms=9.0, prefill_ms=11.0, ttft_ms=2.0,
+        accepted_tokens=9, model_drafted_tokens=5, model_accepted_tokens=3,
+        window_tokens=200, evicted_turns=1, recall_ms=9.0, prefill_ms=11.0, ttft_ms=2.0,
         decode_ms=33.0, total_ms=44.0, finish_reason="stop", warnings=("a", "b"), stopped_by=0,
     )  # fmt: skip
 

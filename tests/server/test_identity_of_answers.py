@@ -41,6 +41,14 @@ CHATS = {
     "/v1/responses": {"model": "default", "input": QUESTION},
     "/api/generate": {"model": "default", "stream": False, "prompt": QUESTION},
 }
+# The newest message is still being written.
+AHEAD = {
+    "messages": [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hello."},
+        {"role": "user", "content": QUESTION},
+    ]
+}
 
 
 @pytest.fixture(scope="module")
@@ -66,13 +74,20 @@ def answers() -> list[Served]:
 
 
 @pytest.fixture(scope="module")
-def server(memory, keys, answers, scripted_model) -> Iterator[Running]:
+def engines() -> list[Engine]:
+    """Those of the server, the default model's first."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def server(memory, keys, answers, engines, scripted_model) -> Iterator[Running]:
     config = Config(user_id="admin", temperature=0.0)
     settings = EngineSettings(n_threads=1, slots=2)
     with (
         Engine(scripted_model, settings=settings) as engine,
         Engine(scripted_model, settings=settings) as other,
     ):
+        engines += [engine, other]
         models = Models(ProviderTable().get(""), name="scripted", engine=engine)
         conversations = Conversations(models, memory=memory, config=config)
         state = ServerState(config, memory, True, conversations)
@@ -129,6 +144,26 @@ def test_an_answer_has_nothing_of_another_owner_in_it_and_leaves_nothing_there(
     assert answer.status_code == (400 if user in REFUSED else 200), answer.text
     assert [served.injected for served in answers] == ([] if user in REFUSED else [False])
     assert "the sheep sleep" not in answer.text
+    assert {name: everything_of(memory, name) for name in theirs} == before
+
+
+@pytest.mark.parametrize("user", [None, "", "unknown", *ODD_NAMES], ids=lambda user: ascii(user)[:20])
+def test_reading_ahead_reads_nothing_of_another_owner_and_leaves_nothing_there(
+    user, server, keys, memory, answers, engines
+):
+    theirs = ["bob", "admin", *(f"bob/{name}" for name in ODD_NAMES)]
+    before = {name: everything_of(memory, name) for name in theirs}
+    answers.clear()
+    engine = engines[0]
+
+    with server.client(keys["anna"]) as client:
+        body = {**AHEAD, **({} if user is None else {"user": user})}
+        answer = client.post("/v1/chat/read_ahead", json=body)
+
+    assert (answer.status_code, set(answer.json())) == (200, {"reading"}), answer.text
+    engine.decoder.wait_idle()
+    assert "the sheep sleep" not in engine.text_of(engine.decoder.mirror_ids)
+    assert answers == []
     assert {name: everything_of(memory, name) for name in theirs} == before
 
 

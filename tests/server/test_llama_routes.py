@@ -187,6 +187,14 @@ def test_timings_name_drafts_as_llama_server_does():
     assert timings_of(drafted) == timings_of(TurnStats()) | {"draft_n": 7, "draft_n_accepted": 5}
 
 
+def test_timings_name_what_a_draft_model_drafted():
+    stats = TurnStats(drafted_tokens=7, accepted_tokens=5, model_drafted_tokens=4, model_accepted_tokens=3)
+
+    assert timings_of(stats) == timings_of(TurnStats()) | {
+        "draft_n": 7, "draft_n_accepted": 5, "draft_model_n": 4, "draft_model_n_accepted": 3,
+    }  # fmt: skip
+
+
 def test_timings_are_per_token_and_per_second():
     stats = TurnStats(reused_tokens=7, decoded_tokens=4, prefill_ms=2.0, generated_tokens=5, decode_ms=10.0)
 

@@ -334,6 +334,7 @@ def test_models_answer_as_described(mini):
         post("/v1/chat/completions", **few, verbose=True)
         post("/v1/chat/completions", **few, stream=True, return_progress=True)
         post("/v1/chat/completions/input_tokens", model=name, messages=said)
+        post("/v1/chat/read_ahead", model=name, messages=said)
         post("/v1/completions", model=name, prompt="Hi", max_tokens=2, logprobs=1)
         post("/v1/completions", model=name, prompt=["Hi", "Ho"], max_tokens=2, stream=True)
         post("/v1/messages", **few)

@@ -90,6 +90,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         "llama.cpp": _llama,
         "device": _device,
         "model": lambda config: _model(config, model),
+        **({"draft model": lambda config: _draft_model(config, model)} if config.draft_model else {}),
         "conversations": _kept,
         "provider": _provider,
     }
@@ -277,6 +278,25 @@ def _kept(config: Config) -> Finding:
     limit = size(int(config.cache_disk_gb * 1e9))
     kept = f"{counted(found.n, 'conversation')} kept, {size(found.size_bytes)} of {limit}, in {folder}"
     return Finding("conversations", "ok", kept)
+
+
+def _draft_model(config: Config, given: str) -> Finding:
+    """Check that the draft model is there and has the vocabulary of the model that answers."""
+    from shepherd.factory import check_setting
+    from shepherd.inference.models import ModelRegistry
+    from shepherd.inference.names import HUB_PREFIX, parse_hub_name
+
+    config = replace(config, model=given or config.model)
+    if config.draft == "off":
+        return Finding("draft model", "note", "isn't used: draft is off", "shepherd config set draft auto")
+    path = ModelRegistry().configured(config.draft_model)
+    if path is None and config.draft_model.startswith(HUB_PREFIX):
+        wanted = parse_hub_name(config.draft_model)
+        return Finding(
+            "draft model", "note", f"{wanted} is not on this machine yet", f"shepherd model pull {wanted}"
+        )
+    check_setting(config, "draft_model")
+    return Finding("draft model", "ok", f"{path or config.draft_model}: drafts for the model")
 
 
 def _provider(config: Config) -> Finding:

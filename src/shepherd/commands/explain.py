@@ -167,6 +167,11 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
             f"drafts  {counted(stats.drafted_tokens, 'token')} drafted, {stats.accepted_tokens:,} accepted: "
             f"{stats.tokens_per_decode:.1f} tokens per batch"
         )
+    if stats.model_drafted_tokens:
+        screen.print(
+            f"        {stats.model_drafted_tokens:,} of them by the draft model,"
+            f" {stats.model_accepted_tokens:,} accepted"
+        )
     left = f"; {counted(stats.evicted_turns, 'old turn')} left it" if stats.evicted_turns else ""
     screen.print(f"window  {counted(stats.window_tokens, 'token')}, {share:.0f} % used{left}")
     screen.print(

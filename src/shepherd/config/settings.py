@@ -105,6 +105,10 @@ class Config:
         "let the model check several likely next tokens of an answer at once; auto: where that is faster",
         *("auto", "off"),
     )
+    draft_model: str = _text(
+        "",
+        "smaller model of the same family that drafts answers for the model to check; empty: none",
+    )
     read_ahead: bool = _switch(
         True, "while you write, read what is still unread of the conversation before your message"
     )

@@ -17,6 +17,7 @@ from shepherd import kept_files
 from shepherd._native import engine as native
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, UsageError
 from shepherd.inference import load_check
+from shepherd.inference.draft_model import native_draft_model, open_draft_model
 from shepherd.inference.earlier_answers import EarlierAnswers
 from shepherd.inference.generation import Answer, Generation, Review
 from shepherd.inference.grammar import GrammarCache
@@ -94,7 +95,10 @@ class Engine:
             tries_projector=tries_projector,
         )
         self._priority_lock = priority_lock or native.PriorityLock()
+        self.draft_model: LoadedModel | None = None
         try:
+            if self.settings.draft_model and self.settings.draft != "off":
+                self.draft_model = open_draft_model(self.model, self.settings, is_trusted=is_trusted)
             vocabulary = self.model.vocabulary
             self.template = ChatTemplate(
                 self.model.info.chat_template,
@@ -124,11 +128,14 @@ class Engine:
                 edit=KV_EDITS[self.settings.kv_edit],
                 draft=DRAFTS[self.settings.draft],
                 is_on_cpu=self.model.info.n_gpu_layers == 0,
+                draft_model=None if self.draft_model is None else native_draft_model(self.draft_model),
                 priority_lock=self._priority_lock,
                 yields_to=yields_to._priority_lock if isinstance(yields_to, Engine) else yields_to,
             )
             self._kept = self._kept_conversations()
         except BaseException:
+            if self.draft_model is not None:
+                self.draft_model.close()
             self.model.close()
             raise
         # Held while a prompt is submitted. Nothing under it depends on the size of a request.
@@ -146,7 +153,7 @@ class Engine:
             self.decoder,
             self._thread,
             self._kept,
-            (self._samplers, self._grammars, self.model),
+            (self._samplers, self._grammars, *filter(None, [self.draft_model]), self.model),
         )
 
     def __enter__(self) -> Engine:
@@ -232,6 +239,7 @@ class Engine:
             windows=1,
             cache_ram_bytes=self.settings.cache_ram_bytes // 4,
             cache_disk_bytes=0,
+            draft_model="",
         )
         return Engine(self.model.path, settings=settings, yields_to=self, _weights_of=self.model)
 
@@ -645,7 +653,7 @@ def _shut_down(
     decoder: native.Decoder,
     thread: NativeThread,
     kept: KeptConversations | None,
-    parts: tuple[SamplerCache, GrammarCache, LoadedModel],
+    parts: tuple[SamplerCache | GrammarCache | LoadedModel, ...],
 ) -> None:
     """Stop the threads and free what they use. Ctrl-C leaves out the writing of conversations, and is raised
     in the end.

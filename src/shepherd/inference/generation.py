@@ -246,6 +246,8 @@ class _Run:
             generated_tokens=counts["sampled_tokens"],
             drafted_tokens=counts["drafted_tokens"],
             accepted_tokens=counts["accepted_tokens"],
+            model_drafted_tokens=counts["model_drafted_tokens"],
+            model_accepted_tokens=counts["model_accepted_tokens"],
             window_tokens=self._window_tokens,
             prefill_ms=counts["prefill_ns"] / 1e6,
             ttft_ms=1e3 * self._first_s if self._first_s is not None else counts["first_token_ns"] / 1e6,

@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +114,9 @@ def affordable_cells(header: GGUFHeader, settings: EngineSettings, window: int, 
     if available is None:
         return cells
     room = available - header.file_bytes
+    if settings.draft_model and settings.draft != "off":  # it is loaded afterwards
+        drafting = replace(settings, draft_model="", mmproj="none", n_ctx=window, windows=1)
+        room -= model_bytes(settings.draft_model, drafting, window)
     while cells > window and _context_bytes(header, settings, cells) > room:
         cells = max(window, cells - window)
     return cells
@@ -138,6 +142,9 @@ def model_bytes(path: str | os.PathLike[str], settings: EngineSettings, default_
     if settings.mmproj != "none" and (projector := settings.mmproj or find_projector(os.fspath(path))):
         with contextlib.suppress(OSError):
             weights += os.path.getsize(projector)
+    if settings.draft_model and settings.draft != "off":
+        drafting = replace(settings, draft_model="", mmproj="none", n_ctx=window)
+        weights += model_bytes(settings.draft_model, drafting, window)
     return weights + _context_bytes(header, settings, window * settings.windows)
 
 

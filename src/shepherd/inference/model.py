@@ -68,9 +68,10 @@ class EngineSettings:
     what a prompt that lacks a part of the middle does to the cache. "exact" decodes again from there on;
     "shift" closes the gap and "hole" leaves it, both approximations. `draft`: check several likely next
     tokens of an answer at once, where that should save time ("auto"), never, or wherever there are any
-    ("always", to see what it does). `mmproj` is the file of the projector with which the model reads
-    pictures; "": the one beside the model, if there is one; "none": none. `thinking`: ask for answers with
-    thoughts before them, or without; "auto" leaves that to the chat template.
+    ("always", to see what it does). `draft_model` is the file of a smaller model with the same vocabulary,
+    which drafts them where the answer repeats nothing. `mmproj` is the file of the projector with which the
+    model reads pictures; "": the one beside the model, if there is one; "none": none. `thinking`: ask for
+    answers with thoughts before them, or without; "auto" leaves that to the chat template.
     """
 
     n_ctx: int = 0
@@ -88,6 +89,7 @@ class EngineSettings:
     cache_disk_bytes: int = 0
     kv_edit: Literal["exact", "shift", "hole"] = "exact"
     draft: Literal["auto", "off", "always"] = "auto"
+    draft_model: str = ""
     mmproj: str = ""
     thinking: Literal["auto", "on", "off"] = "auto"
 

@@ -97,6 +97,8 @@ def added_stats(first: TurnStats, then: TurnStats) -> TurnStats:
         generated_tokens=first.generated_tokens + then.generated_tokens,
         drafted_tokens=first.drafted_tokens + then.drafted_tokens,
         accepted_tokens=first.accepted_tokens + then.accepted_tokens,
+        model_drafted_tokens=first.model_drafted_tokens + then.model_drafted_tokens,
+        model_accepted_tokens=first.model_accepted_tokens + then.model_accepted_tokens,
         prefill_ms=first.prefill_ms + then.prefill_ms,
         ttft_ms=first.ttft_ms,
         decode_ms=first.decode_ms + then.decode_ms,

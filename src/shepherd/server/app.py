@@ -30,6 +30,7 @@ from shepherd.server import (
     openai_api,
     page,
     pulls,
+    reading_ahead,
     resources,
     responses_api,
     retrieval_api,
@@ -55,6 +56,7 @@ def create_app(state: ServerState) -> FastAPI:
         ollama_api.router,
         responses_api.router,
         llama_api.router,
+        reading_ahead.router,
         lifespan=lambda app: _ending(state),
     )
     # The first route that matches is taken.

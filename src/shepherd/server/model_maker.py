@@ -62,17 +62,18 @@ class ModelMaker:
     def local(self, offer: Offer) -> ServedModel:
         """Return a model of this machine, which is not loaded yet. Raises ModelError for a damaged file."""
         is_default = self.pool is None
-        projector = self.config.mmproj
-        if not is_default and projector != "none":
-            projector = ""  # the file that is named belongs to the default model
-        settings = replace(self._settings(), mmproj=projector)
+        projector, draft_model = self.config.mmproj, self.config.draft_model
+        if not is_default:  # the files that are named belong to the default model
+            projector, draft_model = "none" if projector == "none" else "", ""
+        drafts = str(existing_file(draft_model, "draft_model")) if draft_model else ""
+        settings = replace(self._settings(), mmproj=projector, draft_model=drafts)
         room, own = self.room_bytes, self._background_bytes(offer)
         limit = 0 if room == 0 or (is_default and not self.limits_default) else max(1, room - own)
         windows, needed = windows_in(limit, offer.path, settings)
         model = ServedModel(offer.name, offer.path, offer.about, needed + own, also=offer.also)
 
         def load() -> Engine:
-            engine = self._open(offer.path, settings.slots, windows, projector)
+            engine = self._open(offer.path, settings.slots, windows, projector, draft_model)
             loaded = replace(engine.settings, n_ctx=engine.n_cells, windows=1)
             model.size_bytes = model_bytes(offer.path, loaded, 0) + own
             return engine
@@ -109,7 +110,7 @@ class ModelMaker:
         settings = replace(engine_settings(self.config), n_ctx=_BACKGROUND_WINDOW, n_ubatch=128)
         return uses * (model_bytes(offer.path, settings, 0) - offer.about.size_bytes)
 
-    def _open(self, path: Path, slots: int, windows: int, projector: str) -> Engine:
+    def _open(self, path: Path, slots: int, windows: int, projector: str, draft_model: str) -> Engine:
         engine = open_engine(
             self.config,
             path,
@@ -119,6 +120,7 @@ class ModelMaker:
             priority_lock=self.priority_lock,
             keeps=True,
             projector=projector,
+            draft_model=draft_model,
         )
         if engine.n_cells < windows * engine.window_tokens:
             self.warn(

@@ -32,6 +32,11 @@ def timings_of(stats: TurnStats) -> dict[str, Any]:
     drafts: dict[str, int] = {}
     if stats.drafted_tokens:  # as in llama-server, where fields of drafts are only there if there were any
         drafts = {"draft_n": stats.drafted_tokens, "draft_n_accepted": stats.accepted_tokens}
+    if stats.model_drafted_tokens:  # a field of our own: how many of them the draft model made
+        drafts |= {
+            "draft_model_n": stats.model_drafted_tokens,
+            "draft_model_n_accepted": stats.model_accepted_tokens,
+        }
     return {
         "cache_n": stats.reused_tokens,
         "prompt_n": stats.decoded_tokens,

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from shepherd.config import Config
-from shepherd.errors import StoreError
+from shepherd.errors import ContextOverflowError, StoreError, TemplateError
 from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.inference.template import TemplateOptions
@@ -24,6 +24,7 @@ from shepherd.memory import Memory
 from shepherd.pictures import has_pictures
 from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
+from shepherd.prompt.overflow import prepare_prompt
 from shepherd.providers import ChatModel, Reply
 from shepherd.server.chat import ChatRequest, grammar_of
 from shepherd.server.contents import check_pictures
@@ -33,6 +34,7 @@ from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.turn import GenerationOptions, Turn, refused_values, sampling_of
+from shepherd.turn.read_ahead import ReadingsAhead, foresee
 from shepherd.turn.small_model import Promise
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
 
@@ -272,6 +274,7 @@ class Conversations:
         self._tokens: LRUCache[tuple[str, str], int] = LRUCache(_KEPT_COUNTS)
         # Stored conversations whose answers were read from the memory.
         self._recovered: LRUCache[tuple[str, str], bool] = LRUCache(_KEPT_ANSWERS)
+        self._ahead = ReadingsAhead()
         self._answers: LRUCache[tuple[str, str], tuple[array[int], str]] = LRUCache(
             _KEPT_ANSWERS,
             max_bytes=_KEPT_ANSWERS_BYTES,
@@ -293,6 +296,7 @@ class Conversations:
         """
         cancelled = cancelled or threading.Event()
         refuse_gone(cancelled.is_set())
+        self._ahead.stop(request.user_id)
         waited_s = 0.0 if asked_at is None else time.perf_counter() - asked_at
         toolbox = self._toolbox(request)
         own_names = frozenset(tool.name for tool in (toolbox.tools if toolbox is not None else ()))
@@ -356,6 +360,56 @@ class Conversations:
         if request.n > 1:
             served.others = self._others(served)
         return served
+
+    def read_ahead(self, request: ChatRequest) -> bool:
+        """Begin to read what precedes the newest message, which is still being written; whether it does.
+
+        It pauses while answers are made, and the user's next request ends it. Raises Denied as `begin` does.
+        """
+        engine = self.models.engine
+        if engine is None or not self.config.read_ahead or request.template != _PLAIN:
+            return False
+        toolbox = self._toolbox(request)
+        tools = (*request.tools, *(toolbox.tools if toolbox is not None else ()))
+        hashes = conversation_hashes(request.messages)
+        restored = self._restored(request, hashes)
+        history = ClientHistory.begin(restored)
+
+        def take_snapshot(summary: Summary) -> Snapshot:
+            return self._plans.snapshot(
+                request, restored, history.instructions, engine, self._counted, summary=summary
+            )
+
+        draft = history.draft(take_snapshot(restored.summary))
+        draft.private = True  # nothing is recalled for half a message
+        budget = WindowBudget(
+            engine,
+            max_tokens=request.max_tokens or self.config.max_tokens,
+            retention=self.config.injection_retention,
+            tools=tools,
+            count=self._counted,
+        )
+        try:
+            if self._memory is not None and request.remembers:
+                planner = self._plans.begin(request, draft, budget, history, hashes, take_snapshot)
+                foresee(
+                    draft,
+                    planner.exchanges,
+                    budget,
+                    planner.compaction,
+                    plan=planner.plan,
+                    take_snapshot=take_snapshot,
+                )
+            else:
+                prepare_prompt(draft, budget, plan=draft.planned)
+            *known, _ = draft.prompt
+            reading = engine.read_ahead(known, tools, owner=self._files_owner(request))
+        except (ContextOverflowError, TemplateError) as error:
+            _log.debug("read_ahead: %s", error)  # the turn will say so
+            return False
+        finally:
+            draft.restore_tails()
+        return self._ahead.put(request.user_id, reading)
 
     def _others(self, first: ServedTurn) -> tuple[ServedTurn, ...]:
         """Start the other answers to a request. They share the first one's prompt, which is decoded once."""

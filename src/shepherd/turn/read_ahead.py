@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 
@@ -10,8 +11,10 @@ from shepherd.prompt import Compaction, Draft, Exchange, Snapshot, Summary, Wind
 from shepherd.prompt.overflow import prepare_prompt
 from shepherd.types import Message, Tool
 
-__all__ = ["ReadAhead", "foresee"]
+__all__ = ["ReadAhead", "ReadingsAhead", "foresee"]
 
+# Users of a server whose conversation is being read.
+_MOST_READINGS = 64
 # Characters of the message after which it may let more turns leave.
 _STEP = 32
 
@@ -49,6 +52,33 @@ class ReadAhead:
         if self.reading is not None:
             self.reading.cancel()
             self.reading = None
+
+
+class ReadingsAhead:
+    """What a server reads ahead: of each user one conversation. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._readings: dict[str, Generation] = {}
+        self._lock = threading.Lock()
+
+    def put(self, user_id: str, reading: Generation | None) -> bool:
+        """Keep a reading in place of the user's last one; whether there is one."""
+        self.stop(user_id)
+        if reading is None:
+            return False
+        with self._lock:
+            # Those of most users have ended long ago.
+            while len(self._readings) >= _MOST_READINGS:
+                self._readings.pop(next(iter(self._readings))).cancel()
+            self._readings[user_id] = reading
+        return True
+
+    def stop(self, user_id: str) -> None:
+        """End it within a micro-batch, since the user sent something. What was read stays in the cache."""
+        with self._lock:
+            reading = self._readings.pop(user_id, None)
+        if reading is not None:
+            reading.cancel()
 
 
 def foresee(

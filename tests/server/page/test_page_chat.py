@@ -76,6 +76,21 @@ def test_a_conversation_is_stored_and_is_there_after_a_reload(chat, memory):
     expect(page.locator("main h1")).to_have_text("My name is Rob.")
 
 
+def test_the_conversation_is_read_while_the_next_message_is_written(chat, memory):
+    page = chat.page
+    say(page, "My name is Rob.")
+    with page.expect_response("**/v1/chat/read_ahead*") as answered:
+        field(page).press_sequentially("What is my")
+
+    told = answered.value.request.post_data_json
+    assert answered.value.json() == {"reading": True}
+    assert [message["content"] for message in told["messages"]][::2] == ["My name is Rob.", "What is my"]
+    assert told["memory"]
+    # Nothing is stored of what was not sent.
+    field(page).fill("")
+    assert [[role for role, _ in talk] for talk in stored(memory, chat.user)] == [["user", "assistant"]]
+
+
 def test_an_answer_appears_while_it_is_written_and_stops(endless, visit):
     chat = visit(endless.url, "somebody")
     chat.open("chat")

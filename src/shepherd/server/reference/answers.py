@@ -356,6 +356,12 @@ class DeletedMessages(TypedDict):
     deleted: int
 
 
+class ReadingAhead(TypedDict):
+    """Whether the model reads the conversation."""
+
+    reading: bool
+
+
 class Stopped(TypedDict):
     """The number of answers that were stopped."""
 

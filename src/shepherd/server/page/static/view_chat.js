@@ -11,6 +11,7 @@ import { entryForm } from "./forms.js";
 import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 import { contentOf, isPicture, pasted, readPicture, thumbnail } from "./pictures.js";
+import { readsAhead } from "./reading_ahead.js";
 
 // Conversations with an answer in progress, which goes on while another view is shown, and those whose last answer
 // failed: the server may have nothing of it.
@@ -216,6 +217,7 @@ function composer(view) {
     made.draw();
   });
   stop.addEventListener("click", () => attempt(stop, () => stopAnswer(view.chat)));
+  readsAhead(input, () => unread(view));
   input.addEventListener("paste", (event) => {
     const files = pasted(event);
     if (!files.length) return;
@@ -288,6 +290,23 @@ function drawAttached(view) {
 
 // ---- asking
 
+/** The messages of a conversation, as the server is told them. */
+function saidIn(chat) {
+  return chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: contentOf(one.pictures, one.composed || one.text) }, { role: "assistant", content: one.answer }]);
+}
+
+function chosenModel() {
+  return models?.length > 1 ? model : "default";
+}
+
+/** What the model could read of a conversation before its next message; null for nothing, and where pictures would be sent. */
+function unread({ chat, composer }) {
+  if (current(chat) || chat.turns.some((one) => one.pictures.length) || composer.documents.length) return null;
+  const body = { model: chosenModel(), memory: !composer.isMemoryOff, messages: [...saidIn(chat), { role: "user", content: composer.input.value }] };
+  if (chat.name) body.session = chat.name;
+  return body;
+}
+
 /** The turn that is being answered. */
 function current(chat) {
   return chat.turns.find((turn) => turn.state === "asking");
@@ -312,7 +331,7 @@ async function stopAnswer(chat) {
  * does not.
  */
 async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
-  const messages = chat.turns.filter((one) => one.answer).flatMap((one) => [{ role: "user", content: contentOf(one.pictures, one.composed || one.text) }, { role: "assistant", content: one.answer }]);
+  const messages = saidIn(chat);
   chat.name ||= randomName();
   if (turn.memory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
@@ -332,7 +351,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
     for (const gone of replaced) gone.element?.remove();
   };
   try {
-    const asked = { model: models?.length > 1 ? model : "default", stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: contentOf(turn.pictures, turn.text) }] };
+    const asked = { model: chosenModel(), stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: contentOf(turn.pictures, turn.text) }] };
     if (replaces) asked.replaces = replaces;
     if (turn.documents.length) {
       asked.documents = turn.documents.map(({ name, text }) => ({ name, text }));
