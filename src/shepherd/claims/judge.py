@@ -40,6 +40,8 @@ _IS_DOING = re.compile(
 _ALSO_NAMES = {
     "april", "may", "june", "august", "leo", "charlie", "summer", "autumn", "winter", "honey", "christian",
 }  # fmt: skip
+# Words that begin no place, unless they begin a name.
+_ALSO_PLACES = ("max", "free", "moon")
 _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
@@ -471,8 +473,10 @@ def _is_place(assertion: Assertion, value: str) -> bool:
     if assertion.kind == "employer" and rule("institutions").fullmatch(value) is not None:
         return True
     has_article = assertion.value.split()[0].casefold() in word_list("determiners")
+    # "The Max Planck Institute", and not "at max"
+    is_named = words[0] in _ALSO_PLACES and len(words) > 1 and value.istitle()
     return (
-        words[0] not in word_list("no places") | word_list("pronouns")
+        (is_named or words[0] not in word_list("no places") | word_list("pronouns"))
         and words[-1] not in word_list("buildings")
         and not (has_article and value == value.casefold())
     )
