@@ -264,8 +264,7 @@ def _is_plain(assertion: Assertion) -> bool:
     value = assertion.value
     match assertion.kind:
         case "uses":
-            is_title = all(word[:1].isupper() or word[:1].isdigit() for word in value.split())
-            return is_title or rule("software").fullmatch(value.rstrip("0123456789. ")) is not None
+            return all(map(_is_program, re.split(r", (?:and )?| and | & ", value)))
         case "owns":
             return all(
                 word[:1].isupper() or word[:1].isdigit() or word.casefold() in _MODELS
@@ -274,6 +273,11 @@ def _is_plain(assertion: Assertion) -> bool:
         case "attribute":
             return _is_plain_attribute(assertion.topic, value)
     return assertion.kind in _PLAIN or assertion.kind.startswith(OF_OTHERS)
+
+
+def _is_program(name: str) -> bool:
+    is_title = all(word[:1].isupper() or word[:1].isdigit() for word in name.split())
+    return is_title or rule("software").fullmatch(name.rstrip("0123456789. ")) is not None
 
 
 def _is_plain_attribute(topic: str, value: str) -> bool:
