@@ -288,6 +288,7 @@ def _is_plain_attribute(topic: str, value: str) -> bool:
             or any(map(str.isdigit, value))
             or rule("software").fullmatch(value) is not None
             or nouns[-1] in _FREELY_SPELLED
+            or value.startswith("@")
         )
     # "My allotment is plot 27", and not "my results are in the file B": a few words with a name or a number.
     words = value.split()

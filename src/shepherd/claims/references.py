@@ -49,7 +49,8 @@ _GOES_ON = re.compile(
     r"\W*(?:(?:he|she|it|they)(?:'?s| is|'?re| are) (?:[\w']+ ){1,4}?)?(?:and |und )?\W*", re.IGNORECASE
 )
 _SENTENCE_END = re.compile(r"[.!?]+\s+$")
-_ASKS_WHO = re.compile(r"\bguess (?:who|what)\b", re.IGNORECASE)
+# "Guess who got a dog?", "My daughter?"
+_ASKS_WHO = re.compile(r"\bguess (?:who|what)\b|^\W*(?=my (?:\w+ )?\w+\?+$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -389,7 +389,8 @@ _SPELLINGS = tuple(
         (
             r"(my (?:\w+ )?(?!(?:age|job|trade|profession|birthday|hobby|sign|major|height|size|employer"
             r"|car|name|instrument|language|tongue|town|hometown|pronouns|type|laptop|phone|editor|surname)\b)\w+)"
-            r"\?(?= (?-i:[A-Z\u00c0-\u00de]))",
+            r"\?(?= (?-i:(?!(?:His|Her|Its|It|He|She|They|The|That|This|I|We|You|What|Who|No|Not|Yes)\b)"
+            r"[A-Z\u00c0-\u00de]))",
             r"\1 is called",
         ),
         (r"(?<=^)((?:my )?(?:all[- ]time )?fav(?:ou?rite|e|s)? [\w-]+(?: [\w-]+)?)(?:\?| =)(?= )", r"\1 is"),
