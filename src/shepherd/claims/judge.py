@@ -276,7 +276,8 @@ def _is_plain(assertion: Assertion) -> bool:
 
 
 def _is_program(name: str) -> bool:
-    is_title = all(word[:1].isupper() or word[:1].isdigit() for word in name.split())
+    words = name.removeprefix("a ").removeprefix("an ").split()
+    is_title = bool(words) and all(word[:1].isupper() or word[:1].isdigit() for word in words)
     return is_title or rule("software").fullmatch(name.rstrip("0123456789. ")) is not None
 
 
