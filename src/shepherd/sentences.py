@@ -29,6 +29,11 @@ _LAST_WORD = re.compile(r"(?<![\w.])([^\W_]+(?:\.[^\W_]+)*)\.$")
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
 _LAST_MARKS = re.compile(r"[^\w\s][\W_]*$")
 _LIST_NUMBER = re.compile(r"\d{1,3}\.")
+# "am 3. Juli" goes on behind its full stop.
+_ORDINAL = re.compile(r"(?<!\d)\d{1,2}\.$")
+_MONTH = re.compile(
+    r"(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-z\u00e4]*\b(?! (?:is|was|has|will|can)\b)"
+)
 _ABBREVIATIONS = frozenset(("approx", "ca", "dr", "mr", "mrs", "ms", "nr", "prof", "st", "vs"))
 # These may end a sentence too. A capital behind them decides.
 _FINAL_ABBREVIATIONS = frozenset(
@@ -75,6 +80,8 @@ def _ends_sentence(text: str, begin: int, gap: re.Match[str], ends: tuple[str, .
 def _continues(text: str, begin: int, before: str, gap: re.Match[str]) -> bool:
     """Return whether the full stop belongs to an abbreviation or to the number of a list."""
     if _LIST_NUMBER.fullmatch(text, begin, gap.start()):
+        return True
+    if _ORDINAL.search(before) and _MONTH.match(text, gap.end()):
         return True
     word = _LAST_WORD.search(before)
     if word is None:

@@ -65,8 +65,26 @@ _HAS_ONE = re.compile(
 )
 _NAMES_IT = re.compile(r"(?:his|her|its) name(?:'s| is) (?-i:[A-Z\u00c0-\u00de])", re.IGNORECASE)
 _ASKS_ONESELF = re.compile(
-    r"^\W*(?:my )?(?:fav(?:ou?rite|e|s)? [\w-]+(?: [\w-]+)?|(?<=my )(?:\w+ )?(?:dog|cat|rabbit|hamster"
-    r"|horse))\?+$",
+    r"^\W*(?:my )?(?:(?:all[- ]time )?fav(?:ou?rite|e|s)? [\w-]+(?: [\w-]+)?(?: of mine| for me| ever)?"
+    r"|(?<=my )(?:(?:\w+ )?(?:dog|cat|rabbit|hamster|horse)|age|job|day job|trade|profession|birthday|hobby"
+    r"|star sign|major|height|shoe size|employer|instrument|first language|mother tongue|home ?town|pronouns"
+    r"|blood type|car|laptop|phone|editor|name|surname|middle name)"
+    r"|meine? lieblings[\w-]+|(?:mon|ma) [\w-]+ (?:préférée?|favorite?)"
+    r"|mi [\w-]+ (?:favorit|preferid)[oa]|(?:il mio|la mia) [\w-]+ preferit[oa]"
+    r"|(?:o meu|a minha|meu|minha) [\w-]+ (?:favorit|preferid)[oa]|mijn lievelings[\w-]+) ?\?+$",
+    re.IGNORECASE,
+)
+# "Olives? Can't bear them.", "Nuts? Allergic."
+_NAMES_A_THING = re.compile(
+    r"^\W*(?!(?:your|the|this|that|my|his|her|their|our|what|why|how|who|when|where|really|seriously|okay|ok"
+    r"|yes|no|me|you|us|him|them|it|so|and|but|then|well|sorry|pardon|\w+thing)\b)"
+    r"[\w-]+(?: [\w-]+)?\?+$",
+    re.IGNORECASE,
+)
+_FEELS_ABOUT_IT = re.compile(
+    r"^\W*(?:i )?(?:absolutely |really |just |deeply |totally )*"
+    r"(?:(?:can't|cannot) (?:stand|bear|abide|stomach)|hate|loathe|detest|love|adore) (?:them|it|the stuff)\b"
+    r"(?!.*\?)|^\W*(?:i'm |i am )?(?:badly |very )?allergic\W*$",
     re.IGNORECASE,
 )
 _EVADES = re.compile(
@@ -85,8 +103,10 @@ def joined(sentences: Iterable[str]) -> Iterator[str]:
     """
     before = ""
     for sentence in sentences:
-        if (_HAS_ONE.search(before) and _NAMES_IT.match(sentence)) or (
-            _ASKS_ONESELF.match(before) and not _EVADES.match(sentence)
+        if (
+            (_HAS_ONE.search(before) and _NAMES_IT.match(sentence))
+            or (_ASKS_ONESELF.match(before) and not _EVADES.match(sentence))
+            or (_NAMES_A_THING.match(before) and _FEELS_ABOUT_IT.match(sentence))
         ):
             before = f"{before} {sentence}"
             continue

@@ -15,7 +15,7 @@ from shepherd.claims.wordings import replacements
 
 __all__ = ["turned_round"]
 
-_TABLES = ("middles.txt", "inversions.txt")
+_TABLES = ("middles.txt", "inversions.txt", "paraphrases.txt")
 
 
 def turned_round(text: str) -> str:

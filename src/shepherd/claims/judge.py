@@ -40,6 +40,8 @@ _IS_DOING = re.compile(
 _ALSO_NAMES = {
     "april", "may", "june", "august", "leo", "charlie", "summer", "autumn", "winter", "honey", "christian",
 }  # fmt: skip
+# Words that begin no place, unless they begin a name.
+_ALSO_PLACES = ("max", "free", "moon")
 _SPELLINGS = {
     "favourite": "favorite", "fav": "favorite", "colour": "color",
     "neighbour": "neighbor", "neighbours": "neighbors",
@@ -262,8 +264,7 @@ def _is_plain(assertion: Assertion) -> bool:
     value = assertion.value
     match assertion.kind:
         case "uses":
-            is_title = all(word[:1].isupper() or word[:1].isdigit() for word in value.split())
-            return is_title or rule("software").fullmatch(value.rstrip("0123456789. ")) is not None
+            return all(map(_is_program, re.split(r", (?:and )?| and | & ", value)))
         case "owns":
             return all(
                 word[:1].isupper() or word[:1].isdigit() or word.casefold() in _MODELS
@@ -274,6 +275,12 @@ def _is_plain(assertion: Assertion) -> bool:
     return assertion.kind in _PLAIN or assertion.kind.startswith(OF_OTHERS)
 
 
+def _is_program(name: str) -> bool:
+    words = name.removeprefix("a ").removeprefix("an ").split()
+    is_title = bool(words) and all(word[:1].isupper() or word[:1].isdigit() for word in words)
+    return is_title or rule("software").fullmatch(name.rstrip("0123456789. ")) is not None
+
+
 def _is_plain_attribute(topic: str, value: str) -> bool:
     nouns = topic.split()
     if {nouns[-1], topic} & word_list("lasting"):
@@ -282,6 +289,7 @@ def _is_plain_attribute(topic: str, value: str) -> bool:
             or any(map(str.isdigit, value))
             or rule("software").fullmatch(value) is not None
             or nouns[-1] in _FREELY_SPELLED
+            or value.startswith("@")
         )
     # "My allotment is plot 27", and not "my results are in the file B": a few words with a name or a number.
     words = value.split()
@@ -471,8 +479,10 @@ def _is_place(assertion: Assertion, value: str) -> bool:
     if assertion.kind == "employer" and rule("institutions").fullmatch(value) is not None:
         return True
     has_article = assertion.value.split()[0].casefold() in word_list("determiners")
+    # "The Max Planck Institute", and not "at max"
+    is_named = words[0] in _ALSO_PLACES and len(words) > 1 and value.istitle()
     return (
-        words[0] not in word_list("no places") | word_list("pronouns")
+        (is_named or words[0] not in word_list("no places") | word_list("pronouns"))
         and words[-1] not in word_list("buildings")
         and not (has_article and value == value.casefold())
     )

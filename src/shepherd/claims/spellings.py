@@ -386,12 +386,19 @@ _SPELLINGS = tuple(
             " called",
         ),
         # "my dog? Ida", "favourite colour? teal"
-        (r"(my (?:\w+ )?\w+)\?(?= (?-i:[A-Z\u00c0-\u00de]))", r"\1 is called"),
+        (
+            r"(my (?:\w+ )?(?!(?:age|job|trade|profession|birthday|hobby|sign|major|height|size|employer"
+            r"|car|name|instrument|language|tongue|town|hometown|pronouns|type|laptop|phone|editor|surname)\b)\w+)"
+            r"\?(?= (?-i:(?!(?:His|Her|Its|It|He|She|They|The|That|This|I|We|You|What|Who|No|Not|Yes)\b)"
+            r"[A-Z\u00c0-\u00de]))",
+            r"\1 is called",
+        ),
         (r"(?<=^)((?:my )?(?:all[- ]time )?fav(?:ou?rite|e|s)? [\w-]+(?: [\w-]+)?)(?:\?| =)(?= )", r"\1 is"),
         # "Ulm is my home town"
         (
             r"(?!(?:it|this|that|what|where|which|who|here|there|today|tomorrow|\w+thing|she|he|they|mine)\b)"
-            r"((?-i:[A-Z])[\w'/&+-]*(?: (?-i:[A-Z0-9])[\w'/&+-]*)*|\w{3,}ing)"
+            r"((?-i:[A-Z])[\w'/&+-]*(?: (?-i:[A-Z0-9])[\w'/&+-]*)*"
+            r"|(?:(?-i:[A-Z])[a-z-]+ )?\w{3,}ing)"
             rf"(?:'s| is| has been|,? (?:that|it)(?:'s| is| has been)|, which is|,) (my {_PROPERTY})"
             r"(?=\W*$|[,.!?;)]| (?:and|but|so|since|ever|for|because|these|right|by|now|btw|lol|too)\b)",
             r"\1, \2 is \1",

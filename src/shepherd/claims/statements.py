@@ -14,6 +14,7 @@ from functools import cache
 from shepherd.claims.beginnings import joined, with_subject
 from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
 from shepherd.claims.material import GAP, own_words
+from shepherd.claims.references import with_referents
 from shepherd.claims.spellings import spelled_out
 from shepherd.claims.wordings import Frame, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
@@ -88,8 +89,11 @@ def assertions(message: str) -> list[Assertion]:
     text = own_words(message)
     # "I'm Steve" gives a name only in an introduction, such as behind a greeting.
     greets = bool(rule("introducing", begins=True).match(text) or rule("contrast").search(text))
-    for n, (sentence, asks) in enumerate(_sentences(text)):
-        found += _stated(sentence, asks, greets=greets and n < _INTRODUCTION)
+    before = ""
+    for n, (typed, asks) in enumerate(_sentences(text)):
+        sentence = spelled_out(with_referents(typed, before))
+        found += _stated(sentence, typed, asks, greets=greets and n < _INTRODUCTION)
+        before = typed
     return found
 
 
@@ -115,8 +119,7 @@ def _sentences(text: str) -> Iterator[tuple[str, bool]]:
                 yield sentence, is_question(sentence)
 
 
-def _stated(typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
-    sentence = spelled_out(typed)
+def _stated(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
     reminder = rule("reminding", begins=True).match(sentence)
     if reminder:
         # "Can you remember that I'm vegan?" asks for nothing but that.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Frame", "alternatives", "definition", "frames", "replacements", "rule", "words"]
+__all__ = ["Frame", "alternatives", "definition", "frames", "replacements", "rule", "tables", "words"]
 
 _LINE = re.compile(r"(?P<mark>[!?*-]?)(?P<kind>\w+) \| (?P<stops>[^|]+) \| (?P<wording>.+)")
 _MARKS = {"!": "changes", "-": "ends", "?": "is_weak", "*": "is_anywhere"}
@@ -91,6 +91,19 @@ def replacements(file: str) -> Iterator[tuple[str, str]]:
         else:
             pattern, _, replacement = line.partition(" => ")
             yield _expanded(pattern, known), replacement
+
+
+def tables(file: str) -> dict[str, dict[str, str]]:
+    """Return the sections of a table of named patterns: each name of a section with its pattern."""
+    known = dict(_definitions())
+    found: dict[str, dict[str, str]] = {}
+    for section, line in _sections(file):
+        name, _, pattern = line.partition(" = ")
+        if section == "definitions":
+            known[name] = _expanded(pattern, known)
+        else:
+            found.setdefault(section, {})[name] = _expanded(pattern, known)
+    return found
 
 
 @cache

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from shepherd._native.text import STOP_WORDS
+from shepherd.secret_detection import next_sentence
 from shepherd.secret_detection.vocabulary import NOT_ITSELF, ORDINARY, WORDS, is_ordinary, words_of
 
 __all__ = ["find"]
@@ -53,6 +54,9 @@ _TELLING = (
 
 def find(text: str) -> Iterator[tuple[int, int]]:
     """Yield the places of words that somebody tells as a password."""
+    for words, start, end in next_sentence.find(text):
+        if _is_password(words, is_phrase=len(words.split()) >= _LEAST_PHRASE):
+            yield start, end
     rules = _rules()
     if not rules["hint"].search(text):
         return

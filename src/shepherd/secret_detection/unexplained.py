@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import chain
 
-from shepherd.secret_detection import told
+from shepherd.secret_detection import next_sentence, told
 from shepherd.secret_detection.vocabulary import (
     COVER,
     NOT_ITSELF,
@@ -82,6 +82,7 @@ class _Rules:
             r"| code| id|:)*[ .:#°º(]*$"
         )
         self._label = _compiled(rf"(?<![\w-]){words_of('labels')}{between}")
+        self._labelled = _compiled(_listed("labels"))
         self._carried = _compiled(_listed("carried"))
         self._reached = _compiled(_listed("reached"))
         self._amount = _compiled(rf"\b{words_of('amounts')} $")
@@ -185,6 +186,11 @@ class _Rules:
         before, behind = text[:start][-_BEFORE:], text[end : end + _BEHIND]
         before = before[max((match.end() for match in SENTENCE_END.finditer(before)), default=0) :]
         is_near_lock = bool(self._place.search(before[-45:]) or self._place.search(behind[:25]))
+        earlier = next_sentence.sentence_before(text, start)
+        if earlier and next_sentence.is_of_a_code(earlier):
+            is_near_lock = True
+        elif earlier and self._numbers(earlier):
+            return True
         if any(map(str.isalpha, value)):
             is_plain = self._is_name(value, before, is_near_lock)
         else:
@@ -205,6 +211,11 @@ class _Rules:
                 and self._reached.search(text[:start][-40:])
             )
         )
+
+    def _numbers(self, sentence: str) -> bool:
+        """Return whether a sentence speaks of what has a number, and of nothing that a code opens."""
+        labelled = self._labelled.search(sentence) or self._carried.search(sentence)
+        return labelled is not None and not self._place.search(next_sentence.without_open_codes(sentence))
 
     def _is_name(self, value: str, before: str, is_near_lock: bool) -> bool:
         """Return whether a word with digits is the name of a thing: a type, a size, an abbreviation."""
