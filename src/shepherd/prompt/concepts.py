@@ -93,11 +93,13 @@ class _Lexicon:
 
     `relations` are the people and animals; `kinds` has the kinds of one: wife and husband of partner. By
     concept, `words` are all its words as they are written, `stems` the stems of its own, and `asked_by` those
-    of questions about it.
+    of questions about it. `asked_back` has those words of questions that a key may have as well, for a
+    question with the concept's own: the key "lives in" for "location", but no "car" for "registration".
     """
 
     own: Mapping[str, frozenset[str]]
     about: Mapping[str, frozenset[str]]
+    asked_back: Mapping[str, frozenset[str]]
     relations: Mapping[str, str]
     kinds: Mapping[str, frozenset[str]]
     things: frozenset[str]
@@ -190,7 +192,7 @@ def are_related(one: str, other: str) -> bool:
         return True
     if any(table.relations.get(other, "") in table.kinds.get(name, ()) for name in table.about.get(one, ())):
         return True
-    return bool(table.about.get(one, nothing) & theirs or mine & table.about.get(other, nothing))
+    return bool(table.about.get(one, nothing) & theirs or mine & table.asked_back.get(other, nothing))
 
 
 def _is_kind(table: _Lexicon, one: str, other: str) -> bool:
@@ -235,13 +237,16 @@ def _lexicon(*, for_texts: bool = False) -> _Lexicon:
     """Return the concepts; `for_texts` with the words that are too loose for facts."""
     own: dict[str, set[str]] = {}
     about: dict[str, set[str]] = {}
+    asked_back: dict[str, set[str]] = {}
     relations: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
     named: dict[str, tuple[str, ...]] = {}
     stems: dict[str, frozenset[str]] = {}
     asked_by: dict[str, frozenset[str]] = {}
     section, things = "", set()
-    for line in Path(__file__).with_name("concepts.txt").read_text(encoding="utf-8").splitlines():
+    names = ("concepts.txt",) if for_texts else ("concepts.txt", "key_concepts.txt")
+    texts = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names)
+    for line in "\n".join(texts).splitlines():
         if found := _SECTION.match(line):
             section = found[1]
         elif line and not line.startswith("#") and (for_texts or section != "texts"):
@@ -255,6 +260,8 @@ def _lexicon(*, for_texts: bool = False) -> _Lexicon:
                     relations[stem] = name
             for stem in _stems(others):
                 about.setdefault(stem, set()).add(name)
+                if section != "keys":
+                    asked_back.setdefault(stem, set()).add(name)
             named[name] = (*named.get(name, ()), *words.replace("_", " ").split(), *others.split())
             single = " ".join(word for word in words.split() if "_" not in word)
             stems[name] = stems.get(name, frozenset()) | frozenset(_stems(single))
@@ -264,6 +271,7 @@ def _lexicon(*, for_texts: bool = False) -> _Lexicon:
     return _Lexicon(
         {stem: frozenset(names) for stem, names in own.items()},
         {stem: frozenset(names) for stem, names in about.items()},
+        {stem: frozenset(names) for stem, names in asked_back.items()},
         relations,
         kinds,
         frozenset(things),

@@ -11,7 +11,7 @@ from shepherd.sentences import is_question, split_sentences
 
 __all__ = ["Question", "asks_by_form", "begins_question", "core_of", "questions_in", "relations_in"]
 
-_WH = r"(?:what|where|who|whose|whom|when|which|how|why)"
+_WH = r"(?:(?:what|where|who|when|how)s?|whose|whom|which|why)"
 _BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
 _SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|your|his|her|their|the|a|an|this|that)"
 _QUESTION = re.compile(rf"\s*(?:and\s+|or\s+|but\s+)?{_WH}\b", re.IGNORECASE)
@@ -22,7 +22,7 @@ _REMINDS = re.compile(
 _INDIRECT = re.compile(r"\b(?:tell|know|remember|remind|forgot|forget|say|wonder)\b", re.IGNORECASE)
 _AND = r",?\s+(?:and|but|or)\s+(?:also\s+)?"
 _ASKS_NEXT = (
-    rf"(?:what|who|whose|whom|which)\b|(?:where|when|how|why)\b(?!\s+{_SUBJECT}\b)"
+    rf"(?:whats?|whos?|whose|whom|which)\b|(?:wheres?|whens?|hows?|why)\b(?!\s+{_SUBJECT}\b)"
     rf"|{_BE}\s+{_SUBJECT}\b|(?:give|tell|show|remind)\s+me\b"
 )
 _COMMA = rf",\s+(?=(?!\w+\s+{_SUBJECT}\b){_WH}(?:['\u2019]s|\s+(?:\w+\s+){{0,2}}?{_BE})\b)"
@@ -92,6 +92,7 @@ _COURTESY = re.compile(
 _ASKED = re.compile(
     r"\b(?<!i )(?:know|ask(?:s|ed|ing)?|wonder(?:s|ing)?|wants?|remember|recall|forgot(?:ten)?)\s+"
     rf"(?:me\s+|us\s+)?(?={_WH}\b)"
+    r"|\b(?:asks?|asked|asking) (?:me |us )?for (?=(?:my|our)\b)|\b(?:to|must|should) know (?=(?:my|our)\b)"
     r"|\b(?:needs?|wants?|asks?|asked|asking|requires?|after)\s+(?:me\s+|us\s+)?(?:for\s+)?(?=(?:my|our)\s+(?:[\w'\u2019-]+\s+){0,4}?"
     rf"{_ENTERED}\b(?:\s+(?:again|quick|quickly|now|please|here|first|too))*\W*(?:$|[,;]))",
     re.IGNORECASE,
