@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shepherd.prompt.asked_about import facts_about_somebody, facts_on_date
 from shepherd.prompt.concepts import (
     FRAME,
     are_related,
@@ -36,6 +37,7 @@ from shepherd.prompt.fact_profiles import (
     FORMER,
     NAME,
     NAMED,
+    NUMERALS,
     SIZES,
     Known,
     Profile,
@@ -95,6 +97,7 @@ _WHICH_OF_MINE = re.compile(
 _STRANGER = re.compile(r"(?<=\w )[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+")
 _KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)
 _WHICH = re.compile(r"\W*(?:(?:on|in|at|for|of|from) )?(?:which|what) (\w+)", re.IGNORECASE)
+_WHO_IS = re.compile(r"\W*who(?:['\u2019]?s| is| are) [\w'\u2019. -]+\W*", re.IGNORECASE)
 _VERB = re.compile(
     r"\b(?:is|are|was|were|do|does|did|has|have|can|will|should|must)\b|['\u2019]s\b", re.IGNORECASE
 )
@@ -146,7 +149,9 @@ _DOES = frozenset(
 # What a question says around the thing itself: "What do I put in the pronouns field?"
 # Heads of keys that belong to what the others name, and are not meant by it.
 _APART = frozenset(
-    content_words("hint registration insurance expiry price cost teacher coach owner deadline key")
+    content_words(
+        "hint registration insurance expiry price cost teacher coach owner deadline key club team card"
+    )
 )
 _THINGS = frozenset(
     content_words(
@@ -163,6 +168,9 @@ _SILENT = frozenset(
 )
 # What one does with somebody who is asked for: "Who do I ring?"
 _TURNED_TO = frozenset(content_words("call ring phone come send keep handle see go turn talk contact use"))
+# What one does on a date: "When am I running the marathon?"
+_HAPPENS = frozenset(content_words("run go fly leave travel happen attend celebrate be do take place"))
+_DIGITS = {stem: str(n) for n, word in enumerate(NUMERALS.split("|"), 1) for stem in content_words(word)}
 _NUMBERS = frozenset(content_words("number id digits"))
 # Who wants to know it, and what for.
 _ASKERS = frozenset(content_words("client customer people others somebody anyone form reach"))
@@ -188,8 +196,14 @@ def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
     if not facts:
         return [[] for _ in questions_in(question)]
     known = Known(facts)
-    found = [_facts_of(one, question, known) for one in questions_in(question)]
-    return [meant if len(meant) <= _MOST_KNOWN else [] for meant in found]
+    return [
+        facts_about_somebody(one.text, known) or _few(_facts_of(one, question, known))
+        for one in questions_in(question)
+    ]
+
+
+def _few(facts: list[Fact]) -> list[Fact]:
+    return facts if len(facts) <= _MOST_KNOWN else []
 
 
 def asks_for_all(text: str) -> bool:
@@ -234,6 +248,8 @@ class _Asked:
 
 def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     """Return the facts that one question asks for."""
+    if dated := facts_on_date(question.text, known.profiles):
+        return dated
     core, context = core_of(question.text)
     if question.before:
         context = f"{context} {question.before}"
@@ -284,20 +300,28 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
     is_open = not set(words) - _WEAK - AGES - NAMED or bool(_THEIRS.search(core) or _IT.search(core))
     if is_open:
         near = _near_mine(f"{context} {core}")
+    choice = alternatives_in(core)
     relations = without_animals(relations_among(words), core)
+    if others := without_animals(relations_among(word for word in words if word not in choice), core):
+        relations = others  # "Is my pet a rabbit or a tortoise?"
     if not relations and WHO.search(core):
         relations = relations_asked_by(words)
     names = [word for word in words if word in known.names]
     if _THEIRS.search(core) and not relations and not names:
         names = [word for word in around if word in known.names]
         relations = frozenset() if names else relations_among(around)
+    if not relations and not words and _IT.search(core):
+        meant = relations_among(around)
+        relations = meant if len(meant) == 1 else frozenset()
+    if names and relations <= relations_among(choice):
+        relations = frozenset()
     for name in names:
         relations |= known.names[name]
     strangers = frozenset(
         stem
         for name in _STRANGER.findall(core)
         for stem in content_words(name)[:1]
-        if stem not in known.names and not is_common(stem)
+        if stem not in known.names and not is_common(stem) and stem not in choice
     )
     return _Asked(core, words, frozenset(around) if is_open else frozenset(), near, relations, strangers)
 
@@ -337,13 +361,15 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
     for word in asked.words:
         worth, hit = _explained(word, one, asked, known)
         is_silent = word in _SILENT or (word in _TURNED_TO and WHO.search(asked.text))
+        is_silent = is_silent or (word in _HAPPENS and WHEN.search(asked.text))
         if not worth and not is_silent and not _is_asked_by_name(one, asked):
             return 0.0
         score += worth
         hits |= hit
     if not hits - _WEAK and (asked.around or asked.near):
         # "…my student number, what is it?": the thing is named before the question.
-        others = asked.around | asked.near if asked.words else asked.near
+        is_meant = asked.words or (asked.relations and _IT.search(asked.text))
+        others = asked.around | asked.near if is_meant else asked.near
         more = {key for key in one.attributes for word in others if are_related(word, key)}
         hits |= more
         score += 0.5 * len(more)
@@ -353,13 +379,15 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
     else:
         is_hit = bool(hits & needed) if needed else set(one.attributes) <= hits
         is_hit = is_hit or _is_in_value(asked, one)
-    if not is_hit:
+    strong = [word for word in one.attributes if word not in _WEAK | _TIMES]
+    is_part = len(strong) > 1 and strong[-1] in _APART and strong[-1] not in hits
+    if not is_hit or is_part:
         return 0.0
     covered = len(hits & set(one.key)) / max(1, len(one.key))
     is_beside = one.head and one.head not in _WEAK and one.head not in hits and not one.is_bare
     is_other = is_beside and is_common(one.head) and not _is_in_value(asked, one)
     is_thing = _WHICH_OF_MINE.match(asked.text) and not WHEN.search(asked.text)
-    if is_other and (is_thing or one.head in _APART):
+    if is_other and is_thing:
         return 0.0  # "What car do I drive?" does not ask for its registration
     return (score + 0.5 * covered) * (0.5 if is_beside else 1.0)
 
@@ -380,6 +408,8 @@ def _is_in_value(asked: _Asked, one: Profile) -> bool:
     """Return whether the value tells more of what is asked about: "Which ward am I on?"."""
     told = [word for word in asked.words if word in one.value or not one.value.isdisjoint(forms_of(word))]
     if told and goes_on(asked.text, one.fact.value):
+        return True
+    if told and _WHO_IS.fullmatch(asked.text) and len(told) == len(asked.words):
         return True
     if asked.words and all(is_study(word, one.fact.value) for word in asked.words):
         return True
@@ -424,6 +454,8 @@ def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[fl
 def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     """Return how well the value of a fact explains a word that its key does not."""
     value = one.fact.value
+    if _DIGITS.get(word, "-") in one.value:
+        return 0.5
     if word in AGES and (one.is_age() or (not one.relations and YEAR.search(value))):
         return 0.9
     if word in NAMED and NAME.search(value):
@@ -443,7 +475,7 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     if is_told_of_them:
         return 0.4
     choice = alternatives_in(asked.text)
-    if word in choice and not one.value.isdisjoint(choice):
+    if word in choice and not choice.isdisjoint((*one.value, *one.key)):
         return 0.3
     if is_diet(word, one) or is_study(word, value):
         return 0.4

@@ -117,7 +117,8 @@ def can_answer(one: Profile, text: str) -> bool:
         return False
     if _HOW_OLD.search(text) and not one.is_age():
         return not one.relations and YEAR.search(value) is not None and not _MINE_ALONE.search(text)
-    if (asks_when := WHEN.search(text)) and not DATE.search(value):
+    asks_when = WHEN.search(text)
+    if asks_when and (not DATE.search(value) or one.fact.key.endswith(_IDENTIFIES)):
         # Values of "favourite month" need not be one.
         return not set(content_words(asks_when[0])).isdisjoint(one.key)
     if HOW_MUCH.search(text) and not _has_amount(one, text):

@@ -159,6 +159,15 @@ _ABOUT_LIVES = _compiled(
     ),
 )
 _ABOUT_TIMES = _compiled(
+    (
+        r"\b(?:am|will|have) i (?:be |turn |turned |turning |over |under |older than |younger than )*\d{1,3}"
+        r"(?: years old)?\b(?: yet| already| soon| now)*",
+        "how old am i",
+    ),
+    (r"\bam i (?:taller|smaller|shorter) than [\w. ]+", "how tall am i"),
+    (r"\bdo i weigh (?:more|less|over|under) (?:than )?[\w. ]+", "how much do i weigh"),
+    (r"\s+or not\b", ""),
+    (r"\bin (?:my|our|the) family\b", "of my relatives"),
     (r"\bhow (?:early|late) do\b", "when do"),
     (r"\bsince when\b|\bhow long have (?:i|we) been\b|\bhow long ago did\b", "when did"),
     (r"\buntil when\b|\bhow long is (?=.*\b(?:valid|good)\b)", "when "),

@@ -83,6 +83,11 @@ _STARTS = re.compile(
     rf"|(?:my|our)\s+(?:[\w'\u2019-]+\s+){{0,4}}?{_ENTERED}\W*$)",
     re.IGNORECASE,
 )
+# "Am I over 40, I mean how old am I?" asks what stands behind.
+_CORRECTED = re.compile(
+    rf"^.*(?:,|\s[-\u2013\u2014])\s+(?:i mean|or rather|i meant)\W+(?={_WH}\b|{_BE}\s+{_SUBJECT}\b)",
+    re.IGNORECASE,
+)
 # Behind what somebody wants to know: "…, could you remind me please?"
 _COURTESY = re.compile(
     r"(?<=\w)(?:,|\s[-\u2013\u2014]|;)\s+(?:so\s+|please\s+)?(?:can|could|would|will)\s+you\s+(?:please\s+)?"
@@ -97,6 +102,8 @@ _ASKED = re.compile(
     rf"{_ENTERED}\b(?:\s+(?:again|quick|quickly|now|please|here|first|too))*\W*(?:$|[,;]))",
     re.IGNORECASE,
 )
+# "I need my club, can you tell me?"
+_NEEDED = re.compile(r"\bi (?:need|forgot|forget|want|lost) (?=(?:my|our)\b)", re.IGNORECASE)
 _GOES_ON = re.compile(
     r"(?:the|it|its|it['\u2019]s|i|i['\u2019]\w+|he|she|they|we|my|because|since|as|please|thanks|thank|dear"
     r"|again|love|mate|for|to|in case|so)\b",
@@ -144,12 +151,16 @@ def core_of(text: str) -> tuple[str, str]:
 
     A text that nowhere begins to ask is returned whole.
     """
+    text = _CORRECTED.sub("", text)
     sentences = split_sentences(text, clauses=True)
     for n in range(len(sentences) - 1, -1, -1):
         sentence = _COURTESY.sub("", sentences[n]) or sentences[n]
+        if n and _OPENING.fullmatch(sentence):
+            continue  # "…, can you tell me?"
         cuts = [0, *(gap.end() for gap in _CUT.finditer(sentence))]
         begin = next((cut for cut in cuts if _STARTS.match(sentence, cut)), None)
-        if begin is None and (indirect := _ASKED.search(sentence)):
+        needed = _NEEDED if sentence != sentences[n] else _ASKED
+        if begin is None and (indirect := _ASKED.search(sentence) or needed.search(sentence)):
             begin = indirect.end()
         if begin is None:
             continue
