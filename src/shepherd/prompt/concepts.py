@@ -43,7 +43,7 @@ _PHRASES = (
     (re.compile(r"\bnext[ -]door\b", re.I), "neighbor"),
     (re.compile(r"\bblood (?:group|type)\b", re.I), "blood"),
     (re.compile(r"\b(?:better|other) half\b|\bsignificant other\b", re.I), "partner"),
-    (re.compile(r"\b(?:pick|picks|picked|picking) (?:it |them )?up\b", re.I), "collect"),
+    (re.compile(r"\b(?:pick|picks|picked|picking)[ -](?:it |them )?up\b", re.I), "collect"),
     (re.compile(r"\b(?:call|calls|called|calling)[ _]off\b", re.I), "cancel"),
     (re.compile(r"\b(?:hand|hands|handed) (?:it |them )?in\b", re.I), "submit"),
     (re.compile(r"\blook(?:s|ing|ed)? after\b", re.I), "service"),
@@ -62,6 +62,9 @@ _PHRASES = (
 )  # fmt: skip
 
 
+# "check-in" is "check in".
+_HYPHEN = re.compile(r"(?<=[a-z])-(?=(?:in|out|up|off|on|down|over|back|by|away)\b)")
+_PARTICLE = re.compile(r"\b([a-z]{3,})[ -](in|out|up|off|on|down|over|back|by|away)\b", re.I)
 _HOW = re.compile(r"\bhow (?:long|often|old|many|much|far|big|tall|high|hot|heavy)\b", re.I)
 _ASKS = re.compile(
     r"\W*(?:\w+ )?(?:what|which|who|whose|where|when|how|is|are|do|does|did|can)(?:['\u2019]?s)?\b",
@@ -112,6 +115,7 @@ def content_words(text: str) -> list[str]:
     """Return the stems of the words of a text that say something, in their order, each once."""
     for pattern, word in _PHRASES:
         text = pattern.sub(word, text)
+    text = _HYPHEN.sub(" ", text)
     return [word for word in dict.fromkeys(keywords(text)) if word not in STOP_WORDS]
 
 
@@ -137,6 +141,7 @@ def wider_search(question: str) -> str:
         found |= dict.fromkeys((word, *forms_of(word)))
         for concept in sorted(table.own.get(word, frozenset()) | table.about.get(word, frozenset())):
             found |= dict.fromkeys(table.words[concept])
+    found |= dict.fromkeys(f"{verb}-{particle}" for verb, particle in _PARTICLE.findall(question))
     return " ".join(found)
 
 
