@@ -3,6 +3,7 @@
 import pytest
 
 from shepherd.turn.answers import joined
+from shepherd.turn.quotation import Quote
 from shepherd.types import Fact
 
 
@@ -26,3 +27,14 @@ from shepherd.types import Fact
 )
 def test_a_fact_is_told_as_people_say_it(key, value, said):
     assert joined([(Fact(key, value, 0, 0),)]) == said
+
+
+def test_a_covered_code_is_explained():
+    covered = Quote("document", "Bike", "The lock code is ••••", is_sure=True)
+    open_one = Quote("document", "Bike", "The saddle is at 68 cm.", is_sure=True)
+
+    assert joined([covered]) == (
+        'Your document "Bike" says: The lock code is ••••. Codes and passwords are covered when a document is'
+        " imported; your own file still shows them."
+    )
+    assert joined([open_one]) == 'Your document "Bike" says: The saddle is at 68 cm.'

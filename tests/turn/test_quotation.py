@@ -334,3 +334,52 @@ def test_what_stands_in_a_heading_or_beside_is_about_the_question(question, sent
     quote = quotation(Question(question), sources_of([message], (), ()))
 
     assert (quote.sentence if quote else "") == sentence
+
+
+HOUSE = """# Boiler
+
+Installed in 2018, pressure 1.2 to 1.8 bar. Serviced every October by Desmet. Error F.22 means low water.
+
+# Lisbon
+
+Check-in from 15:00. Flat in Alfama, Rua do Monte 12, host Beatriz. Back: TP 634 at 06:40.
+
+# Allotment
+
+Plot 61, water is on from April to October. Rent of 85 due in January to Wim. Pick-up of the waste by 17:00.
+
+# Notary
+
+Mr Vandaele, Korenmarkt 4. No parking.
+
+# Bay
+
+You can swim there at low tide. Scramble down, water shoes needed.
+
+# Splits
+
+For the record: me 50, Tove 30, Anselm 20."""
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("How old is the boiler?", "Installed in 2018, pressure 1.2 to 1.8 bar."),
+        ("In which month is the boiler checked?", "Serviced every October by Desmet."),
+        ("What does F.22 mean?", "Error F.22 means low water."),
+        ("What time can we check in?", "Check-in from 15:00."),
+        ("What's the address in Lisbon?", "Flat in Alfama, Rua do Monte 12, host Beatriz."),
+        ("How much does the allotment cost?", "Rent of 85 due in January to Wim."),
+        ("By when must the waste be picked up?", "Pick-up of the waste by 17:00."),
+        ("When can you swim in the bay?", "You can swim there at low tide."),
+        ("What's Tove's share of the record?", "For the record: me 50, Tove 30, Anselm 20."),
+        ("How much does the notary charge?", ""),
+        ("What does F.23 mean?", ""),
+        ("What's Bruno's share of the record?", ""),
+    ],
+)
+def test_a_house_book_tells_when_how_much_and_where(question, sentence):
+    message = Message("user", question, composed=f"{question}\n\n{attached_block('house.md', HOUSE)}")
+    quote = quotation(Question(question), sources_of([message], (), ()), FACTS)
+
+    assert (quote.sentence if quote else "") == sentence

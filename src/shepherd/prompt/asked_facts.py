@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from shepherd.prompt.asked_about import facts_about_somebody, facts_on_date
 from shepherd.prompt.concepts import (
     FRAME,
     are_related,
@@ -17,6 +18,19 @@ from shepherd.prompt.concepts import (
     relation_of,
     relations_among,
     relations_asked_by,
+)
+from shepherd.prompt.fact_kinds import (
+    DATE,
+    HOW_MANY,
+    HOW_MUCH,
+    NUMBER,
+    WHEN,
+    WHO,
+    YEAR,
+    can_answer,
+    is_human,
+    is_likewise,
+    is_of_this_time,
 )
 from shepherd.prompt.fact_profiles import (
     AGES,
@@ -31,20 +45,23 @@ from shepherd.prompt.fact_profiles import (
     profile_of,
 )
 from shepherd.prompt.fact_values import (
-    agrees,
     alternatives_in,
     goes_on,
     is_activity,
+    is_another,
+    is_beyond,
     is_diet,
+    is_number,
     is_study,
     whole,
     without_animals,
 )
+from shepherd.prompt.phrases import in_question
 from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
 
-__all__ = ["asked_facts", "asks", "asks_for_all", "is_of_others", "named_in", "words_in"]
+__all__ = ["asked_facts", "asks", "asks_for_all", "is_of_others", "named_in", "names_a_thing", "words_in"]
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
@@ -65,27 +82,13 @@ _WEAK = frozenset(
         " status title level"
     )
 )
-_OTHER_TIME = re.compile(
-    r"\b(?:was|were|did|used to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b",
+_NO_FACT = re.compile(
+    r"\bwho (?:gave|took|takes(?! care)|made|found|got|brought|needs|uses|wrote)\b"
+    r"|\b(?:why|how (?:do|does|can|could|should|would|to|is|are|am|about|come)|not)\b",
     re.IGNORECASE,
 )
-_CHANGED = re.compile(
-    r"\b(?:used to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b", re.IGNORECASE
-)
-_CHANGING = frozenset(
-    content_words("job employer location school phone email address age car partner boss doctor")
-)
-_PAST = re.compile(r"(?:^|_)(?:taught|was|did|went|grew|had|[a-z]{2,}ed)(?:_|$)")
-_NO_FACT = re.compile(
-    r"\b(?:why|how (?:do|does|can|could|should|would|to|is|are|am|about|come)|not)\b", re.IGNORECASE
-)
-_HOW_MUCH = re.compile(r"\bhow (?:many|much|old|tall|big|long|heavy|often)\b", re.IGNORECASE)
-_HOW_MANY = re.compile(r"\bhow many\b", re.IGNORECASE)
-_HOW_OLD = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
-_WHEN = re.compile(r"\b(?:when|(?:what|which) (?:day|date|month))\b", re.IGNORECASE)
 _TIMES = frozenset(content_words("day date month time"))
 _IT = re.compile(r"\b(?:it|its|they|them)\b", re.IGNORECASE)
-_WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
 _WHICH_OF_MINE = re.compile(
     r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|did|am|are|can|have) (?:i|we)\b",
     re.IGNORECASE,
@@ -94,35 +97,16 @@ _WHICH_OF_MINE = re.compile(
 _STRANGER = re.compile(r"(?<=\w )[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+")
 _KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)
 _WHICH = re.compile(r"\W*(?:(?:on|in|at|for|of|from) )?(?:which|what) (\w+)", re.IGNORECASE)
+_WHO_IS = re.compile(r"\W*who(?:['\u2019]?s| is| are) [\w'\u2019. -]+\W*", re.IGNORECASE)
 _VERB = re.compile(
     r"\b(?:is|are|was|were|do|does|did|has|have|can|will|should|must)\b|['\u2019]s\b", re.IGNORECASE
 )
-_MINE_ALONE = re.compile(r"\bhow old (?:am|are) (?:i|we|you)\b", re.IGNORECASE)
-_WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
-# "Who sings in my choir?" is not answered by the choir.
-_WHO_IN = re.compile(
-    r"\bwho (?!(?:is|are|was|do|does|did)\b)\w+ (?:in|at|on) (?:my|our|the)\b", re.IGNORECASE
-)
-_AGAIN = re.compile(r"\bagain\W*$", re.IGNORECASE)
 # What a description in a value tells: "Biscuit, a 9-year-old border terrier".
 _DESCRIBED = frozenset(content_words("breed kind sort type make model brand animal species"))
 _COLORED = re.compile(
     r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|tabby|ginger)\b",
     re.IGNORECASE,
 )
-_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
-_DATE = re.compile(
-    r"\d|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|noon|midnight|easter|christmas)",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both)\b", re.IGNORECASE)
-_PLACE = frozenset(
-    content_words(
-        "location home town city village address origin birthplace hometown school employer company workplace"
-        " cabin cottage allotment caravan boat mooring parking garage office desk holiday"
-    )
-)
-_IN_PLACE = re.compile(r"\b(?:at|in|near|for|on)\s+\S", re.IGNORECASE)
 _COUNTED = {"children": "child", "siblings": "sibling", "pets": "pet"}
 _IDENTITY = re.compile(r"\bwho (?:am i|i am)\b(?!\s+(?!again|really|please|to you)\w)", re.IGNORECASE)
 _TASK = re.compile(r"\bwork(?:ing)? on\b", re.IGNORECASE)
@@ -135,8 +119,9 @@ _OCCASION = re.compile(
 _TAKING = re.compile(r"\bhow (?:do (?:i|we)|i) (?:like|take|drink|have) (?:my|our)\b", re.IGNORECASE)
 # "my favourite colour", with no verb that a fact could not explain.
 _ONLY_A_THING = re.compile(
-    r"\W*(?:and )?(?:my|our)(?: (?!(?:is|are|was|were|am|has|have|had|does|did|do|can|will|would|should)\b)"
-    r"[\w'\u2019-]+){1,4}\W*",
+    r"\W*(?:and )?(?:(?:the )?[a-z]+ (?:of|for) )?(?:my|our)"
+    r"(?: (?!(?:is|are|was|were|am|has|have|had|does|did|do|can|will|would|should)\b)"
+    r"[\w'\u2019-]+){1,5}\W*",
     re.IGNORECASE,
 )
 _DOING = re.compile(
@@ -161,6 +146,32 @@ _LIVES_IN = re.compile(r"\b(?:in|near|at) [A-Z]")
 _DOES = frozenset(
     content_words("look after service take care handle deal treat fix cut sort help see manage mind")
 )
+# What a question says around the thing itself: "What do I put in the pronouns field?"
+# Heads of keys that belong to what the others name, and are not meant by it.
+_APART = frozenset(
+    content_words(
+        "hint registration insurance expiry price cost teacher coach owner deadline key club team card"
+    )
+)
+_THINGS = frozenset(
+    content_words(
+        "car van bike motorbike boat house flat home laptop computer phone printer camera boiler garden"
+        " glasses watch truck caravan instrument"
+    )
+)
+_SILENT = frozenset(
+    content_words(
+        "sorry hmm quick question curious oops write written "
+        "put field order fit see buy spell spelled spelt record records stuff tick mean belong possess state"
+        " file list aside enter quote supply register registered official officially exact listed hold"
+    )
+)
+# What one does with somebody who is asked for: "Who do I ring?"
+_TURNED_TO = frozenset(content_words("call ring phone come send keep handle see go turn talk contact use"))
+# What one does on a date: "When am I running the marathon?"
+_HAPPENS = frozenset(content_words("run go fly leave travel happen attend celebrate be do take place"))
+_DIGITS = {stem: str(n) for n, word in enumerate(NUMERALS.split("|"), 1) for stem in content_words(word)}
+_NUMBERS = frozenset(content_words("number id digits"))
 # Who wants to know it, and what for.
 _ASKERS = frozenset(content_words("client customer people others somebody anyone form reach"))
 _KNOWING = r"(?:know|learn(?:ed|t)|remember(?:ed)?|stored?|saved?) (?:about|of) me"
@@ -185,8 +196,14 @@ def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
     if not facts:
         return [[] for _ in questions_in(question)]
     known = Known(facts)
-    found = [_facts_of(one, question, known) for one in questions_in(question)]
-    return [meant if len(meant) <= _MOST_KNOWN else [] for meant in found]
+    return [
+        facts_about_somebody(one.text, known) or _few(_facts_of(one, question, known))
+        for one in questions_in(question)
+    ]
+
+
+def _few(facts: list[Fact]) -> list[Fact]:
+    return facts if len(facts) <= _MOST_KNOWN else []
 
 
 def asks_for_all(text: str) -> bool:
@@ -205,9 +222,10 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact]) -> bool:
     """Return whether a question is about others than a fact is: "How old is Ida?"."""
     known = Known(facts)
     one = next(one for one in known.profiles if one.fact.key == fact.key)
-    if not agrees(question, fact.key, fact.value):
+    if not can_answer(one, question) or is_beyond(one, question) or _NO_FACT.search(in_question(question)):
         return True
     core, context = core_of(question)
+    core = in_question(core)
     asked = _asked(core, context, known)
     names = asked.strangers | {word for word in asked.words if word in known.names}
     if (names or asked.relations) and not _is_theirs(one, asked, known):
@@ -230,11 +248,14 @@ class _Asked:
 
 def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     """Return the facts that one question asks for."""
+    if dated := facts_on_date(question.text, known.profiles):
+        return dated
     core, context = core_of(question.text)
     if question.before:
         context = f"{context} {question.before}"
     elif question.text != message:
         context = f"{context} {core_of(message)[1]}"
+    core = in_question(core)
     core = _DOING.sub(lambda found: f"is {found['who']} occupation", core)
     core = _IDENTITY.sub("what is my name", _TASK.sub("project", core))
     core = _OCCASION.sub("", core)
@@ -279,20 +300,28 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
     is_open = not set(words) - _WEAK - AGES - NAMED or bool(_THEIRS.search(core) or _IT.search(core))
     if is_open:
         near = _near_mine(f"{context} {core}")
+    choice = alternatives_in(core)
     relations = without_animals(relations_among(words), core)
-    if not relations and _WHO.search(core):
+    if others := without_animals(relations_among(word for word in words if word not in choice), core):
+        relations = others  # "Is my pet a rabbit or a tortoise?"
+    if not relations and WHO.search(core):
         relations = relations_asked_by(words)
     names = [word for word in words if word in known.names]
     if _THEIRS.search(core) and not relations and not names:
         names = [word for word in around if word in known.names]
         relations = frozenset() if names else relations_among(around)
+    if not relations and not words and _IT.search(core):
+        meant = relations_among(around)
+        relations = meant if len(meant) == 1 else frozenset()
+    if names and relations <= relations_among(choice):
+        relations = frozenset()
     for name in names:
         relations |= known.names[name]
     strangers = frozenset(
         stem
         for name in _STRANGER.findall(core)
         for stem in content_words(name)[:1]
-        if stem not in known.names and not is_common(stem)
+        if stem not in known.names and not is_common(stem) and stem not in choice
     )
     return _Asked(core, words, frozenset(around) if is_open else frozenset(), near, relations, strangers)
 
@@ -313,7 +342,7 @@ def _counts(one: Profile, asked: _Asked) -> bool:
     """Return whether a question asks for this number and nothing else: "How many kids do I have?"."""
     if one.fact.key not in _COUNTED or not _MINE.search(asked.text):
         return False
-    is_number = _HOW_MANY.search(asked.text) or re.match(
+    is_number = HOW_MANY.search(asked.text) or re.match(
         r"\W*(?:do|have) (?:i|we)\b", asked.text, re.IGNORECASE
     )
     wanted = frozenset((_COUNTED[one.fact.key],))
@@ -322,20 +351,25 @@ def _counts(one: Profile, asked: _Asked) -> bool:
 
 def _score(one: Profile, asked: _Asked, known: Known) -> float:
     """Return how well a fact answers a question, 0.0 if it does not."""
-    if not _is_of_this_kind(one, asked) or not _is_of_this_time(one, asked):
+    if not can_answer(one, asked.text) or not is_of_this_time(one, asked.text, asked.words):
+        return 0.0
+    if not is_likewise(one, asked.text, asked.words) or is_beyond(one, asked.text):
         return 0.0
     if not _is_theirs(one, asked, known):
         return 0.0
     score, hits = 0.0, set()
     for word in asked.words:
         worth, hit = _explained(word, one, asked, known)
-        if not worth and not _is_asked_by_name(one, asked):
+        is_silent = word in _SILENT or (word in _TURNED_TO and WHO.search(asked.text))
+        is_silent = is_silent or (word in _HAPPENS and WHEN.search(asked.text))
+        if not worth and not is_silent and not _is_asked_by_name(one, asked):
             return 0.0
         score += worth
         hits |= hit
     if not hits - _WEAK and (asked.around or asked.near):
         # "…my student number, what is it?": the thing is named before the question.
-        others = asked.around | asked.near if asked.words else asked.near
+        is_meant = asked.words or (asked.relations and _IT.search(asked.text))
+        others = asked.around | asked.near if is_meant else asked.near
         more = {key for key in one.attributes for word in others if are_related(word, key)}
         hits |= more
         score += 0.5 * len(more)
@@ -345,12 +379,15 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
     else:
         is_hit = bool(hits & needed) if needed else set(one.attributes) <= hits
         is_hit = is_hit or _is_in_value(asked, one)
-    if not is_hit:
+    strong = [word for word in one.attributes if word not in _WEAK | _TIMES]
+    is_part = len(strong) > 1 and strong[-1] in _APART and strong[-1] not in hits
+    if not is_hit or is_part:
         return 0.0
     covered = len(hits & set(one.key)) / max(1, len(one.key))
     is_beside = one.head and one.head not in _WEAK and one.head not in hits and not one.is_bare
     is_other = is_beside and is_common(one.head) and not _is_in_value(asked, one)
-    if is_other and _WHICH_OF_MINE.match(asked.text):
+    is_thing = _WHICH_OF_MINE.match(asked.text) and not WHEN.search(asked.text)
+    if is_other and is_thing:
         return 0.0  # "What car do I drive?" does not ask for its registration
     return (score + 0.5 * covered) * (0.5 if is_beside else 1.0)
 
@@ -372,6 +409,8 @@ def _is_in_value(asked: _Asked, one: Profile) -> bool:
     told = [word for word in asked.words if word in one.value or not one.value.isdisjoint(forms_of(word))]
     if told and goes_on(asked.text, one.fact.value):
         return True
+    if told and _WHO_IS.fullmatch(asked.text) and len(told) == len(asked.words):
+        return True
     if asked.words and all(is_study(word, one.fact.value) for word in asked.words):
         return True
     if told and one.is_former and not FORMER.isdisjoint(content_words(asked.text)):
@@ -379,17 +418,13 @@ def _is_in_value(asked: _Asked, one: Profile) -> bool:
     which = _WHICH.match(asked.text)
     kind = content_words(which[1])[:1] if which else []
     if which is None or not kind:  # "what is …" names no kind
-        is_amount = _HOW_MUCH.search(asked.text) and _NUMBER.search(one.fact.value)
-        is_counted = _HOW_MANY.search(asked.text) and not _counts_in(one.fact.value, asked.text)
+        is_amount = HOW_MUCH.search(asked.text) and NUMBER.search(one.fact.value)
+        is_counted = HOW_MANY.search(asked.text) and not _counts_in(one.fact.value, asked.text)
         return len(told) > 1 or bool(told and is_amount and not is_counted)
     if not told or not _DESCRIBED.isdisjoint(kind):
         return bool(told)
     before = re.search(rf"([\w-]+) {re.escape(which[1])}", one.fact.value, re.IGNORECASE)
     return bool(kind) and kind[0] in told and before is not None and bool(content_words(before[1]))
-
-
-def _is_human(one: Profile) -> bool:
-    return not any(is_kind_of(relation, "pet") for relation in one.relations)
 
 
 def _counts_in(value: str, question: str) -> bool:
@@ -419,7 +454,9 @@ def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[fl
 def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     """Return how well the value of a fact explains a word that its key does not."""
     value = one.fact.value
-    if word in AGES and (one.is_age() or (not one.relations and _YEAR.search(value))):
+    if _DIGITS.get(word, "-") in one.value:
+        return 0.5
+    if word in AGES and (one.is_age() or (not one.relations and YEAR.search(value))):
         return 0.9
     if word in NAMED and NAME.search(value):
         return 0.9 if one.is_bare else 0.4
@@ -429,32 +466,37 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
         return 0.5
     is_told_of_them = (
         one.is_bare
-        and _is_human(one)
+        and is_human(one)
         and (
             (word in _JOBS and _DESCRIBED_AS.search(value))
-            or (word in _HOMES and _LIVES_IN.search(value) and not _WHEN.search(asked.text))
+            or (word in _HOMES and _LIVES_IN.search(value) and not WHEN.search(asked.text))
         )
     )
     if is_told_of_them:
         return 0.4
     choice = alternatives_in(asked.text)
-    if word in choice and not one.value.isdisjoint(choice):
+    if word in choice and not choice.isdisjoint((*one.value, *one.key)):
         return 0.3
     if is_diet(word, one) or is_study(word, value):
         return 0.4
-    if is_activity(word, one) or (word in _DOES and _WHO.search(asked.text)):
+    if is_activity(word, one) or (
+        word in _DOES and WHO.search(asked.text) and _THINGS.isdisjoint(one.attributes)
+    ):
         return 0.2
     is_described = (
         (word in _DESCRIBED and len(one.value) > 1)
         or (word == "color" and _COLORED.search(value))
-        or (word == "year" and _YEAR.search(value))
+        or (word == "year" and YEAR.search(value))
         or (word in FORMER and one.is_former)
     )
     if is_described:
         return 0.4
+    if word in _NUMBERS and is_number(value):
+        is_named = any(are_related(other, one.head) for other in asked.words if other != word)
+        return 0.4 if is_named else 0.0
     is_qualified = word in SIZES and one.relations
     is_dated = (
-        word in _TIMES and (_WHEN.search(asked.text) or re.search(r"\d:\d\d", value)) and _DATE.search(value)
+        word in _TIMES and (WHEN.search(asked.text) or re.search(r"\d:\d\d", value)) and DATE.search(value)
     )
     return 0.3 if is_qualified or is_dated else 0.0
 
@@ -482,13 +524,21 @@ def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
     if not asked.relations:
         # A role that is asked for by what they do: "Who does my books?"
         return False
-    return all(_is_one_of(relation, one.relations) for relation in asked.relations)
+    told = one.relations | relations_among(one.value)
+    return all(
+        _is_one_of(relation, one.relations) and not is_another(relation, told) for relation in asked.relations
+    )
 
 
 def _is_definite(asked: _Asked, one: Profile) -> bool:
     """Return whether a question without "my" means a thing of the user: "what make is the van"."""
     if any(word in one.value for word in asked.words if word not in one.key):
         return True
+    is_of_kind = (
+        WHEN.search(asked.text) or WHO.search(asked.text) or re.search(r"\bwhere\b", asked.text, re.I)
+    )
+    if is_of_kind and asked.words and all(word in {*one.key, *_SILENT, *_TIMES} for word in asked.words):
+        return True  # "When is choir practice?"
     is_short = len(asked.text.split()) <= _FEW_WORDS
     if is_short and is_question(asked.text) and not begins_question(asked.text[:-1]):
         return True  # "Blood type?"
@@ -501,43 +551,9 @@ def _is_one_of(relation: str, relations: frozenset[str]) -> bool:
     return any(is_kind_of(mine, relation) or is_kind_of(relation, mine) for mine in relations)
 
 
-def _is_of_this_time(one: Profile, asked: _Asked) -> bool:
-    is_past = _OTHER_TIME.search(asked.text) is not None
-    is_human = one.is_bare and _is_human(one)
-    if is_past and not _CHANGED.search(asked.text) and (is_human or not one.relations):
-        # "What was my thesis about?", "What was my husband called?": that has not changed since.
-        is_past = not is_human and any(
-            are_same(word, thing) for word in one.attributes for thing in _CHANGING
-        )
-    if one.is_former:
-        return is_past or not FORMER.isdisjoint(asked.words)
-    return (
-        not is_past
-        or one.is_event
-        or _PAST.search(one.fact.key) is not None
-        or "late" in one.key
-        or _AGAIN.search(asked.text) is not None
-    )
-
-
-def _is_of_this_kind(one: Profile, asked: _Asked) -> bool:
-    """Return whether a value can answer "when", "how old", "where" and the like."""
-    value, text = one.fact.value, asked.text
-    if not agrees(text, one.fact.key, value):
-        return False
-    if _HOW_OLD.search(text) and not one.is_age():
-        return not one.relations and _YEAR.search(value) is not None and not _MINE_ALONE.search(text)
-    if _WHEN.search(text) and not _DATE.search(value):
-        return False
-    if _HOW_MUCH.search(text) and not _NUMBER.search(value):
-        return False
-    if _WHO.search(text) and (not NAME.search(value) or (_WHO_IN.search(text) and not one.relations)):
-        return False
-    if _WHERE.search(text):
-        is_place = any(are_same(word, place) for word in one.attributes for place in _PLACE)
-        is_place = is_place or one.fact.key.endswith(("_at", "_in"))
-        return is_place or _IN_PLACE.search(value) is not None
-    return True
+def names_a_thing(text: str) -> bool:
+    """Return whether a message is nothing but the name of a thing of the user's: "my shoe size pls"."""
+    return _ONLY_A_THING.fullmatch(in_question(whole(text))) is not None
 
 
 def words_in(text: str) -> list[str]:

@@ -43,7 +43,7 @@ _PHRASES = (
     (re.compile(r"\bnext[ -]door\b", re.I), "neighbor"),
     (re.compile(r"\bblood (?:group|type)\b", re.I), "blood"),
     (re.compile(r"\b(?:better|other) half\b|\bsignificant other\b", re.I), "partner"),
-    (re.compile(r"\b(?:pick|picks|picked|picking) (?:it |them )?up\b", re.I), "collect"),
+    (re.compile(r"\b(?:pick|picks|picked|picking)[ -](?:it |them )?up\b", re.I), "collect"),
     (re.compile(r"\b(?:call|calls|called|calling)[ _]off\b", re.I), "cancel"),
     (re.compile(r"\b(?:hand|hands|handed) (?:it |them )?in\b", re.I), "submit"),
     (re.compile(r"\blook(?:s|ing|ed)? after\b", re.I), "service"),
@@ -62,6 +62,9 @@ _PHRASES = (
 )  # fmt: skip
 
 
+# "check-in" is "check in".
+_HYPHEN = re.compile(r"(?<=[a-z])-(?=(?:in|out|up|off|on|down|over|back|by|away)\b)")
+_PARTICLE = re.compile(r"\b([a-z]{3,})[ -](in|out|up|off|on|down|over|back|by|away)\b", re.I)
 _HOW = re.compile(r"\bhow (?:long|often|old|many|much|far|big|tall|high|hot|heavy)\b", re.I)
 _ASKS = re.compile(
     r"\W*(?:\w+ )?(?:what|which|who|whose|where|when|how|is|are|do|does|did|can)(?:['\u2019]?s)?\b",
@@ -93,11 +96,13 @@ class _Lexicon:
 
     `relations` are the people and animals; `kinds` has the kinds of one: wife and husband of partner. By
     concept, `words` are all its words as they are written, `stems` the stems of its own, and `asked_by` those
-    of questions about it.
+    of questions about it. `asked_back` has those words of questions that a key may have as well, for a
+    question with the concept's own: the key "lives in" for "location", but no "car" for "registration".
     """
 
     own: Mapping[str, frozenset[str]]
     about: Mapping[str, frozenset[str]]
+    asked_back: Mapping[str, frozenset[str]]
     relations: Mapping[str, str]
     kinds: Mapping[str, frozenset[str]]
     things: frozenset[str]
@@ -110,6 +115,7 @@ def content_words(text: str) -> list[str]:
     """Return the stems of the words of a text that say something, in their order, each once."""
     for pattern, word in _PHRASES:
         text = pattern.sub(word, text)
+    text = _HYPHEN.sub(" ", text)
     return [word for word in dict.fromkeys(keywords(text)) if word not in STOP_WORDS]
 
 
@@ -135,6 +141,7 @@ def wider_search(question: str) -> str:
         found |= dict.fromkeys((word, *forms_of(word)))
         for concept in sorted(table.own.get(word, frozenset()) | table.about.get(word, frozenset())):
             found |= dict.fromkeys(table.words[concept])
+    found |= dict.fromkeys(f"{verb}-{particle}" for verb, particle in _PARTICLE.findall(question))
     return " ".join(found)
 
 
@@ -190,7 +197,7 @@ def are_related(one: str, other: str) -> bool:
         return True
     if any(table.relations.get(other, "") in table.kinds.get(name, ()) for name in table.about.get(one, ())):
         return True
-    return bool(table.about.get(one, nothing) & theirs or mine & table.about.get(other, nothing))
+    return bool(table.about.get(one, nothing) & theirs or mine & table.asked_back.get(other, nothing))
 
 
 def _is_kind(table: _Lexicon, one: str, other: str) -> bool:
@@ -235,13 +242,16 @@ def _lexicon(*, for_texts: bool = False) -> _Lexicon:
     """Return the concepts; `for_texts` with the words that are too loose for facts."""
     own: dict[str, set[str]] = {}
     about: dict[str, set[str]] = {}
+    asked_back: dict[str, set[str]] = {}
     relations: dict[str, str] = {}
     kinds: dict[str, frozenset[str]] = {}
     named: dict[str, tuple[str, ...]] = {}
     stems: dict[str, frozenset[str]] = {}
     asked_by: dict[str, frozenset[str]] = {}
     section, things = "", set()
-    for line in Path(__file__).with_name("concepts.txt").read_text(encoding="utf-8").splitlines():
+    names = ("concepts.txt",) if for_texts else ("concepts.txt", "key_concepts.txt")
+    texts = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in names)
+    for line in "\n".join(texts).splitlines():
         if found := _SECTION.match(line):
             section = found[1]
         elif line and not line.startswith("#") and (for_texts or section != "texts"):
@@ -255,6 +265,8 @@ def _lexicon(*, for_texts: bool = False) -> _Lexicon:
                     relations[stem] = name
             for stem in _stems(others):
                 about.setdefault(stem, set()).add(name)
+                if section != "keys":
+                    asked_back.setdefault(stem, set()).add(name)
             named[name] = (*named.get(name, ()), *words.replace("_", " ").split(), *others.split())
             single = " ".join(word for word in words.split() if "_" not in word)
             stems[name] = stems.get(name, frozenset()) | frozenset(_stems(single))
@@ -264,6 +276,7 @@ def _lexicon(*, for_texts: bool = False) -> _Lexicon:
     return _Lexicon(
         {stem: frozenset(names) for stem, names in own.items()},
         {stem: frozenset(names) for stem, names in about.items()},
+        {stem: frozenset(names) for stem, names in asked_back.items()},
         relations,
         kinds,
         frozenset(things),

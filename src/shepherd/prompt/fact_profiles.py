@@ -15,6 +15,7 @@ from shepherd.prompt.concepts import (
     relation_of,
     relations_among,
 )
+from shepherd.prompt.phrases import in_key
 from shepherd.types import Fact
 
 __all__ = [
@@ -35,9 +36,7 @@ __all__ = [
 # Adjectives that tell relatives apart where there are several.
 SIZES = frozenset(content_words("little big young younger older elder dear lovely late own only"))
 # Words in keys of another time.
-FORMER = frozenset(
-    content_words("former previous old past retired ex maiden formerly prior first last next future")
-)
+FORMER = frozenset(content_words("former previous old past retired ex maiden formerly prior first last"))
 # What was once and is told as a fact of today.
 EVENTS = frozenset(
     content_words("birthday born birth wedding anniversary married hometown birthplace grew raised")
@@ -98,7 +97,7 @@ class Profile:
     @cached_property
     def head(self) -> str:
         """The word of the key that the others specify: "year" of year_of_study, "phone" of daughter_phone."""
-        first = content_words(self.fact.key.replace("_", " ").partition(" of ")[0])
+        first = content_words(in_key(self.fact.key).partition(" of ")[0])
         heads = [word for word in first if word in self.attributes]
         return heads[-1] if heads else ""
 
@@ -115,8 +114,12 @@ class Known:
         profiles = [profile_of(fact) for fact in facts]
         for one in profiles:
             if one.is_bare:
-                for name in names_in(one.fact.value):
-                    self.names.setdefault(name, set()).update(one.relations)
+                # "older brother Caleb" of `sibling` is a brother.
+                told = relations_among(one.value)
+                kinds = {kind for kind in told if any(is_kind_of(kind, of) for of in one.relations)}
+                names = names_in(one.fact.value)
+                for name in names:
+                    self.names.setdefault(name, set()).update(one.relations | kinds)
         self.profiles = [self._with_names(one) for one in profiles]
 
     def _with_names(self, one: Profile) -> Profile:
@@ -130,7 +133,7 @@ class Known:
 
 def profile_of(fact: Fact) -> Profile:
     """Return the profile of one fact, without the names that others give its owner."""
-    key = tuple(content_words(fact.key.replace("_", " ")))
+    key = tuple(content_words(in_key(fact.key)))
     relations = relations_among(key)
     if any(are_same(word, "allergi") for word in key):  # "fish_allergy" is not about a fish
         relations = frozenset(one for one in relations if not is_kind_of(one, "pet"))

@@ -13,7 +13,10 @@ __all__ = [
     "alternatives_in",
     "goes_on",
     "is_activity",
+    "is_another",
+    "is_beyond",
     "is_diet",
+    "is_number",
     "is_study",
     "whole",
     "without_animals",
@@ -66,7 +69,28 @@ _VERB = re.compile(
     r"|make|write|list|read|repeat|forget|remember|continue|try|explain|translate|summari[sz]e|draw|play|call|send|open)\b",
     re.IGNORECASE,
 )
-_NAME_OF = re.compile(r"^\W*(?:the )?name of(?= (?:my|our|the)\b)", re.IGNORECASE)
+_FOR = re.compile(
+    r"\b(?:take|do|use|need|have|get|eat|pay|wear|paid) for (?:my|our|the) ([\w-]+)", re.IGNORECASE
+)
+_MONTH = re.compile(r"\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b", re.IGNORECASE)
+# Of which nobody is two: the youngest is not the eldest.
+_APART = tuple(
+    frozenset(group.split())
+    for group in (
+        "eldest youngest",
+        "sister brother",
+        "son daughter",
+        "boy girl",
+        "mother father",
+        "wife husband girlfriend boyfriend",
+        "godparent godchild",
+        "grandmother grandfather",
+        "grandson granddaughter",
+        "dog cat horse bird rabbit hamster snake tortoise fish hen goat sheep cow ferret donkey pig duck"
+        " lizard",
+    )
+)
+_NAME_OF = re.compile(r"^\W*(?:the )?names? of(?= (?:my|our|the)\b)", re.IGNORECASE)
 _NUMBERED = re.compile(
     rf"\b(my|our|the) (?:{NUMERALS}|\d{{1,2}})(?= ([a-z]+)|\W*$)",
     re.IGNORECASE,
@@ -107,6 +131,24 @@ def goes_on(text: str, value: str) -> bool:
         for word in words[:-1]
         if content_words(word)
     )
+
+
+def is_another(relation: str, told: frozenset[str]) -> bool:
+    """Return whether others are told of than this relation: a brother where the sister is asked for."""
+    return relation not in told and any(relation in group and not group.isdisjoint(told) for group in _APART)
+
+
+def is_beyond(one: Profile, text: str) -> bool:
+    """Return whether something for a thing is asked for: "What do I take for my allergy?"."""
+    found = _FOR.search(text)
+    words = content_words(found[1]) if found else []
+    return any(are_same(word, key) for word in words for key in one.attributes)
+
+
+def is_number(value: str) -> bool:
+    """Return whether a value is a number in the main, with a name or a sign: "P44", "Yusuf, 07700 900417"."""
+    digits = sum(map(str.isdigit, value))
+    return digits > 1 and digits > sum(map(str.isalpha, value)) and not _MONTH.search(value)
 
 
 def is_diet(word: str, one: Profile) -> bool:

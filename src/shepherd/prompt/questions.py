@@ -11,7 +11,7 @@ from shepherd.sentences import is_question, split_sentences
 
 __all__ = ["Question", "asks_by_form", "begins_question", "core_of", "questions_in", "relations_in"]
 
-_WH = r"(?:what|where|who|whose|whom|when|which|how|why)"
+_WH = r"(?:(?:what|where|who|when|how)s?|whose|whom|which|why)"
 _BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
 _SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|your|his|her|their|the|a|an|this|that)"
 _QUESTION = re.compile(rf"\s*(?:and\s+|or\s+|but\s+)?{_WH}\b", re.IGNORECASE)
@@ -22,7 +22,7 @@ _REMINDS = re.compile(
 _INDIRECT = re.compile(r"\b(?:tell|know|remember|remind|forgot|forget|say|wonder)\b", re.IGNORECASE)
 _AND = r",?\s+(?:and|but|or)\s+(?:also\s+)?"
 _ASKS_NEXT = (
-    rf"(?:what|who|whose|whom|which)\b|(?:where|when|how|why)\b(?!\s+{_SUBJECT}\b)"
+    rf"(?:whats?|whos?|whose|whom|which)\b|(?:wheres?|whens?|hows?|why)\b(?!\s+{_SUBJECT}\b)"
     rf"|{_BE}\s+{_SUBJECT}\b|(?:give|tell|show|remind)\s+me\b"
 )
 _COMMA = rf",\s+(?=(?!\w+\s+{_SUBJECT}\b){_WH}(?:['\u2019]s|\s+(?:\w+\s+){{0,2}}?{_BE})\b)"
@@ -83,6 +83,11 @@ _STARTS = re.compile(
     rf"|(?:my|our)\s+(?:[\w'\u2019-]+\s+){{0,4}}?{_ENTERED}\W*$)",
     re.IGNORECASE,
 )
+# "Am I over 40, I mean how old am I?" asks what stands behind.
+_CORRECTED = re.compile(
+    rf"^.*(?:,|\s[-\u2013\u2014])\s+(?:i mean|or rather|i meant)\W+(?={_WH}\b|{_BE}\s+{_SUBJECT}\b)",
+    re.IGNORECASE,
+)
 # Behind what somebody wants to know: "…, could you remind me please?"
 _COURTESY = re.compile(
     r"(?<=\w)(?:,|\s[-\u2013\u2014]|;)\s+(?:so\s+|please\s+)?(?:can|could|would|will)\s+you\s+(?:please\s+)?"
@@ -92,10 +97,13 @@ _COURTESY = re.compile(
 _ASKED = re.compile(
     r"\b(?<!i )(?:know|ask(?:s|ed|ing)?|wonder(?:s|ing)?|wants?|remember|recall|forgot(?:ten)?)\s+"
     rf"(?:me\s+|us\s+)?(?={_WH}\b)"
+    r"|\b(?:asks?|asked|asking) (?:me |us )?for (?=(?:my|our)\b)|\b(?:to|must|should) know (?=(?:my|our)\b)"
     r"|\b(?:needs?|wants?|asks?|asked|asking|requires?|after)\s+(?:me\s+|us\s+)?(?:for\s+)?(?=(?:my|our)\s+(?:[\w'\u2019-]+\s+){0,4}?"
     rf"{_ENTERED}\b(?:\s+(?:again|quick|quickly|now|please|here|first|too))*\W*(?:$|[,;]))",
     re.IGNORECASE,
 )
+# "I need my club, can you tell me?"
+_NEEDED = re.compile(r"\bi (?:need|forgot|forget|want|lost) (?=(?:my|our)\b)", re.IGNORECASE)
 _GOES_ON = re.compile(
     r"(?:the|it|its|it['\u2019]s|i|i['\u2019]\w+|he|she|they|we|my|because|since|as|please|thanks|thank|dear"
     r"|again|love|mate|for|to|in case|so)\b",
@@ -143,12 +151,16 @@ def core_of(text: str) -> tuple[str, str]:
 
     A text that nowhere begins to ask is returned whole.
     """
+    text = _CORRECTED.sub("", text)
     sentences = split_sentences(text, clauses=True)
     for n in range(len(sentences) - 1, -1, -1):
         sentence = _COURTESY.sub("", sentences[n]) or sentences[n]
+        if n and _OPENING.fullmatch(sentence):
+            continue  # "…, can you tell me?"
         cuts = [0, *(gap.end() for gap in _CUT.finditer(sentence))]
         begin = next((cut for cut in cuts if _STARTS.match(sentence, cut)), None)
-        if begin is None and (indirect := _ASKED.search(sentence)):
+        needed = _NEEDED if sentence != sentences[n] else _ASKED
+        if begin is None and (indirect := _ASKED.search(sentence) or needed.search(sentence)):
             begin = indirect.end()
         if begin is None:
             continue

@@ -51,7 +51,10 @@ _VOLUME = (
     r"|cans?|sachets?|handfuls?|cloves?|pinch|knob|thumb|bunch|parts?)\b"
 )
 # Of money; a number alone may be one, a year is none.
-_AMOUNT = rf"{_MONEY}|(?!\b(?:19|20)\d\d\b){_NUMERAL}"
+# "Plot 61" and "Korenmarkt 4" cost nothing, unlike "Rent 85".
+_UNNAMED = "".join(rf"(?-i:(?<![A-ZÀ-Þ]\w{{{n}}}\s))" for n in range(1, 16))
+_LABELS = r"\b(?:rent|prices?|fees?|costs?|deposit|budget|dues|subs|balance|total|excess)\s\d"
+_AMOUNT = rf"{_MONEY}|{_LABELS}|(?!\b(?:19|20)\d\d\b){_UNNAMED}(?!no\b){_NUMERAL}(?![a-z])"
 _PRICE = rf"{_MONEY}|\d[.,]\d\d\b"
 # A measure that "how …" asks for. Its adjective need not be in the answer.
 _MEASURES = {
@@ -60,7 +63,8 @@ _MEASURES = {
     "often": r"\b(?:every|each|once|twice|daily|weekly|fortnightly|monthly|yearly|annually|quarterly|always"
     rf"|never|times|{_DAY})\b|\bper\W+(?:day|week|month|year)\b|\b(?:two|three|four) \w+s\b",
     "old": rf"(?<!every )(?<!for )(?<!after ){_NUMERAL}\W+(?:years?|months?|weeks?)\b"
-    r"|\b(?:aged?|turn(?:s|ed)|born|built in)\b",
+    r"|\b(?:aged?|turn(?:s|ed)|born|built in)\b"
+    r"|\b(?:installed|bought|built|made|new|since|from|fitted)\b\W*(?:\w+\W+){0,3}?(?:19|20)\d\d\b",
     "hot": rf"\d\W*(?:degrees|\u00b0|c\b|f\b)|\bdegrees\b|\bmark \d"
     rf"|\b\d{{1,3}}(?:\.\d)?\b(?!\W*(?:{_WEIGHT}|{_VOLUME}|{_LENGTH}|{_SPAN}))",
     "hard": r"\d\W*(?:bar|psi|kpa)\b|\b\d\.\d\b",
@@ -96,7 +100,7 @@ _SAME = {
 _TIME = (
     rf"\d{{1,2}}[:.]\d\d|\b(?:{_DAY}|{_MONTH}|{_SPAN}|\d{{4}}|\d+(?:st|nd|rd|th)|(?:at|after|before|until|till|since|from|by|past"
     rf"|week|in)\W+{_NUMERAL}|\d+\W+to\W+\d+|\d+k|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|bedtime|tonight|today"
-    r"|tomorrow|yesterday|daily|weekly|easter|christmas|holidays|now|soon|ago|always|never|tides?|water|birthday|below|above|when|once)\b"
+    r"|tomorrow|yesterday|daily|weekly|easter|christmas|holidays|now|soon|ago|always|never|tides?|birthday|below|above|when|once)\b"
 )
 # The thing that an adjective measures, as texts have it: "Height 2.6 m".
 _NOUNS = {
@@ -198,6 +202,12 @@ _KINDS = (
     (r"colou?rs?", _COLOR),
     (r"emails?|e-mail|mail address", r"@"),
 )  # fmt: skip
+_ADDRESS_NOUN = re.compile(r" (?:(?:home|postal|street|full|exact|delivery|mailing) )?address", re.IGNORECASE)
+# The number of a house beside the name of its street.
+_ADDRESS = (
+    rf"\b(?!{_MONTH})(?-i:[A-ZÀ-Þ][a-zß-ÿ]{{2,}}),? \d{{1,4}}\b"
+    rf"|\b\d{{1,4}}[a-z]?,? (?!{_MONTH})(?-i:[A-ZÀ-Þ]\w+)|@|\bwww\b|\d+\.\d+\.\d+"
+)
 _KIND = re.compile(
     r"\b(?:what|which)(?:['\u2019]?s| is| are| was)?(?: (?:the|our|my))?"
     r"(?P<nouns>(?: (?!(?:do|does|did|is|are|was|of|for|on|in|to|must|should|can|has|have|i|we)\b)"
@@ -239,14 +249,16 @@ _OWNED = re.compile(
 )
 _TRIP = r"(?:ferry|flight|train|bus|coach|boat|crossing|sailing|plane|journey|trip|leg|drive|way|ride)"
 _WAY_BACK = re.compile(
-    rf"\b{_TRIP}\s+(?:back|home)\b|\b(?:return|homeward|inbound)\s+{_TRIP}\b", re.IGNORECASE
+    rf"\b(?:brings?|takes?|gets?|fly|go|drive|travel|come) (?:us |me )?(?:back|home)\b"
+    rf"|\b{_TRIP}\s+(?:back|home)\b|\b(?:return|homeward|inbound)\s+{_TRIP}\b",
+    re.IGNORECASE,
 )
 BACK = re.compile(r"\b(?:back|home\w*|return\w*|inbound)\b", re.IGNORECASE)
 _CALLS = frozenset(content_words("ring call phone dial text reach"))
 _MY_NUMBER = re.compile(r"\bmy (?:(?:tele)?phone|mobile) number\b", re.IGNORECASE)
 _DIALS = re.compile(r"\bnumber\b.*\b(?:ring|call|phone|dial|text|reach)\b", re.IGNORECASE)
 _LASTS = frozenset(("take", "last", "stay"))
-_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z](?:[\w-]|['\u2019](?!s\b))*)")
+_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z](?:[\w-]|['\u2019](?!s\b))*)\b(?!\.\d)")
 _LETTER = re.compile(r"(?<=[a-z] )(?!I\b)[A-Z](?![\w'\u2019.])")
 _YES_OR_NO = re.compile(
     r"\W*(?:and\s+)?(?:is|are|was|were|do|does|did|has|have|can|could|will)\b", re.IGNORECASE
@@ -403,6 +415,8 @@ def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:
         asked = keywords(one[1])[-1:] or asked
     if _DIALS.search(text):  # "What number do I ring …"
         return _Form(words - _CALLS - {*asked} or words, r"\d{3}", hints=("contact",))
+    if _ADDRESS_NOUN.fullmatch(nouns):
+        return _Form(words - content_of("address") or words, _ADDRESS, hints=content_of("address"))
     holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", nouns, re.IGNORECASE)), "")
     if holds == _COLOR:  # It may be told as "RAL 7044".
         return _Form(words, likely=holds, asked=asked)

@@ -18,6 +18,8 @@ Found = str | tuple[Fact, ...] | Quote | Question
 
 _UNKNOWN = "I don't know that."
 _MOST_SENTENCES = 8
+_COVER = "\u2022\u2022"
+_COVERED = " Codes and passwords are covered when a document is imported; your own file still shows them."
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|me|my|we|our)\b", re.IGNORECASE)
 
@@ -75,6 +77,8 @@ def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
         said = f"I have this stored: {sentences}"
     else:
         said = f"you told me earlier: {sentences}"
+    if quotes[0].kind == "document" and _COVER in said:
+        said = f"{said if said.endswith(('.', '!')) else f'{said}.'}{_COVERED}"
     is_doubtful = is_first and not all(one.is_sure for one in quotes)
     return f"I don't know for sure, but {said}" if is_doubtful else f"{said[0].upper()}{said[1:]}"
 

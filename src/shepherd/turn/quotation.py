@@ -57,6 +57,7 @@ _RULE = re.compile(rf"\s*[{_BAR}][\s:{_BAR}-]+[{_BAR}]\s*")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+(?=\S)")
 _LABELLED = re.compile(r"[^.:!?]{1,40}: +\S")
 _LABEL = re.compile(r"([\w][^.:!?|]{1,30}): ")
+_LABELLED_BACK = re.compile(r"\W*(?:back|return|home|inbound)(?: \w+)?:", re.IGNORECASE)
 _ENDS = (".", "!")
 _CLOSING = "\"')]*_\u201d\u2019"
 _LONGEST_SECTION = 1500  # characters of a text without headings
@@ -373,6 +374,8 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
 def _goes_that_way(wanted: Wanted, sentence: str, found: Mapping[str, float]) -> bool:
     """Return whether a sentence is about the way back, if the question is: "the cabin on the ferry home"."""
     if not wanted.way:
+        return True
+    if _LABELLED_BACK.match(sentence):
         return True
     others = wanted.words - wanted.way - wanted.slight - FRAME
     return BACK.search(sentence) is not None and (not others or any(found[word] for word in others))

@@ -18,7 +18,7 @@ from shepherd.claims.keys import LISTS, items_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
-from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, is_of_others, words_in
+from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, is_of_others, names_a_thing, words_in
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question, asks_by_form, begins_question, core_of, questions_in
 from shepherd.sentences import sentence_spans, split_sentences
@@ -366,7 +366,7 @@ _COURTESIES = [words_in(text) for text in (SEEN, "You're welcome!", "Goodbye!")]
 
 def _is_question(text: str) -> bool:
     """Return whether a message asks something, even without a question mark."""
-    is_by_form = asks_by_form(core_of(text)[0]) and not plain_facts(text)
+    is_by_form = (asks_by_form(core_of(text)[0]) or names_a_thing(text)) and not plain_facts(text)
     return asks(text) or is_by_form or (begins_question(text) and not is_statement(text))
 
 

@@ -1,0 +1,85 @@
+"""Questions the other way round: what is on a date, and all that is known about somebody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from shepherd.prompt.concepts import FRAME, content_words, is_kind_of, relation_of
+from shepherd.prompt.fact_profiles import Known, Profile
+from shepherd.types import Fact
+
+__all__ = ["facts_about_somebody", "facts_on_date"]
+
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_MONTH = (
+    r"(?P<{0}>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\b\.?"
+)
+_DAY = r"(?P<{0}>[0-3]?\d)(?:st|nd|rd|th)?"
+_DATE = re.compile(
+    rf"\b(?:{_DAY.format('d1')}(?:\s+of)?\s+{_MONTH.format('m1')}|{_MONTH.format('m2')}\s+(?:the\s+)?"
+    rf"{_DAY.format('d2')}\b|(?:19|20)\d\d-(?P<m3>\d\d)-(?P<d3>\d\d))",
+    re.IGNORECASE,
+)
+_WEEKDAY = re.compile(r"\b(mon|tues|wednes|thurs|fri|satur|sun)days?\b", re.IGNORECASE)
+_CLOCK = re.compile(r"\b\d{1,2}[:.]\d\d\b|\b(?:at|o['\u2019]clock|[ap]m)\b", re.IGNORECASE)
+# What is asked of a date, and nothing else: "What's on the 14th of May?", "Whose birthday is on 14 May?"
+_ON_DATE = re.compile(r"\b(?:what|who|whose|which|anything|something)(?:['\u2019]?s)?\b", re.IGNORECASE)
+_ON = frozenset(content_words("happen happening planned scheduled special event day date born birthday"))
+_ABOUT = re.compile(
+    r"\b(?:tell me (?:something |everything |more |all )?(?:you know )?about|what (?:all )?(?:do|can) you"
+    r" (?:know|remember|tell me|have)(?: all)?(?: stored| saved)? (?:about|on)"
+    r"|(?:everything|anything|something) (?:you know )?about)"
+    r"\s+(?P<whom>(?:my|our|the)?\s*[\w'\u2019-]+(?: [\w'\u2019-]+)?)\W*",
+    re.IGNORECASE,
+)
+_MOST_ABOUT = 6
+
+
+def facts_on_date(text: str, profiles: Sequence[Profile]) -> list[Fact]:
+    """Return the facts on the date or the day of the week that a question asks about, and nothing besides."""
+    dates, days = _dates_in(text), _days_in(text)
+    if not (dates or days) or not _ON_DATE.search(text):
+        return []
+    rest = _CLOCK.sub(" ", _WEEKDAY.sub(" ", _DATE.sub(" ", text)))
+    others = {word for word in content_words(rest) if word not in FRAME and not word.isdigit()}
+    asked = others & {"born", "birthday"}
+    if others - _ON:
+        return []
+    return [
+        one.fact
+        for one in profiles
+        if (dates & _dates_in(one.fact.value) or days & _days_in(one.fact.value))
+        and (not asked or "birthday" in one.key or not asked.isdisjoint(one.key))
+    ]
+
+
+def _dates_in(text: str) -> set[tuple[int, int]]:
+    """Return the dates of a text as month and day."""
+    found = set()
+    for date in _DATE.finditer(text):
+        month = date["m1"] or date["m2"]
+        number = _MONTHS.index(month[:3].casefold()) + 1 if month else int(date["m3"])
+        found.add((number, int(date["d1"] or date["d2"] or date["d3"])))
+    return found
+
+
+def _days_in(text: str) -> set[str]:
+    return {day.casefold() for day in _WEEKDAY.findall(text)}
+
+
+def facts_about_somebody(text: str, known: Known) -> list[Fact]:
+    """Return all facts about a person or an animal: "Tell me about Fips", "Tell me all about my dog"."""
+    found = _ABOUT.search(text)
+    words = content_words(found["whom"]) if found else []
+    if len(words) != 1:
+        return []
+    named, kind = known.names.get(words[0], set()), relation_of(words[0])
+    whom = named or ({kind} if kind else set())
+    about = [
+        one.fact
+        for one in known.profiles
+        if any(is_kind_of(mine, of) or is_kind_of(of, mine) for mine in one.relations for of in whom)
+    ]
+    return about[:_MOST_ABOUT]

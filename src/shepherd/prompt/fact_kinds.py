@@ -1,0 +1,199 @@
+"""What the value of a fact can answer, such as "when" or "where", and whether it is of the time asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from shepherd.prompt.concepts import are_same, content_words, is_kind_of
+from shepherd.prompt.fact_profiles import FORMER, NAME, NUMERALS, Profile
+from shepherd.prompt.fact_values import agrees
+
+__all__ = [
+    "DATE",
+    "HOW_MANY",
+    "HOW_MUCH",
+    "NUMBER",
+    "WHEN",
+    "WHO",
+    "YEAR",
+    "can_answer",
+    "is_human",
+    "is_likewise",
+    "is_listed",
+    "is_of_this_time",
+]
+
+HOW_MANY = re.compile(r"\bhow many\b", re.IGNORECASE)
+HOW_MUCH = re.compile(r"\bhow (?:many|much|old|tall|big|long|heavy|often)\b", re.IGNORECASE)
+WHEN = re.compile(
+    r"\b(?:when|(?:what|which) (?:\w+ )?(?:days?|dates?|months?|years?|times?|evenings?|mornings?|hours?))\b",
+    re.IGNORECASE,
+)
+WHO = re.compile(r"\bwho(?:se|m)?\b", re.IGNORECASE)
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+DATE = re.compile(
+    r"\d|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:days?)?"
+    r"|noon|midnight|easter|christmas|spring|summer|autumn|winter|mornings?|evenings?|weekends?|weeks?|months?"
+    r"|years?|daily|weekly)\b",
+    re.IGNORECASE,
+)
+NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both|every|once|twice|daily|weekly)\b", re.IGNORECASE)
+# Names of days and months are nobody's.
+_CALENDAR = re.compile(
+    r"\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|January|February|March|April|May|June|July|August"
+    r"|September|October|November|December)\b"
+)
+_HOW_OLD = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
+_HOW_LONG = re.compile(r"\bhow long (?:is|are|does|do|will)\b", re.IGNORECASE)
+_LONG = re.compile(
+    r"\d\W*(?:sec|min|h\b|hour|day|week|month|year|m\b|cm|mm|km|met|feet|foot|ft|inch|mile|page)"
+    r"|\b(?:an? |one |two |three |half )?(?:hour|day|week|month|year|minute)s?\b|[\"\u2033']",
+    re.IGNORECASE,
+)
+_LENGTHS = frozenset(content_words("length long duration size time hours sleep expiry valid until"))
+_WHERE = re.compile(r"\bwhere\b", re.IGNORECASE)
+_MINE_ALONE = re.compile(r"\bhow old (?:am|are) (?:i|we|you)\b", re.IGNORECASE)
+# "Who sings in my choir?" is not answered by the choir.
+_WHO_IN = re.compile(
+    r"\bwho (?!(?:is|are|was|do|does|did)\b)\w+ (?:in|at|on) (?:my|our|the)\b", re.IGNORECASE
+)
+_WHERE_IS = re.compile(r"\bwhere(?:['\u2019]?s| is| are) (?:my|our|the)\b", re.IGNORECASE)
+_LOCATION = frozenset(
+    content_words(
+        "location home town city village address origin birthplace hometown school employer company workplace"
+        " cabin cottage allotment caravan boat mooring parking garage office desk holiday secondhome"
+    )
+)
+_PLACE = _LOCATION | frozenset(
+    content_words(
+        " university church"
+        " gym hospital hotel club bank shop restaurant pub stable locker secondhome destination trip market"
+        " parish clinic studio library hairdresser pool rink pitch court hall theatre mosque temple"
+        " synagogue cafe"
+    )
+)
+_IN_PLACE = re.compile(
+    r"\b(?:at|in|near|for|on|with|under|behind|inside|beside|above|to)\s+\S", re.IGNORECASE
+)
+_NO_PLACE = frozenset(content_words("occupation profession trade title role function position post"))
+_OTHER_TIME = re.compile(
+    r"\b(?:was|were|did|used to|(?:i|we) use to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will"
+    r"|going to)\b",
+    re.IGNORECASE,
+)
+_CHANGED = re.compile(
+    r"\b(?:used to|(?:i|we) use to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b",
+    re.IGNORECASE,
+)
+_CHANGING = frozenset(content_words("job employer location phone email address age car partner boss doctor"))
+_PAST = re.compile(r"(?:^|_)(?:taught|was|did|went|grew|had|[a-z]{2,}ed)(?:_|$)")
+_AGAIN = re.compile(r"\bagain\W*$", re.IGNORECASE)
+# "my last name" and "my next of kin" are of no other time.
+_TIMELESS = re.compile(r"\b(?:last|next) (?:names?|of kin|door|born)\b", re.IGNORECASE)
+# Who does no longer work, or is no longer alive, is asked for with "did".
+_WORKED = frozenset(content_words("job occupation profession trade work employer career"))
+# Questions for what the user likes, and for what he does not.
+_DISLIKES = frozenset(content_words("dislike dislikes disliked hate hates hated avoid avoids avoided detest"))
+_LIKES = re.compile(r"\b(?:like|love|enjoy|prefer|favou?rite|fave?|best)\b", re.IGNORECASE)
+_FAVORITE = frozenset(content_words("favorite favourite"))
+_CHOICE = frozenset(content_words("fav fave best most prefer preferred choice love ideal dream usual"))
+_LIKE = re.compile(r"\b(?:like|likes)\b", re.IGNORECASE)
+_DOES = re.compile(r"\b(?:am|are|did|was|were|have|had) (?:i|we) (\w+)", re.IGNORECASE)
+_IDENTIFIES = ("_number", "_no", "_id", "_code", "_pin")
+_LISTED = re.compile(r",| and | & ")
+
+
+def is_human(one: Profile) -> bool:
+    """Return whether a fact is about a person, or about nobody but the user."""
+    return not any(is_kind_of(relation, "pet") for relation in one.relations)
+
+
+def can_answer(one: Profile, text: str) -> bool:
+    """Return whether a value can answer "when", "how old", "where" and the like."""
+    value = one.fact.value
+    if not agrees(text, one.fact.key, value):
+        return False
+    if _HOW_OLD.search(text) and not one.is_age():
+        return not one.relations and YEAR.search(value) is not None and not _MINE_ALONE.search(text)
+    asks_when = WHEN.search(text)
+    if asks_when and (not DATE.search(value) or one.fact.key.endswith(_IDENTIFIES)):
+        # Values of "favourite month" need not be one.
+        return not set(content_words(asks_when[0])).isdisjoint(one.key)
+    if HOW_MUCH.search(text) and not _has_amount(one, text):
+        return False
+    if WHO.search(text) and (
+        not NAME.search(_CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
+    ):
+        return False
+    return not _WHERE.search(text) or _is_place(one, text)
+
+
+def _has_amount(one: Profile, text: str) -> bool:
+    """Return whether a value tells how many, how much or how long."""
+    value = one.fact.value
+    if HOW_MANY.search(text):
+        if one.fact.key.endswith(_IDENTIFIES):
+            return False
+        return NUMBER.search(value) is not None or is_listed(one)
+    if _HOW_LONG.search(text):
+        return _LONG.search(value) is not None or not _LENGTHS.isdisjoint(one.key)
+    return NUMBER.search(value) is not None
+
+
+def is_listed(one: Profile) -> bool:
+    """Return whether a value lists several: "Ayo, Bisi and Tunde"."""
+    return _LISTED.search(one.fact.value) is not None
+
+
+def _is_place(one: Profile, text: str) -> bool:
+    if not _NO_PLACE.isdisjoint(one.attributes):
+        return False
+    is_place = any(are_same(word, place) for word in one.attributes for place in _PLACE)
+    if is_place and _WHERE_IS.search(text):  # the name of the gym is no answer to that
+        is_place = any(are_same(word, place) for word in one.attributes for place in _LOCATION)
+    return is_place or one.fact.key.endswith(("_at", "_in")) or _IN_PLACE.search(one.fact.value) is not None
+
+
+def is_likewise(one: Profile, text: str, words: Collection[str]) -> bool:
+    """Return whether a fact is about likes as the question is: what is disliked is no answer to "I like".
+
+    "What book am I reading?" does not ask for the favourite one.
+    """
+    is_dislike = not _DISLIKES.isdisjoint(one.attributes)
+    asks_dislike = not _DISLIKES.isdisjoint(words)
+    if is_dislike and not asks_dislike:
+        return not _LIKES.search(text)
+    if _FAVORITE.isdisjoint(one.attributes):
+        return True
+    if asks_dislike:
+        return False
+    is_asked = not (_FAVORITE | _CHOICE).isdisjoint(words) or _LIKE.search(text)
+    return bool(is_asked) or not _DOES.search(text)
+
+
+def is_of_this_time(one: Profile, text: str, words: Collection[str]) -> bool:
+    """Return whether a fact holds at the time that a question asks of: now or formerly."""
+    text = _TIMELESS.sub("", text)
+    is_past = _OTHER_TIME.search(text) is not None
+    is_person = one.is_bare and is_human(one)
+    is_lasting = is_person or not one.relations or not _WORKED.isdisjoint(one.attributes)
+    if is_past and not _CHANGED.search(text) and is_lasting:
+        # "What was my thesis about?", "What was my husband called?": that has not changed since.
+        is_past = (
+            not is_person
+            and not one.relations
+            and any(are_same(word, thing) for word in one.attributes for thing in _CHANGING)
+        )
+    if "next" in one.key:
+        return not is_past or re.search(r"\bnext\b|\bwill\b|\bgoing to\b", text, re.IGNORECASE) is not None
+    if one.is_former:
+        return is_past or not FORMER.isdisjoint(words)
+    return (
+        not is_past
+        or one.is_event
+        or _PAST.search(one.fact.key) is not None
+        or "late" in one.key
+        or _AGAIN.search(text) is not None
+    )

@@ -1,0 +1,207 @@
+"""Phrases in questions about the user and in keys of facts, as the one word that stands for both.
+
+"When do I get up?" asks for `wake_up_time`, "What should they call me?" for `nickname`. Texts of notes are
+compared without them: there, "work out" is often no gym.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+__all__ = ["in_key", "in_question"]
+
+_I = r"(?:i|we)"
+_DO = r"(?:do|did|does|can|could|should|must|shall|am|are|have|has|will|would)"
+_NOT = r"(?:n['\u2019]?t|\snot|\snever)"
+
+
+def _compiled(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern, re.IGNORECASE), word) for pattern, word in pairs)
+
+
+# In questions and in keys.
+_NAMES = _compiled(
+    (r"\be[ -]?mails?\b", "email"),
+    (r"\bt[ -]?shirts?\b", "shirt"),
+    (r"\b(?:post|postal|zip)[ -]?codes?\b", "postcode"),
+    (r"\b(?:user ?name|user[ -]?id|log[ -]?in(?: name)?|sign[ -]?in name|screen name)\b", "username"),
+    (r"\bcall[ -]?sign\b", "callsign"),
+    (r"\boperating system\b|\bOS\b", "os"),
+    (r"\b(?:second|2nd|other|holiday|weekend|summer|vacation) (?:home|house|place|cottage)\b", "secondhome"),
+    (
+        r"\b(?:wak(?:e|es|ing)|g(?:et|ets|etting)|got|gotten) up\b|\b(?:wake|wakes)(?=[ -]?(?:time|hour))",
+        "wake",
+    ),
+    (r"\b(?:go(?:es|ing)? to (?:bed|sleep)|hit the (?:sack|hay)|turn in(?=\W*$)|bed ?time)\b", "bedtime"),
+    (r"\bstay up(?: till| until)?\b", "bedtime"),
+    (
+        r"\b(?:mov(?:e|ed|es|ing))[ -]?(?:in|into)\b(?: the| our| my| this)?(?: (?:flat|house|apartment))?",
+        "movein",
+    ),
+    (r"\bmov(?:e|ed|es|ing)[ -]?out\b", "moveout"),
+    (r"\bmoved? (?:here |away )?from\b|\bcame (?:here )?from\b", "former home"),
+    (r"\bgod(?:father|mother|parent) (?:of|to)\b|\bgod(?:child|son|daughter)\b", "godchild"),
+    (r"\bwhose god(?:father|mother|parent)\b", "whose godchild"),
+    (r"\bgod(?:father|mother|parent)\b", "godparent"),
+    (r"\b(?:closest|best) (?:friend|mate|pal|buddy)\b|\bbestie\b", "bestfriend"),
+    (r"\bbaby[ -]?sitter\b", "babysitter"),
+    (r"\bmicro[ -]?chip\b", "chip"),
+    (r"\b(?:kind|sort|type|style|genre)s? of music\b", "genre"),
+    (r"\balma mater\b", "university"),
+    (r"\bcleaning (?:lady|woman|man)\b", "cleaner"),
+    (r"\blast[ -]born\b|\bbaby of the family\b", "youngest"),
+    (r"\b(?:national|social) (?:insurance|security)\b", "socialsecurity"),
+    (r"\bnational health\b", "nhs"),
+    (r"\b(?:star|zodiac) sign\b|\bsign of the zodiac\b|\bzodiac\b", "starsign"),
+    (r"\b(?:side|second|extra|weekend) (?:job|gig|hustle|business)\b", "sidejob"),
+    (r"\bmarital status\b|\bfamily status\b|\bcivil status\b", "marital"),
+    (r"\bdue date\b", "duedate"),
+    (r"\bwork(?:ing)? out\b|\blift(?:ing)? weights?\b|\bfitness (?:studio|centre|center|club)\b", "gym"),
+)
+
+_LOVE = r"(?:spouse|husband|wife|partner|boyfriend|girlfriend|fianc\u00e9e?)['\u2019]?s"
+_OTHERS = r"(?:people|they|others|you|anyone|everyone|clients|customers)"
+_EATS = r"(?:eat|have|drink|touch|tolerate)"
+_AT_WORK = r"(?:my |the )?(?:work|office|job|workplace)"
+
+# In questions alone.
+_ABOUT_NAMES = _compiled(
+    (r"\b(?:pls|plz)\b", "please"),
+    (r"\b(?:no|nr|num)\b\.?(?=\s*(?:\?|$|please|again))", "number"),
+    (
+        r"\b(?<!number )(?:should|do|can) (?:you|they|people|others|everyone|i be)(?: all)?"
+        r" call(?:ed)?(?: me)?\b"
+        r"|\b(?:do )?i (?:like|want|prefer) (?:people |others )?to (?:use|be called)(?: for me)?\b",
+        "is my nickname",
+    ),
+    (
+        r"\bhow (?:is|are|do (?:you|i|we) (?:spell|write)) "
+        r"(?=(?:my|our)\b.*\b(?:spelled|spelt|written|name)\b)",
+        "what is ",
+    ),
+    (rf"\bwhere (?:can|do|should|could) {_OTHERS} email me\b", "what is my email"),
+    (r"\bhow (?:am i|do (?:they|people|you) call me)(?: called| named)?(?=\W*$)", "what is my name"),
+    (r"\bgo by\b|\bshort(?:er)? (?:form|version) of my name\b", "nickname"),
+    (
+        r"\b(?:under|on) (?:the )?stage\b"
+        r"|\bname (?:do |did )?i (?:perform|release|publish|appear|record|play)(?: \w+)? under\b",
+        "stage name",
+    ),
+    (rf"\b(?:my )?{_LOVE} (?:mother|mum|mom|mam)\b|\bMIL\b", "my motherinlaw"),
+    (rf"\b(?:my )?{_LOVE} (?:father|dad)\b|\bFIL\b", "my fatherinlaw"),
+    (r"\bwhose grandparent\b", "who are the grandchildren of whom"),
+    (r"\bthe (?:woman|person) who gave birth to me\b", "my mother"),
+    (r"\bhow should (?:i|we) be (?:referred to|addressed)\b", "what are my pronouns"),
+    (rf"\bhow should {_OTHERS} (?:refer to|address|talk about)\b", "what are my pronouns"),
+    (
+        rf"\bhow (?:do|would) {_I} (?:like |want |prefer )?to be (?:referred to|addressed)\b",
+        "what are my pronouns",
+    ),
+)
+_ABOUT_LIKES = _compiled(
+    (
+        rf"\b{_DO}{_NOT} {_I} (?:really |ever )?(?:like|love|stand|bear|enjoy)\b(?: to eat| eating)?",
+        "do i dislike",
+    ),
+    (rf"\b{_I} (?:{_DO}{_NOT}|cannot|do not) (?:really )?(?:like|love|stand|bear|enjoy)\b", "i dislike"),
+    (rf"\b(?:can|do|should|must|may){_NOT} {_I} {_EATS}\b", "do i avoid"),
+    (rf"\b{_I} (?:{_DO}{_NOT}|cannot|do not) {_EATS}\b", "i avoid"),
+    (rf"\b{_DO} {_I} not {_EATS}\b", "do i avoid"),
+    (rf"\b{_DO} {_I} not (?:really |ever )?(?:like|love|stand|bear|enjoy)\b", "do i dislike"),
+    (rf"\bhow (?:do|did) {_I} (?:keep|stay|get) (?:fit|in shape|active)\b", "what is my sport"),
+    (
+        rf"\bhow (?:do )?{_I} (?:like to )?spend (?:my|our) (?:weekends?|evenings?|free time|spare time)\b",
+        "what is my hobby",
+    ),
+    (rf"\bhow (?:do|does|did) {_I} eat\b", "what is my diet"),
+    (r"\bwhat (?:present|gift)s? (?:do|would) i (?:want|like)\b|\bon my wish ?list\b", "what is my wish"),
+    (r"\b(?:get|give|buy)(?:s|ing)? me for (?:my )?(birthday|christmas)\b", r"my \1 wish"),
+    (r"\bi (?:want|would like|['\u2019]d like|wish) for (?:my )?(birthday|christmas)\b", r"my \1 wish"),
+    (r"\bdo i wish for\b", "is my wish"),
+    (rf"\bdo {_I} (?:watch|stream) (?:films?|movies?|series|shows?|tv)(?: online| on)?\b", "is my streaming"),
+)
+_ABOUT_LIVES = _compiled(
+    (
+        rf"\bhow (?:do|can|did|should|am) {_I} (?:usually |normally )?(?:get|go|travel|come|ride|commute)"
+        rf"(?: in)?(?: to)? {_AT_WORK}\b",
+        "what is my commute",
+    ),
+    (rf"\bhow do {_I} commute\b", "what is my commute"),
+    (rf"\b(?:do )?{_I} (?:take|catch|ride)(?: \w+)? to (?:get to )?{_AT_WORK}\b", "is my commute"),
+    (rf"\bhow (?:do|did|does|can) {_I} (?:earn|make) (?:my |our |a )?(?:money|living)\b", "what is my job"),
+    (
+        rf"\bwhat do {_I} (?:make|earn|get)(?= (?:a|per|each|every) (?:year|month|week|hour)|\W*$)",
+        "what is my salary",
+    ),
+    (r"\bon the side\b", "sidejob"),
+    (
+        rf"\bhow (?:can|do|could|should) (?:i be reached|{_OTHERS} (?:reach|ring|call|phone) me)\b",
+        "what is my phone",
+    ),
+    (
+        rf"\bnumbers? (?:do|can|should|could|will) {_OTHERS} (?:ring|call|reach|phone|text) me\b",
+        "is my phone number",
+    ),
+    (rf"\bhow (?:do|can|did) {_I} (?:open|unlock|get into|get in|enter|disarm)\b", "what is the code of"),
+    (
+        rf"\b(?:where|to which church) do {_I} (?:go to (?:church|mass|chapel)|worship|pray)\b",
+        "what is my church",
+    ),
+    (
+        r"\bsomething happens to me\b|\bi have an accident\b|\bi(?:['\u2019]m| am) in an accident\b",
+        "there is an emergency",
+    ),
+    (
+        r"\b(?:is|are|should be|to be|be) (?:informed|notified|called|rung|contacted|told)"
+        r"(?= in (?:an |case of )?(?:an )?emergency)",
+        "is the contact",
+    ),
+)
+_ABOUT_TIMES = _compiled(
+    (
+        r"\b(?:am|will|have) i (?:be |turn |turned |turning |over |under |older than |younger than )*\d{1,3}"
+        r"(?: years old)?\b(?: yet| already| soon| now)*",
+        "how old am i",
+    ),
+    (r"\bam i (?:taller|smaller|shorter) than [\w. ]+", "how tall am i"),
+    (r"\bdo i weigh (?:more|less|over|under) (?:than )?[\w. ]+", "how much do i weigh"),
+    (r"\s+or not\b", ""),
+    (r"\bin (?:my|our|the) family\b", "of my relatives"),
+    (r"\bhow (?:early|late) do\b", "when do"),
+    (r"\bsince when\b|\bhow long have (?:i|we) been\b|\bhow long ago did\b", "when did"),
+    (r"\buntil when\b|\bhow long is (?=.*\b(?:valid|good)\b)", "when "),
+    (
+        rf"\bwhen (?:do|must|should|will) {_I} (?:have to |need to )?(?:need|get|renew) (?:a |my )?(?:new )?"
+        r"(passport|licen[cs]e|visa|card|permit)\b",
+        r"when is the expiry of my \1",
+    ),
+    (r"\btie(?:d)? the knot\b", "marry"),
+    (r"\bdid i come into the world\b|\bdid my life begin\b", "was i born"),
+    (r"\b(?:get|turn) (?:a|one) year older\b", "birthday"),
+)
+_QUESTIONS = (*_ABOUT_NAMES, *_ABOUT_LIKES, *_ABOUT_LIVES, *_ABOUT_TIMES)
+
+_KEYS = _compiled(
+    (r"\b(?:previous|former|last|old) (?:city|town|place|home|residence|location)\b", "former home"),
+    (r"\blives? in\b", "location"),
+    (r"\bworks? (?:for|at)\b", "employer"),
+)
+
+
+@lru_cache(maxsize=1024)
+def in_key(key: str) -> str:
+    """Return the words of a key with one for each phrase: "wake time" of `wake_up_time`."""
+    return _replaced(key.replace("_", " "), _KEYS)
+
+
+@lru_cache(maxsize=256)
+def in_question(text: str) -> str:
+    """Return a question with one word for each phrase."""
+    return _replaced(text, _QUESTIONS)
+
+
+def _replaced(text: str, before: tuple[tuple[re.Pattern[str], str], ...]) -> str:
+    for pattern, word in (*before, *_NAMES):
+        text = pattern.sub(word, text)
+    return text

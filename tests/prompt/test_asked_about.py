@@ -1,0 +1,84 @@
+"""What is on a date, what is known about somebody, and questions with a story or a choice in them."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.prompt.asked_facts import asked_facts
+from shepherd.types import Fact
+
+FACTS = [
+    Fact(key, value, 0, 0)
+    for key, value in {
+        "name": "Ottilie Brandt",
+        "age": "29",
+        "husband": "Emeka",
+        "kids": "Juno (7), Caspar (4)",
+        "mother_name": "Waltraud",
+        "mother_birthday": "14 May",
+        "dog_name": "Fips",
+        "dog_breed": "dachshund",
+        "rabbit": "Nimbus",
+        "sister": "Catriona, a vet in Perth",
+        "flatmates": "Piotr and Len",
+        "choir_practice": "Wednesday 19:00",
+        "marathon_date": "2027-04-19",
+        "club": "Stirling Harriers",
+    }.items()
+]
+
+
+def keys(question: str) -> list[str]:
+    return [fact.key for meant in asked_facts(question, FACTS) for fact in meant]
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("What is on the 14th of May?", "mother_birthday"),
+        ("whose birthday is on May 14", "mother_birthday"),
+        ("what happens on 19 April", "marathon_date"),
+        ("What's on Wednesday at 19:00?", "choir_practice"),
+        ("what do I have on wednesdays", "choir_practice"),
+        ("When am I running the marathon?", "marathon_date"),
+        ("who is piotr", "flatmates"),
+        ("Which of my kids is seven?", "kids"),
+        ("Which of my relatives is a vet?", "sister"),
+        ("who in my family lives in Perth", "sister"),
+        ("Am I 30 yet?", "age"),
+        ("am i over 40, i mean how old am i", "age"),
+        ("What's my rabbit called, Nimbus or Nemo?", "rabbit"),
+        ("Is Nimbus a rabbit or a tortoise?", "rabbit"),
+        ("We have a new vet and she wanted to know the dog's breed. What was it again?", "dog_breed"),
+        ("For the entry form I need my club, can you tell me?", "club"),
+        ("The organisers ask for my club.", "club"),
+    ],
+)
+def test_questions_find_facts_the_other_way_round(question, key):
+    assert keys(question) == [key]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is on the 15th of May?",
+        "Whose birthday is on 19 April?",
+        "What did we decide on 14 May?",
+        "What's on Thursday?",
+        "Who is George?",
+        "Which of my kids is nine?",
+        "Which of my relatives is a judge?",
+        "When am I running the half marathon in Oslo?",
+        "I need my club to win today.",
+        "Tell me about Lotte",
+        "Tell me about the French revolution",
+    ],
+)
+def test_nothing_is_found_on_other_dates_or_about_others(question):
+    assert keys(question) == []
+
+
+def test_all_facts_about_somebody_are_told():
+    assert keys("Tell me about Fips") == keys("What do you know about my dog?") == ["dog_name", "dog_breed"]
+    assert keys("what do you know about Waltraud") == ["mother_name", "mother_birthday"]
+    assert keys("Tell me about my dog, and when is choir?") == ["dog_name", "dog_breed", "choir_practice"]
