@@ -56,7 +56,7 @@ def build_parser() -> Parser:
     clear = add_action(
         actions,
         "clear",
-        "delete all keys, so that servers on this machine need none again",
+        "delete all keys, so that servers on this machine need none",
         description="Delete all keys, valid and revoked. A server then answers requests without a key"
         " again, and can listen on 127.0.0.1 alone. Restart servers that are running.",
     )
@@ -99,7 +99,7 @@ def _create(memory: Memory, arguments: Namespace, owner: str, screen: Screen) ->
     if is_first and not screen.as_json:
         screen.note(
             "from now on, servers with this database refuse requests without a key, even after you revoke it;"
-            " shepherd apikey clear takes that back"
+            " shepherd apikey clear undoes this"
         )
     return 0
 

@@ -345,7 +345,7 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
     value: dict[str, Any] = {"user": user, "rows": n_rows}
     if arguments.receipt:
         value["receipt"] = receipt_value(receipt, arguments)
-    screen.result(value, note=f"everything of {printable(user)} is deleted: {held}")
+    screen.result(value, note=f"everything that was stored for {printable(user)} is deleted: {held}")
     if arguments.receipt and not screen.as_json:
         print_receipt(receipt, arguments, screen)
     return 0
@@ -509,7 +509,7 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
         stats, user = memory.stats(), memory.user_id
     if was_encrypted and not stats.is_encrypted:
         screen.warn("the backup was not encrypted, so the memory is no longer encrypted", "shepherd encrypt")
-    kept = f"; the database until now is {aside}" if aside else ""
+    kept = f"; the previous database is {aside}" if aside else ""
     screen.result(
         {"file": str(backup), "database": str(database), "kept": aside},
         note=f"restored: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')}"
