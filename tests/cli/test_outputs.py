@@ -78,7 +78,7 @@ def test_memories_are_added_listed_changed_and_forgotten(told: Callable[[str], D
         ("memory check", (0, "", "no damage found\n")),
         ("memory claim --from anna --yes", (0, "", "nothing is stored for 'anna'\n")),
         ("memory forget --everything --yes",
-         (0, "", "everything that was stored for steve is deleted: 1 memory, 0 facts, 0 nodes and 0 conversations\n")),
+         (0, "", "all data of steve is deleted: 1 memory, 0 facts, 0 nodes and 0 conversations\n")),
         ("memory list", (0, "", "nothing is remembered yet\n")),
     ]  # fmt: skip
 

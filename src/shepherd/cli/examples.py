@@ -209,7 +209,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd sync ~/Sync/shepherd", "write changes to the folder, and apply those of other machines"),
         ("shepherd sync", "the same with the folder of the last sync"),
         ("shepherd sync --every 60", "again every minute, until you press Ctrl-C"),
-        ("shepherd sync --status", "list the machines, and when news from each was read"),
+        ("shepherd sync --status", "list the machines, and when each was last read"),
     ),
     "shepherd encrypt": (
         ("shepherd encrypt", "with a key in the keyring, or a passphrase without a keyring"),

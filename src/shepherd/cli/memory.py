@@ -345,7 +345,7 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
     value: dict[str, Any] = {"user": user, "rows": n_rows}
     if arguments.receipt:
         value["receipt"] = receipt_value(receipt, arguments)
-    screen.result(value, note=f"everything that was stored for {printable(user)} is deleted: {held}")
+    screen.result(value, note=f"all data of {printable(user)} is deleted: {held}")
     if arguments.receipt and not screen.as_json:
         print_receipt(receipt, arguments, screen)
     return 0

@@ -54,7 +54,7 @@ def build_parser() -> Parser:
         metavar="SECONDS",
         help="sync again after so many seconds, until you press Ctrl-C",
     )
-    what.add_argument("--status", action="store_true", help="list the machines, and when news from each was read")
+    what.add_argument("--status", action="store_true", help="list the machines, and when each was last read")
     what.add_argument(
         "--remove", metavar="MACHINE", help="take over the files of a machine that you no longer use"
     )
