@@ -42,12 +42,14 @@ def build_parser() -> Parser:
     )
     actions = add_actions(parser)
     create = add_action(actions, "create", "create a key, and show it once")
-    create.add_argument("--owner", metavar="NAME", help="owner of the memory that it can use (default: you)")
+    create.add_argument(
+        "--owner", metavar="NAME", help="owner of the memory that the key can use (default: you)"
+    )
     create.add_argument(
         "--scope",
         action="append",
         metavar="NAME",
-        help=f"scope: {', '.join(SCOPES)}; can be repeated ({' and '.join(DEFAULT_SCOPES)})",
+        help=f"scope: {', '.join(SCOPES)}; can be repeated (default: {' and '.join(DEFAULT_SCOPES)})",
     )
     create.add_argument("--label", default="", metavar="TEXT", help="label that list shows")
     add_action(actions, "list", "list keys, without the keys themselves")

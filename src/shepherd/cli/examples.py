@@ -142,7 +142,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd context": (('shepherd context build "what is my name?"', "show what a model would see"),),
     "shepherd context build": (
         ('shepherd context build "what is my name?"', "with everything known about you"),
-        ("shepherd context build --continue --max-tokens 2000 hello", "within a conversation, and a budget"),
+        (
+            "shepherd context build --continue --max-tokens 2000 hello",
+            "with the last conversation, in 2,000 tokens",
+        ),
     ),
     "shepherd trace": (
         ("shepherd trace tree last/last", "everything about the latest turn"),
