@@ -264,7 +264,7 @@ class Config:
         "off", "GGUF made for reranking, which orders passages, or off; slow on a CPU"
     )
     injection_retention: Literal["auto", "strip", "keep"] = _choice(
-        "tails of earlier messages: keep, strip every turn, or (auto) keep until they crowd the window",
+        "lines appended to earlier messages: keep, strip every turn; auto: keep until they crowd the window",
         *("auto", "strip", "keep"),
     )
 
