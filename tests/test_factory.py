@@ -166,7 +166,7 @@ def test_a_memory_that_cannot_be_written_is_read(monkeypatch):
     monkeypatch.setattr("shepherd.factory.open_memory", opens)
 
     assert open_memory_or_read_only(Config(), lambda *told: warnings.append(told)) == (opened, False)
-    assert warnings == [("memory is only read, nothing new is kept: no right to write", "chmod")]
+    assert warnings == [("the memory is read-only, so nothing new is stored: no right to write", "chmod")]
 
 
 def test_a_memory_that_cannot_be_read_either_has_the_first_reason(monkeypatch):

@@ -615,7 +615,7 @@ def open_memory_or_read_only(config: Config, warn: Callable[[str, str], None]) -
             opened = open_memory(config, read_only=True, warn=warn)
         except StoreError:
             raise error from None
-        warn(f"memory is only read, nothing new is kept: {error}", error.hint)
+        warn(f"the memory is read-only, so nothing new is stored: {error}", error.hint)
         return opened, False
 
 

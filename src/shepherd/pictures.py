@@ -156,7 +156,7 @@ def marked(parts: Sequence[str | Picture]) -> tuple[str, tuple[Picture, ...]]:
 def no_pictures(problem: str = "") -> UsageError:
     """Return the error of a model that is sent a picture and reads none; `problem` says why."""
     return UsageError(
-        f"the model reads text, no pictures{f': {problem}' if problem else ''}",
+        f"the model reads only text, no pictures{f': {problem}' if problem else ''}",
         hint="use a model with a projector (mmproj) file beside it, or name the file in the setting mmproj",
     )
 

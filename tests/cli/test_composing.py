@@ -158,7 +158,7 @@ def test_an_address_is_fetched_through_the_filter_of_imports(shepherd, model, ad
         ("none.md", None, 2, "there is no such file"),
         ("photo.jpg", b"\xff\xd8\xff\xe0\0\x10JFIF", 2, "the picture is damaged or cut short"),
         ("photo.webp", b"RIFF\0\0\0\0WEBPVP8 ", 2, "a WebP file, which can't be read"),
-        ("photo.png", png("red"), 2, "the model reads text, no pictures"),
+        ("photo.png", png("red"), 2, "the model reads only text, no pictures"),
         ("empty.txt", b" \n", 1, "there is no text in it"),
         ("bad.pdf", b"%PDF-1.4 broken", 1, "the PDF cannot be read"),
         ("", None, 2, "is a folder"),

@@ -102,7 +102,7 @@ def test_without_the_memory_nothing_that_is_said_is_written(home, shepherd, mode
 def test_a_passphrase_is_asked_for_once_in_a_chat(home, shepherd, model):
     assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
     terminal = start(home, "encrypt", "--passphrase")
-    for question in ("New passphrase", "The same again"):
+    for question in ("New passphrase", "Repeat the passphrase"):
         terminal.expect(question)
         terminal.type(PASSPHRASE)
     assert "Nothing can replace the passphrase" in terminal.expect("forget it")
@@ -190,7 +190,7 @@ def test_history_that_a_crash_left_is_sealed_by_the_next_run(home, shepherd):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("encrypt", "--passphrase"), "there is nobody to ask for a passphrase"),
+        (("encrypt", "--passphrase"), "a passphrase can only be asked for at a terminal"),
         (("encrypt", "--key-file", "/dev/null"), "a key is one line"),
         (("encrypt", "--memory-db", "postgresql://host/name"), "PostgreSQL, which Shepherd does not encrypt"),
         (("encrypt", "--memory-db", "none.db"), "there is no such database"),

@@ -195,7 +195,7 @@ def test_estimates_and_a_window_of_unknown_size_are_said():
         "answer  1 token generated, 0.0 tokens/s, ended by --max-tokens or the window",
         "window  0 tokens, 0 % used",
     ]
-    assert err.getvalue() == "the provider counted nothing: the tokens are estimates\n"
+    assert err.getvalue() == "the provider sent no token counts: these are estimates\n"
 
 
 def test_stats_say_how_much_of_an_answer_was_drafted():

@@ -106,7 +106,7 @@ def test_everything_of_a_user_is_deleted_and_others_stay(shepherd, home, told) -
     done = shepherd("memory", "forget", "--everything", "--yes", "--receipt")
 
     assert done.returncode == 0
-    assert "everything of steve is deleted: 1 memory, 1 fact, 0 nodes and 1 conversation" in done.stderr
+    assert "all data of steve is deleted: 1 memory, 1 fact, 0 nodes and 1 conversation" in done.stderr
     assert "memories: 1" in done.stdout
     assert shepherd("memory", "audit", "--canary", WORD).returncode == 0
     assert typed(home) == []

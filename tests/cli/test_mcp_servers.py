@@ -54,7 +54,7 @@ def test_where_nobody_can_be_asked_it_is_refused(shepherd, listed, putting_model
 
     assert done.returncode == 0
     assert done.stdout == "Done.\n"
-    assert "nobody is here to allow it" in done.stderr
+    assert "there is nobody to allow it" in done.stderr
 
 
 def test_server_that_is_not_listed_is_a_mistake(shepherd, listed, putting_model):

@@ -461,7 +461,7 @@ def test_a_backup_is_restored_after_asking(shepherd, three, home, tmp_path):
 
     done = shepherd("memory", "restore", copy, "--yes")
     assert done.stderr == (
-        f"restored: 3 memories, 0 facts and 0 conversations of steve; the database until now is {kept}\n"
+        f"restored: 3 memories, 0 facts and 0 conversations of steve; the previous database is {kept}\n"
     )
     assert shepherd("memory", "list").stdout == listed
     again = shepherd("memory", "restore", kept, "-y", "--json")

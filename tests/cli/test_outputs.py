@@ -78,7 +78,7 @@ def test_memories_are_added_listed_changed_and_forgotten(told: Callable[[str], D
         ("memory check", (0, "", "no damage found\n")),
         ("memory claim --from anna --yes", (0, "", "nothing is stored for 'anna'\n")),
         ("memory forget --everything --yes",
-         (0, "", "everything of steve is deleted: 1 memory, 0 facts, 0 nodes and 0 conversations\n")),
+         (0, "", "all data of steve is deleted: 1 memory, 0 facts, 0 nodes and 0 conversations\n")),
         ("memory list", (0, "", "nothing is remembered yet\n")),
     ]  # fmt: skip
 
@@ -219,7 +219,7 @@ def test_settings_are_set_and_reset(told: Callable[[str], Done]) -> None:
 def test_where_there_is_nothing_yet_it_is_said(told: Callable[[str], Done]) -> None:
     steps: list[tuple[str, Done]] = [
         ("conversations list", (0, "", "no conversation is stored yet\n")),
-        ("trace tree", (0, "", "no traces yet; a conversation leaves them\n")),
+        ("trace tree", (0, "", "no traces yet; each turn of a stored conversation makes one\n")),
         ("trace forget --all", (0, "", "0 paths forgotten\n")),
         ("trace forget", (2, "", "nothing to forget | name SESSION, SESSION/TURN, or --all\n")),
         ("template list", (0, "", "no templates yet; shepherd template edit NAME makes one\n")),

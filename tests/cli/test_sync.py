@@ -50,7 +50,7 @@ def test_two_machines_sync_and_forget_through_a_folder(home, shepherd, other, tm
     child.sendline("y")
     child.expect("New passphrase")
     child.sendline(PASSPHRASE)
-    child.expect("The same again")
+    child.expect("Repeat the passphrase")
     child.sendline(PASSPHRASE)
     child.expect("write it down")
     child.wait()

@@ -178,4 +178,4 @@ def test_what_is_known_of_a_turn_of_a_session_or_of_all_is_forgotten(shepherd, t
     assert again.returncode == 1
     assert json.loads(session.stdout) == {"paths": 3}
     assert everything.stderr == "6 paths forgotten\n"
-    assert shepherd("trace", "tree").stderr == "no traces yet; a conversation leaves them\n"
+    assert shepherd("trace", "tree").stderr == "no traces yet; each turn of a stored conversation makes one\n"

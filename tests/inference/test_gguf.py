@@ -181,7 +181,7 @@ def test_file_without_permission_is_refused_with_the_remedy(
 
         monkeypatch.setattr("builtins.open", refuse)
 
-    with pytest.raises(ModelLoadError, match="may not be read") as caught:
+    with pytest.raises(ModelLoadError, match="permission denied") as caught:
         read_header(path)
 
     assert "chmod" in caught.value.hint

@@ -184,7 +184,7 @@ def test_role_that_does_not_own_the_tables_is_told_so(original, postgres_server,
     with pytest.raises(StoreError) as caught:
         Memory(postgres_server.url(schema, user=role, password="x"))
 
-    assert "another role's" in str(caught.value)
+    assert "belong to another role" in str(caught.value)
     assert caught.value.hint == "ALTER TABLE context OWNER TO …; ALTER TABLE facts OWNER TO …"
     assert postgres_server.execute("SELECT count(*) FROM context", schema) == [(3,)]
 

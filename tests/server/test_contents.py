@@ -125,7 +125,7 @@ def test_pictures_need_a_model_that_reads_them_and_are_not_too_many(picture: Pic
 
     check_pictures([Message("user", "hi")], blind)  # type: ignore[arg-type]
     check_pictures([most], _Model(reads_pictures=True))  # type: ignore[arg-type]
-    with pytest.raises(Denied, match=r"reads text, no pictures \(no projector\)") as caught:
+    with pytest.raises(Denied, match=r"reads only text, no pictures \(no projector\)") as caught:
         check_pictures([one], blind)  # type: ignore[arg-type]
     assert (caught.value.status, caught.value.code) == (400, "unsupported_content")
     with pytest.raises(Denied, match=r"no pictures$"):

@@ -205,7 +205,7 @@ def test_what_was_said_is_learned_though_the_model_has_to_leave(serve, files):
         ({"SERVER_MODELS": "nothing"}, "server_models: there is no model 'nothing'"),
         ({"SERVER_MODELS_MB": "1"}, "server_models_mb: 1 MiB are too few: shepherd-mini needs about"),
         ({"SERVER_MODEL_ALIASES": "gpt-4o"}, "server_model_aliases: 'gpt-4o' is not a pair of names"),
-        ({"SERVER_MODEL_ALIASES": "a=b"}, "server_model_aliases: a is to be b, which is not served"),
+        ({"SERVER_MODEL_ALIASES": "a=b"}, "server_model_aliases: a stands for b, which is not served"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -208,7 +208,7 @@ def test_the_segments_of_a_machine_that_is_gone_can_be_taken_over(machines):
     a.memory.store_memory("later", "answer")
     a.sync()
     a.carry_to(b)
-    with pytest.raises(StoreError, match="not read to their end"):
+    with pytest.raises(StoreError, match="not read completely"):
         remove(b.memory, b.folder, gone)
     b.sync()
     remove(b.memory, b.folder, gone)

@@ -117,7 +117,7 @@ def test_import_leaves_no_more_than_200_turns_of_a_session(traces):
         (b'(context "s" 000000 a (b))\n', "line 1: not an expression"),
         (b'(context "s" 000000 a 1) (b)\n', "line 1: not an expression"),
         (b'; x\n(other "s" 000000 a 1)\n', "line 2: not a path of a trace"),
-        (b'(context "s" 000000 a "\\q")\n', "line 1: an escape that is none"),
+        (b'(context "s" 000000 a "\\q")\n', "line 1: an invalid escape"),
         (b'(context "s" 000000 a 99999999999999999999)\n', "line 1: the number does not fit"),
         (b"{}\n", "line 1: not an expression"),
     ],

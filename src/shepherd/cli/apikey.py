@@ -42,12 +42,14 @@ def build_parser() -> Parser:
     )
     actions = add_actions(parser)
     create = add_action(actions, "create", "create a key, and show it once")
-    create.add_argument("--owner", metavar="NAME", help="owner of the memory that it can use (default: you)")
+    create.add_argument(
+        "--owner", metavar="NAME", help="owner of the memory that the key can use (default: you)"
+    )
     create.add_argument(
         "--scope",
         action="append",
         metavar="NAME",
-        help=f"scope: {', '.join(SCOPES)}; can be repeated ({' and '.join(DEFAULT_SCOPES)})",
+        help=f"scope: {', '.join(SCOPES)}; can be repeated (default: {' and '.join(DEFAULT_SCOPES)})",
     )
     create.add_argument("--label", default="", metavar="TEXT", help="label that list shows")
     add_action(actions, "list", "list keys, without the keys themselves")
@@ -56,7 +58,7 @@ def build_parser() -> Parser:
     clear = add_action(
         actions,
         "clear",
-        "delete all keys, so that servers on this machine need none again",
+        "delete all keys, so that servers on this machine need none",
         description="Delete all keys, valid and revoked. A server then answers requests without a key"
         " again, and can listen on 127.0.0.1 alone. Restart servers that are running.",
     )
@@ -99,7 +101,7 @@ def _create(memory: Memory, arguments: Namespace, owner: str, screen: Screen) ->
     if is_first and not screen.as_json:
         screen.note(
             "from now on, servers with this database refuse requests without a key, even after you revoke it;"
-            " shepherd apikey clear takes that back"
+            " shepherd apikey clear undoes this"
         )
     return 0
 

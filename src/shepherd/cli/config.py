@@ -33,7 +33,7 @@ def build_parser() -> Parser:
     unset = add_action(actions, "unset", "reset a setting to its default")
     for action in (get, put, unset):
         action.add_argument("key", metavar="KEY", help="name of the setting")
-    put.add_argument("value", metavar="VALUE", help="its new value")
+    put.add_argument("value", metavar="VALUE", help="new value")
     add_action(actions, "path", "print the path of the file")
     finish_actions(actions)
     return parser

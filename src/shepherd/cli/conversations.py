@@ -52,9 +52,13 @@ def build_parser() -> Parser:
         " and shepherd facts clear delete that.",
     )
     for action in (show, rename):
-        action.add_argument("name", metavar="NAME", help="its id, as list shows it, or words of its title")
+        action.add_argument(
+            "name", metavar="NAME", help="id of the conversation, as list shows it, or words of its title"
+        )
     rename.add_argument("title", metavar="TITLE", help='the title; "" for the beginning of the first message')
-    delete.add_argument("names", nargs="+", metavar="NAME", help="their ids, or their whole titles")
+    delete.add_argument(
+        "names", nargs="+", metavar="NAME", help="ids of the conversations, or their whole titles"
+    )
     delete.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation at a terminal")
     add_receipt(delete)
     finish_actions(actions, with_memory=True)

@@ -198,7 +198,7 @@ def _database(config: Config) -> Finding:
                 f"{path}: {folder} {'cannot be written' if folder.is_dir() else 'is not a folder'}",
                 "--memory-db names another place",
             )
-        return Finding("database", "ok", f"{path} (not there yet: made when something is remembered)")
+        return Finding("database", "ok", f"{path} (doesn't exist yet: made when something is remembered)")
     with open_memory(config, read_only=True) as memory:
         stats, user = memory.stats(), memory.user_id
     detail = f"{path}: {_contents(stats, user)}; {'encrypted' if stats.is_encrypted else 'not encrypted'}"

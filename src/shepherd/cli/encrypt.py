@@ -36,9 +36,9 @@ Encrypt the memory in place: the database with its log, saved indexes and the pr
 are no longer kept on disk for the next start. A crash at any moment leaves one readable database. Quit every
 chat and server that uses the memory first.
 
-The key is, in this order: what memory_key_command prints, what is in memory_key_file, a random key in the
-system's keyring, or a passphrase. Backups are encrypted with the same key; exports are not encrypted.
-Without the key nobody can read the memory, not even you."""
+The key comes from the first of these that is available: the output of memory_key_command, the file in
+memory_key_file, a random key in the system's keyring, a passphrase. Backups are encrypted with the same key;
+exports are not encrypted. Without the key, nobody can read the memory, not even you."""
 
 
 def build_parser() -> Parser:
@@ -137,7 +137,7 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
     if old is None:
         screen.result({"file": file, "encrypted": False}, note=f"{file} is not encrypted")
         return 0
-    question = f"Decrypt {file}? Whoever can read the file can read the memory then."
+    question = f"Decrypt {file}? Then anyone who can read the file can read the memory."
     if not agreed(question, screen, yes=arguments.yes):
         screen.note("nothing was changed")
         return 1
@@ -227,15 +227,15 @@ def _typed(file: str) -> _Chosen:
     text = ask_passphrase(f"New passphrase of {file}: ")
     if text is None:
         raise UsageError(
-            "there is nobody to ask for a passphrase",
+            "a passphrase can only be asked for at a terminal",
             hint="run this at a terminal, or name a file with --key-file; --keyring uses the keyring",
         )
     if len(text) < _LEAST_CHARS:
         raise UsageError(
             f"the passphrase is shorter than {_LEAST_CHARS} characters", hint="use four words or more"
         )
-    if ask_passphrase("The same again: ") != text:
-        raise UsageError("the two are not the same; nothing was changed", hint="run the command again")
+    if ask_passphrase("Repeat the passphrase: ") != text:
+        raise UsageError("the two passphrases differ; nothing was changed", hint="run the command again")
     return _Chosen(
         "passphrase",
         text,
@@ -289,7 +289,7 @@ def _warn_of_readable(path: Path, file: str, is_gone: bool, screen: Screen) -> N
 
     if not is_gone:
         screen.warn(
-            "the bytes of the database until now could not be overwritten: another name leads to the file,"
+            "the bytes of the old database could not be overwritten: the file has another name (a hard link),"
             " or the disk refused it",
             "delete hard links and snapshots of the file",
         )

@@ -142,7 +142,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd context": (('shepherd context build "what is my name?"', "show what a model would see"),),
     "shepherd context build": (
         ('shepherd context build "what is my name?"', "with everything known about you"),
-        ("shepherd context build --continue --max-tokens 2000 hello", "within a conversation, and a budget"),
+        (
+            "shepherd context build --continue --max-tokens 2000 hello",
+            "with the last conversation, in 2,000 tokens",
+        ),
     ),
     "shepherd trace": (
         ("shepherd trace tree last/last", "everything about the latest turn"),
@@ -209,7 +212,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd sync ~/Sync/shepherd", "write changes to the folder, and apply those of other machines"),
         ("shepherd sync", "the same with the folder of the last sync"),
         ("shepherd sync --every 60", "again every minute, until you press Ctrl-C"),
-        ("shepherd sync --status", "list the machines, and how far each was read"),
+        ("shepherd sync --status", "list the machines, and when each was last read"),
     ),
     "shepherd encrypt": (
         ("shepherd encrypt", "with a key in the keyring, or a passphrase without a keyring"),

@@ -45,7 +45,7 @@ def build_parser() -> Parser:
         action.add_argument(
             "key", metavar="KEY", help="name of the fact; favorite_color and favoriteColor are the same"
         )
-    put.add_argument("value", metavar="VALUE", help="its value")
+    put.add_argument("value", metavar="VALUE", help="value of the fact")
     clear.add_argument("--history", action="store_true", help="also forget its earlier values, everywhere")
     add_receipt(clear)
     finish_actions(actions, with_memory=True)

@@ -72,7 +72,7 @@ def _add_changing(actions: Any) -> None:
     _add_fields(add, "a tag; can be repeated")
 
     edit = add_action(actions, "edit", "change a node")
-    edit.add_argument("id", type=ID, metavar="ID", help="its number")
+    edit.add_argument("id", type=ID, metavar="ID", help="number of the node, as list shows it")
     edit.add_argument("--title", metavar="TEXT", help="new title")
     edit.add_argument("--append", metavar="TEXT", help="text to append to its notes")
     _add_fields(edit, "tag that replaces the current ones; can be repeated")
@@ -81,7 +81,9 @@ def _add_changing(actions: Any) -> None:
     )
 
     forget = add_action(actions, "forget", "delete nodes with their edges and texts")
-    forget.add_argument("ids", type=ID, nargs="+", metavar="ID", help="their numbers")
+    forget.add_argument(
+        "ids", type=ID, nargs="+", metavar="ID", help="numbers of the nodes, as list shows them"
+    )
 
     link = add_action(actions, "link", "connect two nodes")
     link.add_argument("from_id", type=ID, metavar="FROM", help="number of the first node")
@@ -92,10 +94,14 @@ def _add_changing(actions: Any) -> None:
     )
 
     unlink = add_action(actions, "unlink", "remove edges")
-    unlink.add_argument("ids", type=ID, nargs="+", metavar="EDGE", help="their numbers, as show lists them")
+    unlink.add_argument(
+        "ids", type=ID, nargs="+", metavar="EDGE", help="numbers of the edges, as show lists them"
+    )
 
     focus = add_action(actions, "focus", "list the nodes in focus, or put others in focus by their numbers")
-    focus.add_argument("ids", type=ID, nargs="*", metavar="ID", help="their numbers, the primary one first")
+    focus.add_argument(
+        "ids", type=ID, nargs="*", metavar="ID", help="numbers of the nodes, the primary one first"
+    )
     focus.add_argument("--clear", action="store_true", help="remove all nodes from focus")
 
 

@@ -99,16 +99,18 @@ def _add_changing(actions: Any) -> None:
     add.add_argument("answer", metavar="ANSWER", help="answer to the question")
 
     edit = add_action(actions, "edit", "change a memory")
-    edit.add_argument("id", type=ID, metavar="ID", help="its number")
+    edit.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
     edit.add_argument("--question", metavar="TEXT", help="new question")
     edit.add_argument("--answer", metavar="TEXT", help="new answer")
 
     pin = add_action(actions, "pin", "never delete a memory to make space")
-    pin.add_argument("id", type=ID, metavar="ID", help="its number")
+    pin.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
     pin.add_argument("--off", action="store_true", help="unpin the memory")
 
     forget = add_action(actions, "forget", "delete memories")
-    forget.add_argument("ids", type=ID, nargs="*", metavar="ID", help="their numbers")
+    forget.add_argument(
+        "ids", type=ID, nargs="*", metavar="ID", help="numbers of the memories, as list shows them"
+    )
     forget.add_argument("--question", metavar="TEXT", help="delete all memories of exactly this question")
     forget.add_argument(
         "--everything", action="store_true", help="delete all that is stored for the user, also conversations"
@@ -156,13 +158,13 @@ def _add_upkeep(actions: Any) -> None:
         " deleted: it is renamed to NAME.before-restore, which can be restored in turn. Quit every chat and"
         " server that uses it first.",
     )
-    restore.add_argument("file", metavar="FILE", help="a copy by shepherd memory backup")
+    restore.add_argument("file", metavar="FILE", help="backup, made by shepherd memory backup")
     restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
-    audit = add_action(actions, "audit", "find memories that are duplicate, empty or otherwise odd")
+    audit = add_action(actions, "audit", "find duplicate, empty and unused memories, and secrets")
     audit.add_argument(
         "--canary",
         metavar="WORD",
-        help="search all of Shepherd's files for a word instead, of all users (-: read it from stdin)",
+        help="search the files of all users for this word instead (-: read it from stdin)",
     )
     jobs = add_action(actions, "jobs", "list messages that are still to be learned from")
     jobs.add_argument("--retry", type=ID, nargs="*", metavar="ID", help="retry failed jobs (default: all)")
@@ -345,7 +347,7 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
     value: dict[str, Any] = {"user": user, "rows": n_rows}
     if arguments.receipt:
         value["receipt"] = receipt_value(receipt, arguments)
-    screen.result(value, note=f"everything of {printable(user)} is deleted: {held}")
+    screen.result(value, note=f"all data of {printable(user)} is deleted: {held}")
     if arguments.receipt and not screen.as_json:
         print_receipt(receipt, arguments, screen)
     return 0
@@ -509,7 +511,7 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
         stats, user = memory.stats(), memory.user_id
     if was_encrypted and not stats.is_encrypted:
         screen.warn("the backup was not encrypted, so the memory is no longer encrypted", "shepherd encrypt")
-    kept = f"; the database until now is {aside}" if aside else ""
+    kept = f"; the previous database is {aside}" if aside else ""
     screen.result(
         {"file": str(backup), "database": str(database), "kept": aside},
         note=f"restored: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')}"

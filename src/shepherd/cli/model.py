@@ -27,7 +27,7 @@ _PULL = """\
 Download a GGUF model. Files that you already have aren't downloaded again, and an interrupted download
 continues where it stopped. The model is checked before it counts as installed; its path goes to stdout.
 
-  hf:user/repo:Q5_K_M      by quantisation, in any case
+  hf:user/repo:Q5_K_M      by quantisation, in upper or lower case
   hf:user/repo             the only model there, else Q4_K_M
   hf:user/repo/file.gguf   by file; a part of a split model stands for all of it"""
 
@@ -40,9 +40,11 @@ def build_parser() -> Parser:
     pull.add_argument("name", metavar="NAME", help="model to download")
     add_action(actions, "list", "list the models on this machine")
     show = add_action(actions, "show", "show details of a model")
-    show.add_argument("name", metavar="NAME", help="its name, as list shows it, or the path of a GGUF file")
+    show.add_argument(
+        "name", metavar="NAME", help="name of the model, as list shows it, or the path of a GGUF file"
+    )
     remove = add_action(actions, "rm", "delete a downloaded model")
-    remove.add_argument("name", metavar="NAME", help="its name, as list shows it")
+    remove.add_argument("name", metavar="NAME", help="name of the model, as list shows it")
     remove.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
     finish_actions(actions)
     return parser

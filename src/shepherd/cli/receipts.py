@@ -40,7 +40,7 @@ _ELSEWHERE = "backups, exports and copies that you made, and what a chat or serv
 def add_receipt(parser: Any) -> None:
     """Add the option of a command that forgets."""
     parser.add_argument(
-        "--receipt", action="store_true", help="show what was removed where, and what was not"
+        "--receipt", action="store_true", help="show what was removed, from where, and what was not"
     )
 
 

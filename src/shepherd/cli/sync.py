@@ -54,7 +54,7 @@ def build_parser() -> Parser:
         metavar="SECONDS",
         help="sync again after so many seconds, until you press Ctrl-C",
     )
-    what.add_argument("--status", action="store_true", help="list the machines, and how far each was read")
+    what.add_argument("--status", action="store_true", help="list the machines, and when each was last read")
     what.add_argument(
         "--remove", metavar="MACHINE", help="take over the files of a machine that you no longer use"
     )
@@ -135,12 +135,12 @@ def _passphrase(folder: Path, arguments: Namespace, *, is_new: bool) -> str:
         typed = ask_passphrase(f"{'New passphrase' if is_new else 'Passphrase'} of {folder}: ")
         if typed is None:
             raise UsageError(
-                "there is nobody to ask for the passphrase",
+                "a passphrase can only be asked for at a terminal",
                 hint="run this at a terminal, or use --key-file FILE or --key-command COMMAND",
             )
         text = typed
-        if is_new and len(text) >= _LEAST_CHARS and ask_passphrase("The same again: ") != text:
-            raise UsageError("the two are not the same; nothing was changed", hint="run the command again")
+        if is_new and len(text) >= _LEAST_CHARS and ask_passphrase("Repeat the passphrase: ") != text:
+            raise UsageError("the two passphrases differ; nothing was changed", hint="run the command again")
     if is_new and len(text) < _LEAST_CHARS:
         raise UsageError(
             f"the passphrase is shorter than {_LEAST_CHARS} characters", hint="use four words or more"

@@ -343,7 +343,7 @@ def _refuse_pattern(path: str, action: str) -> None:
 def _found(things: list[Any], path: str, screen: Screen) -> int:
     if things or path == "/context":
         if not things:
-            screen.note("no traces yet; a conversation leaves them")
+            screen.note("no traces yet; each turn of a stored conversation makes one")
         return 0
     screen.warn(f"there is nothing at {path}", "shepherd trace tree shows what there is")
     return 1

@@ -153,7 +153,7 @@ def explain_stats(screen: Screen, last: Finished | None) -> None:
     used = stats.prompt_tokens + stats.generated_tokens
     share = 100 * used / stats.window_tokens if stats.window_tokens else 0
     if stats.is_estimated:
-        screen.note("the provider counted nothing: the tokens are estimates")
+        screen.note("the provider sent no token counts: these are estimates")
     screen.print(
         f"prompt  {counted(stats.prompt_tokens, 'token')}: "
         f"{stats.reused_tokens:,} reused, {stats.decoded_tokens:,} decoded"

@@ -83,7 +83,7 @@ class Config:
     )
     mmproj: str = _text(
         "",
-        "projector (mmproj) with which the model reads pictures; empty: the one beside it; none: no pictures",
+        "projector (mmproj) to read pictures with; empty: the one beside the model; none: no pictures",
     )
     n_ctx: int = _integer(0, 0, _TOKENS, "context window in tokens; 0: the model's, up to 8192")
     gpu_layers: int = _integer(-1, -1, 10_000, "layers to put on the GPU; -1: all")
@@ -270,7 +270,7 @@ class Config:
         "off", "GGUF made for reranking, which orders passages, or off; slow on a CPU"
     )
     injection_retention: Literal["auto", "strip", "keep"] = _choice(
-        "tails of earlier messages: keep, strip every turn, or (auto) keep until they crowd the window",
+        "lines appended to earlier messages: keep, strip every turn; auto: keep until they crowd the window",
         *("auto", "strip", "keep"),
     )
 
@@ -377,7 +377,7 @@ class Config:
     )
     server_port: int = _integer(8000, 0, 65535, "port to listen on; 0: any free port")
     server_ollama_port: int = _integer(
-        0, 0, 65535, "second port, for programs that look for Ollama, which is at 11434; 0: none"
+        0, 0, 65535, "second port, for programs that look for Ollama on its port, 11434; 0: none"
     )
     server_any_model: bool = _switch(
         True, "answer a request for any model if only one is served; false: refuse other names"

@@ -27,7 +27,7 @@ _MOST_KIB, _MOST_PASSES, _MOST_LANES = 4 << 20, 1000, 64
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """Where the key of one salt comes from; `place` is the path of a file, `check` recognizes the key."""
+    """Source of the key of one salt; `place` is the path of a file, `check` recognizes the key."""
 
     salt: bytes
     source: Source

@@ -1,4 +1,4 @@
-"""How well relevance tells what helps from what does not: memories, and questions that nothing answers.
+"""Measure how well relevance separates memories that help, and questions with an answer, from the others.
 
 Questions without an answer are those of other conversations. A threshold on relevance keeps a share of each.
 """

@@ -76,7 +76,7 @@ def read_corpus(path: Path, questions: Path | None = None) -> list[Conversation]
         moments = (conversation.now, *(turn.time for turn in conversation.turns))
         if not all(_EARLIEST <= moment < _LATEST for moment in moments):
             raise UsageError(
-                f"{path}: conversation {conversation.id[:40]!r} has a time that is none in unix seconds",
+                f"{path}: conversation {conversation.id[:40]!r} has a time that is not in unix seconds",
                 hint="give `time` and `now` in seconds since 1970, not milliseconds",
             )
     usable = [conversation for conversation in found if conversation.questions]

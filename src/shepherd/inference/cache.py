@@ -108,8 +108,8 @@ class Repository:
         free = shutil.disk_usage(folder).free
         if needed > free:
             raise ModelError(
-                f"{HUB_PREFIX}{self.repo}: {needed / 1e9:,.1f} GB are to come, "
-                f"{folder} has room for {free / 1e9:,.1f} GB",
+                f"{HUB_PREFIX}{self.repo}: {needed / 1e9:,.1f} GB are still to download, "
+                f"but {folder} has only {free / 1e9:,.1f} GB free",
                 hint="shepherd model list shows what to delete; HF_HUB_CACHE=<folder> names another disk",
             )
 

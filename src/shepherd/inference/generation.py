@@ -475,7 +475,7 @@ def _failure(code: int) -> ShepherdError:
             hint="write rules that begin alike so that they share their beginning",
         )
     if code in (native.NO_LOGITS, -1):
-        return InternalError(f"llama.cpp took a batch for invalid (code {code}); please report it")
+        return InternalError(f"llama.cpp rejected a batch as invalid (code {code}); please report it")
     reason = last_error()
     return ModelError(
         f"llama.cpp could not decode (code {code}){': ' + reason if reason else ''}",

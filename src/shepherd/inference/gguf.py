@@ -187,7 +187,9 @@ def read_header(path: str | os.PathLike[str], *, is_projector: bool = False) -> 
             f"model '{name}' does not exist", hint="-m or the setting 'model' names a GGUF file"
         ) from None
     except PermissionError:
-        raise ModelLoadError(f"model '{name}' may not be read", hint=f"chmod +r '{name}'") from None
+        raise ModelLoadError(
+            f"model '{name}' cannot be read: permission denied", hint=f"chmod +r '{name}'"
+        ) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ModelLoadError(

@@ -169,7 +169,7 @@ def check_grammar(grammar: str) -> None:
         if token["open"] or token["close"]:
             depth += 1 if token["open"] else -1
             if not 0 <= depth <= _DEEPEST:
-                raise _problem(line, "a ) without (" if depth < 0 else f"over {_DEEPEST} ( in each other")
+                raise _problem(line, "a ) without (" if depth < 0 else f"more than {_DEEPEST} nested (")
         elif token["head"]:
             defined.add(token["head"])
         elif token["name"]:

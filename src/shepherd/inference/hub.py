@@ -210,7 +210,7 @@ class Hub:
             raise ModelError(
                 f"{HUB_PREFIX}{listing.repo}/{file.path}: wrong checksum: SHA-256 {found[:12]}…, "
                 f"the hub says {file.sha256[:12]}…; the download was deleted",
-                hint="try again; if it stays so, the file or the mirror is broken",
+                hint="try again; if that doesn't help, the file or the mirror is broken",
             )
 
     def _receive(self, listing: Listing, file: HubFile, target: PartialDownload, report: Report) -> None:
@@ -250,7 +250,7 @@ class Hub:
             info = api.model_info(repo, files_metadata=True, timeout=self._timeout_s)
         except (json.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
             # A captive portal's login page, most of the time.
-            raise _invalid_listing(repo, "cannot be listed: what answers there is no hub") from error
+            raise _invalid_listing(repo, "cannot be listed: the server there is not a hub") from error
         self._was_reached = True
         return _checked_listing(repo, info)
 
@@ -300,7 +300,7 @@ class Hub:
             return _refusal(error.response, self.endpoint, repo)
         if isinstance(error, errors.OfflineModeIsEnabled):
             return ModelError(
-                f"{name} is not on this machine, and HF_HUB_OFFLINE forbids to fetch it",
+                f"{name} is not on this machine, and HF_HUB_OFFLINE forbids downloads",
                 hint="unset HF_HUB_OFFLINE; shepherd model list shows what is here",
             )
         if isinstance(error, (http.ConnectError, http.ConnectTimeout)) and not self._was_reached:
@@ -365,7 +365,7 @@ def _refusal(response: Any, endpoint: str, repo: str) -> Exception:
     if status == 401 and "Authorization" in response.request.headers:
         return ModelError(f"{name}: the hub does not accept the token", hint=_LOG_IN)
     if status == 403:
-        return ModelError(f"{name} may not be read", hint=_LOG_IN)
+        return ModelError(f"{name}: the hub does not allow access to it", hint=_LOG_IN)
     if status in (401, 404):
         # The hub says 401 for what does not exist, so that private names cannot be guessed.
         return ModelError(

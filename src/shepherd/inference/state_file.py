@@ -47,7 +47,7 @@ class StateFileError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What a file says before its states. `parts` are tokens and bytes of each."""
+    """Header of a file, in front of its states. `parts` has the tokens and bytes of each state."""
 
     identity: bytes
     digest: bytes

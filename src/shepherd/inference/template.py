@@ -58,7 +58,7 @@ _LONGEST_TIME_FORMAT = 200
 
 @dataclass(frozen=True, slots=True)
 class TemplateOptions:
-    """What a template is told beside the conversation; most read none of it.
+    """Options of a chat template beside the conversation; most templates read none of them.
 
     `thinks` asks for an answer with thoughts before it, or without; None leaves that to the template.
     `variables` are others, by name, such as `reasoning_effort`.

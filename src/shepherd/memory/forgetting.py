@@ -55,7 +55,7 @@ _REMOVED = "[forgotten]"
 
 @dataclass(slots=True)
 class Receipt:
-    """What a forgetting removed: numbers of rows by place, and files; `left` says what it could not reach."""
+    """Result of a deletion: numbers of rows by place, and files; `left` names what it couldn't reach."""
 
     removed: Counter[str] = field(default_factory=Counter)
     files: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""How a message is phrased: the words around what it is about, whether it wants something done. English.
+"""Phrases of a message: the words around its subject, and whether it wants something done. English.
 
 "Can you list the order in which I brought up the parts of my garden plan throughout our conversations?" is
 about the garden plan. The other words say how to answer and that there were conversations; most memories lack

@@ -189,7 +189,7 @@ def prune(database: Database, limit: int, knowledge: KnowledgeBytes | None = Non
                 return n_removed
             n_here = take_some(connection, engine, excess, knowledge.of(connection), exhausted, writer)
             if n_here is None:
-                _log.warning("%s: over max_db_size by what may not be removed", database.path)
+                _log.warning("%s: still over max_db_size: what is left is never removed", database.path)
                 return n_removed
             forgetting.note(connection)
             n_removed += n_here

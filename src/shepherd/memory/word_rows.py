@@ -1,4 +1,4 @@
-"""Which tables have a word, on both engines. Inside the caller's transaction."""
+"""Search of all tables for a word, on both engines. Inside the caller's transaction."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def check_pictures(messages: Sequence[Message], model: ChatModel) -> None:
     n_pictures = sum(len(message.pictures) for message in messages)
     if n_pictures and not model.reads_pictures:
         why = f" ({model.picture_problem})" if model.picture_problem else ""
-        raise invalid("messages", f"the model reads text, no pictures{why}", "unsupported_content")
+        raise invalid("messages", f"the model reads only text, no pictures{why}", "unsupported_content")
     if n_pictures > MOST_PICTURES:
         message = f"messages: the conversation has more than {MOST_PICTURES} pictures"
         raise Denied(413, "request_too_large", message, param="messages")

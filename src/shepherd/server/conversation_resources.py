@@ -129,7 +129,7 @@ def delete_messages(own: OwnMemory, session: str, message: Annotated[int, Path(g
 @router.post("/conversations/{session}/stop")
 @described("Stopped")
 async def stop_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
-    """Stop the answers whose requests name this conversation, in these words; what they said is kept."""
+    """Stop the answers of requests that give exactly this name or id; their text so far is kept."""
     return {"stopped": own.stop(session)}
 
 

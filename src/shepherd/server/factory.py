@@ -135,7 +135,7 @@ def _pool(
     for name, wanted in aliases.items():
         if pool.find(wanted) is None or (wanted not in pool.names):
             raise UsageError(
-                f"server_model_aliases: {name} is to be {wanted}, which is not served",
+                f"server_model_aliases: {name} stands for {wanted}, which is not served",
                 hint=f"there are default, {', '.join(one.name for one in pool.models)}",
             )
     if default.open is not None:

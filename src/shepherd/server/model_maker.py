@@ -42,7 +42,7 @@ _EMBEDDING_WINDOW = 512
 
 @dataclass(slots=True)
 class ModelMaker:
-    """What the models of one server have in common. `room_bytes` is for one of them alone, 0 for no limit.
+    """Maker of a server's models, with all that they share. `room_bytes` limits each of them, 0 for no limit.
 
     The default model, which is made first, is only limited if `limits_default`.
     """

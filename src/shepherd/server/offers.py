@@ -45,7 +45,7 @@ _SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a model is, by its header. `size_bytes` is that of its files."""
+    """Properties of a model, from its header. `size_bytes` is the size of its files."""
 
     architecture: str
     quant: str

@@ -391,7 +391,7 @@ class EmbeddingBody(ClientBody):
 
     @property
     def texts(self) -> list[str | list[int | str]]:
-        """What to embed: texts, or ids of tokens, which may have texts between them.
+        """Texts to embed, or lists of token ids, which may have texts between them.
 
         Denied for ids in a request that names a model: OpenAI's clients, which always name one, take them
         from OpenAI's vocabularies.

@@ -125,7 +125,7 @@ def bound(host: str, port: int, setting: str = "--port") -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "no such address"
         raise UsageError(
-            f"{host}:{port} cannot be listened on: {reason}",
+            f"cannot listen on {host}:{port}: {reason}",
             hint=f"another program may have it; {setting} names another port",
         ) from None
     return found

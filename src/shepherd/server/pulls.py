@@ -145,7 +145,7 @@ class Pull:
 
 @described("OllamaProgress", 404, lines="OllamaProgress", streams_with="stream")
 async def pull(request: Request, body: PullBody) -> Response:
-    """Download a model from the hub, as far as it is not here; a broken download is resumed.
+    """Download a model from the hub; an interrupted download is resumed.
 
     With API keys, the key needs the scope `models`.
     """

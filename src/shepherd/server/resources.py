@@ -240,7 +240,7 @@ def _has_one_of(words: Collection[str], memory: SearchResult) -> bool:
 @router.post("/memory/batch")
 @described("ChangedMemories", 404)
 def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
-    """Pin, unpin, delete or restore several memories; return the ids of those to which it was done."""
+    """Pin, unpin, delete or restore several memories; return the ids of those that were changed."""
     memory = own.writable
     ids = {own.memory_id(sequence): sequence for sequence in batch.ids}
     if batch.action == "delete":
@@ -294,7 +294,7 @@ def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 @router.post("/memory/{memory_id}/restore")
 @described("Memory", 404)
 def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
-    """Restore a memory that this server has deleted lately, with its id, source, conversation and pin."""
+    """Restore a memory that this server deleted recently, with its id, source, conversation and pin."""
     if not own.writable.restore_forgotten(own.memory_id(memory_id), own.user):
         raise missing("memory that can be restored")
     return _memory(own, memory_id)

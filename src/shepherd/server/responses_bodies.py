@@ -180,7 +180,7 @@ class ResponseBody(ChatFields, InputTokensBody):
     metadata: dict[str, Any] | None = None
     background: bool | None = Field(
         default=False,
-        description="Answer at once, and make the response whether anybody waits or not.",
+        description="Reply at once, and generate the response even if no client waits for it.",
     )
     prompt: Refused[Any] = None
     # llama.cpp's.

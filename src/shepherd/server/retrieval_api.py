@@ -136,7 +136,7 @@ def _tokens_of(
         else:
             ids = array("i", tokens_in(text, lambda part, _: embedder.tokenize(part, framed=False)))
             if not all(0 <= token < embedder.n_vocab for token in ids):
-                raise invalid(f"input.{i}", "one of the numbers is no token of this model")
+                raise invalid(f"input.{i}", "one of the numbers is not a token of this model")
         if len(ids) > embedder.most_tokens:
             message = (
                 f"input.{i} is too large: it has {len(ids)} tokens, the model reads {embedder.most_tokens}"

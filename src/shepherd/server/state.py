@@ -204,9 +204,9 @@ class Own:
         """The memory, to write. Denied if nothing would be stored."""
         memory = self.memory
         if self.caller.is_nobody:
-            raise Denied(400, "no_user", "nothing is kept for nobody: say who the user is", param="user")
+            raise Denied(400, "no_user", "nothing is stored without a user: name one", param="user")
         if not self._state.is_writable:
-            raise Denied(503, "memory_read_only", "this server may only read its memory")
+            raise Denied(503, "memory_read_only", "this server can only read its memory")
         return memory
 
     @property

@@ -1,4 +1,4 @@
-"""What answers tell about how they were made: llama.cpp's timings, and the version that made them."""
+"""Fields that say how an answer was made: llama.cpp's timings, and the version that made it."""
 
 from __future__ import annotations
 

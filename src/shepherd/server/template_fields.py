@@ -1,4 +1,4 @@
-"""What requests tell a model's chat template beside the conversation, and answers that a client begins."""
+"""Fields of requests for the model's chat template, and for answers that a client begins."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def options_of(
     for name in _SWITCHES:
         switch = given.pop(name, None)
         if switch is not None and not isinstance(switch, bool):
-            raise invalid(field, f"{name} is true or false")
+            raise invalid(field, f"{name} must be true or false")
         thinks = thinks if switch is None else switch
     return TemplateOptions(thinks, tuple(sorted(given.items())))
 

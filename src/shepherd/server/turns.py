@@ -576,7 +576,7 @@ class Conversations:
         taken = {tool.name for tool in request.tools}
         if any(entry.tool.name in taken for entry in tools):
             raise Denied(
-                400, "invalid_request", "memory_tools: one of the tools has the name of ours", param="tools"
+                400, "invalid_request", "memory_tools: one tool has the name of a memory tool", param="tools"
             )
         return Toolbox(tools)
 

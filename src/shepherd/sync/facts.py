@@ -54,7 +54,7 @@ class _Change:
 
     @property
     def rank(self) -> tuple[bool, tuple[int, str], str]:
-        """Who wins: what was not learned, then the newer one."""
+        """Order of precedence: a value that was not learned wins, then the newer one."""
         return self.source != _LEARNED, self.register.order, self.register.gid
 
     @property

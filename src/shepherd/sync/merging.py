@@ -1,4 +1,4 @@
-"""What decides between two values of a register, the same for every kind. Inside the caller's transaction."""
+"""The choice between two values of a register, the same for every kind. Inside the caller's transaction."""
 
 from __future__ import annotations
 

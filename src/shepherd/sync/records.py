@@ -34,7 +34,7 @@ class Operation(NamedTuple):
 
 @dataclass(slots=True)
 class Register:
-    """What is known of one item on all machines; `local` is its row here, 0 for none.
+    """State of one item on all machines; `local` is its row here, 0 for none.
 
     `written`: number of the frame in which this machine wrote the value, 0 if it is another one's. `topic`:
     the folded key of a fact's change; else the value that was applied. `note`: what the row has no column
@@ -79,7 +79,7 @@ class Machine:
 
 @dataclass(slots=True)
 class Report:
-    """What a run did: numbers of operations written and read, by kind of what they change."""
+    """Result of a run: numbers of operations written and read, by the kind of item that they change."""
 
     written: dict[str, int] = field(default_factory=dict)
     read: dict[str, int] = field(default_factory=dict)

@@ -284,7 +284,7 @@ def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> No
     """
     if not _is_read(store, folder, machine):
         raise StoreError(
-            f"{folder.path}: the segments of {machine} were not read to their end",
+            f"{folder.path}: the files of {machine} were not read completely",
             hint="sync until there is no warning about them",
         )
     for segment in folder.segments().get(machine, []):
@@ -360,7 +360,7 @@ def remove(memory: Memory, path: Path, machine: str) -> None:
         if machine == store.read(tables.get)["machine"]:
             raise UsageError("that is this machine", hint="--leave ends the sync of this machine")
         if machine not in folder.segments():
-            raise UsageError(f"{path} has no segments of {machine!a}", hint="--status lists the machines")
+            raise UsageError(f"{path} has no files of {machine!a}", hint="--status lists the machines")
         _adopt(store, folder, memory.user_id, machine)
 
 

@@ -167,7 +167,7 @@ def _read_lines(file: BinaryIO) -> Iterator[tuple[str, Value]]:
 def _json_value(text: str) -> Value:
     value = json.loads(text)
     if not isinstance(value, (str, int, float)) or plain(value) != value:
-        raise ValueError("the value has to be text, a number that 64 bits hold, true or false")
+        raise ValueError("the value has to be text, a number of up to 64 bits, true or false")
     return plain(value)
 
 
@@ -265,5 +265,5 @@ def _unescaped(match: re.Match[str]) -> str:
     if match[1] is not None:
         return chr(int(match[1], 16))
     if match[2] not in _UNESCAPED:
-        raise ValueError("an escape that is none")
+        raise ValueError("an invalid escape")
     return _UNESCAPED[match[2]]

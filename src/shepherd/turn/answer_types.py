@@ -1,4 +1,4 @@
-"""What a question asks for: the words that a text has to share with it, and the form of its answer.
+"""Expected answers: the words that a text has to share with a question, and the form of its answer.
 
 "How long does it soak?" is answered by a span of time, "who do I ring" by a name. A form that an answer must
 have is `holds`; one that makes an answer likelier among others is `likely`.

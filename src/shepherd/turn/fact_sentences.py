@@ -1,4 +1,4 @@
-"""What is known, in sentences: facts, facts that have ended, and what was learned.
+"""Sentences for facts, for facts that have ended, and for learned items.
 
 A clause is a sentence without its capital letter and its full stop, to be put into another one.
 """

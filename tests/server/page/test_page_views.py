@@ -331,7 +331,7 @@ def test_a_node_is_found_changed_connected_disconnected_and_removed(steve, memor
     expect(steve.page.locator("#node-title")).to_have_text("Geese")
     steve.page.get_by_text("Connect it with another node").press("Enter")
     steve.page.get_by_label("Other node").select_option(label="Greenhouse")
-    steve.page.get_by_label("In which way").fill("walk through it")
+    steve.page.get_by_label("How they are connected").fill("walk through it")
     steve.page.get_by_role("button", name="Connect", exact=True).press("Enter")
     expect(steve.page.locator(".panel")).to_contain_text("2 connections")
     steve.page.get_by_role("button", name="Disconnect Greenhouse").press("Enter")

@@ -86,7 +86,7 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
         )
     if any(known in words for known in _NO_ENTRY):
         return StoreError(
-            f"{where}: the server lets nobody in from here under that name",
+            f"{where}: the server refuses connections from here under that name",
             hint="the server's administrator allows it in pg_hba.conf",
         )
     if any(known in words for known in _NOT_THERE) and ("role" in words or "database" in words):
@@ -96,7 +96,7 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
         )
     if any(known in words for known in _TOO_MANY):
         return StoreLockedError(
-            f"{where}: the server takes no more connections",
+            f"{where}: the server accepts no more connections",
             hint="raise max_connections, or use fewer clients",
         )
     if _REFUSED in words:
@@ -159,7 +159,7 @@ _RIGHTS = "GRANT the role its rights (docs/how-to/postgresql.md); --nomemory run
 _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "53100": (StoreFullError, "no space left on the server's disk; nothing of this change was stored",
               "make room on the server"),
-    "53300": (StoreLockedError, "the server takes no more connections", "raise max_connections"),
+    "53300": (StoreLockedError, "the server accepts no more connections", "raise max_connections"),
     "42501": (StoreReadOnlyError, "the role may not do that", _RIGHTS),
     "25006": (StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),
     "55P03": (StoreLockedError, "another process has held this user's memory locked for too long",

@@ -67,7 +67,7 @@ def put_aside(database: Database, connection: Connection, old: Columns) -> dict[
     )
     if not_owned:
         raise StoreError(
-            f"{database.shown}: an older Shepherd's database, whose tables are another role's",
+            f"{database.shown}: an older Shepherd's database, whose tables belong to another role",
             hint="; ".join(f"ALTER TABLE {table} OWNER TO …" for (table,) in not_owned),
         )
     kept: dict[str, str] = {}

@@ -206,7 +206,7 @@ def _upgrade(database: Database, connection: Connection) -> None:
     )
     if not_owned:
         raise StoreError(
-            f"{database.shown}: made by an older Shepherd, and its tables are another role's,"
+            f"{database.shown}: made by an older Shepherd, and its tables belong to another role,"
             " which has to upgrade them",
             hint="open it once with the role that owns them",
         )

@@ -112,7 +112,7 @@ class Limit:
                 return False
             # Nobody waits for the lock that this step holds already, so there is no deadlock.
             if pruning.take_some(connection, engine, excess, knowledge, exhausted, user_id) is None:
-                _log.warning("%s: over max_db_size by what may not be removed", database.shown)
+                _log.warning("%s: still over max_db_size: what is left is never removed", database.shown)
                 return False
             return True
 

@@ -57,10 +57,13 @@ _SECTIONS = {
         ),
     ),
     "Memory": ("Your memories and figures about them.", ("/v1/memory",)),
-    "Facts": ("What is known about you, with all that it was before.", ("/v1/facts",)),
-    "Learning": ("What was learned from your words, and what waits.", ("/v1/learned", "/v1/extraction")),
+    "Facts": ("Facts about you, with their history.", ("/v1/facts",)),
+    "Learning": (
+        "Facts and memories learned from your words, and open proposals.",
+        ("/v1/learned", "/v1/extraction"),
+    ),
     "Conversations": ("Your stored conversations.", ("/v1/conversations",)),
-    "Trace": ("What memory added to your messages, and what each turn cost.", ("/v1/trace",)),
+    "Trace": ("Lines that memory added to your messages, and the cost of each turn.", ("/v1/trace",)),
     "Knowledge": (
         "Your documents and notes as nodes and edges.",
         ("/v1/knowledge", "/v1/documents", "/v1/context"),

@@ -36,7 +36,7 @@ class Graph {
     this.edges = known.map((edge, i) => this.edge(edge, this.nodes[pairs[i][0]], this.nodes[pairs[i][1]]));
     this.picture = svg(
       "svg",
-      { class: "graph", role: "group", "aria-label": `Graph of ${count(nodes.length, "node")} and ${count(known.length, "connection")}. Arrow keys walk, Enter opens.` },
+      { class: "graph", role: "group", "aria-label": `Graph of ${count(nodes.length, "node")} and ${count(known.length, "connection")}. Use the arrow keys to move, and Enter to open a node.` },
       svg("g", { "aria-hidden": "true" }, this.edges.map((edge) => [edge.line, edge.name])),
       this.nodes.map((node) => node.mark),
     );

@@ -24,7 +24,7 @@ const IN_GRAPH = [
 const WHEN_WRITING = [
   ["Enter", "Send the message, or save what is edited in one line"],
   ["Shift + Enter", "Begin a new line"],
-  ["Escape", "Stop the answer, or leave a form as it was"],
+  ["Escape", "Stop the answer, or close a form without saving"],
 ];
 
 let view = {};

@@ -143,7 +143,7 @@ function connectForm(node, around) {
   const to = h("select", { name: "to" }, others.map((other) => h("option", { value: other.id }, beginning(other.title, 60) || "untitled")));
   const why = h("input", { type: "text", name: "explanation", required: true, autocomplete: "off", dir: "auto" });
   const save = h("button", { type: "submit", class: "primary" }, "Connect");
-  const form = h("form", {}, field("This node", type), field("Other node", to), field("In which way", why), h("div", { class: "actions" }, save));
+  const form = h("form", {}, field("This node", type), field("Other node", to), field("How they are connected", why), h("div", { class: "actions" }, save));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     attempt(save, async () => {

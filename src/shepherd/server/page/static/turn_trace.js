@@ -41,7 +41,7 @@ function turnDetails(path, turn) {
   const details = h("details", { class: "traced" }, h("summary", {}, `Turn ${turn + 1}`), content);
   details.addEventListener("toggle", async () => {
     if (!details.open || content.hasChildNodes()) return;
-    fill(content, h("p", { class: "hint" }, "Looking it up …"));
+    fill(content, h("p", { class: "hint" }, "Loading …"));
     try {
       fill(content, drawn(Object.entries((await get(`${path}/${turn}`)).data)));
     } catch (error) {
@@ -77,7 +77,7 @@ function room(values) {
   const total = values.get("budget/total");
   return [
     shares("Room for each part, in tokens", parts, { format: integer, unit: "Tokens" }),
-    total ? h("p", { class: "hint" }, `The window has ${integer(total)} tokens.`, strategy ? ` Shared out: ${strategy}.` : "") : null,
+    total ? h("p", { class: "hint" }, `The window has ${integer(total)} tokens.`, strategy ? ` Strategy: ${strategy}.` : "") : null,
   ];
 }
 

@@ -136,8 +136,8 @@ function turn(message, previous) {
     { class: "card turn", "aria-labelledby": id },
     h("h2", { class: "question", id }, words(beginning(message.text, 120))),
     message.text.trim() === beginning(message.text, 120) ? null : longWords(message.text, { class: "said" }),
-    h("p", { class: "meta" }, h("time", { datetime: iso(message.created_at), title: moment(message.created_at) }, moment(message.created_at)), message.keywords.length ? h("span", {}, "looked for ", message.keywords.map((word, i) => [i ? ", " : "", words(word)])) : null, message.recall_us ? h("span", {}, `in ${duration(message.recall_us)}`) : null),
-    message.tail ? added(message, previous) : h("p", { class: "hint" }, "Nothing was added: no fact is known, and no memory was relevant enough (see “Least relevance of a memory” under Statistics)."),
+    h("p", { class: "meta" }, h("time", { datetime: iso(message.created_at), title: moment(message.created_at) }, moment(message.created_at)), message.keywords.length ? h("span", {}, "searched for ", message.keywords.map((word, i) => [i ? ", " : "", words(word)])) : null, message.recall_us ? h("span", {}, `in ${duration(message.recall_us)}`) : null),
+    message.tail ? added(message, previous) : h("p", { class: "hint" }, "Nothing was added: no fact is known, and no memory was relevant enough (see “Minimum relevance of a memory” under Statistics)."),
   );
 }
 
