@@ -32,6 +32,7 @@ __all__ = [
     "add_options",
     "compiler_flags",
     "cuda_compiler",
+    "flags_by_variable",
     "missing_for_cuda",
     "missing_packages",
     "prepare",
@@ -185,7 +186,7 @@ def compiler_flags(macros: str) -> str:
     return ""
 
 
-def _flags_by_variable() -> dict[str, str]:
+def flags_by_variable() -> dict[str, str]:
     """CFLAGS and CXXFLAGS as they are set, with what `compiler_flags` adds."""
     flags = {}
     for variable, compiler, names in (("CFLAGS", "CC", ("cc", "gcc")), ("CXXFLAGS", "CXX", ("c++", "g++"))):
@@ -307,7 +308,7 @@ def _pip(venv: Path, arguments: Sequence[str]) -> None:
     started = shown = time.monotonic()
     process = subprocess.Popen(
         command,
-        env={**os.environ, **_flags_by_variable()},
+        env={**os.environ, **flags_by_variable()},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

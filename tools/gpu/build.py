@@ -21,7 +21,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import llama_server
-from environment import cuda_compiler, missing_for_cuda
+from environment import cuda_compiler, flags_by_variable, missing_for_cuda
 
 _REMEDY = """what can be done (docs/how-to/gpu.md):
   install NVIDIA's driver and CUDA toolkit; CUDACXX names its nvcc if that is elsewhere
@@ -102,7 +102,7 @@ def check(python: Path) -> str:
 
 def run(command: list[str]) -> None:
     """Run a command and show its output as it arrives."""
-    environment = dict(os.environ)
+    environment = {**os.environ, **flags_by_variable()}
     if nvcc := cuda_compiler():
         environment["CUDACXX"] = nvcc  # CMake looks on the PATH alone
     if subprocess.run(command, env=environment, check=False).returncode:
