@@ -57,6 +57,22 @@ def test_requests_are_counted_by_route_and_status_and_while_they_run(record: Req
     assert figures(metrics)['shepherd_first_byte_seconds_count{route="/v1/x"}'] == 1
 
 
+def test_llama_cpps_names_have_the_same_sums(record: RequestRecord) -> None:
+    metrics = new_metrics()
+    assert figures(metrics)["llamacpp:prompt_tokens_seconds"] == 0
+    for _ in range(2):
+        stats = TurnStats(
+            reused_tokens=5, decoded_tokens=30, generated_tokens=12, prefill_ms=250.0, decode_ms=2000.0
+        )
+        metrics.served(Served("/v1/x", stats))
+
+    found = {name.removeprefix("llamacpp:"): value for name, value in figures(metrics).items()}
+
+    assert (found["prompt_tokens_total"], found["prompt_seconds_total"]) == (60, 0.5)
+    assert (found["tokens_predicted_total"], found["tokens_predicted_seconds_total"]) == (24, 4)
+    assert (found["prompt_tokens_seconds"], found["predicted_tokens_seconds"]) == (120, 6)
+
+
 def test_answers_are_counted_with_their_tokens_and_times(record: RequestRecord) -> None:
     metrics = new_metrics()
     spent = InjectionTime(0.75, 0.25)

@@ -5,13 +5,14 @@ Each app has a registry of its own, so that two apps in one process are not adde
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
@@ -20,6 +21,7 @@ from shepherd.inference import KeptCounts
 from shepherd.server.description import described
 from shepherd.server.request_record import RequestRecord, current
 from shepherd.server.state import AppState, InjectionTime, Served, ServerState
+from shepherd.types import TurnStats
 
 __all__ = ["Metrics", "router"]
 
@@ -68,7 +70,8 @@ class Metrics:
         self._injection_cpu = histogram(
             "shepherd_injection_cpu_seconds", "Of that, what a processor computed", buckets=_MEMORY_SECONDS
         )
-        self.registry.register(_StateCollector(state))
+        self._totals = _Totals()
+        self.registry.register(_StateCollector(state, self._totals))
 
     def began(self) -> None:
         """Count a request that begins."""
@@ -88,6 +91,7 @@ class Metrics:
         stats, record = event.stats, current.get()
         if stats is None:
             return
+        self._totals.add(stats)
         tokens = {
             "reused": stats.reused_tokens,
             "decoded": stats.decoded_tokens,
@@ -109,14 +113,50 @@ class Metrics:
             record.injection = spent
 
 
+class _Totals:
+    """Sums over all answers, under the names that llama.cpp's server has for them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read_tokens = self._written_tokens = 0
+        self._read_s = self._written_s = 0.0
+
+    def add(self, stats: TurnStats) -> None:
+        """Add an answer."""
+        with self._lock:
+            self._read_tokens += stats.decoded_tokens
+            self._read_s += stats.prefill_ms / 1000
+            self._written_tokens += stats.generated_tokens
+            self._written_s += stats.decode_ms / 1000
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the sums, and the mean speeds."""
+        with self._lock:
+            read, read_s = self._read_tokens, self._read_s
+            written, written_s = self._written_tokens, self._written_s
+        for name, what, value in (
+            ("prompt_tokens", "Prompt tokens that were read", float(read)),
+            ("prompt_seconds", "Time that reading prompts took", read_s),
+            ("tokens_predicted", "Tokens that were generated", float(written)),
+            ("tokens_predicted_seconds", "Time that generating took", written_s),
+        ):
+            yield CounterMetricFamily(f"llamacpp:{name}", what, value=value)
+        for name, what, n, seconds in (
+            ("prompt_tokens_seconds", "Prompt tokens read per second, mean", read, read_s),
+            ("predicted_tokens_seconds", "Tokens generated per second, mean", written, written_s),
+        ):
+            yield GaugeMetricFamily(f"llamacpp:{name}", what, value=n / seconds if seconds else 0.0)
+
+
 class _StateCollector(Collector):
-    """Gauges that are read when they are asked for: the extraction queue and the slots."""
+    """Figures that are read when they are asked for: sums, the extraction queue and the slots."""
 
-    def __init__(self, state: AppState) -> None:
-        self._state = state
+    def __init__(self, state: AppState, totals: _Totals) -> None:
+        self._state, self._totals = state, totals
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the present gauges."""
+    def collect(self) -> Iterator[Metric]:
+        """Yield the present figures."""
+        yield from self._totals.collect()
         yield GaugeMetricFamily(
             "shepherd_start_time_seconds",
             "When the server started, in unix seconds",
@@ -157,6 +197,11 @@ class _StateCollector(Collector):
         answers.add_metric(["running"], n_running)
         answers.add_metric(["waiting"], n_waiting)
         yield answers
+        for name, what, n in (
+            ("requests_processing", "Answers under way", n_running),
+            ("requests_deferred", "Answers that wait for a slot", n_waiting),
+        ):
+            yield GaugeMetricFamily(f"llamacpp:{name}", what, value=n)
         if n_slots:
             yield GaugeMetricFamily("shepherd_slots", "Answers that the engines make at once", value=n_slots)
         engine = self._state.pool.default.engine
