@@ -23,7 +23,8 @@ class KeysFooter(Footer):
     def compose(self) -> ComposeResult:
         """Build the keys, the view's own first, then help and the rest."""
         keys = [key for key in super().compose() if isinstance(key, FooterKey)]
-        self._built_for = left = self.app.size.width
+        self._built_for = self.app.size.width
+        left = self._built_for + 1  # nothing follows the last one
         places = {name: i for i, name in enumerate((_HELP, *_EVERYWHERE), 1)}
         for key in sorted(keys, key=lambda key: places.get(key.key, 0)):
             left -= _width(key)
