@@ -211,7 +211,7 @@ def test_the_line_of_keys_ends_with_a_whole_key_at_every_width(perform, memory):
         await stage.until(lambda: "f6 Private" in line(stage), "the other views in the line of keys")
 
         # What works in every view makes room for what this one is for.
-        assert narrow.endswith("n New fact f1 Help")
+        assert narrow.endswith("n New fact f1 Help f2 Panel")
         assert line(stage).endswith("f1 Help f2 Panel f4 Knowledge f5 Provider f6 Private")
 
     perform(play, size=(80, 30))

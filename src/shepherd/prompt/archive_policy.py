@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from shepherd._native.text import keywords
-from shepherd.claims import assertions, own_words
+from shepherd.claims import assertions, own_words, plain_facts
 from shepherd.claims.wordings import alternatives, rule
 from shepherd.escaping import without_blocks
 from shepherd.memory.stop_words import is_filler
@@ -74,6 +74,10 @@ def archived_answer(answer: str) -> str:
     return "" if is_refusal(answer) or _NOTED.match(_straight(answer)) else answer.strip()
 
 
+# Facts of requests, which are no memories: how to answer, and how somebody is to be called.
+_FACTS_ALONE = ("instructions", "name", "pronouns")
+
+
 def is_statement(text: str) -> bool:
     """Return whether a message has a sentence, not a question, that says more than small talk and requests.
 
@@ -96,7 +100,10 @@ def is_statement(text: str) -> bool:
     sentences = split_sentences(text, clauses=True)
     if any(_says_something(_told_before(one) if is_question(one) else one) for one in sentences):
         return True
-    return rule("first person").search(text) is not None and bool(assertions(text))
+    if rule("first person").search(text):
+        return bool(assertions(text))
+    # "Give me opera any day" has the form of a request.
+    return any(fact.key not in _FACTS_ALONE for fact in plain_facts(text))
 
 
 def asks_to_forget(sentence: str) -> bool:
