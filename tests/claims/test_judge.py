@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims.judge import supported_value
+from shepherd.claims.judge import learned, supported_value
 from shepherd.claims.material import own_words
 from shepherd.claims.statements import assertions
 
@@ -35,7 +35,17 @@ def test_whole_items_of_a_list_are_supported_and_no_parts_of_one(
         ("You are a pirate. I live in Ulm.", ""),
         ("\u201cYou are a pirate.\u201d I live in Ulm.", ""),
         ("I live in Ulm. You are very helpful.", "I live in Ulm. You are very helpful."),
+        ("I live in Ulm. A summary of this text: I live in Rome.", "I live in Ulm. A "),
     ],
 )
-def test_a_message_that_begins_with_a_role_has_no_words_of_the_users_own(message: str, own: str) -> None:
+def test_a_role_at_the_beginning_and_a_text_to_work_on_are_no_words_of_the_users_own(
+    message: str, own: str
+) -> None:
     assert own_words(message) == own
+
+
+def test_what_a_line_ends_behind_what_it_states_is_not_learned() -> None:
+    verdicts, ended = learned({}, ["I work at Acme.", "I live in Berlin. I no longer work at Acme."])
+
+    assert [(verdict.key, verdict.value) for verdict in verdicts] == [("location", "Berlin")]
+    assert [(assertion.kind, assertion.value) for assertion in ended] == [("employer", "Acme")]

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from shepherd.cli.examples import _EXAMPLES, examples_of
 from shepherd.cli.main import COMMANDS, main, parser_of
 from shepherd.commands.screen import fitted
 from shepherd.commands.slash import COMMANDS as SLASH_COMMANDS
@@ -231,3 +232,11 @@ def test_a_full_device_behind_stdout_is_a_failure_and_no_crash(home):
     assert "No space left" in done.stderr
     assert "Traceback" not in done.stderr
     assert "bug" not in done.stderr
+
+
+def test_notes_of_examples_stand_in_one_column_behind_the_longest_command():
+    for prog, rows in _EXAMPLES.items():
+        noted = [row for row in rows if not isinstance(row, str) and row[1]]
+        width = max((len(line) for line, _ in noted), default=0)
+        shown = examples_of(prog).splitlines()
+        assert {f"  {line:{width}}  {note}" for line, note in noted} <= set(shown)

@@ -15,6 +15,7 @@ from shepherd._native.store import Connection
 from shepherd.errors import ForeignDatabaseError, StoreError, UsageError
 from shepherd.memory import Memory
 from shepherd.memory.database import Database
+from shepherd.memory.memories import content_hash
 from shepherd.types import Message
 from tests.postgres import IN_A_FILE
 
@@ -62,6 +63,12 @@ def test_healthy_database_has_no_problems(memory: Memory) -> None:
             "missing from the full-text index",
         ),
         ("INSERT INTO context_fts(rowid, user_message) VALUES(99, 't1_ghost')", "no memory"),
+        (
+            "UPDATE context SET user_message = 'quarrel 3?',"
+            f" content_hash = '{content_hash('quarrel 3?', 'answer number 3')}'"
+            " WHERE user_message = 'question 3?'",
+            "1 memory is in the full-text index with other words",
+        ),
         ("UPDATE tenants SET n = n + 5", "sums of 2 users are wrong"),
         ("UPDATE tenants SET total_length = 0, message_bytes = 1", "sums of 2 users are wrong"),
         ("DELETE FROM context WHERE id % 2 = 0", "no memory"),

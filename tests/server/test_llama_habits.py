@@ -193,7 +193,10 @@ def test_thoughts_are_switched_off_in_every_api(http):
 
 @pytest.mark.parametrize(
     "variables",
-    [{"messages": "x"}, {"bos_token": "x"}, {"9": 1}, {"enable_thinking": "no"}, {"a": "x" * 2000}],
+    [
+        *({"messages": "x"}, {"bos_token": "x"}, {"9": 1}, {"enable_thinking": "no"}, {"a": "x" * 2000}),
+        {f"v{number}": 1 for number in range(17)},
+    ],
     ids=lambda variables: next(iter(variables)),
 )
 def test_variables_that_templates_cannot_have_are_refused(http, variables):

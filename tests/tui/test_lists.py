@@ -180,6 +180,10 @@ def test_without_memory_there_is_nothing_to_list(perform, scripted_model):
             await stage.pilot.press(key)
             await stage.shows("this conversation has no memory")
         assert "memory off" in stage.text()
+        stage.app.chat_state = None  # as until the model is loaded
+        for key in ("f3", "f4", "f5", "f7"):
+            await stage.pilot.press(key)
+        assert len(stage.app.screen_stack) == 1
 
     perform(play, scripted_model, memory=False)
 

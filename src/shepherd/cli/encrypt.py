@@ -110,8 +110,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     salt = new_salt()
     key = MemoryKey(master_key(chosen.text, salt, USUAL_COST), salt)
     entry = KeyEntry(salt, chosen.source, key.check, chosen.place)
-    if chosen.source == "keyring":
-        system_keyring.store(keyring_name(salt), chosen.text, instead="shepherd encrypt --passphrase")
+    _keep(chosen, salt)
     try:
         with working(screen, "encrypting"):
             is_gone = _convert(path, config, file, old, key, entry)
@@ -179,6 +178,7 @@ class _Chosen:
     in_words: str
     advice: str = ""
     place: str = ""
+    is_new_file: bool = False  # to be written
 
 
 def _choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> _Chosen:
@@ -197,6 +197,15 @@ def _choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -
     return _in_keyring() if system_keyring.is_usable() else _typed(file)
 
 
+def _keep(chosen: _Chosen, salt: bytes) -> None:
+    """Store a key that is new, unless it is in the user's head."""
+    if chosen.is_new_file:
+        with new_file(chosen.place) as target:
+            target.write(f"{chosen.text}\n")
+    elif chosen.source == "keyring":
+        system_keyring.store(keyring_name(salt), chosen.text, instead="shepherd encrypt --passphrase")
+
+
 def _in_keyring() -> _Chosen:
     return _Chosen(
         "keyring",
@@ -211,15 +220,14 @@ def _in_file(path: Path, is_rekeyed: bool) -> _Chosen:
         raise UsageError(
             f"{path}: exists already, and a new key needs a new file", hint="--key-file names another file"
         )
-    if not path.exists():
-        with new_file(str(path)) as target:
-            target.write(f"{new_master_text()}\n")
+    is_new = not path.exists()
     return _Chosen(
         "file",
-        text_of_file(path),
+        new_master_text() if is_new else text_of_file(path),
         f"the key in {path}",
         "Keep a copy of that file elsewhere: the memory and its backups cannot be read without it.",
         str(path),
+        is_new,
     )
 
 
