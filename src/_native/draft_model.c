@@ -24,13 +24,14 @@ enum {
     MOST_CANDIDATES = 15,
     FEW = 16,          /* unread tokens that are read together with a draft */
     RETRIED = 16,      /* answers */
+    FIRST_LENGTH = 3,  /* of a draft, until so many candidates have shown how good the model is */
     LONG_ANSWER = 64,  /* tokens that an answer is expected to have still, at least */
 };
 static const float EXPECTED = .9f, EXPECTED_WEIGHT = 4, KEPT = .98f;
 static const double LEAST_GAIN = 1.05, LEAST_CHANCE = .02;
 /* Of the time of a token of the large model: one of the small model, while nothing is measured, and one of many that are
    read together. */
-static const double EXPECTED_SHARE = .2, EXPECTED_READ_SHARE = .03;
+static const double EXPECTED_SHARE = .1, EXPECTED_READ_SHARE = .015;
 
 struct shp_draft_model {
     shp_context context;
@@ -343,6 +344,8 @@ int shp_draft_model_draft(shp_draft_model *m, shp_drafted_answer *answers, int32
     }
     if (n_wanted == 0 || n_to_read > m->n_chunk)
         return 0;
+    if (mode == SHP_DRAFT_AUTO && m->seen < FIRST_LENGTH && length > FIRST_LENGTH)
+        length = FIRST_LENGTH;
     if (mode == SHP_DRAFT_AUTO)
         least_chance = fmax(LEAST_CHANCE, own_cost(m, n_wanted, token_ns) / token_ns);
     draft_together(m, answers, n, length, least_chance);

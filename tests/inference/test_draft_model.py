@@ -127,7 +127,7 @@ def test_a_draft_model_without_room_for_both_conversations_reads_again(plain_mod
         with Engine(plain_model, settings=chosen) as engine:
             answers = [
                 engine.complete([7 * i % 200 + k for i in range(n)], **{**GREEDY, "max_tokens": 30})
-                for k, n in enumerate((90, 70))
+                for k, n in enumerate((130, 115))
             ]
             found.append([])
             for answer in answers:
@@ -135,7 +135,7 @@ def test_a_draft_model_without_room_for_both_conversations_reads_again(plain_mod
                 found[-1].append(answer.token_ids)
             if drafting:
                 _check_read(engine)
-                assert answers[0].stats.model_drafted_tokens > 0
+                assert sum(answer.stats.model_drafted_tokens for answer in answers) > 0
 
     assert found[0] == found[1]
 
