@@ -208,6 +208,15 @@ def test_what_an_assistant_said_contradicts_nobody(memory: Memory) -> None:
     assert "said on" not in memory.recall("Do I use Kubernetes clusters?").tail
 
 
+def test_an_imported_line_of_an_assistant_contradicts_nobody(memory: Memory) -> None:
+    for n, line in enumerate(
+        ("Assistant: You never used Kubernetes clusters", "Kim: I run Kubernetes clusters")
+    ):
+        memory.store_memory(line, "", source="import", timestamp=START + n * DAY)
+
+    assert "said on" not in memory.recall("Do I use Kubernetes clusters?").tail
+
+
 def test_a_statement_gets_no_days(memory: Memory) -> None:
     tell(
         memory,

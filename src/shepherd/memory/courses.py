@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import permutations
 from typing import NamedTuple
 
-from shepherd._native.rank import ASSISTANT_ANSWER
+from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
 from shepherd._native.text import terms
 from shepherd.memory.discourse import TALKS, assistants
 from shepherd.types import SearchResult
@@ -177,9 +177,11 @@ def _own_text(result: SearchResult) -> str:
     """Return the beginning of what a person wrote of a memory, in lower case."""
     question, answer = result.question, result.answer
     # The pattern of a label takes as long as everything else.
-    may_be_assistants = result.source in TALKS or ":" in answer[:_LABEL_CHARACTERS]
-    if may_be_assistants and assistants(question, answer, result.source) & ASSISTANT_ANSWER:
-        return question[:_SEARCHED_CHARACTERS].lower()
+    beginnings = question[:_LABEL_CHARACTERS] + answer[:_LABEL_CHARACTERS]
+    if result.source in TALKS or ":" in beginnings:
+        bits = assistants(question, answer, result.source)
+        question = "" if bits & ASSISTANT_QUESTION else question
+        answer = "" if bits & ASSISTANT_ANSWER else answer
     return f"{question}\n{answer}"[:_SEARCHED_CHARACTERS].lower()
 
 
