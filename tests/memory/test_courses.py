@@ -119,9 +119,7 @@ def test_a_question_when_something_was_gets_the_day(memory: Memory) -> None:
     assert lines(memory, "Did we visit Ghent?")[0].endswith("Cheers.")
 
 
-@pytest.mark.parametrize(
-    "message", ["Have I worked with Kubernetes clusters?", "have I used kubernetes clusters"]
-)
+@pytest.mark.parametrize("message", ["So, do I use Kubernetes clusters?", "Have I used kubernetes clusters"])
 def test_of_what_contradicts_itself_both_sides_are_told_with_days_the_newest_first(
     memory: Memory, message: str
 ) -> None:
@@ -164,6 +162,7 @@ def test_what_has_changed_is_told_from_the_newest_with_days(memory: Memory) -> N
         ("I never touch Kubernetes clusters", "I have never used Kubernetes clusters"),
         ("The lake is cold. I have never been to Rome", "Kubernetes clusters are at the lake in Rome"),
         ("The Kubernetes clusters moved to Ghent", "The Kubernetes clusters are in Ghent"),
+        ("I never liked clusters of stars. Kubernetes is fine", "I like clusters of stars, and Kubernetes"),
     ],
 )
 def test_memories_that_say_nothing_against_one_another_have_no_days(
@@ -174,12 +173,46 @@ def test_memories_that_say_nothing_against_one_another_have_no_days(
     assert "said on" not in memory.recall("Where are my Kubernetes clusters?").tail
 
 
+def test_what_was_said_in_one_moment_contradicts_nothing(memory: Memory) -> None:
+    tell(
+        memory,
+        (1, "I have never used Kubernetes clusters", ""),
+        (1, "I run Kubernetes clusters", "for a test"),
+    )
+
+    assert "said on" not in memory.recall("Do I use Kubernetes clusters?").tail
+
+
+def test_events_of_one_moment_are_told_as_they_were_stored(memory: Memory) -> None:
+    tell(
+        memory, *((1, f"Watered the {plant}{' again' * n}", "") for n, plant in enumerate(("ferns", "moss")))
+    )
+
+    found = lines(memory, "In what order did I water the ferns and the moss?")
+    assert [line.split()[3] for line in found] == ["ferns", "moss"]
+
+
+def test_a_long_message_gets_no_days(memory: Memory) -> None:
+    tell(memory, (4, "We visited Ghent for the beer", "Cheers."))
+
+    assert "said on" not in memory.recall(f"When did we visit Ghent? {'We did. ' * 60}").tail
+
+
 def test_what_an_assistant_said_contradicts_nobody(memory: Memory) -> None:
     tell(
         memory,
         (1, "Tell me of Kubernetes clusters", "You have never used Kubernetes clusters."),
         (2, "I run Kubernetes clusters", "Good."),
     )
+
+    assert "said on" not in memory.recall("Do I use Kubernetes clusters?").tail
+
+
+def test_an_imported_line_of_an_assistant_contradicts_nobody(memory: Memory) -> None:
+    for n, line in enumerate(
+        ("Assistant: You never used Kubernetes clusters", "Kim: I run Kubernetes clusters")
+    ):
+        memory.store_memory(line, "", source="import", timestamp=START + n * DAY)
 
     assert "said on" not in memory.recall("Do I use Kubernetes clusters?").tail
 

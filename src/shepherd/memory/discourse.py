@@ -16,6 +16,7 @@ __all__ = [
     "ASKS_LAST",
     "ASKS_NOT",
     "ASKS_ONLY",
+    "TALKS",
     "Neighbour",
     "asks",
     "assistants",
@@ -34,7 +35,7 @@ ASKS_ONLY = 2
 # and "User: About me, Assistant: Likes tea" reads naturally.
 ABOUT_USER = "About me"
 # Sources of memories whose answer is an assistant's: turns of Shepherd and of other programs.
-_TALKS = frozenset(("turn", "chatgpt", "llm"))
+TALKS = frozenset(("turn", "chatgpt", "llm"))
 # Sources of memories that are nobody's words in a talk, whatever label they have.
 _NOTES = frozenset(("user", "tool", "extraction"))
 # Labels of an assistant in the records of a talk.
@@ -107,7 +108,7 @@ def _last_sign(text: str) -> bool | None:
 
 def assistants(question: str, answer: str, source: str) -> int:
     """Return which of a memory's texts an assistant wrote: bits ASSISTANT_QUESTION and ASSISTANT_ANSWER."""
-    if source in _TALKS:
+    if source in TALKS:
         return ASSISTANT_ANSWER if answer.strip() and question.strip() != ABOUT_USER else 0
     if source in _NOTES:
         return 0
