@@ -29,10 +29,12 @@ _LAST_WORD = re.compile(r"(?<![\w.])([^\W_]+(?:\.[^\W_]+)*)\.$")
 _INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
 _LAST_MARKS = re.compile(r"[^\w\s][\W_]*$")
 _LIST_NUMBER = re.compile(r"\d{1,3}\.")
-# "am 3. Juli" goes on behind its full stop.
-_ORDINAL = re.compile(r"(?<!\d)\d{1,2}\.$")
+# "am 3. Juli" goes on behind its full stop; "I am 14. August is hot" does not.
+_ORDINAL = re.compile(
+    r"(?:(?<!\bI )\bam|\b(?:vom|zum|den|dem|der|bis|ab|seit|ist|und)|^)\s?\d{1,2}\.$", re.IGNORECASE
+)
 _MONTH = re.compile(
-    r"(?:Jan|Jän|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)[a-z\u00e4]*\b(?! (?:is|was|has|will|can)\b)"
+    r"(?:Januar|Jänner|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b"
 )
 _ABBREVIATIONS = frozenset(("approx", "ca", "dr", "mr", "mrs", "ms", "nr", "prof", "st", "vs"))
 # These may end a sentence too. A capital behind them decides.

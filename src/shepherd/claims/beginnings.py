@@ -84,7 +84,7 @@ _NAMES_A_THING = re.compile(
 _FEELS_ABOUT_IT = re.compile(
     r"^\W*(?:i )?(?:absolutely |really |just |deeply |totally )*"
     r"(?:(?:can't|cannot) (?:stand|bear|abide|stomach)|hate|loathe|detest|love|adore) (?:them|it|the stuff)\b"
-    r"(?!.*\?)|^\W*(?:i'm |i am )?(?:badly |very )?allergic\W*$",
+    r"(?! (?:when|if|as)\b)(?!.*\?)|^\W*(?:i'm |i am )?(?:badly |very )?allergic\W*$",
     re.IGNORECASE,
 )
 _EVADES = re.compile(

@@ -11,25 +11,29 @@ from __future__ import annotations
 import re
 from functools import cache, partial
 
-from shepherd.claims.wordings import replacements
+from shepherd.claims.wordings import replacements, rule
 
 __all__ = ["turned_round"]
 
 _TABLES = ("middles.txt", "inversions.txt", "paraphrases.txt")
+_ELSEWHERE = ("paraphrases_elsewhere.txt",)
 
 
 def turned_round(text: str) -> str:
     """Return the sentence with its statements in the order that the frames know."""
-    for pattern, replacement in _patterns():
+    for pattern, replacement in _patterns(_TABLES):
         text = pattern.sub(partial(_filled, replacement), text)
+    if rule("other languages").search(text):
+        for pattern, replacement in _patterns(_ELSEWHERE):
+            text = pattern.sub(partial(_filled, replacement), text)
     return text
 
 
 @cache
-def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+def _patterns(tables: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple(
         (re.compile(rf"(?<![\w'])(?:{pattern})", re.IGNORECASE), replacement)
-        for table in _TABLES
+        for table in tables
         for pattern, replacement in replacements(table)
     )
 

@@ -503,7 +503,8 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
                 value[:1].isupper() and any(word.islower() and word not in _MODELS for word in value.split())
             )
         case "favorite":
-            # "My favorite answer is B" is about this talk.
+            # "My favorite answer is B" is about this talk; "The Wire" has its article in the title.
+            words = words[1:] if len(words) > 1 and words[0] in word_list("determiners") else words
             is_one = not word_list("no favourites") & {words[0], words[-1]}
             return is_one and not word_list("options") & {*assertion.topic.split()[1:], words[0]}
         case "plays" | "uses":

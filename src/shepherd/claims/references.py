@@ -17,7 +17,6 @@ from shepherd.claims.wordings import rule, tables
 __all__ = ["with_referents"]
 
 _SHE = ("her", "she")
-_HE = ("his", "he", "him")
 _IT = ("its", "it")
 _THEY = ("their", "they", "them")
 _FEMALE = re.compile(

@@ -61,10 +61,15 @@ def _patterns() -> dict[str, re.Pattern[str]]:
     link = f"(?:{WORDS['behind the naming']})"
     asking, asked = rf"\b(?:{WORDS['those who ask']})\b", rf"\b(?:{WORDS['asked for']})\b"
     is_asked = rf"(?:{asking}[^.!?\n]{{0,60}}?{asked}|{asked}[^.!?\n]{{0,30}}?{asking})"
+    # "The alarm people will ask for a word. Ours is …"
+    is_wanted = (
+        rf"\b{WORDS['asking for a word']}\b[^.!?\n]{{0,40}}?\bask\w* (?:\w+ ){{0,2}}?for (?:a|the|our|my) "
+        r"(?:\w+ )?(?:word|name)\b"
+    )
     capital = r"(?=(?-i:[A-ZÀ-Þ]))"
     patterns = {
-        "hint": rf"{named}|{memorable}|{asked}",
-        "linked": rf"(?:{named}{NOT_ITSELF}|{memorable}){_GAP}{link}\s{_WORDS}{_REST}",
+        "hint": rf"{named}|{memorable}|{asked}|\bask\w* ",
+        "linked": rf"(?:{named}{NOT_ITSELF}|{memorable}|{is_wanted}){_GAP}{link}\s{_WORDS}{_REST}",
         # "For the phone banking they ask my first pet's name. It was Pickles."
         "asked": rf"{is_asked}{_GAP}(?:{link}\s)?{capital}{_WORDS}{_REST}",
         "answered": rf"\bsecurity (?:question|answer)s?\b{_GAP}{capital}{_ONE}{_REST}",

@@ -48,7 +48,9 @@ _LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW = 3, 6, 5
 _TELLING = (
     "asked", "typed", "opened", "locked", "named behind", "itself", "set", "set before", "is the password",
     "as the password", "listed", "user and pass", "login with", "gets you in", "unlocked by", "say it",
-    "answer",
+    "answer", "opens with", "needed", "network set", "under", "answers", "used as", "is the sentence",
+    "typed phrase", "admin pass", "code typed", "logged in with", "hint of one", "beside an address", "word",
+    "locked out",
 )  # fmt: skip
 
 
@@ -155,6 +157,7 @@ def _rules() -> dict[str, re.Pattern[str]]:
         **_patterns_of_changes(),
         **_patterns_of_numbers(),
         **_patterns_of_devices(),
+        **_patterns_of_ways(),
     }
     return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in patterns.items()}
 
@@ -169,6 +172,8 @@ def _patterns_of_names() -> dict[str, str]:
         "hint": rf"{_NAMED}|{_SEED}|{_CODE}|\bconnect(?:s|ed)? to\b|\bcapital [a-z]\b|{asked}"
         rf"|\b{_UNLOCKING}\b|\b{words_of('places of passwords')}\b|\bvpn\b|\brouter\b"
         rf"|\beverywhere\b|\b{words_of('wallets')}\b"
+        rf"|locked? (?:myself|me) out|\b(?:{WORDS['words of doors']})\b|@"
+        r"|(?:security|secret) (?:question|answer)"
         rf"|alarm company|nursery|picks? (?:\w+ )?up|\b(?:{WORDS['unlocking elsewhere']})\b",
         "named": rf"{_NAMED}{NOT_ITSELF}|\bconnect(?:s|ed)? to\b.*\b(?:type|enter|use)\b",
         "named phrase": WORDS["passphrases"],
@@ -273,4 +278,48 @@ def _patterns_of_devices() -> dict[str, str]:
         rf"{_ONE}{_END}",
         "network behind": rf"(?:^|[.!?,:\n]\s{{1,2}}|\b(?:and|use|type|with)\s){_ONE},?\s(?:that'?s|is|for)"
         rf"\s{_MINE}\s(?:\w+\s)?{network}\b{_END}",
+    }
+
+
+def _patterns_of_ways() -> dict[str, str]:
+    few = rf"{_QUOTE}(?P<words>[^{_ENDS}]{{3,64}}(?: [^{_ENDS}-][^{_ENDS}]*){{0,7}}?)"
+    behind = _ONE.replace("words", "behind")
+    network = r"(?:wi-?fi|wlan|router|hotspot|(?:guest )?network)"
+    device = rf"\b{_DEVICES}\b"
+    address = r"[\w.+-]{1,40}@[\w-]{1,40}(?:\.[\w-]{1,20}){1,3}"
+    return {
+        # "the old laptop still opens with …", "our vault opens with the words …"
+        "opens with": rf"{device}[^.!?\n]{{0,25}}?\b(?:opens|unlocks|starts|boots|decrypts)\s(?:up\s)?"
+        rf"with\s(?:the\s(?:words?|phrase)\s)?{_NOT_TYPED}{_WORDS}{_END}",
+        # "to unlock the backup drive I need …"
+        "needed": rf"\b{_UNLOCKING}\s{_MINE}\s(?:[\w'-]+\s){{0,2}}?{_DEVICES},?\s(?:i|you|we)\s"
+        rf"(?:need|use|say)\s{_NOT_TYPED}{_ONE}{_END}",
+        "network set": rf"\b(?:set|changed|switched|reset)\s(?:\w+\s){{0,3}}?{network}\sto\s"
+        rf"(?!(?:channel|mesh|fibre|fiber|auto|bridge|\d)\b){_NOT_TYPED}{_WORDS}{_END}",
+        # "läuft jetzt unter dem Kennwort …"
+        "under": rf"\b(?:unter|mit|under|with|con|avec|met)\s(?:{_MINE}|dem|der)\s{_NAMED}{NOT_ITSELF}"
+        rf"\s{_ONE}{_END}",
+        "answers": rf"\bsecurity answer[^:.!?\n]{{0,40}}:\s{_ONE}{_END}"
+        rf"|\b(?:secret|security) question\b[^.!?\n]{{0,60}}?\banswer(?:'s|\sis|:)\s{behind}",
+        "used as": rf"\b(?:with|using|then|and|put|type|uses?|enter)\s{few}\sas\s"
+        rf"(?:the|my|our|a|his|her|their)\s(?:\w+\s)?{_NAMED}",
+        # "It asks for the passphrase and I type my aunt …"
+        "typed phrase": rf"(?:{WORDS['passphrases']})[^.!?\n]{{0,40}}?\b(?:i|you|we)\s(?:type|enter)\s"
+        rf"{_QUOTE}(?P<words>(?:[^{_ENDS}]+\s){{3,11}}?[^{_ENDS}]+)"
+        r"(?=\s(?:but|and (?:nothing|it))\b|[.,;!?]|\s*$)",
+        "is the sentence": rf"{_NAMED}{NOT_ITSELF}[^.!?\n]{{0,30}}?\s(?:is|was)\sthe\s"
+        rf"(?:sentence|phrase|words?|line|title)\s(?!of\b|that\b|from\b|in\b){_WORDS}{_END}",
+        "admin pass": rf"\b(?:{_DEVICES}|admin|root)\s(?:\w+\s){{0,2}}?pass\s{_ONE}{_END}",
+        "code typed": r"\bcode\s(?:that\s)?(?:they|you|we|i)\s(?:type|enter|say|use|give)[^.!?\n]{0,20}?"
+        rf"\s(?:is|are|it'?s)\s{_ONE}{_END}",
+        "logged in with": rf"\b(?:log|sign)(?:s|ged|ging|ed|ing)?\s?(?:in|on)(?:to)?\b[^.!?\n]{{0,20}}?"
+        rf"{device}[^.!?\n]{{0,30}}?\swith\s{_NOT_TYPED}{_ONE}{_END}",
+        "hint of one": rf"{_NAMED}\shint\b[^\n]{{0,60}}?(?:,?\sso|,\sit'?s|\.\sit'?s|->|=>)\s(?:it'?s\s)?"
+        rf"{few}(?=\sof course|[.,;!]|\s*$)",
+        # "netflix: family@example.org, …"
+        "beside an address": rf"{device}[^.!?\n@]{{0,15}}?{address}(?:,|\s/|\s\||;|\sand|\s\+)\s{_ONE}{_END}",
+        "word": rf"\b(?:{WORDS['words of doors']})\b(?:\s[\w'-]+){{0,5}}?,?\s"
+        rf"(?:is|was|are|ist|lautet|c'est|est|es|è|é)\s{_WORDS}{_END}",
+        "locked out": rf"\block(?:ed)?\s(?:myself|me)\sout\b[^.!?\n]{{0,40}}?\b(?:it'?s|it is|use|try)\s"
+        rf"{_NOT_TYPED}{_ONE}{_END}",
     }
