@@ -90,6 +90,10 @@ _ABOUT_NAMES = _compiled(
     ),
     (rf"\b(?:my )?{_LOVE} (?:mother|mum|mom|mam)\b|\bMIL\b", "my motherinlaw"),
     (rf"\b(?:my )?{_LOVE} (?:father|dad)\b|\bFIL\b", "my fatherinlaw"),
+    (r"\bwhose (?:books?|novels?)\b", "which author"),
+    (r"\b(?:bed and breakfast|B ?& ?B|b and b|BnB)\b", "guesthouse"),
+    (r"\btogether with\b(?: now)?", "my partner"),
+    (r"\bif i (?:faint|collapse|fall|get hurt|get ill|crash)\b", "in an emergency"),
     (r"\bwhose grandparent\b", "who are the grandchildren of whom"),
     (r"\bthe (?:woman|person) who gave birth to me\b", "my mother"),
     (r"\bhow should (?:i|we) be (?:referred to|addressed)\b", "what are my pronouns"),
@@ -134,6 +138,7 @@ _ABOUT_LIVES = _compiled(
         rf"\bwhat do {_I} (?:make|earn|get)(?= (?:a|per|each|every) (?:year|month|week|hour)|\W*$)",
         "what is my salary",
     ),
+    (r"\bat (?:home|ours|my place|our place)\b", ""),
     (r"\bon the side\b", "sidejob"),
     (
         rf"\bhow (?:can|do|could|should) (?:i be reached|{_OTHERS} (?:reach|ring|call|phone) me)\b",

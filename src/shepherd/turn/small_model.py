@@ -273,7 +273,9 @@ class Review:
             told = [fact for fact in known if states(sentence, fact, n_words=_TOLD_WORDS)]
             is_answer = _is_question(self._asked) and not sentence.startswith(LIST)
             return (
-                not is_answer or not told or not all(is_of_others(self._asked, fact, known) for fact in told)
+                not is_answer
+                or not told
+                or not all(is_of_others(self._asked, fact, known, sentence) for fact in told)
             )
         # The rest of a value with a full stop in it comes with the next sentence.
         return any(states(sentence, fact, n_words=2 if ". " in fact.value else None) for fact in facts)
