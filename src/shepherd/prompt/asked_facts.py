@@ -57,6 +57,7 @@ from shepherd.prompt.fact_values import (
     without_animals,
 )
 from shepherd.prompt.phrases import in_question
+from shepherd.prompt.question_words import is_silent, turns_to_somebody
 from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
@@ -146,29 +147,12 @@ _LIVES_IN = re.compile(r"\b(?:in|near|at) [A-Z]")
 _DOES = frozenset(
     content_words("look after service take care handle deal treat fix cut sort help see manage mind")
 )
-# What a question says around the thing itself: "What do I put in the pronouns field?"
 # Heads of keys that belong to what the others name, and are not meant by it.
 _APART = frozenset(
     content_words(
         "hint registration insurance expiry price cost teacher coach owner deadline key club team card"
     )
 )
-_SILENT = frozenset(
-    content_words(
-        "us under happen repeat possibly sorry hmm quick question curious oops write written "
-        "put field order fit see buy spell spelled spelt record records stuff tick mean belong possess state"
-        " file list aside enter quote supply register registered official officially exact listed hold"
-    )
-)
-# What one does with somebody who is asked for: "Who do I ring?"
-_TURNED_TO = frozenset(content_words("call ring phone come send keep handle see go turn talk contact use"))
-# What one does on a date: "When am I running the marathon?"
-_HAPPENS = frozenset(
-    content_words("run go fly leave travel happen attend celebrate serve start begin take place")
-)
-# "Where do I keep the spare key?"
-_KEPT = frozenset(content_words("keep put leave store"))
-_WHERE = re.compile(r"\W*where\b", re.IGNORECASE)
 # Heads of keys that the others name by themselves: "scout_group".
 _GENERIC = frozenset(content_words("group service company provider supplier system club place office"))
 # Which of several it is: the native language is not the one that is learned.
@@ -240,7 +224,7 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str =
     is_named = not set(content_words(answer)).isdisjoint(one.attributes)
     # "What is the registration of my car?" is not answered by the car.
     return any(
-        (is_common(word) or (is_named and word not in _SILENT)) and not _explained(word, one, asked, known)[0]
+        (is_common(word) or (is_named and not is_silent(word))) and not _explained(word, one, asked, known)[0]
         for word in asked.words
     )
 
@@ -308,9 +292,8 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
     if (kind := _KIND_OF.search(core)) and relations_among(content_words(kind[1])):
         words = (*words, "breed")
     around, near = content_words(context), frozenset[str]()
-    is_turned_to = WHO.search(core) is not None and set(words) <= _TURNED_TO | _SILENT
     is_open = (
-        is_turned_to
+        turns_to_somebody(words, core)
         or not set(words) - _WEAK - AGES - NAMED
         or bool(_THEIRS.search(core) or _IT.search(core))
     )
@@ -376,10 +359,7 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
     score, hits = 0.0, set()
     for word in asked.words:
         worth, hit = _explained(word, one, asked, known)
-        is_silent = word in _SILENT or (word in _TURNED_TO and WHO.search(asked.text))
-        is_silent = is_silent or (word in _HAPPENS and WHEN.search(asked.text))
-        is_silent = is_silent or (word in _KEPT and _WHERE.match(asked.text))
-        if not worth and not is_silent and not _is_asked_by_name(one, asked):
+        if not worth and not is_silent(word, asked.text) and not _is_asked_by_name(one, asked):
             return 0.0
         score += worth
         hits |= hit
@@ -552,7 +532,11 @@ def _is_definite(asked: _Asked, one: Profile) -> bool:
     is_of_kind = (
         WHEN.search(asked.text) or WHO.search(asked.text) or re.search(r"\bwhere\b", asked.text, re.I)
     )
-    if is_of_kind and asked.words and all(word in {*one.key, *_SILENT, *_TIMES} for word in asked.words):
+    if (
+        is_of_kind
+        and asked.words
+        and all(word in one.key or word in _TIMES or is_silent(word) for word in asked.words)
+    ):
         return True  # "When is choir practice?"
     is_short = len(asked.text.split()) <= _FEW_WORDS
     if is_short and is_question(asked.text) and not begins_question(asked.text[:-1]):

@@ -139,6 +139,7 @@ _ABOUT_LIVES = _compiled(
         "what is my salary",
     ),
     (r"\bat (?:home|ours|my place|our place)\b", ""),
+    (r"\bwork(?:ing)? on\b", "project"),
     (r"\bon the side\b", "sidejob"),
     (
         rf"\bhow (?:can|do|could|should) (?:i be reached|{_OTHERS} (?:reach|ring|call|phone) me)\b",
