@@ -1,7 +1,7 @@
 """Questions of very different wording about 171 keys, each in a memory with fourteen other facts.
 
-A third of the keys was held back while the rules were written (see `is_held_back`): 85 % of their questions
-found the fact when they were first measured.
+A third of the keys was held back while the rules were written (see `is_held_back`): nobody looked at what was
+missed of them, and 86 % of their questions found the fact when 94 % of the others did.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def keys_found() -> list[tuple[Asked, str, set[str]]]:
     ]
 
 
-@pytest.mark.parametrize(("is_held", "least"), [(False, 0.91), (True, 0.84)])
+@pytest.mark.parametrize(("is_held", "least"), [(False, 0.93), (True, 0.85)])
 def test_questions_of_any_wording_find_the_fact_that_they_ask_for(is_held, least):
     held = {one.key for n, one in enumerate(all_asked()) if is_held_back(n)}
     found = [

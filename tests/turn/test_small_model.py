@@ -655,3 +655,14 @@ def test_value_that_the_user_refused_since_does_not_count_as_told():
     )
 
     assert review.feed("You live in Antwerp.") + review.end("stop") == "You live in Ghent."
+
+
+def test_a_sentence_says_what_the_value_is():
+    facts = [Fact("shoe_size", "39", 0, 0), Fact("location", "Ulm", 0, 0)]
+
+    def shown(question: str, said: str) -> str:
+        review = Review([Message("user", question)], facts, Promise(stores=True))
+        return review.feed(said) + review.end("stop")
+
+    assert shown("my shoe size pls", "You get up at 39.") == "Your shoe size is 39."
+    assert shown("Where do I live?", "You live in Ulm.") == "You live in Ulm."

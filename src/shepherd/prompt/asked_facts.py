@@ -57,6 +57,7 @@ from shepherd.prompt.fact_values import (
     without_animals,
 )
 from shepherd.prompt.phrases import in_question
+from shepherd.prompt.question_words import is_silent, turns_to_somebody
 from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
@@ -146,30 +147,16 @@ _LIVES_IN = re.compile(r"\b(?:in|near|at) [A-Z]")
 _DOES = frozenset(
     content_words("look after service take care handle deal treat fix cut sort help see manage mind")
 )
-# What a question says around the thing itself: "What do I put in the pronouns field?"
 # Heads of keys that belong to what the others name, and are not meant by it.
 _APART = frozenset(
     content_words(
         "hint registration insurance expiry price cost teacher coach owner deadline key club team card"
     )
 )
-_THINGS = frozenset(
-    content_words(
-        "car van bike motorbike boat house flat home laptop computer phone printer camera boiler garden"
-        " glasses watch truck caravan instrument"
-    )
-)
-_SILENT = frozenset(
-    content_words(
-        "sorry hmm quick question curious oops write written "
-        "put field order fit see buy spell spelled spelt record records stuff tick mean belong possess state"
-        " file list aside enter quote supply register registered official officially exact listed hold"
-    )
-)
-# What one does with somebody who is asked for: "Who do I ring?"
-_TURNED_TO = frozenset(content_words("call ring phone come send keep handle see go turn talk contact use"))
-# What one does on a date: "When am I running the marathon?"
-_HAPPENS = frozenset(content_words("run go fly leave travel happen attend celebrate be do take place"))
+# Heads of keys that the others name by themselves: "scout_group".
+_GENERIC = frozenset(content_words("group service company provider supplier system club place office"))
+# Which of several it is: the native language is not the one that is learned.
+_TELLING = frozenset(content_words("native mother second other spare"))
 _DIGITS = {stem: str(n) for n, word in enumerate(NUMERALS.split("|"), 1) for stem in content_words(word)}
 _NUMBERS = frozenset(content_words("number id digits"))
 # Who wants to know it, and what for.
@@ -218,8 +205,12 @@ def named_in(text: str, facts: Sequence[Fact]) -> list[Fact]:
     return [one.fact for one in profiles if one.is_bare and not words.isdisjoint(names_in(one.fact.value))]
 
 
-def is_of_others(question: str, fact: Fact, facts: Sequence[Fact]) -> bool:
-    """Return whether a question is about others than a fact is: "How old is Ida?"."""
+def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str = "") -> bool:
+    """Return whether a question is about others than a fact is: "How old is Ida?".
+
+    If an answer names the key, the fact has to explain every word: "Your operation was in May" does not tell
+    when the second one is.
+    """
     known = Known(facts)
     one = next(one for one in known.profiles if one.fact.key == fact.key)
     if not can_answer(one, question) or is_beyond(one, question) or _NO_FACT.search(in_question(question)):
@@ -230,8 +221,12 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact]) -> bool:
     names = asked.strangers | {word for word in asked.words if word in known.names}
     if (names or asked.relations) and not _is_theirs(one, asked, known):
         return True
+    is_named = not set(content_words(answer)).isdisjoint(one.attributes)
     # "What is the registration of my car?" is not answered by the car.
-    return any(is_common(word) and not _explained(word, one, asked, known)[0] for word in asked.words)
+    return any(
+        (is_common(word) or (is_named and not is_silent(word))) and not _explained(word, one, asked, known)[0]
+        for word in asked.words
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +292,11 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
     if (kind := _KIND_OF.search(core)) and relations_among(content_words(kind[1])):
         words = (*words, "breed")
     around, near = content_words(context), frozenset[str]()
-    is_open = not set(words) - _WEAK - AGES - NAMED or bool(_THEIRS.search(core) or _IT.search(core))
+    is_open = (
+        turns_to_somebody(words, core)
+        or not set(words) - _WEAK - AGES - NAMED
+        or bool(_THEIRS.search(core) or _IT.search(core))
+    )
     if is_open:
         near = _near_mine(f"{context} {core}")
     choice = alternatives_in(core)
@@ -360,9 +359,7 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
     score, hits = 0.0, set()
     for word in asked.words:
         worth, hit = _explained(word, one, asked, known)
-        is_silent = word in _SILENT or (word in _TURNED_TO and WHO.search(asked.text))
-        is_silent = is_silent or (word in _HAPPENS and WHEN.search(asked.text))
-        if not worth and not is_silent and not _is_asked_by_name(one, asked):
+        if not worth and not is_silent(word, asked.text) and not _is_asked_by_name(one, asked):
             return 0.0
         score += worth
         hits |= hit
@@ -385,7 +382,7 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
         return 0.0
     covered = len(hits & set(one.key)) / max(1, len(one.key))
     is_beside = one.head and one.head not in _WEAK and one.head not in hits and not one.is_bare
-    is_other = is_beside and is_common(one.head) and not _is_in_value(asked, one)
+    is_other = is_beside and one.head not in _GENERIC and is_common(one.head) and not _is_in_value(asked, one)
     is_thing = _WHICH_OF_MINE.match(asked.text) and not WHEN.search(asked.text)
     if is_other and is_thing:
         return 0.0  # "What car do I drive?" does not ask for its registration
@@ -396,12 +393,12 @@ def _is_asked_by_name(one: Profile, asked: _Asked) -> bool:
     """Return whether a question asks for the thing itself, whatever it says besides: "Which car do I …"."""
     which = _WHICH_OF_MINE.match(asked.text)
     kind = content_words(which[1])[-1:] if which else []
-    named = set(one.attributes) - _WEAK
+    named = set(one.attributes) - _WEAK - _TIMES
+    if not kind or one.relations or not named.isdisjoint(_TELLING):
+        return False
     # A car is not its registration.
-    is_beside = is_common(one.head) and bool(kind) and not are_same(kind[0], one.head)
-    return (
-        bool(kind) and not one.relations and not is_beside and any(are_same(kind[0], word) for word in named)
-    )
+    is_beside = is_common(one.head) and not are_same(kind[0], one.head)
+    return not is_beside and any(are_same(kind[0], word) for word in named)
 
 
 def _is_in_value(asked: _Asked, one: Profile) -> bool:
@@ -479,9 +476,7 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
         return 0.3
     if is_diet(word, one) or is_study(word, value):
         return 0.4
-    if is_activity(word, one) or (
-        word in _DOES and WHO.search(asked.text) and _THINGS.isdisjoint(one.attributes)
-    ):
+    if is_activity(word, one) or (word in _DOES and WHO.search(asked.text)):
         return 0.2
     is_described = (
         (word in _DESCRIBED and len(one.value) > 1)
@@ -537,7 +532,11 @@ def _is_definite(asked: _Asked, one: Profile) -> bool:
     is_of_kind = (
         WHEN.search(asked.text) or WHO.search(asked.text) or re.search(r"\bwhere\b", asked.text, re.I)
     )
-    if is_of_kind and asked.words and all(word in {*one.key, *_SILENT, *_TIMES} for word in asked.words):
+    if (
+        is_of_kind
+        and asked.words
+        and all(word in one.key or word in _TIMES or is_silent(word) for word in asked.words)
+    ):
         return True  # "When is choir practice?"
     is_short = len(asked.text.split()) <= _FEW_WORDS
     if is_short and is_question(asked.text) and not begins_question(asked.text[:-1]):

@@ -36,7 +36,7 @@ DATE = re.compile(
     r"\d|\b(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
     r"|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:days?)?"
     r"|noon|midnight|easter|christmas|spring|summer|autumn|winter|mornings?|evenings?|weekends?|weeks?|months?"
-    r"|years?|daily|weekly)\b",
+    r"|years?|daily|weekly|(?:before|after|with) (?:breakfast|lunch|dinner|meals|bed|work|school))\b",
     re.IGNORECASE,
 )
 NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both|every|once|twice|daily|weekly)\b", re.IGNORECASE)
@@ -77,7 +77,7 @@ _PLACE = _LOCATION | frozenset(
 _IN_PLACE = re.compile(
     r"\b(?:at|in|near|for|on|with|under|behind|inside|beside|above|to)\s+\S", re.IGNORECASE
 )
-_NO_PLACE = frozenset(content_words("occupation profession trade title role function position post"))
+_NO_PLACE = frozenset(content_words("occupation profession trade title role function position post team"))
 _OTHER_TIME = re.compile(
     r"\b(?:was|were|did|used to|(?:i|we) use to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will"
     r"|going to)\b",
@@ -101,6 +101,13 @@ _FAVORITE = frozenset(content_words("favorite favourite"))
 _CHOICE = frozenset(content_words("fav fave best most prefer preferred choice love ideal dream usual"))
 _LIKE = re.compile(r"\b(?:like|likes)\b", re.IGNORECASE)
 _DOES = re.compile(r"\b(?:am|are|did|was|were|have|had) (?:i|we) (\w+)", re.IGNORECASE)
+# Things and places whose names are nobody's: "Who teaches me?" does not ask for the school.
+_NOBODY = frozenset(
+    content_words(
+        "car van bike motorbike boat house flat home laptop computer phone printer camera boiler garden"
+        " glasses watch truck caravan instrument school university college location city town village address"
+    )
+)
 _IDENTIFIES = ("_number", "_no", "_id", "_code", "_pin")
 _LISTED = re.compile(r",| and | & ")
 
@@ -122,6 +129,8 @@ def can_answer(one: Profile, text: str) -> bool:
         # Values of "favourite month" need not be one.
         return not set(content_words(asks_when[0])).isdisjoint(one.key)
     if HOW_MUCH.search(text) and not _has_amount(one, text):
+        return False
+    if WHO.search(text) and not one.relations and one.head in _NOBODY:
         return False
     if WHO.search(text) and (
         not NAME.search(_CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
@@ -182,9 +191,7 @@ def is_of_this_time(one: Profile, text: str, words: Collection[str]) -> bool:
     if is_past and not _CHANGED.search(text) and is_lasting:
         # "What was my thesis about?", "What was my husband called?": that has not changed since.
         is_past = (
-            not is_person
-            and not one.relations
-            and any(are_same(word, thing) for word in one.attributes for thing in _CHANGING)
+            not is_person and not one.relations and any(are_same(one.head, thing) for thing in _CHANGING)
         )
     if "next" in one.key:
         return not is_past or re.search(r"\bnext\b|\bwill\b|\bgoing to\b", text, re.IGNORECASE) is not None

@@ -153,8 +153,9 @@ _NO_MEASURE = frozenset(
 )
 _CLOCK = (
     r"\d{1,2}[:.]\d\d|\b(?:\d+\W*[ap]\.?m|noon|midnight|(?:half|quarter)\W+(?:past|to|\w+)|o['\u2019]clock"
-    rf"|\d{{1,2}} (?:to|and) \d{{1,2}}"
-    rf"|(?:at|after|before|until|by|from|till|o)\W+{_NUMERAL}(?!\W*(?:{_MONTH}|%|degrees))"
+    rf"|\d{{1,2}} (?:to|and) \d{{1,2}}\b(?!\W*{_MONTH})"
+    rf"|(?:at|after|before|until|by|from|till|o)\W+{_NUMERAL}"
+    rf"(?!\W*(?:(?:to|and|-)\W*\d{{1,2}}\W*)?(?:{_MONTH}|%|degrees))"
     rf"|{_DAY}\W+\d{{1,2}}\b|0\d{{3}})\b"
 )
 _WHEN = re.compile(

@@ -19,6 +19,8 @@ from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
 from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, is_of_others, names_a_thing, words_in
+from shepherd.prompt.concepts import are_related, content_words
+from shepherd.prompt.phrases import in_key, in_question
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question, asks_by_form, begins_question, core_of, questions_in
 from shepherd.sentences import sentence_spans, split_sentences
@@ -230,7 +232,7 @@ class Review:
         judge = Judge(self._judge.sources, question.text)
         if facts:
             told = [one for one in written if not _MEETING.fullmatch(" ".join(words_in(one)))]
-            stated = (one for one in told if any(states(one, fact) for fact in facts))
+            stated = (one for one in told if any(states(one, fact) and _names(one, fact) for fact in facts))
             return next((one for one in stated if judge.accepts(one, ())), tuple(facts))
         quoted = quotation(question, sources_of(*self._quotable), judge.sources.known)
         if quoted and not judge.sources.tells_ended(joined([quoted])):
@@ -273,10 +275,15 @@ class Review:
             told = [fact for fact in known if states(sentence, fact, n_words=_TOLD_WORDS)]
             is_answer = _is_question(self._asked) and not sentence.startswith(LIST)
             return (
-                not is_answer or not told or not all(is_of_others(self._asked, fact, known) for fact in told)
+                not is_answer
+                or not told
+                or not all(is_of_others(self._asked, fact, known, sentence) for fact in told)
             )
         # The rest of a value with a full stop in it comes with the next sentence.
-        return any(states(sentence, fact, n_words=2 if ". " in fact.value else None) for fact in facts)
+        return any(
+            states(sentence, fact, n_words=2 if ". " in fact.value else None) and _names(sentence, fact)
+            for fact in facts
+        )
 
     def _passed_on(self, sentence: str) -> str:
         """Return what a fact or a document says, in place of a sentence that answers nothing."""
@@ -329,6 +336,13 @@ class Review:
         self._said.append(sentence)
         before, self._has_text = " " if self._has_text else "", True
         return before + sentence
+
+
+def _names(sentence: str, fact: Fact) -> bool:
+    """Return whether a sentence with the value of a fact says what it is: 39 is no time to get up."""
+    value, keys = content_words(fact.value), content_words(in_key(fact.key))
+    said = [word for word in content_words(in_question(sentence)) if word not in value]
+    return not said or any(are_related(word, key) for word in said for key in keys)
 
 
 def _as_told(
