@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,12 @@ from shepherd.knowledge.observations import (
 )
 from shepherd.mcp import Catalog, create_server, hints_of
 from shepherd.memory import Memory
+from shepherd.types import Injection, Message
 from tests.examples import examples
+from tests.memory.canaries import files_with, words
+from tests.memory.conftest import database, engine, path
+
+__all__ = ["database", "engine", "path"]
 
 READS = {"read_graph", "search_nodes", "open_nodes"}
 ADDS = {"create_entities", "create_relations", "add_observations"}
@@ -55,6 +61,10 @@ def memory(tmp_path) -> Iterator[Memory]:
 
 @pytest.fixture
 def catalog(memory) -> Catalog:
+    return catalog_of(memory)
+
+
+def catalog_of(memory: Memory) -> Catalog:
     return Catalog(memory, "steve", is_read_only=False, keeps_secrets=False, has_graph=True)
 
 
@@ -123,8 +133,8 @@ async def use_every_tool(client: Client) -> None:
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-def test_every_tool_works_for_clients_of_both_eras(catalog, era):
-    async def talk() -> None:
+def test_every_tool_works_for_clients_of_both_eras_and_on_both_engines(database, era):
+    async def talk(catalog: Catalog) -> None:
         async with Client(create_server(catalog), mode=era) as client:
             tools = {tool.name: tool for tool in (await client.list_tools()).tools}
             assert READS | ADDS | DELETES | {"query_nodes", "search_memory"} <= tools.keys()
@@ -135,7 +145,8 @@ def test_every_tool_works_for_clients_of_both_eras(catalog, era):
             ]
             await use_every_tool(client)
 
-    anyio.run(talk)
+    with Memory(database, user_id="steve") as memory:
+        anyio.run(talk, catalog_of(memory))
 
 
 def test_program_offers_the_tools_over_stdin_and_stdout(tmp_path):
@@ -235,6 +246,24 @@ def test_one_of_several_relations_between_two_entities_is_deleted(memory, catalo
     assert graph(catalog)[1] == [FOUNDED, PART]
     call(catalog, "delete_relations", relations=[FOUNDED, PART])
     assert knowledge.list_edges() == []
+
+
+def test_what_was_deleted_cannot_be_read_from_any_file(tmp_path, memory, catalog):
+    said, verb, city, kept = words(4)
+    call(catalog, "create_entities", entities=[JOHN, {**ROME, "name": city, "observations": [f"is {said}"]}])
+    call(catalog, "create_relations", relations=[relation(city, verb, "John_Smith")])
+    [chunk] = Knowledge(memory.transactions, "steve").search(said)
+    tail = f"\n\n[{chunk.text}]"
+    told = Message("user", kept, f"{kept}{tail}", Injection(tail, parts=(f"chunk:{chunk.id}",)))
+    memory.append_message(memory.start_session(), told)
+    assert files_with(tmp_path, [said, verb, city]).keys() == {said, verb, city}
+
+    call(catalog, "delete_observations", deletions=[{"entityName": city, "observations": [f"is {said}"]}])
+    assert files_with(tmp_path, [said]) == {}
+    call(catalog, "delete_relations", relations=[relation(city, verb, "John_Smith")])
+    assert files_with(tmp_path, [verb]) == {}
+    call(catalog, "delete_entities", entityNames=[city])
+    assert files_with(tmp_path, [said, verb, city, kept]).keys() == {kept}
 
 
 def test_user_s_own_nodes_and_edges_are_entities_and_relations(memory, catalog):
@@ -352,15 +381,17 @@ def test_wrong_arguments_are_refused(catalog, tool, arguments):
     assert graph(catalog) == before
 
 
-def test_large_graph_is_read_in_part_and_what_is_left_out_is_counted(catalog):
+def test_large_graph_is_read_in_part_and_what_is_left_out_is_counted(memory, catalog):
     for start in range(0, 300, 100):
         some = [{"name": f"n{n}", "entityType": "t", "observations": []} for n in range(start, start + 100)]
         stored = call(catalog, "create_entities", entities=some)
     assert stored == {"entities": some}
     star = [relation("n0", f"leads to number {n} by a path", f"n{n}") for n in range(1, 200)]
     written_back = call(catalog, "create_relations", relations=star)
-    long = [{"name": "long", "entityType": "t", "observations": ["a" * 6_000, "b" * 6_000]}]
-    call(catalog, "create_entities", entities=long)
+    many = call(catalog, "read_graph")
+    long = [{"name": "long", "entityType": "t", "observations": ["a" * 3_000, "b" * 3_000, "c" * 3_000]}]
+    later = Knowledge(memory.transactions, "steve", clock=lambda: time.time() + 60)
+    later.add_node("long", kind="t", notes="\n".join(long[0]["observations"]))
 
     found = call(catalog, "read_graph")
     one = call(catalog, "open_nodes", names=["long"])
@@ -368,12 +399,16 @@ def test_large_graph_is_read_in_part_and_what_is_left_out_is_counted(catalog):
 
     assert written_back["relations"] == star[: len(written_back["relations"])]
     assert written_back["leftOut"]["relations"] == 199 - len(written_back["relations"])
+    assert many["leftOut"]["entities"] == 300 - len(many["entities"])
     assert found["leftOut"]["entities"] == 301 - len(found["entities"])
-    assert one["entities"] == [{**long[0], "observations": ["a" * 6_000]}]
+    assert min(len(many["entities"]), len(found["entities"])) > 50
+    assert min(len(many["relations"]), len(found["relations"])) > 20
+    assert (found["entities"][-1]["name"], found["leftOut"]["observations"]) == ("long", 3)
+    assert one["entities"] == [{**long[0], "observations": ["a" * 3_000, "b" * 3_000]}]
     assert (one["leftOut"]["observations"], one["relations"]) == (1, [])
     assert [entity["name"] for entity in center["entities"]] == ["n0"]
     assert center["leftOut"]["relations"] == 199 - len(center["relations"])
-    assert all(len(json.dumps(result)) > 4_000 for result in (found, one, center))
+    assert all(4_000 < len(json.dumps(result)) <= 8_000 for result in (many, found, one, center))
 
 
 @settings(max_examples=examples(50))

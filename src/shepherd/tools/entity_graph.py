@@ -293,22 +293,24 @@ def _fitting(items: Sequence[Any], room: int) -> list[Any]:
     return list(items)
 
 
-def _fitting_entities(nodes: Iterable[Node], room: int) -> tuple[dict[int, dict[str, Any]], int]:
-    """Return the first entities that fit, by id, and how many observations the last one has besides."""
+def _fitting_entities(nodes: Sequence[Node], room: int) -> tuple[dict[int, dict[str, Any]], int]:
+    """Return the first entities that fit, by id, and how many observations are missing in them.
+
+    One of several entities gets at most a third of the room, so that it does not displace all others.
+    """
+    most = room if len(nodes) == 1 else room // 3
     found: dict[int, dict[str, Any]] = {}
+    n_left = 0
     for node in nodes:
         observations = observations_of(node.notes)
-        bare = room - _size(_entity(node.title, node.kind, []))
-        fitting = _fitting(observations, bare)
-        n_left = len(observations) - len(fitting)
-        # Half an entity is better than nothing, but not if others are whole.
-        if bare < 0 or (n_left and found):
+        fitting = _fitting(observations, most - _size(_entity(node.title, node.kind, [])))
+        entity = _entity(node.title, node.kind, fitting)
+        if (size := _size(entity)) > room:
             break
-        found[node.id] = _entity(node.title, node.kind, fitting)
-        if n_left:
-            return found, n_left
-        room -= _size(found[node.id])
-    return found, 0
+        found[node.id] = entity
+        n_left += len(observations) - len(fitting)
+        room -= size
+    return found, n_left
 
 
 def _left_out(counts: Mapping[str, int]) -> dict[str, Any]:
