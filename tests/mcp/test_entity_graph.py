@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+from shepherd.errors import DocumentError
 from shepherd.knowledge import Knowledge
-from shepherd.knowledge.importing import import_from
+from shepherd.knowledge.importing import import_from, import_upload
 from shepherd.knowledge.observations import (
     cleaned_observation,
     observations_of,
@@ -514,3 +515,24 @@ def test_damaged_lines_are_named_and_the_others_imported(tmp_path, memory, catal
     assert relations == [dangling]
     assert KEY not in str(entities)
     assert [state for _, state, _ in imported(memory, path)][:3] == ["unchanged"] * 3
+
+
+def test_damaged_object_is_refused_with_its_line_and_nothing_is_stored(tmp_path, memory, catalog):
+    path = tmp_path / "memory.json"
+    path.write_text('{"entities": [\n{"name": "Rome", "entityType": "city", "observations": }')
+
+    with pytest.raises(DocumentError, match="line 2 is damaged"):
+        imported(memory, path)
+    assert graph(catalog) == ([], [])
+
+
+def test_graph_is_recognised_by_its_content_and_name(memory, catalog):
+    data = b"\xef\xbb\xbf" + lines({"name": "Rome", **ENTITIES[2]}).replace("\n", "\r\n").encode()
+    knowledge = Knowledge(memory.transactions, "steve")
+
+    def uploaded(name: str) -> list[str]:
+        return [outcome.name for outcome in import_upload(knowledge, data, name, 1 << 20)]
+
+    assert uploaded("memory.jsonl") == ["Rome"]
+    assert graph(catalog) == ([ROME], [])
+    assert uploaded("notes.txt") == ["notes.txt"]
