@@ -21,7 +21,18 @@ from shepherd import __version__
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.tools import Toolbox, ToolResult, knowledge_tools, learned_tools, memory_tools
+from shepherd.tools import (
+    GRAPH_READS,
+    GRAPH_WRITES,
+    Toolbox,
+    ToolResult,
+    entity_tools,
+    graph_output,
+    graph_text,
+    knowledge_tools,
+    learned_tools,
+    memory_tools,
+)
 from shepherd.types import Tool, ToolCall
 
 __all__ = ["Catalog", "Resource", "create_server", "hints_of", "serve_stdio"]
@@ -39,12 +50,18 @@ _READS = frozenset(
     (
         "search_memory", "get_fact", "fact_history", "list_learned",
         "query_nodes", "get_nodes_by_id", "search_content", "query_edges", "query_dimensions", "get_context",
+        *GRAPH_READS,
     )
 )  # fmt: skip
 # Nothing is lost: set_fact keeps the older values.
-_ADDS = frozenset(("store_memory", "set_fact", "create_node", "create_edge", "create_dimension"))
+_ADDS = frozenset(
+    (
+        "store_memory", "set_fact", "create_node", "create_edge", "create_dimension",
+        "create_entities", "create_relations", "add_observations",
+    )
+)  # fmt: skip
 # A second call changes nothing.
-_REPEATABLE = frozenset(("clear_memory", "set_fact", "clear_fact", "delete_dimension"))
+_REPEATABLE = frozenset(("clear_memory", "set_fact", "clear_fact", "delete_dimension", *GRAPH_WRITES))
 
 
 def hints_of(name: str) -> types.ToolAnnotations:
@@ -73,7 +90,10 @@ class Resource(NamedTuple):
 
 
 class Catalog:
-    """Tools and resources of one user; with `is_read_only`, none that changes anything."""
+    """Tools and resources of one user; with `is_read_only`, none that changes anything.
+
+    With `has_graph`, the tools of MCP's reference memory server are among them.
+    """
 
     RESOURCES = (
         Resource(f"{_SCHEME}facts", "facts", "All facts about the user, by key."),
@@ -85,8 +105,17 @@ class Catalog:
         Resource(f"{_SCHEME}nodes/{{id}}", "node", "One node of the knowledge graph, with its text."),
     )
 
-    def __init__(self, memory: Memory, user_id: str, *, is_read_only: bool, keeps_secrets: bool) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        user_id: str,
+        *,
+        is_read_only: bool,
+        keeps_secrets: bool,
+        has_graph: bool = False,
+    ) -> None:
         self._memory, self._user_id = memory, user_id
+        self.has_graph = has_graph
         self._knowledge = Knowledge(memory.transactions, user_id)
         writes = not is_read_only
 
@@ -98,13 +127,15 @@ class Catalog:
             *learned_tools(memory, user_id, writes=writes),
             *knowledge_tools(self._knowledge, refusal=refusal, writes=writes),
         ]
+        if has_graph:
+            entries += entity_tools(self._knowledge, writes=writes, keeps_secrets=keeps_secrets)
         self._toolbox = Toolbox(
             entry for entry in entries if writes or hints_of(entry.tool.name).read_only_hint
         )
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """Tools over memory, facts and what was learned, then those over knowledge."""
+        """Tools over memory, facts and what was learned, then those over knowledge and its entities."""
         return self._toolbox.tools
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -161,6 +192,7 @@ def create_server(catalog: Catalog) -> Server[Any]:
                     name=tool.name,
                     description=tool.description,
                     input_schema=dict(tool.parameters),
+                    output_schema=graph_output(tool.name),
                     annotations=hints_of(tool.name),
                 )
                 for tool in catalog.tools
@@ -169,9 +201,12 @@ def create_server(catalog: Catalog) -> Server[Any]:
 
     async def call_tool(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         outcome = await in_thread(partial(catalog.call, params.name, params.arguments or {}))
+        structured = json.loads(outcome.text)
+        is_of_graph = not outcome.failed and catalog.has_graph and graph_output(outcome.name) is not None
+        text = graph_text(outcome.name, structured) if is_of_graph else outcome.text
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=outcome.text)],
-            structured_content=json.loads(outcome.text),
+            content=[types.TextContent(type="text", text=text)],
+            structured_content=structured,
             is_error=outcome.failed,
         )
 

@@ -110,6 +110,28 @@ def test_an_empty_note_is_mentioned_and_is_no_failure(shepherd, tmp_path):
     assert shepherd("knowledge", "import", notes / "empty.md").returncode == 1
 
 
+def test_graph_of_the_mcp_memory_server_is_imported(shepherd, tmp_path):
+    graph = tmp_path / "memory.jsonl"
+    rex = {
+        "type": "entity",
+        "name": "Rex",
+        "entityType": "dog",
+        "observations": ["Likes the lake", "x" * 5000],
+    }
+    likes = [
+        {"type": "relation", "from": "Rex", "to": "Anna", "relationType": verb} for verb in ("likes", "has")
+    ]
+    graph.write_text("\n".join(map(json.dumps, [rex, *likes])) + "\nnonsense\n", encoding="utf-8")
+
+    first = shepherd("knowledge", "import", graph)
+    again = json.loads(shepherd("knowledge", "import", graph, "--json").stdout)
+
+    assert (first.returncode, first.stderr.splitlines()[0]) == (1, "2 added, 1 failed")
+    assert f"{graph}: line 4: not JSON" in first.stderr
+    assert again["counts"] == {"unchanged": 2, "failed": 1}
+    assert "edge 1: Rex (1) related_to Anna (2): likes; has\n" in shepherd("knowledge", "show", "1").stdout
+
+
 def test_exports_of_chats_are_refused_with_the_command_that_imports_them(shepherd, tmp_path):
     chats = [{"title": "t", "mapping": {}}]
     files = {name: tmp_path / name for name in ("conversations.json", "chats.zip", "mem0.json", "mine.jsonl")}

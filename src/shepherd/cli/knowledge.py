@@ -117,7 +117,9 @@ def _add_fields(action: Parser, dimension_help: str) -> None:
 
 def _add_transfer(actions: Any) -> None:
     importing = add_action(
-        actions, "import", "import documents, folders, web pages, an RA-H database or Shepherd's own export"
+        actions,
+        "import",
+        "import documents, folders, web pages, an RA-H database, MCP's memory.jsonl or Shepherd's own export",
     )
     importing.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, addresses")
     importing.add_argument(
@@ -181,9 +183,10 @@ def _show(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
     if node.notes:
         screen.print(f"\n{node.notes}")
     for edge in edges:
+        explanation = "; ".join(edge.explanation.split("\n"))
         screen.print(
             f"edge {edge.id}: {edge.from_title} ({edge.from_node_id}) {edge.type}"
-            f" {edge.to_title} ({edge.to_node_id}): {edge.explanation}"
+            f" {edge.to_title} ({edge.to_node_id}): {explanation}"
         )
     if node.source_text:
         screen.print(f"\n{node.source_text}")

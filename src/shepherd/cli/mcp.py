@@ -27,6 +27,7 @@ in the assistant's mcp.json:
 
 examples:
   shepherd mcp --read-only               without the tools that change something
+  shepherd mcp --graph                   also with create_entities, read_graph and so on
   shepherd mcp --http --port 8001        at http://127.0.0.1:8001/mcp"""
 
 _HOST = "127.0.0.1"
@@ -37,6 +38,9 @@ def build_parser() -> Parser:
     """Build the parser of `shepherd mcp`."""
     parser = Parser(prog="shepherd mcp", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
+    parser.add_argument(
+        "--graph", action="store_true", help="offer the nine tools of MCP's reference memory server, too"
+    )
     parser.add_argument("--http", action="store_true", help="serve streamable HTTP on this machine")
     parser.add_argument(
         "--port",
@@ -66,6 +70,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             memory.user_id,
             is_read_only=arguments.read_only,
             keeps_secrets=config.memory_extraction_secrets,
+            has_graph=arguments.graph,
         )
         if not arguments.http:
             anyio.run(serve_stdio, catalog)

@@ -56,6 +56,7 @@ def refuse_documents(source: str) -> None:
 def refuse_memories(source: str) -> None:
     """Raise UsageError if what was given to `knowledge import` has memories, such as an export of ChatGPT."""
     from shepherd.knowledge import transfer
+    from shepherd.knowledge.importing import entities
     from shepherd.memory.importers import Source
 
     path = Path(source).expanduser()
@@ -66,6 +67,8 @@ def refuse_memories(source: str) -> None:
             hint=f"shepherd memory restore {shlex.quote(source)} restores a backup",
         )
     if not beginning or path.suffix.lower() not in _EXPORTS or transfer.is_export(beginning):
+        return
+    if entities.is_graph(beginning, path.name):
         return
     if beginning.startswith(_ZIP):
         kind = "chatgpt" if _has_conversations(path) else ""

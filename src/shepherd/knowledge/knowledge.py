@@ -196,22 +196,48 @@ class Knowledge:
 
         Nothing of it can be read again from a file of Shepherd's when this returns.
         """
+        return bool(self.delete_nodes([node_id]))
 
-        def delete(connection: Connection) -> bool:
-            shelf = chunks.shelf_of(connection, self._transactions, self.user_id, self._count_tokens)
-            named = connection.execute(
-                "SELECT title FROM nodes WHERE user_id = ? AND id = ?", (self.user_id, node_id)
-            )
-            had = connection.execute(
-                "SELECT id FROM chunks WHERE user_id = ? AND node_id = ?", (self.user_id, node_id)
-            )
-            if not nodes.delete(connection, shelf, node_id):
-                return False
-            gone = [chunk_id for (chunk_id,) in had]
-            self._transactions.forget_chunks(connection, self.user_id, gone, [title for (title,) in named])
-            return True
+    def delete_nodes(self, node_ids: Iterable[int]) -> list[int]:
+        """Do as `delete_node` for several in one transaction; return the ids of those that were removed."""
+        wanted = list(dict.fromkeys(node_ids))
 
-        return self._forget(delete)
+        def delete(connection: Connection, shelf: Shelf) -> list[int]:
+            gone: list[int] = []
+            chunk_ids: list[int] = []
+            titles: list[str] = []
+            for node_id in wanted:
+                node = nodes.get(connection, self.user_id, node_id)
+                if node is None:
+                    continue
+                chunk_ids += _chunk_ids(connection, self.user_id, node_id)
+                titles.append(node.title)
+                nodes.delete(connection, shelf, node_id)
+                gone.append(node_id)
+            if gone:
+                self._transactions.forget_chunks(connection, self.user_id, chunk_ids, titles)
+            return gone
+
+        return self.forget(delete)
+
+    def replace_notes(self, notes: Callable[[Connection], Mapping[int, str]]) -> list[int]:
+        """Replace the notes of nodes and remove all copies of the earlier ones; return the ids of the nodes.
+
+        `notes` is called in the transaction, and can be called twice.
+        """
+
+        def replace_all(connection: Connection, shelf: Shelf) -> list[int]:
+            changes = notes(connection)
+            before = [chunk for node in changes for chunk in _chunk_ids(connection, self.user_id, node)]
+            for node_id, text in changes.items():
+                nodes.change(connection, shelf, node_id, {"notes": text}, self.now())
+            left = {chunk for node in changes for chunk in _chunk_ids(connection, self.user_id, node)}
+            if changes:
+                gone = [chunk for chunk in before if chunk not in left]
+                self._transactions.forget_chunks(connection, self.user_id, gone, [])
+            return list(changes)
+
+        return self.forget(replace_all)
 
     # ---- edges
 
@@ -545,6 +571,16 @@ class Knowledge:
 
         return self._transactions.write(self.user_id, run, size=size, stays=True)
 
+    def forget(self, work: Callable[[Connection, Shelf], _Result]) -> _Result:
+        """Do as `transaction` for a deletion; if the result is true, clear its traces in other files, too."""
+
+        def run(connection: Connection) -> _Result:
+            shelf = chunks.shelf_of(connection, self._transactions, self.user_id, self._count_tokens)
+            return work(connection, shelf)
+
+        self._refuse_anonymous()
+        return self._transactions.forget(self.user_id, run)
+
     def _forget(self, delete: Callable[[Connection], bool]) -> bool:
         self._refuse_anonymous()
         return self._transactions.forget(self.user_id, delete)
@@ -566,6 +602,11 @@ def _storable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(map(_storable, value))
     return value
+
+
+def _chunk_ids(connection: Connection, user_id: str, node_id: int) -> list[int]:
+    rows = connection.execute("SELECT id FROM chunks WHERE user_id = ? AND node_id = ?", (user_id, node_id))
+    return [chunk_id for (chunk_id,) in rows]
 
 
 def _size(new: NewNode) -> int:

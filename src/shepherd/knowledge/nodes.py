@@ -17,6 +17,7 @@ from shepherd.transactions import Connection
 
 __all__ = [
     "CHANGEABLE",
+    "LONGEST_TITLE",
     "NewNode",
     "add",
     "by_origin",
@@ -51,7 +52,7 @@ CHANGEABLE = (
 )
 _TEXTS = ("title", "kind", "description", "notes", "link", "event_date")
 # Titles are shown in lists, and those of hubs are in every prompt.
-_LONGEST_TITLE = 300
+LONGEST_TITLE = 300
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def texts_of(new: NewNode) -> list[str]:
     """Return the parts of a new node that are cut into chunks."""
     return [
         new.source_text,
-        chunks.card(" ".join(new.title.split())[:_LONGEST_TITLE], new.description, new.notes),
+        chunks.card(" ".join(new.title.split())[:LONGEST_TITLE], new.description, new.notes),
     ]
 
 
@@ -296,4 +297,4 @@ def _title(title: str) -> str:
     cleaned = " ".join(title.split())
     if not cleaned:
         raise UsageError("a node needs a title")
-    return cleaned[:_LONGEST_TITLE]
+    return cleaned[:LONGEST_TITLE]

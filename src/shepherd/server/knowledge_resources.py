@@ -279,7 +279,7 @@ async def import_memories(
 @files.post("/knowledge/import")
 @described("ImportedKnowledge", events="ImportEvent", streams_with="progress", takes_file=True)
 async def import_knowledge(own: OwnMemory, request: Request, name: _Name, progress: bool = False) -> Response:
-    """Import a document (text, Markdown, HTML, PDF), or an export of knowledge, as nodes.
+    """Import a document (text, Markdown, HTML, PDF), an export of knowledge, or MCP's memory.jsonl, as nodes.
 
     With `progress`, the answer is a stream of events, as that of an import of memories.
     """

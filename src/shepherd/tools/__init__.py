@@ -14,10 +14,13 @@ from shepherd.tools.builtin import (
     learned_tools,
     memory_tools,
 )
+from shepherd.tools.entity_graph import GRAPH_READS, GRAPH_WRITES, entity_tools, graph_output, graph_text
 from shepherd.tools.mcp_servers import Confirm, ServerSpec, chosen_servers, opened_servers, read_servers
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
 __all__ = [
+    "GRAPH_READS",
+    "GRAPH_WRITES",
     "LEARNED_TOOLS",
     "MEMORY_TOOLS",
     "AssistantTool",
@@ -28,6 +31,9 @@ __all__ = [
     "chosen_servers",
     "conversation_tools",
     "decide",
+    "entity_tools",
+    "graph_output",
+    "graph_text",
     "knowledge_tools",
     "learned_tools",
     "memory_tools",

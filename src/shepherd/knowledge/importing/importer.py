@@ -1,4 +1,4 @@
-"""Import of a file, a folder, an address, an RA-H database or an export of our own.
+"""Import of a file, a folder, an address, an RA-H database, a graph of entities or an export of our own.
 
 Each document is one transaction, so an interruption loses none that was reported. A repeated import
 recognises unchanged documents by the hash of their bytes, and does not parse them.
@@ -16,7 +16,7 @@ from shepherd.encryption import scratch_folder
 from shepherd.errors import DocumentError, EmptyDocumentError, UsageError
 from shepherd.escaping import storable
 from shepherd.knowledge import nodes, transfer
-from shepherd.knowledge.importing import documents, web
+from shepherd.knowledge.importing import documents, entities, web
 from shepherd.knowledge.importing.documents import Document
 from shepherd.knowledge.importing.rah import RaHDatabase
 from shepherd.knowledge.importing.web import WebLimits
@@ -60,6 +60,8 @@ def import_from(
         yield from _import_rah(knowledge, path, progress)
     elif transfer.is_export(_beginning(path)):
         yield from transfer.read(knowledge, path, progress)
+    elif entities.is_graph(_beginning(path), path.name):
+        yield from entities.read(knowledge, _bytes_of(path, limits), str(path), tags, progress)
     else:
         yield _import_file(knowledge, path, tags, limits, progress)
 
@@ -96,7 +98,7 @@ def import_upload(
     most_bytes: int,
     progress: Progress = lambda done, total, name: None,
 ) -> Iterator[Outcome]:
-    """Import bytes that came under a name: a document, or an export of our own; yield its outcomes.
+    """Import bytes that came under a name: a document, a graph, or an export of our own; yield its outcomes.
 
     The same name again replaces what came under it before. Raises DocumentError.
     """
@@ -113,6 +115,9 @@ def import_upload(
             yield from transfer.read(knowledge, path, progress)
         return
     _refuse_large(data, name, most_bytes)
+    if entities.is_graph(beginning, name):
+        yield from entities.read(knowledge, data, name, (), progress)
+        return
     yield _store_document(
         knowledge,
         data,
