@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shepherd._native.text import STOP_WORDS, keywords
@@ -140,6 +140,8 @@ _ATTRIBUTE = re.compile(
     re.IGNORECASE,
 )
 _FEW_WORDS = 3
+# "What type of guitar?" says nothing of a blood type.
+_GENERAL = frozenset(("type", "kind", "sort", "group", "thing", "user", "assistant"))
 _FACTS = re.compile(r"^\[facts: .*$", re.MULTILINE)
 _KNOWLEDGE = "=== KNOWLEDGE ==="
 _GAP = re.compile(r"[^\w\s]+|_+")
@@ -214,17 +216,18 @@ class Sources:
                 return True
         return not words
 
-    def is_told_of(self, value: Sequence[str], words: Collection[str]) -> bool:
-        """Return whether a sentence with this value has one of the stems, or a word for the same thing."""
+    def is_told_of(self, value: Sequence[str], stems: Collection[str], *, of_all: bool) -> bool:
+        """Return whether a sentence with this value has one of the stems (or all), or words for the same."""
         quote, own = f" {' '.join(value)} ", set(content_words(" ".join(value)))
-        return any(
-            are_related(word, other)
-            for line in (*self.lines(), *self._typed())
-            if quote in f" {' '.join(words_in(line))} "
-            for word in content_words(line)
-            if word not in own
-            for other in words
-        )
+        for line in (*self.lines(), *self._typed()):
+            if quote in f" {' '.join(words_in(line))} ":
+                said = set(content_words(line)) - own - _GENERAL
+                found = {stem: {word for word in said if are_related(word, stem)} for stem in stems}
+                # One word doesn't stand for two.
+                n_found = len(set().union(*found.values())) if all(found.values()) or not of_all else 0
+                if n_found >= (len(found) if of_all else 1):
+                    return True
+        return False
 
     def is_denied(self, value: Sequence[str]) -> bool:
         """Return whether these words were last said to hold no longer: "I no longer live in Ulm".
@@ -377,19 +380,22 @@ class Judge:
         if STOP_WORDS.issuperset(value) or self.sources.is_part_of_list(value):
             return False
         if not "".join(value).isdigit():
-            return self._is_backed(words[: len(words) - len(value)], value, (*thing, about))
+            return self._is_backed(words[: len(words) - len(value)], value, thing, about)
         # A number alone may be said of anything.
         about_it = {*keywords(self.asked), *keywords(" ".join(thing))} - STOP_WORDS
         return not known and self.sources.is_said_of(value, about_it)
 
-    def _is_backed(self, said: Sequence[str], value: Sequence[str], about: Iterable[str]) -> bool:
+    def _is_backed(self, said: Sequence[str], value: Sequence[str], thing: Sequence[str], about: str) -> bool:
         """Return whether what no fact says is told in one sentence with its subject, and not denied."""
         if list(said[:2]) == ["you", "want"]:
             return self.sources.is_said_of(value, _WISHES)
         if list(said[:2]) in (["nice", "to"], ["your", "notes"], ["you", "said"]):
             return not self.sources.is_denied(value)
-        words = content_words(" ".join(about)) or content_words(self.asked)
-        return self.sources.is_told_of(value, words) and not self.sources.is_denied(value)
+        # Every word of the thing counts.
+        things = content_words(" ".join(thing))
+        words = things or content_words(about) or content_words(self.asked)
+        is_told = self.sources.is_told_of(value, words, of_all=bool(things))
+        return is_told and not self.sources.is_denied(value)
 
     def _says_of(self, said: str, thing: Sequence[str], key: str) -> bool:
         """Return whether a sentence about a thing, with the words of the question, says a fact."""
