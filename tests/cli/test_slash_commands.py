@@ -181,7 +181,7 @@ def test_settings_are_changed_for_the_conversation(say) -> None:
     assert say.assistant.config.temperature == 0.7
     listed = say("/config")[1].splitlines()
     assert f"{'temperature':22} 0.7" in listed
-    assert len(listed) == 25
+    assert len(listed) == 26
 
 
 def test_nodes_are_put_in_focus(say) -> None:

@@ -165,7 +165,7 @@ _SERVICE = (
 _AS_SERVICE = "env XDG_DATA_HOME=$HOME/service XDG_CONFIG_HOME=$HOME/service shepherd "
 _TYPES_A_PASSPHRASE = (
     "python -c \"import pexpect; child = pexpect.spawn('shepherd encrypt --passphrase');"
-    " [(child.expect(asked), child.sendline('correct horse battery')) for asked in ('New pass', 'again')];"
+    " [(child.expect(asked), child.sendline('correct horse battery')) for asked in ('New pass', 'Repeat')];"
     ' child.expect(pexpect.EOF); child.close(); exit(child.exitstatus)"'
 )
 # Command: what is run in its place, where it shows several at once, names something of the reader's, or takes

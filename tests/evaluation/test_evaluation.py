@@ -290,7 +290,7 @@ def test_times_are_those_that_dates_support_in_every_zone(tmp_path: Path) -> Non
         if is_good:
             assert read_corpus(path)[0].turns[0].time == time
         else:
-            with pytest.raises(UsageError, match="none in unix seconds"):
+            with pytest.raises(UsageError, match="not in unix seconds"):
                 read_corpus(path)
 
 

@@ -256,7 +256,7 @@ def test_prompt_that_does_not_fit_is_refused_before_anything_is_sent(client, str
         ({"logit_bias": {"1": 101}}, "invalid_request", "logit_bias"),
         ({"temperature": -1}, "invalid_request", "temperature"),
         ({"max_tokens": 0}, "invalid_request", "max_tokens"),
-        ({"extra_body": {"no_such_field": 1}}, "invalid_request", "no_such_field"),
+        ({"extra_body": {"memmory": False}}, "invalid_request", "memmory"),
         ({"messages": []}, "invalid_request", "messages"),
         ({"messages": [*HELLO, {"role": "assistant", "content": ""}]}, "invalid_request", "messages"),
     ],

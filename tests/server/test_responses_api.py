@@ -325,7 +325,7 @@ def test_words_and_calls_of_one_answer_are_one_message():
         ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, 400, "input.0.content.0"),
         ({"input": [{"type": "computer_call"}]}, 400, "input.0"),
         ({"learned": True}, 400, "learned"),
-        ({"colour": "red"}, 400, "colour"),
+        ({"memroy_tools": True}, 400, "memroy_tools"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_by_name(mini, fields, status, param):

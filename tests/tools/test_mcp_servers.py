@@ -81,7 +81,7 @@ def test_nobody_to_ask_is_a_no():
         counted = called(toolbox, "workshop__count")
 
     assert isinstance(put, dict)
-    assert "nobody is here" in put["error"]
+    assert "there is nobody to allow it" in put["error"]
     assert counted == {"result": 0}
 
 

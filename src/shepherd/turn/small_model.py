@@ -278,12 +278,21 @@ class Review:
                 not is_answer
                 or not told
                 or not all(is_of_others(self._asked, fact, known, sentence) for fact in told)
+                or any(self._is_told_with_question(fact) for fact in told)
             )
         # The rest of a value with a full stop in it comes with the next sentence.
         return any(
             states(sentence, fact, n_words=2 if ". " in fact.value else None) and _names(sentence, fact)
             for fact in facts
         )
+
+    def _is_told_with_question(self, fact: Fact) -> bool:
+        """Return whether one sentence has the value of a fact and every word of the question.
+
+        "I prefer Vim as my editor" says of which thing `prefers = Vim` is.
+        """
+        asked = content_words(self._asked)
+        return bool(asked) and self._judge.sources.is_told_of(words_in(fact.value), asked, of_all=True)
 
     def _passed_on(self, sentence: str) -> str:
         """Return what a fact or a document says, in place of a sentence that answers nothing."""
