@@ -397,3 +397,29 @@ def test_what_is_called_second_or_a_surname_is_of_others():
     assert is_of_others("Who is my second supervisor?", supervisor, ANA)
     assert not is_of_others("Who is my supervisor?", supervisor, ANA)
     assert is_of_others("What's Mina's surname?", sister, ANA)
+
+
+SISTERS = {
+    "oldest_sister": "Mirjam", "oldest_sister_job": "vet", "middle_sister": "Salome",
+    "youngest_sister": "Tekla", "youngest_sister_age": "24", "godson_name": "Otis", "uncle": "Max",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "keys"),
+    [
+        ("How old is Tekla?", ["youngest_sister_age"]),
+        ("How old is Salome?", []),
+        ("What does Mirjam do?", ["oldest_sister_job"]),
+        ("What does Tekla do?", []),
+        ("What's my godson called?", ["godson_name"]),
+        ("Who is my godchild?", ["godson_name"]),
+        ("What's my goddaughter called?", []),
+        ("What's my uncle's name?", ["uncle"]),
+        ("What's my aunt's name?", []),
+    ],
+)
+def test_one_of_several_relatives_is_not_another(question: str, keys: list[str]) -> None:
+    facts = [Fact(key, value, 0, 0) for key, value in SISTERS.items()]
+
+    assert [[fact.key for fact in found] for found in asked_facts(question, facts)] == [keys]

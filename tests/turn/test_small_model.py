@@ -666,3 +666,21 @@ def test_a_sentence_says_what_the_value_is():
 
     assert shown("my shoe size pls", "You get up at 39.") == "Your shoe size is 39."
     assert shown("Where do I live?", "You live in Ulm.") == "You live in Ulm."
+
+
+@pytest.mark.parametrize(
+    ("question", "told", "written"),
+    [
+        # One word of the thing beside the value is not enough.
+        ("What blood type do I have?", "What type of guitar?", "Your blood type is Guitar."),
+        ("What's my home phone number?", "My phone is 9 years old.", "Your phone number is 9."),
+    ],
+)
+def test_a_sentence_about_another_thing_with_the_same_value_is_not_shown(
+    question: str, told: str, written: str
+) -> None:
+    tail = f"\n\n[context: User: {told}]"
+    messages = [Message("user", question, sent=question + tail)]
+    review = Review(messages, [], Promise(stores=True))
+
+    assert written not in review.feed(written) + review.end("stop")

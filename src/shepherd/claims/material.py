@@ -44,8 +44,9 @@ _CODE_LINE = re.compile(
 )
 _QUOTED = re.compile(
     r"\"[^\"\n]+\"|\u201c[^\u201d\n]+[\u201d\n]?|\u201e[^\u201c\u201d\n]+[\u201c\u201d]|\u00ab[^\u00bb\n]+\u00bb"
-    r"|\u2039[^\u203a\n]+\u203a|\u300c[^\u300d\n]+\u300d|(?<!\w)'[^'\n]{3,}'(?!\w)"
-    r"|(?<!\w)\u2018[^\u2019\n]{3,}\u2019(?!\w)"
+    r"|\u2039[^\u203a\n]+\u203a|\u300c[^\u300d\n]+\u300d"
+    # An apostrophe within a word ends nothing: 'I'm a rambler'.
+    r"|(?<!\w)['\u2018](?:[^'\u2019\n]|(?<=\w)['\u2019](?=\w)){3,}['\u2019](?!\w)"
 )
 # One word in quotation marks is emphasis or a title, and belongs to the sentence.
 _ONE_WORD = re.compile(r"^.[\w.\u2019'-]+.$")

@@ -519,6 +519,9 @@ def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
     if not asked.relations:
         # A role that is asked for by what they do: "Who does my books?"
         return False
+    named = known.names.keys() & set(content_words(asked.text))
+    if named and one.names and named.isdisjoint(one.names):
+        return False
     told = one.relations | relations_among(one.value)
     return all(
         _is_one_of(relation, one.relations) and not is_another(relation, told) for relation in asked.relations

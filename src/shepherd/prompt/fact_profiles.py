@@ -59,6 +59,14 @@ _YEARS = re.compile(
     re.IGNORECASE,
 )
 
+# Words that tell one sister from another.
+_RANKS = frozenset(
+    (
+        *("oldest", "eldest", "older", "elder", "middle", "younger", "youngest", "big", "little", "twin"),
+        *("first", "second", "third", "fourth"),
+    )
+)
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -111,6 +119,7 @@ class Known:
 
     def __init__(self, facts: Sequence[Fact]) -> None:
         self.names: dict[str, set[str]] = {}
+        self._ranks: dict[str, set[str]] = {}
         profiles = [profile_of(fact) for fact in facts]
         for one in profiles:
             if one.is_bare:
@@ -120,6 +129,7 @@ class Known:
                 names = names_in(one.fact.value)
                 for name in names:
                     self.names.setdefault(name, set()).update(one.relations | kinds)
+                    self._ranks.setdefault(name, set()).update(_ranks_in(one.fact.key))
         self.profiles = [self._with_names(one) for one in profiles]
 
     def _with_names(self, one: Profile) -> Profile:
@@ -127,8 +137,20 @@ class Known:
         if named := [word for word in one.key if word in self.names]:
             relations = frozenset().union(*(self.names[name] for name in named))
             return replace(one, relations=one.relations | relations, names=frozenset(named))
-        names = (name for name, of in self.names.items() if of & one.relations)
+        # The age of the youngest sister is not that of Salome, the middle one.
+        ranks = _ranks_in(one.fact.key)
+        names = (
+            name
+            for name, of in self.names.items()
+            if of & one.relations
+            and not (ranks and self._ranks[name] and self._ranks[name].isdisjoint(ranks))
+        )
         return replace(one, names=frozenset(names))
+
+
+def _ranks_in(key: str) -> set[str]:
+    """Return the words of a key that say which of several it is about."""
+    return _RANKS & set(re.split(r"[\W_]+", key.casefold()))
 
 
 def profile_of(fact: Fact) -> Profile:

@@ -90,6 +90,20 @@ _APART = tuple(
         " lizard",
     )
 )
+# Relatives and their counterparts, which have one word for both.
+_SEXES = (
+    ("godson", "goddaughter"),
+    ("godfather", "godmother"),
+    ("stepson", "stepdaughter"),
+    ("stepfather stepdad", "stepmother stepmum stepmom"),
+    ("grandson", "granddaughter"),
+    ("grandfather grandpa grandad granddad", "grandmother grandma granny nan nana gran"),
+    ("uncle", "aunt auntie"),
+    ("nephew", "niece"),
+)
+_OF_ANOTHER_SEX = tuple(
+    (frozenset(one.split()), frozenset(other.split())) for pair in _SEXES for one, other in (pair, pair[::-1])
+)
 _NAME_OF = re.compile(r"^\W*(?:the )?names? of(?= (?:my|our|the)\b)", re.IGNORECASE)
 _NUMBERED = re.compile(
     rf"\b(my|our|the) (?:{NUMERALS}|\d{{1,2}})(?= ([a-z]+)|\W*$)",
@@ -107,6 +121,9 @@ def agrees(text: str, key: str, value: str) -> bool:
     asked = (_ORDINALS.get(one.casefold(), one.casefold()) for one in _QUALIFIER.findall(text))
     told = {_ORDINALS.get(word, word) for word in words}
     if any(one.replace("-", "") not in told for one in asked):
+        return False
+    in_text = set(re.findall(r"[a-z]+", text.casefold().replace("-", "")))
+    if any(one & in_text and other & words and not one & words for one, other in _OF_ANOTHER_SEX):
         return False
     if _SURNAME.search(text) and not words & {"surname", "last", "family"} and not _TWO_NAMES.search(value):
         return False

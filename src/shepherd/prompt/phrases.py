@@ -41,7 +41,7 @@ _NAMES = _compiled(
     ),
     (r"\bmov(?:e|ed|es|ing)[ -]?out\b", "moveout"),
     (r"\bmoved? (?:here |away )?from\b|\bcame (?:here )?from\b", "former home"),
-    (r"\bgod(?:father|mother|parent) (?:of|to)\b|\bgod(?:child|son|daughter)\b", "godchild"),
+    (r"\bgod(?:father|mother|parent) (?:of|to)\b", "godchild"),
     (r"\bwhose god(?:father|mother|parent)\b", "whose godchild"),
     (r"\bgod(?:father|mother|parent)\b", "godparent"),
     (r"\b(?:closest|best) (?:friend|mate|pal|buddy)\b|\bbestie\b", "bestfriend"),

@@ -115,6 +115,7 @@ _NOUNS = frozenset(
     )
 )
 _LONGEST_THING = 6  # words
+_SHORTEST_PHONE = 4  # digits, of an extension
 _NO_THING = frozenset(
     (
         *("am", "are", "be", "can", "did", "do", "does", "has", "have", "i", "is"),
@@ -360,6 +361,8 @@ class Judge:
         if not _NO_THING.isdisjoint(thing):
             return False
         if about == "age" and "birthday" in thing:
+            return False
+        if "phone" in thing and sum(map(str.isdigit, groups["v"])) < _SHORTEST_PHONE:
             return False
         # "Where did I live before Berlin?" is not answered by what the question names.
         asked = set(words_in(self.asked))
