@@ -150,7 +150,7 @@ class Known:
 
 def _ranks_in(key: str) -> set[str]:
     """Return the words of a key that say which of several it is about."""
-    return _RANKS & set(re.split(r"[\W_]+", key.casefold()))
+    return set(re.split(r"[\W_]+", key.casefold())) & _RANKS
 
 
 def profile_of(fact: Fact) -> Profile:

@@ -16,7 +16,6 @@ from shepherd.knowledge import Knowledge
 from shepherd.knowledge.entity_graph import Entity, EntityGraph, Relation, cleaned_name
 from shepherd.knowledge.observations import cleaned_observation, observations_of
 from shepherd.knowledge.records import Node
-from shepherd.secret_detection import holds_secret
 from shepherd.tool_arguments import checked_argument
 from shepherd.tools.toolbox import Arguments, AssistantTool
 from shepherd.types import Tool
@@ -222,6 +221,8 @@ class _EntityTools:
         return _done(self._graph.delete_relations(relations), "relation", "relations", [])
 
     def _refuse_secrets(self, name: str, texts: Iterable[str]) -> None:
+        from shepherd.secret_detection import holds_secret  # 20 ms, and few calls add something
+
         if not self._keeps_secrets and any(holds_secret(name, text) for text in texts):
             raise UsageError(
                 "there is something that looks like a secret, and secrets are not stored",
