@@ -943,7 +943,7 @@ cdef class Decoder:
         return shp_api.seq_pos_max(self.context.memory, slot)
 
     def draft_model_of(self, int slot):
-        """What the draft model has read of a slot's text: its ids, and llama.cpp's last position or -1."""
+        """Return the ids of a slot's text in the draft model's cache, and llama.cpp's last position or -1."""
         cdef const int32_t *ids
         cdef int32_t last, n
         self._sequence(slot)

@@ -1,4 +1,4 @@
-"""What the shell starts by the name `shepherd` is forked, and seems to be the program itself."""
+"""The program that the shell starts as `shepherd` is forked, and seems to be the program itself."""
 
 from __future__ import annotations
 

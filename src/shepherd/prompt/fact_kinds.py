@@ -1,4 +1,4 @@
-"""What the value of a fact can answer, such as "when" or "where", and whether it is of the time asked for."""
+"""Kinds of values: which question a fact can answer ("when", "where"), and whether its time is asked for."""
 
 from __future__ import annotations
 

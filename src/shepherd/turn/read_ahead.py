@@ -55,7 +55,7 @@ class ReadAhead:
 
 
 class ReadingsAhead:
-    """What a server reads ahead: of each user one conversation. Thread-safe."""
+    """The readings of a server: one conversation of each user. Thread-safe."""
 
     def __init__(self) -> None:
         self._readings: dict[str, Generation] = {}
