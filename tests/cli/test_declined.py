@@ -1,4 +1,4 @@
-"""Commands that ask at a terminal before they change much: whoever does not say yes has changed nothing."""
+"""Commands that ask at a terminal before they change much. Without a yes, nothing changes."""
 
 from __future__ import annotations
 

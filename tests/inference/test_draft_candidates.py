@@ -285,7 +285,7 @@ def grammar(vocabulary: int) -> Iterator[Callable[[str], int]]:
 
 
 def _forced(vocabulary: int, grammar: int, most: int = 31, before: str = "x") -> list[int]:
-    """What is drafted behind a conversation in which nothing repeats."""
+    """The draft behind a conversation in which nothing repeats."""
     draft = native.Draft(vocabulary)
     draft.begin(array("i", _ids(vocabulary, before)), array("i", [400]))
     return draft.candidates(most, grammar)[0]

@@ -1,4 +1,4 @@
-"""What is on a date, what is known about somebody, and questions with a story or a choice in them."""
+"""Questions about a date or about somebody, and questions with a story or a choice in them."""
 
 from __future__ import annotations
 

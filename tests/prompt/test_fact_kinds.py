@@ -1,4 +1,4 @@
-"""What the value of a fact can answer, and phrases that stand for one word."""
+"""Questions that the value of a fact can answer, and phrases that stand for one word."""
 
 from __future__ import annotations
 

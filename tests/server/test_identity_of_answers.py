@@ -75,7 +75,7 @@ def answers() -> list[Served]:
 
 @pytest.fixture(scope="module")
 def engines() -> list[Engine]:
-    """Those of the server, the default model's first."""
+    """The engines of the server, the default model's first."""
     return []
 
 
