@@ -24,3 +24,30 @@ def test_what_is_written_of_a_message_is_told_as_it_changes_and_commands_are_not
         keys.send_text("hey\r")
         assert editor.read() == "hey"
     assert written == ["h", "he", "hey"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Recording(DummyOutput):
+    def __init__(self) -> None:
+        self.written = ""
+
+    def write_raw(self, data: str) -> None:
+        self.written += data
+
+
+def test_news_of_the_moment_before_the_prompt_is_shown_above_it():
+    shown = Recording()
+    with create_pipe_input() as keys, create_app_session(input=keys, output=shown):
+        editor = Editor(Screen(Terminal(), Terminal()), (None, None), [], keys=keys)
+        editor.news = lambda: ["learned: you live in Oslo"]
+        editor.say_news()  # nothing is read yet
+        assert shown.written == ""
+
+        keys.send_text("hey\r")
+        editor.read()
+
+    assert "learned: you live in Oslo" in shown.written

@@ -60,6 +60,7 @@ class Conversation:
             place = history_place(assistant.config, with_memory=assistant.memory is not None)
             editor = Editor(screen, place, COMMANDS, on_writing=assistant.read_ahead)
         self._editor = editor
+        self._editor.news = self._news
         self._has_listed = False
         self._chat = Chat(assistant, screen, self._editor, session=session)
         self._watched: Memory | None = None
@@ -87,7 +88,7 @@ class Conversation:
         memory = self._assistant.memory
         if memory is not None and memory is not self._watched:
             self._watched = memory
-            stack.callback(memory.extraction.watch(lambda user: self._editor.say_above(self._news)))
+            stack.callback(memory.extraction.watch(lambda user: self._editor.say_news()))
 
     def _news(self) -> list[str]:
         """Return a line for each thing that was learned and not shown yet."""

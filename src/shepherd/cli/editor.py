@@ -40,6 +40,7 @@ class Editor:
 
     `keys` is the source of the keys, the terminal by default; `history`: see factory.history_place.
     `on_writing` is called with what there is of a message, as it changes; not for commands.
+    Lines that `news` returns are shown above the prompt when it begins, and when `say_news` is called.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Editor:
         on_writing: Callable[[str], object] = lambda text: None,
     ) -> None:
         self.private = False
+        self.news: Callable[[], Iterable[str]] = tuple
         self.text = ""  # already typed when the next message is read
         self.n_listed = 0  # memories that the last command listed, which Alt keys change
         self._screen = screen
@@ -94,14 +96,14 @@ class Editor:
             self._cleared = False
             return text
 
-    def say_above(self, lines: Callable[[], Iterable[str]]) -> None:
-        """Write lines above the line that is being typed, from any thread.
+    def say_news(self) -> None:
+        """Write the news above the line that is being typed, from any thread.
 
-        `lines` is only called while the prompt is on a terminal, and nothing else is written meanwhile.
+        `news` is only called while the prompt is on a terminal, and nothing else is written meanwhile.
         """
         with self._lock:
             if self._is_reading:
-                for line in lines():
+                for line in self.news():
                     sys.stdout.write(f"{self._screen.styled(printable(line), 'dim', out=True)}\n")
 
     def _read_line(self) -> str:
@@ -109,6 +111,7 @@ class Editor:
             return self._prompt()
         with patch_stdout(raw=True):
             self._set_reading(True)
+            self.say_news()  # of the moment before it was set
             try:
                 return self._prompt()
             finally:
