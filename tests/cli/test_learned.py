@@ -13,7 +13,7 @@ import pytest
 from shepherd.commands.explain import decided_in_words, item_in_words, list_facts, news_in_words
 from shepherd.commands.screen import Screen
 from shepherd.memory import Claim, LearnedItem, Memory
-from tests.cli.test_terminal import CTRL_D, TURN_ENDED, Terminal, start
+from tests.cli.test_terminal import TURN_ENDED, Terminal, start
 from tests.learned import LIVED, MOVED, learn, propose, remember
 
 
@@ -301,7 +301,7 @@ def test_what_is_learned_is_shown_and_the_line_that_is_typed_stays_whole(termina
     chat.prompt()
     chat.type("/undo " + shown.split()[-1])
     chat.expect('undone: "your name is Steve" is forgotten')
-    chat.type(CTRL_D, enter=False)
+    chat.type("/quit")
 
     assert chat.end() == 0
     asked = [message.raw for message in memory.load_session() if message.role == "user"]
@@ -320,7 +320,7 @@ def test_answer_does_not_repeat_what_the_user_has_undone(terminal, memory):
     chat.expect("undone: you live in Ghent, as before")
     chat.type("Where do I live?")
     chat.expect("You live in Ghent")
-    chat.type(CTRL_D, enter=False)
+    chat.type("/quit")
 
     assert chat.end() == 0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import programs
-from tests.cli.test_terminal import CTRL_C, CTRL_D, start
+from tests.cli.test_terminal import CTRL_C, start
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 
@@ -71,7 +71,7 @@ def test_what_one_says_at_the_prompt_the_other_sees_above_his(home, url):
         one.type("/clear")
         one.expect("a new conversation")
         other.expect("another client began a new conversation")
-        one.type(CTRL_D, enter=False)
+        one.type("/quit")
         other.type("/quit")
         assert (one.end(), other.end()) == (0, 0)
     finally:

@@ -621,6 +621,7 @@ def test_answers_go_to_a_pipe_while_the_prompt_stays_on_the_terminal(home, model
     child.expect("> ")
     child.send("hello\r")
     child.expect(TURN_ENDED)
+    child.expect("> ")
     child.send(CTRL_D)
     child.expect(pexpect.EOF)
 

