@@ -32,6 +32,7 @@ from shepherd.tools import (
     knowledge_tools,
     learned_tools,
     memory_tools,
+    whole_graph,
 )
 from shepherd.types import Tool, ToolCall
 
@@ -78,6 +79,8 @@ def hints_of(name: str) -> types.ToolAnnotations:
 
 _LATEST = 20
 _SCHEME = "shepherd://"
+# As MCP's reference memory server names it.
+_GRAPH = "memory://knowledge-graph"
 _ONE = re.compile(rf"{_SCHEME}(memories|nodes)/([0-9]{{1,18}})")
 
 
@@ -92,10 +95,10 @@ class Resource(NamedTuple):
 class Catalog:
     """Tools and resources of one user; with `is_read_only`, none that changes anything.
 
-    With `has_graph`, the tools of MCP's reference memory server are among them.
+    With `has_graph`, those of MCP's reference memory server are among them.
     """
 
-    RESOURCES = (
+    _RESOURCES = (
         Resource(f"{_SCHEME}facts", "facts", "All facts about the user, by key."),
         Resource(f"{_SCHEME}memories", "memories", f"The {_LATEST} memories that were stored last."),
         Resource(f"{_SCHEME}nodes", "nodes", f"The {_LATEST} nodes of the knowledge graph changed last."),
@@ -138,6 +141,12 @@ class Catalog:
         """Tools over memory, facts and what was learned, then those over knowledge and its entities."""
         return self._toolbox.tools
 
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What `read` reads, other than by TEMPLATES."""
+        graph = Resource(_GRAPH, "knowledge-graph", "The knowledge graph with all entities and relations.")
+        return (*self._RESOURCES, graph) if self.has_graph else self._RESOURCES
+
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Run a tool; its errors are in the result, never raised."""
         result = self._toolbox.call(ToolCall("", name, _dumped(arguments)))
@@ -153,9 +162,11 @@ class Catalog:
             return _dumped(list(map(asdict, self._memory.list_memories(self._user_id, limit=_LATEST))))
         if uri == f"{_SCHEME}nodes":
             return _dumped(list(map(asdict, self._knowledge.list_nodes(limit=_LATEST))))
+        if uri == _GRAPH and self.has_graph:
+            return _dumped(whole_graph(self._knowledge))
         found = self._one(uri)
         if found is None:
-            known = ", ".join(resource.uri for resource in (*self.RESOURCES, *self.TEMPLATES))
+            known = ", ".join(resource.uri for resource in (*self.resources, *self.TEMPLATES))
             raise UsageError(f"there is no resource {uri!a}", hint=f"resources: {known}")
         return _dumped(found)
 
@@ -217,7 +228,7 @@ def create_server(catalog: Catalog) -> Server[Any]:
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=name, description=description, mime_type=_JSON)
-                for uri, name, description in catalog.RESOURCES
+                for uri, name, description in catalog.resources
             ]
         )
 

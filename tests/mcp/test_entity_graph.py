@@ -35,6 +35,7 @@ from tests.memory.conftest import database, engine, path
 
 __all__ = ["database", "engine", "path"]
 
+GRAPH = "memory://knowledge-graph"
 READS = {"read_graph", "search_nodes", "open_nodes"}
 ADDS = {"create_entities", "create_relations", "add_observations"}
 DELETES = {"delete_entities", "delete_observations", "delete_relations"}
@@ -114,6 +115,9 @@ async def use_every_tool(client: Client) -> None:
     whole, text = await ask("read_graph")
     old_rome = {**ROME, "observations": ["Is old"]}
     assert whole == json.loads(text) == {"entities": [JOHN, ACME, old_rome], "relations": [WORKS, PART]}
+    assert GRAPH in [str(resource.uri) for resource in (await client.list_resources()).resources]
+    [content] = (await client.read_resource(GRAPH)).contents
+    assert json.loads(content.text) == whole
     assert (await ask("search_nodes", query="spanish"))[0] == {"entities": [JOHN], "relations": [WORKS]}
     assert (await ask("open_nodes", names=["Rome"]))[0] == {"entities": [old_rome], "relations": [PART]}
 
@@ -397,6 +401,7 @@ def test_large_graph_is_read_in_part_and_what_is_left_out_is_counted(memory, cat
     found = call(catalog, "read_graph")
     one = call(catalog, "open_nodes", names=["long"])
     center = call(catalog, "open_nodes", names=["n0"])
+    whole = json.loads(catalog.read(GRAPH))
 
     assert written_back["relations"] == star[: len(written_back["relations"])]
     assert written_back["leftOut"]["relations"] == 199 - len(written_back["relations"])
@@ -407,6 +412,10 @@ def test_large_graph_is_read_in_part_and_what_is_left_out_is_counted(memory, cat
     assert (found["entities"][-1]["name"], found["leftOut"]["observations"]) == ("long", 3)
     assert one["entities"] == [{**long[0], "observations": ["a" * 3_000, "b" * 3_000]}]
     assert (one["leftOut"]["observations"], one["relations"]) == (1, [])
+    assert whole == {
+        "entities": [*({**some[0], "name": f"n{n}"} for n in range(300)), *long],
+        "relations": star,
+    }
     assert [entity["name"] for entity in center["entities"]] == ["n0"]
     assert center["leftOut"]["relations"] == 199 - len(center["relations"])
     assert all(4_000 < len(json.dumps(result)) <= 8_000 for result in (many, found, one, center))

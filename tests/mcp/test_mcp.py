@@ -274,6 +274,7 @@ def test_resources_are_this_user_s(catalog):
                 "shepherd://memories/1x",
                 "shepherd://else",
                 "file:///etc/passwd",
+                "memory://knowledge-graph",  # only with --graph
             ):
                 with pytest.raises(MCPError, match="there is no resource"):
                     await client.read_resource(uri)

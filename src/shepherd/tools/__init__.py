@@ -14,7 +14,14 @@ from shepherd.tools.builtin import (
     learned_tools,
     memory_tools,
 )
-from shepherd.tools.entity_graph import GRAPH_READS, GRAPH_WRITES, entity_tools, graph_output, graph_text
+from shepherd.tools.entity_graph import (
+    GRAPH_READS,
+    GRAPH_WRITES,
+    entity_tools,
+    graph_output,
+    graph_text,
+    whole_graph,
+)
 from shepherd.tools.mcp_servers import Confirm, ServerSpec, chosen_servers, opened_servers, read_servers
 from shepherd.tools.toolbox import AssistantTool, Toolbox, ToolResult
 
@@ -39,4 +46,5 @@ __all__ = [
     "memory_tools",
     "opened_servers",
     "read_servers",
+    "whole_graph",
 ]

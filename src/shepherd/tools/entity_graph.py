@@ -20,12 +20,14 @@ from shepherd.tool_arguments import checked_argument
 from shepherd.tools.toolbox import Arguments, AssistantTool
 from shepherd.types import Tool
 
-__all__ = ["GRAPH_READS", "GRAPH_WRITES", "entity_tools", "graph_output", "graph_text"]
+__all__ = ["GRAPH_READS", "GRAPH_WRITES", "entity_tools", "graph_output", "graph_text", "whole_graph"]
 
 # Characters of a result, below the limit of the toolbox; of these, characters of entities if relations
 # have to be left out otherwise.
 _MOST_CHARS, _ENTITY_CHARS = 7_500, 5_000
 _MOST_NODES = 250  # the shortest entity takes 40 characters
+# The same where a client reads all of it, which no model sees by itself.
+_ALL_CHARS, _ALL_ENTITY_CHARS, _ALL_NODES = 2_000_000, 1_500_000, 50_000
 _MOST_NAMED = 10
 _MOST_QUERY_CHARS = 2048
 
@@ -150,6 +152,12 @@ def entity_tools(knowledge: Knowledge, *, writes: bool, keeps_secrets: bool) -> 
     ]
 
 
+def whole_graph(knowledge: Knowledge) -> dict[str, Any]:
+    """Return all entities and relations of the user, as `read_graph` does, up to two million characters."""
+    graph = EntityGraph(knowledge)
+    return _shown(graph, *graph.latest(_ALL_NODES), rooms=(_ALL_CHARS, _ALL_ENTITY_CHARS))
+
+
 def _run(action: Callable[[Arguments], object], row: _Row, arguments: Arguments) -> object:
     for name, schema in row.arguments.items():
         fields = schema.get("items", {}).get("properties")
@@ -232,34 +240,15 @@ class _EntityTools:
     # ---- reading
 
     def read_graph(self, arguments: Arguments) -> object:
-        return self._shown(*self._graph.latest(_MOST_NODES))
+        return _shown(self._graph, *self._graph.latest(_MOST_NODES))
 
     def search_nodes(self, arguments: Arguments) -> object:
         if len(arguments["query"]) > _MOST_QUERY_CHARS:
             raise UsageError(f"the query has more than {_MOST_QUERY_CHARS:,} characters")
-        return self._shown(*self._graph.matching(arguments["query"], _MOST_NODES))
+        return _shown(self._graph, *self._graph.matching(arguments["query"], _MOST_NODES))
 
     def open_nodes(self, arguments: Arguments) -> object:
-        return self._shown(*self._graph.named(map(cleaned_name, arguments["names"]), _MOST_NODES))
-
-    def _shown(self, nodes: Sequence[Node], total: int) -> dict[str, Any]:
-        """Return as much of a graph as fits: the first nodes, in the order in which they were created."""
-        found: dict[str, Any] = {}
-        for room in (_MOST_CHARS, _ENTITY_CHARS):
-            entities, n_observations = _fitting_entities(nodes, room)
-            relations = self._graph.relations_of(sorted(entities))
-            written = list(map(_relation, relations))
-            fitting = _fitting(written, _MOST_CHARS - sum(map(_size, entities.values())))
-            left_out = {
-                "entities": total - len(entities),
-                "observations": n_observations,
-                "relations": len(written) - len(fitting),
-            }
-            shown = [entities[node_id] for node_id in sorted(entities)]
-            found = {"entities": shown, "relations": fitting, **_left_out(left_out)}
-            if not left_out["relations"]:
-                break
-        return found
+        return _shown(self._graph, *self._graph.named(map(cleaned_name, arguments["names"]), _MOST_NODES))
 
 
 # ---- results
@@ -283,6 +272,36 @@ def _entity(name: str, kind: str, observations: Iterable[str]) -> dict[str, Any]
 
 def _size(value: object) -> int:
     return len(json.dumps(value, ensure_ascii=False)) + len(", ")
+
+
+def _shown(
+    graph: EntityGraph,
+    nodes: Sequence[Node],
+    total: int,
+    *,
+    rooms: tuple[int, int] = (_MOST_CHARS, _ENTITY_CHARS),
+) -> dict[str, Any]:
+    """Return as much of a graph as fits: the first nodes, in the order in which they were created.
+
+    `rooms` are characters for all of it, and for entities if relations have to be left out otherwise.
+    """
+    most, _ = rooms
+    found: dict[str, Any] = {}
+    for room in rooms:
+        entities, n_observations = _fitting_entities(nodes, room)
+        relations = graph.relations_of(sorted(entities))
+        written = list(map(_relation, relations))
+        fitting = _fitting(written, most - sum(map(_size, entities.values())))
+        left_out = {
+            "entities": total - len(entities),
+            "observations": n_observations,
+            "relations": len(written) - len(fitting),
+        }
+        shown = [entities[node_id] for node_id in sorted(entities)]
+        found = {"entities": shown, "relations": fitting, **_left_out(left_out)}
+        if not left_out["relations"]:
+            break
+    return found
 
 
 def _fitting(items: Sequence[Any], room: int) -> list[Any]:
