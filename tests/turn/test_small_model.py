@@ -292,6 +292,25 @@ def test_name_of_somebody_is_not_where_he_lives(question, written, answer, is_le
     assert review.feed(written) + review.end("stop") == answer
 
 
+@pytest.mark.parametrize(
+    ("question", "written", "is_told"),
+    [
+        ("How many kids do I have?", "You have two kids.", True),
+        ("What is my daughter called?", "You have two kids.", False),
+        ("Who is Pixel?", "Your cat is called Pixel.", True),
+        ("What is the name of my cat?", "Your cat is called Pixel.", True),
+        ("Which pet do I have?", "Your cat is called Pixel.", True),
+        ("What does Pixel need?", "Your cat is called Pixel.", False),
+    ],
+)
+def test_name_is_told_where_one_is_asked_for(question, written, is_told):
+    facts = [Fact("children", "two kids", 0, 0), Fact("cat_name", "Pixel", 0, 0)]
+    sent = f"{question}\n\n[facts: children=two kids, cat_name=Pixel]"
+    review = Review([Message("user", question, sent=sent)], facts, Promise(stores=True))
+
+    assert review.feed(written) + review.end("stop") == (written if is_told else UNKNOWN)
+
+
 def test_memory_with_the_remark_that_it_has_ended_is_no_answer():
     tail = "[context: User: where do i work\nAssistant: You work at St. Ann. (employer is no longer St. Ann)]"
     message = Message("user", "Where do I work?", sent=f"Where do I work?\n\n{tail}")

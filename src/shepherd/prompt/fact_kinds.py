@@ -22,6 +22,7 @@ __all__ = [
     "is_likewise",
     "is_listed",
     "is_of_this_time",
+    "tells_name_asked_for",
 ]
 
 HOW_MANY = re.compile(r"\bhow many\b", re.IGNORECASE)
@@ -45,6 +46,13 @@ _CALENDAR = re.compile(
     r"\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|January|February|March|April|May|June|July|August"
     r"|September|October|November|December)\b"
 )
+_CALLED = re.compile(r"\b(?:called|named?|names)\b", re.IGNORECASE)
+# "What does Pixel need?", but not "What is Pixel?"
+_ASKS_MORE = re.compile(
+    r"\W*(?:and |so |but )?(?:what(?!(?:['\u2019]?s| is| are) [\w'\u2019 ]+\W*$)|how|when|where|why|which)\b",
+    re.IGNORECASE,
+)
+_COUNTED = frozenset(("children", "siblings", "pets"))
 _HOW_OLD = re.compile(r"\bhow old\b|\bage\b", re.IGNORECASE)
 _HOW_LONG = re.compile(r"\bhow long (?:is|are|does|do|will)\b", re.IGNORECASE)
 _LONG = re.compile(
@@ -117,10 +125,22 @@ def is_human(one: Profile) -> bool:
     return not any(is_kind_of(relation, "pet") for relation in one.relations)
 
 
+def tells_name_asked_for(text: str, key: str, value: str, *, is_name: bool) -> bool:
+    """Return whether a fact tells a name where one is asked for, and nothing that the question says already.
+
+    "What is my daughter called?" is not answered by "two kids", nor "What does Pixel need?" by "Pixel".
+    """
+    if _CALLED.search(text):
+        return key not in _COUNTED or NAME.search(value) is not None
+    return not (is_name and _ASKS_MORE.match(text) and set(content_words(value)) <= set(content_words(text)))
+
+
 def can_answer(one: Profile, text: str) -> bool:
     """Return whether a value can answer "when", "how old", "where" and the like."""
     value = one.fact.value
     if not agrees(text, one.fact.key, value):
+        return False
+    if not tells_name_asked_for(text, one.fact.key, value, is_name=one.is_bare):
         return False
     if _HOW_OLD.search(text) and not one.is_age():
         return not one.relations and YEAR.search(value) is not None and not _MINE_ALONE.search(text)

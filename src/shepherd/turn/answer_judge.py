@@ -10,6 +10,7 @@ from shepherd._native.text import STOP_WORDS, keywords
 from shepherd.claims.keys import canonical_key, is_about, words_of
 from shepherd.prompt.asked_facts import words_in
 from shepherd.prompt.concepts import are_related, content_words
+from shepherd.prompt.fact_kinds import tells_name_asked_for
 from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.quotation import repeats
 from shepherd.types import Fact, Message
@@ -366,7 +367,9 @@ class Judge:
             return False
         # "Where did I live before Berlin?" is not answered by what the question names.
         asked = set(words_in(self.asked))
-        if asked.issuperset(value) and not asked.isdisjoint(_OTHER_TIME):
+        is_repeated = asked.issuperset(value) and not asked.isdisjoint(_OTHER_TIME)
+        counts = "children" if about.startswith("children") else ""
+        if is_repeated or not tells_name_asked_for(self.asked, counts, groups["v"], is_name=about == "name"):
             return False
         keys = self.sources.keys_of(value)
         said = " ".join((*words_in(self.asked), *thing, *words[: len(words) - len(value)], about))
