@@ -8,8 +8,11 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from shepherd.memory import Claim
 from shepherd.types import Message, ToolCall
+from tests.learned import learn
 from tests.server.page.stored import conversation
+from tests.server.test_memory import wait_for
 
 _numbers = itertools.count(1)
 
@@ -171,6 +174,27 @@ def test_what_was_learned_is_shown_and_undone(chat, memory):
     expect(learned.locator(".mark")).to_have_text("undone")
 
 
+def test_what_was_learned_is_shown_once_below_the_message_that_said_it(chat, memory):
+    page = chat.page
+    said = "I live in Paris."
+    say(page, "Hello")
+    name = page.evaluate("location.hash.split('/').at(-1)")
+    [[(_, hello), (_, answer)]] = stored(memory, chat.user)
+    messages = [("user", hello), ("assistant", answer), ("user", said)]
+    body = {"messages": [{"role": role, "content": text} for role, text in messages], "session": name}
+    elsewhere = {**body, "model": "default", "user": chat.user, "max_tokens": 8}
+    httpx.post(f"{chat.url}/v1/chat/completions", json=elsewhere, timeout=90, trust_env=False)
+    wait_for(lambda: memory.learned(1, user_id=chat.user), "what was learned")
+    page.reload()
+    learned = page.locator(".turn-pair", has_text=said).locator(".news .line")
+    expect(learned).to_have_text("Learned: You live in ParisUndo")
+    learn(memory, chat.user, said, Claim("drink", "tea", said, 0))
+    say(page, "What can you do?")
+
+    expect(learned).to_have_count(2)
+    expect(page.locator(".news .line")).to_have_count(2)
+
+
 @pytest.mark.parametrize(("decision", "expected"), [("Accept", "Berlin"), ("Reject", "Texas")])
 def test_a_contradiction_is_decided_under_the_answer(decision, expected, chat, memory):
     page = chat.page
@@ -253,10 +277,21 @@ def test_asking_an_earlier_message_again_asks_first(chat, memory):
     expect(page.get_by_role("dialog")).to_have_count(0)
     [kept] = stored(memory, chat.user)
     first.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    # Pressed again before the browser has told that the dialog is closed.
+    n_open = page.evaluate(
+        """async () => {
+            document.querySelector("dialog button").click();
+            for (let i = 0; i < 20; i++) await null;
+            document.querySelector(".reply-foot button:last-of-type").click();
+            return document.querySelectorAll("dialog[open]").length;
+        }"""
+    )
     page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
     expect(page.locator(".turn-pair")).to_have_count(1)
     over(page)
 
+    assert n_open == 1
     assert len(kept) == 4
     assert [[role for role, _ in messages] for messages in stored(memory, chat.user)] == [
         ["user", "assistant"]
