@@ -73,9 +73,12 @@ class Conversation:
             while not self._chat.done:
                 self._editor.private = self._assistant.private
                 self._editor.n_listed = len(self._chat.listed) if self._has_listed else 0
-                self._watch(stack)
-                for line in self._news():
-                    self._screen.note(line)
+                try:
+                    self._watch(stack)
+                    for line in self._news():
+                        self._screen.note(line)
+                except KeyboardInterrupt:  # was to stop the answer, which had just ended
+                    self._screen.note("interrupted")
                 text = self._editor.read()
                 if text is None:
                     break
