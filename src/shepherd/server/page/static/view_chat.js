@@ -340,6 +340,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   if (turn.memory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
   running.set(begunAs, chat);
+  chat.streams = (chat.streams ?? 0) + 1;
   turn.state = "asking";
   chat.turns.push(turn);
   if (chat.view) {
@@ -377,9 +378,13 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   rest(chat, begunAs);
 }
 
-/** When nothing is in progress, the server has all of a conversation, unless an answer failed. */
+/**
+ * When nothing is in progress, the server has all of a conversation, unless an answer failed. A stream may still tell
+ * what was learned when the answer to the next message is complete.
+ */
 function rest(chat, name) {
-  if (!chat.turns.some((one) => ["asking", "failed"].includes(one.state))) running.delete(name);
+  chat.streams -= 1;
+  if (!chat.streams && !chat.turns.some((one) => ["asking", "failed"].includes(one.state))) running.delete(name);
 }
 
 /** Put the turns back that a refused request would have replaced. */
