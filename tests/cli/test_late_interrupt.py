@@ -1,4 +1,4 @@
-"""A Ctrl-C that comes when the answer that it was to stop has just ended."""
+"""Ctrl-C a moment before an answer begins, and a moment after its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from shepherd.assistant import Assistant
-from shepherd.cli.conversation import Conversation
+from shepherd.cli.conversation import Conversation, show_turn
 from shepherd.cli.editor import Editor
 from shepherd.commands.screen import Screen
 from shepherd.commands.slash import COMMANDS
@@ -38,3 +38,19 @@ def test_ctrl_c_before_the_prompt_is_back_does_not_end_the_conversation(plain_mo
         assert conversation.run(0) == 0
 
     assert "interrupted" in err.getvalue()
+
+
+class Interrupted(Assistant):
+    """Is asked just when Ctrl-C is pressed."""
+
+    def ask(self, *said, **options):
+        signal.raise_signal(signal.SIGINT)
+        yield from super().ask(*said, **options)
+
+
+def test_ctrl_c_before_the_answer_has_begun_stops_it(endless_model):
+    with Engine(endless_model) as engine:
+        assistant = Interrupted(ModelAccess(engine), config=Config(max_tokens=500), user_id="steve")
+        finished = show_turn(assistant, "hello", Screen(io.StringIO(), io.StringIO()))
+
+    assert finished.stats.finish_reason == "cancelled"
