@@ -210,7 +210,7 @@ class Conversation(threading.Thread):
         self._revising: Future[dict[str, str] | None] = Future()
         self._confirming: Future[bool] = Future()
         self._is_stopping = False
-        # Lines that were queued, and up to which of them answers are cancelled: it may come before the answer.
+        # Lines that were queued, and up to which of them answers are cancelled, begun or not.
         self._n_said = self._n_cancelled = self._n_begun = 0
         self._watched: Memory | None = None
         self.farewell: list[str] = []  # what was learned at the end, once the thread has ended
