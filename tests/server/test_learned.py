@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Iterator
@@ -13,9 +14,15 @@ import openai
 import pytest
 
 from shepherd.config import Config
+from shepherd.inference import Engine
 from shepherd.memory import Claim, Memory
+from shepherd.providers import ProviderSettings
 from shepherd.server.app import create_app
-from shepherd.server.state import AppState
+from shepherd.server.chat import ChatRequest, LearnedNews
+from shepherd.server.models import Models
+from shepherd.server.state import AppState, ServerState
+from shepherd.server.turns import Conversations
+from shepherd.types import Message
 from tests.learned import LIVED, MOVED, learn, propose, remember
 from tests.server.running import Running
 
@@ -206,6 +213,21 @@ def test_a_stream_ends_with_what_was_learned_when_that_is_asked_for(mini):
     with mini.http() as client:
         undone = client.post(f"/v1/learned/{item['id']}/undo", params={"user": "learner"})
     assert undone.json()["state"] == "undone"
+
+
+def test_streams_that_end_together_tell_each_thing_once(plain_model, memory):
+    with Engine(plain_model) as engine:
+        models = Models(ProviderSettings("local", "llamacpp"), name="tiny", engine=engine)
+        state = ServerState(Config(), memory, True, Conversations(models, memory=memory, config=Config()))
+
+        async def told_by_both() -> list[list[str]]:
+            request = ChatRequest((Message("user", LIVED),), "steve")
+            streams = [await LearnedNews.of(state, request) for _ in range(2)]
+            learn(memory, "steve", LIVED, Claim("location", "Köln", LIVED, 0))
+            news = await asyncio.gather(*(stream.wait() for stream in streams))
+            return [[item["value"] for item in items] for items in news]
+
+        assert sorted(asyncio.run(told_by_both())) == [[], ["Köln"]]
 
 
 def test_anthropics_stream_has_an_event_of_its_own_for_it(mini):

@@ -9,6 +9,7 @@ from textual import events
 
 from shepherd.cli.tui import preparing
 from shepherd.config.file import load
+from shepherd.tui.conversation import Prepared
 from shepherd.tui.prompt import Prompt
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -63,6 +64,23 @@ def test_an_answer_is_streamed_and_escape_stops_it(perform, endless_model, monke
     app = perform(play, endless_model)
 
     assert app.failure is None
+
+
+def test_escape_before_the_answer_has_begun_stops_it(perform, endless_model, monkeypatch):
+    monkeypatch.setenv("SHEPHERD_MAX_TOKENS", "500")
+    apps = []
+
+    def prepare(assistant, message):
+        apps[0].conversation.cancel()  # as Esc does, while the files of a message are read
+        return Prepared(message)
+
+    async def play(stage):
+        apps.append(stage.app)
+        await stage.say("hello")
+        assert "stopped" in stage.text()
+        assert stage.app.chat_state.last.stats.generated_tokens < 500
+
+    perform(play, endless_model, prepare=prepare)
 
 
 def test_a_second_message_waits_at_the_prompt_while_an_answer_comes(perform, endless_model, monkeypatch):

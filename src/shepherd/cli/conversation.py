@@ -73,9 +73,12 @@ class Conversation:
             while not self._chat.done:
                 self._editor.private = self._assistant.private
                 self._editor.n_listed = len(self._chat.listed) if self._has_listed else 0
-                self._watch(stack)
-                for line in self._news():
-                    self._screen.note(line)
+                try:
+                    self._watch(stack)
+                    for line in self._news():
+                        self._screen.note(line)
+                except KeyboardInterrupt:  # was to stop the answer, which had just ended
+                    self._screen.note("interrupted")
                 text = self._editor.read()
                 if text is None:
                     break
@@ -203,9 +206,11 @@ def show_turn(
     """
     finished: Finished | None = None
     answer, thought = _output(screen, plain=plain), ""
-    with cancelling_on_interrupt(assistant), _waiting(assistant, screen) as has_begun:
+    with cancelling_on_interrupt(assistant) as is_interrupted, _waiting(assistant, screen) as has_begun:
         try:
             for event in assistant.ask(message, composed=composed, pictures=pictures):
+                if is_interrupted():  # perhaps before there was an answer to cancel
+                    assistant.cancel()
                 if not isinstance(event, Recalled):
                     has_begun()
                 if isinstance(event, Thought):
@@ -303,10 +308,13 @@ def _note(screen: Screen, event: Warned | ToolCall) -> None:
 
 
 @contextmanager
-def cancelling_on_interrupt(assistant: Assistant) -> Iterator[None]:
-    """Let the first Ctrl-C cancel the answer, and a second one, if that hangs, raise KeyboardInterrupt."""
+def cancelling_on_interrupt(assistant: Assistant) -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C cancel the answer, and a second one, if that hangs, raise KeyboardInterrupt.
+
+    Gives a function that returns whether there was one.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield lambda: False
         return
     presses = 0
 
@@ -319,6 +327,6 @@ def cancelling_on_interrupt(assistant: Assistant) -> Iterator[None]:
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield
+        yield lambda: presses > 0
     finally:
         signal.signal(signal.SIGINT, before)

@@ -86,8 +86,10 @@ def _answer(assistant: Assistant, screen: Screen, message: Composed, with_memory
     before, assistant.private = assistant.private, assistant.private or not with_memory
     interrupted = False
     try:
-        with cancelling_on_interrupt(assistant):
+        with cancelling_on_interrupt(assistant) as is_interrupted:
             for event in assistant.ask(message.typed, composed=message.composed, pictures=message.pictures):
+                if is_interrupted():  # perhaps before there was an answer to cancel
+                    assistant.cancel()
                 put(screen, *_named(event))
                 interrupted = isinstance(event, Finished) and event.stats.finish_reason == "cancelled"
     finally:

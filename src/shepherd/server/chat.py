@@ -176,21 +176,22 @@ class LearnedNews:
     Each thing is told once, in the order of the requests. All methods are called on the event loop.
     """
 
-    def __init__(self, state: ServerState, user_id: str, told: int) -> None:
-        self._state, self._user, self._told = state, user_id, told
+    def __init__(self, state: ServerState, user_id: str) -> None:
+        self._state, self._user = state, user_id
+        self._told = self._told_by_all()
         self._ended = asyncio.Event()
         self._is_cancelled = False
 
     @classmethod
     async def of(cls, state: ServerState, request: ChatRequest) -> LearnedNews:
         """Return the news since what this user was told last, or else from now on."""
-        told = state.told_items.get(request.user_id)
-        if told is None and state.memory is not None and request.remembers:
-            memory = state.memory
-            latest = await blocking(lambda: memory.learned(1, user_id=request.user_id))
-            told = latest[0].id if latest else 0
-            state.told_items.put(request.user_id, told)
-        return cls(state, request.user_id if request.remembers else "", told or 0)
+        user = request.user_id if request.remembers else ""
+        memory = state.memory
+        if user and memory is not None and state.told_items.get(user) is None:
+            latest = await blocking(lambda: memory.learned(1, user_id=user))
+            if state.told_items.get(user) is None:  # another request may have been told of more meanwhile
+                state.told_items.put(user, latest[0].id if latest else 0)
+        return cls(state, user)
 
     async def wait(self) -> list[dict[str, Any]]:
         """Return what is new, once the worker has read what this user said; [] if the memory fails."""
@@ -216,9 +217,15 @@ class LearnedNews:
         finally:
             stop()
             self._state.in_progress.discard(self.cancel)
+        # Another stream of this user may have told of some of it since this one began.
+        told = max(self._told, self._told_by_all())
+        news = [item for item in news if item.id > told]
         if news:
             self._state.told_items.put(self._user, news[-1].id)
         return [public_item(item) for item in news]
+
+    def _told_by_all(self) -> int:
+        return self._state.told_items.get(self._user) or 0
 
     def cancel(self) -> None:
         """End the wait."""

@@ -210,6 +210,8 @@ class Conversation(threading.Thread):
         self._revising: Future[dict[str, str] | None] = Future()
         self._confirming: Future[bool] = Future()
         self._is_stopping = False
+        # Lines that were queued, and up to which of them answers are cancelled, begun or not.
+        self._n_said = self._n_cancelled = self._n_begun = 0
         self._watched: Memory | None = None
         self.farewell: list[str] = []  # what was learned at the end, once the thread has ended
 
@@ -221,6 +223,7 @@ class Conversation(threading.Thread):
 
     def say(self, line: str) -> None:
         """Queue a message or a command. From any thread."""
+        self._n_said += 1
         self._lines.put(line)
 
     def writing(self, text: str) -> None:
@@ -228,7 +231,8 @@ class Conversation(threading.Thread):
         self._lines.put(_Unfinished(text))
 
     def cancel(self) -> None:
-        """Cancel the answer that is being generated, if any. From any thread."""
+        """Cancel the answers to all lines so far, begun or not. From any thread."""
+        self._n_cancelled = self._n_said
         if self._assistant is not None:
             self._assistant.cancel()
 
@@ -349,6 +353,7 @@ class Conversation(threading.Thread):
 
     def _work(self, line: str, chat: Chat, screen: _Recorder) -> None:
         before = _place_of(chat.assistant)
+        self._n_begun += 1
         try:
             is_command = line.startswith("/") and not line.startswith("//")
             self._post(Asked(line, is_command))
@@ -377,6 +382,8 @@ class Conversation(threading.Thread):
             for event in assistant.ask(
                 prepared.typed, composed=prepared.composed, pictures=prepared.pictures
             ):
+                if self._n_begun <= self._n_cancelled:
+                    assistant.cancel()
                 if isinstance(event, Delta):
                     pending += event.text
                     if time.monotonic() - told_at < _LEAST_PAUSE_S:

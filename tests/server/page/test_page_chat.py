@@ -8,8 +8,11 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from shepherd.memory import Claim
 from shepherd.types import Message, ToolCall
+from tests.learned import learn
 from tests.server.page.stored import conversation
+from tests.server.test_memory import wait_for
 
 _numbers = itertools.count(1)
 
@@ -124,8 +127,58 @@ def test_an_answer_goes_on_while_another_view_is_shown(endless, visit):
     expect(page.locator(".turn-pair")).to_have_count(1)
     page.get_by_role("button", name="Stop", exact=True).press("Enter")
     over(page)
-
     expect(page.locator(".prose > *").first).to_be_visible()
+    field(page).fill("Again")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose").last.locator("> *").first).to_be_visible()
+    page.get_by_role("link", name="New conversation").click()
+    expect(page.locator(".turn-pair")).to_have_count(0)
+    page.locator(".talk a").click()
+    expect(page.locator(".turn-pair")).to_have_count(2)
+    page.get_by_role("button", name="Stop", exact=True).press("Enter")
+    over(page)
+
+
+# Each answer is complete at once, and its stream waits for a last event.
+HELD_STREAMS = """() => {
+    const real = window.fetch;
+    window.streams = [];
+    window.fetch = (path, options) => {
+        if (!path.includes("/v1/chat/completions")) return real(path, options);
+        const body = new ReadableStream({ start: (stream) => {
+            const encoder = new TextEncoder();
+            const write = (event) => stream.enqueue(encoder.encode(`data: ${JSON.stringify(event)}\\n\\n`));
+            write({ choices: [{ delta: { content: "Hi" } }] });
+            write({ choices: [{ delta: {}, finish_reason: "stop" }] });
+            streams.push((event) => { write(event); stream.close(); });
+        } });
+        return Promise.resolve(new Response(body, { headers: { "content-type": "text/event-stream" } }));
+    };
+}"""
+
+LEARNED = {
+    "id": "1",
+    "kind": "learned",
+    "state": "new",
+    "statement": "I live in Paris.",
+    "sentence": "you live in Paris",
+}
+
+
+def test_what_a_later_stream_tells_is_shown_although_an_earlier_one_has_ended(chat):
+    page = chat.page
+    page.evaluate(HELD_STREAMS)
+    say(page, "Hello")
+    say(page, "I live in Paris.")
+    page.evaluate("streams[0]({ choices: [], learned: [] })")
+    page.get_by_role("link", name="Facts").click()
+    expect(page.locator("main h1")).to_have_text("Facts")
+    page.go_back()
+    expect(page.locator(".turn-pair")).to_have_count(2)
+
+    page.evaluate("item => streams[1]({ choices: [], learned: [item] })", LEARNED)
+
+    expect(page.locator(".turn-pair").last.get_by_role("list", name="What was learned")).to_be_visible()
 
 
 def test_what_was_recalled_is_folded_under_the_answer_and_can_be_forgotten(chat, memory):
@@ -169,6 +222,27 @@ def test_what_was_learned_is_shown_and_undone(chat, memory):
     assert (before, memory.get_fact("location", chat.user)) == ("Paris", None)
     page.reload()
     expect(learned.locator(".mark")).to_have_text("undone")
+
+
+def test_what_was_learned_is_shown_once_below_the_message_that_said_it(chat, memory):
+    page = chat.page
+    said = "I live in Paris."
+    say(page, "Hello")
+    name = page.evaluate("location.hash.split('/').at(-1)")
+    [[(_, hello), (_, answer)]] = stored(memory, chat.user)
+    messages = [("user", hello), ("assistant", answer), ("user", said)]
+    body = {"messages": [{"role": role, "content": text} for role, text in messages], "session": name}
+    elsewhere = {**body, "model": "default", "user": chat.user, "max_tokens": 8}
+    httpx.post(f"{chat.url}/v1/chat/completions", json=elsewhere, timeout=90, trust_env=False)
+    wait_for(lambda: memory.learned(1, user_id=chat.user), "what was learned")
+    page.reload()
+    learned = page.locator(".turn-pair", has_text=said).locator(".news .line")
+    expect(learned).to_have_text("Learned: You live in ParisUndo")
+    learn(memory, chat.user, said, Claim("drink", "tea", said, 0))
+    say(page, "What can you do?")
+
+    expect(learned).to_have_count(2)
+    expect(page.locator(".news .line")).to_have_count(2)
 
 
 @pytest.mark.parametrize(("decision", "expected"), [("Accept", "Berlin"), ("Reject", "Texas")])
@@ -225,21 +299,14 @@ def test_asking_again_stores_one_answer(chat, memory):
 
 def test_what_is_learned_after_the_answer_leaves_its_buttons_in_place(chat):
     page = chat.page
-    page.evaluate(
-        """() => new MutationObserver((_, observer) => {
-            const again = document.querySelector(".reply-foot button:last-of-type");
-            if (!again) return;
-            observer.disconnect();
-            again.focus();
-            window.wasEarly = !document.querySelector(".news");
-        }).observe(document.body, { childList: true, subtree: true })"""
-    )
-    field(page).fill("I live in Paris.")
-    page.keyboard.press("Enter")
+    page.evaluate(HELD_STREAMS)
+    say(page, "I live in Paris.")
+    page.get_by_role("button", name="Ask again").focus()
+
+    page.evaluate("item => streams[0]({ choices: [], learned: [item] })", LEARNED)
 
     expect(page.get_by_role("list", name="What was learned")).to_be_visible()
     expect(page.get_by_role("button", name="Ask again")).to_be_focused()
-    assert page.evaluate("window.wasEarly")
 
 
 def test_asking_an_earlier_message_again_asks_first(chat, memory):
@@ -253,10 +320,21 @@ def test_asking_an_earlier_message_again_asks_first(chat, memory):
     expect(page.get_by_role("dialog")).to_have_count(0)
     [kept] = stored(memory, chat.user)
     first.press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    # Pressed again before the browser has told that the dialog is closed.
+    n_open = page.evaluate(
+        """async () => {
+            document.querySelector("dialog button").click();
+            for (let i = 0; i < 20; i++) await null;
+            document.querySelector(".reply-foot button:last-of-type").click();
+            return document.querySelectorAll("dialog[open]").length;
+        }"""
+    )
     page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
     expect(page.locator(".turn-pair")).to_have_count(1)
     over(page)
 
+    assert n_open == 1
     assert len(kept) == 4
     assert [[role for role, _ in messages] for messages in stored(memory, chat.user)] == [
         ["user", "assistant"]
@@ -356,6 +434,8 @@ def test_a_conversation_is_renamed_in_the_list(chat, memory):
     expect(page.get_by_role("button", name="Rename How do I prune tomatoes?")).to_be_focused()
     page.keyboard.press("Enter")
     title.fill("Größe der Beete")
+    with page.expect_response("**/v1/conversations?*"):  # the list is loaded meanwhile
+        say(page, "Hello")
     title.press("Enter")
     expect(page.locator("main h1")).to_have_text("Größe der Beete")
     expect(page.get_by_role("button", name="Rename Größe der Beete")).to_be_focused()

@@ -15,7 +15,7 @@ export function conversationList(name, renamed) {
   if (!made || made.user !== `${session.key} ${session.user}`) made = build();
   made.current = name;
   made.renamed = renamed;
-  load(made).catch(complain);
+  load(made, { keepsForm: true }).catch(complain);
   return made.element;
 }
 
@@ -28,7 +28,7 @@ export async function listed(name, { isNew = false } = {}) {
     if (found && made.current === "") made.current = found.id;
     if (found) made.ids.set(found.id, name);
   }
-  await load(made);
+  await load(made, { keepsForm: true });
 }
 
 function build() {
@@ -45,7 +45,7 @@ function build() {
     list,
     more,
   );
-  const view = { element, input, list, more, note, n: 0, shown: PAGE, current: "", ids: new Map(), user: `${session.key} ${session.user}` };
+  const view = { element, input, list, more, note, n: 0, isOld: false, shown: PAGE, current: "", ids: new Map(), user: `${session.key} ${session.user}` };
   input.addEventListener("input", () => {
     view.shown = PAGE;
     load(view).catch(complain);
@@ -53,12 +53,15 @@ function build() {
   return view;
 }
 
-async function load(view) {
+/** Load the list. With `keepsForm`, while a title is being written, only once that is done. */
+async function load(view, { keepsForm = false } = {}) {
   view.n += 1;
   const turn = view.n;
   const query = view.input.value.trim();
   const { data, total } = query ? await post("/v1/conversations/search", { query, limit: view.shown }) : await get("/v1/conversations", { limit: view.shown });
   if (turn !== view.n) return;
+  view.isOld = keepsForm && Boolean(view.list.querySelector("form"));
+  if (view.isOld) return;
   fill(view.note, data.length ? (query ? `${total} found` : null) : query ? "No conversation contains these words." : "Your conversations appear here.");
   fill(view.list, groups(data).map(([label, entries]) => group(view, label, entries)));
   fill(view.more, total > data.length ? moreButton(view) : null);
@@ -104,7 +107,8 @@ function entry(view, one) {
   const id = newId("talk");
   const title = beginning(one.title, 100) || `Conversation of ${moment(one.created_at)}`;
   const isCurrent = view.current === one.id || (view.ids.has(one.id) && view.ids.get(one.id) === view.current);
-  const link = h("a", { href: `#/chat/${encodeURIComponent(one.id)}`, "aria-current": isCurrent ? "page" : null, title: `${moment(one.updated_at)}` }, words(title, { id }));
+  // By the name that this page has given it, an answer in progress is found.
+  const link = h("a", { href: `#/chat/${encodeURIComponent(view.ids.get(one.id) ?? one.id)}`, "aria-current": isCurrent ? "page" : null, title: `${moment(one.updated_at)}` }, words(title, { id }));
   const drop = h("button", { type: "button", class: "quiet drop", id: newId("drop") }, icon("forget"), h("span", { class: "hidden" }, "Delete"));
   drop.setAttribute("aria-labelledby", `${drop.id} ${id}`);
   drop.addEventListener("click", () => dropConversation(view, one, title, isCurrent, drop));
@@ -119,15 +123,17 @@ function rename(view, one, item, isCurrent) {
   const input = h("input", { type: "text", name: "title", "aria-label": "Title of the conversation", maxlength: "200", dir: "auto", autocomplete: "off" });
   input.value = beginning(one.title, 200);
   const before = [...item.childNodes];
+  const toName = () => view.list.querySelector(`[data-id="${one.id}"] .name`)?.focus();
   const leave = () => {
     fill(item, before);
-    item.querySelector(".name").focus();
+    toName();
+    if (view.isOld) load(view).then(toName).catch(complain);
   };
   const send = async () => {
     const { title } = await patch(`/v1/conversations/${encodeURIComponent(one.id)}`, { title: input.value });
     if (isCurrent) view.renamed?.(title);
     await load(view);
-    view.list.querySelector(`[data-id="${one.id}"] .name`)?.focus();
+    toName();
     say(input.value.trim() ? "Renamed." : "The title is the beginning of the first message again.");
   };
   fill(item, entryForm([input], { keep: "Save", send, leave, class: "rename", "aria-label": "Rename the conversation" }));

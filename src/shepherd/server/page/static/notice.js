@@ -76,16 +76,19 @@ export function confirmed(title, text, action) {
       h("p", { id: "question-text" }, text),
       h("div", { class: "actions" }, no, yes),
     );
-    let answer = false;
-    no.addEventListener("click", () => dialog.close());
-    yes.addEventListener("click", () => {
-      answer = true;
+    // At once, not when the browser tells that it was closed: the button that asked can be pressed again by then.
+    const end = (isWanted) => {
       dialog.close();
-    });
-    dialog.addEventListener("close", () => {
       dialog.remove();
-      resolve(answer);
+      resolve(isWanted);
+    };
+    no.addEventListener("click", () => end(false));
+    yes.addEventListener("click", () => end(true));
+    dialog.addEventListener("cancel", (event) => {
+      event.preventDefault();
+      end(false);
     });
+    dialog.addEventListener("close", () => end(false));
     document.body.append(dialog);
     dialog.showModal();
   });

@@ -117,7 +117,11 @@ function addAnswer(turn, message) {
 
 /** The turn that something was learned from. */
 function teacher(turns, item) {
-  return turns.findLast((turn) => item.statement && turn.text.includes(item.statement)) ?? turns.findLast((turn) => turn.at <= item.at);
+  return saying(turns, item) ?? turns.findLast((turn) => turn.at <= item.at);
+}
+
+function saying(turns, item) {
+  return turns.findLast((turn) => item.statement && turn.text.includes(item.statement));
 }
 
 // ---- what is shown
@@ -336,6 +340,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   if (turn.memory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
   running.set(begunAs, chat);
+  chat.streams = (chat.streams ?? 0) + 1;
   turn.state = "asking";
   chat.turns.push(turn);
   if (chat.view) {
@@ -373,9 +378,13 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   rest(chat, begunAs);
 }
 
-/** When nothing is in progress, the server has all of a conversation, unless an answer failed. */
+/**
+ * When nothing is in progress, the server has all of a conversation, unless an answer failed. A stream may still tell
+ * what was learned when the answer to the next message is complete.
+ */
 function rest(chat, name) {
-  if (!chat.turns.some((one) => ["asking", "failed"].includes(one.state))) running.delete(name);
+  chat.streams -= 1;
+  if (!chat.streams && !chat.turns.some((one) => ["asking", "failed"].includes(one.state))) running.delete(name);
 }
 
 /** Put the turns back that a refused request would have replaced. */
@@ -397,7 +406,7 @@ function point(chat, hash) {
 function heard(chat, turn, event) {
   const choice = event.choices?.[0];
   if (event.recalled) turn.recalled = event.recalled;
-  if (event.learned) turn.learned.push(...event.learned);
+  for (const item of event.learned ?? []) taught(chat, turn, item);
   if (choice?.delta?.content) turn.answer += choice.delta.content;
   if (choice?.delta?.reasoning_content) turn.thought += choice.delta.reasoning_content;
   if (choice?.finish_reason) {
@@ -405,7 +414,18 @@ function heard(chat, turn, event) {
     ended(chat, turn, "done");
     return;
   }
-  draw(chat, turn, Boolean(event.recalled || event.learned));
+  draw(chat, turn, Boolean(event.recalled));
+}
+
+/**
+ * Show what was learned below the message that said it, once: the stream of the turn before may tell of it first,
+ * and a stream tells of what was loaded with the conversation, too, if no other one has told of it.
+ */
+function taught(chat, turn, item) {
+  if (chat.turns.some((one) => one.learned.some((known) => known.id === item.id))) return;
+  const shown = saying(chat.turns, item) ?? turn;
+  shown.learned.push(item);
+  draw(chat, shown, true);
 }
 
 function ended(chat, turn, state) {
