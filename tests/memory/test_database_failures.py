@@ -64,7 +64,9 @@ def test_locked_database_is_read_but_says_who_to_look_for_when_written(
         assert "fuser" in caught.value.hint
 
 
-def test_database_that_is_held_exclusively_cannot_be_opened(path: Path, hold: Callable[[str], object]) -> None:
+def test_database_that_is_held_exclusively_cannot_be_opened(
+    path: Path, hold: Callable[[str], object]
+) -> None:
     Memory(path).close()
     hold("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
 

@@ -109,7 +109,8 @@ ULM, BONN, ROME = ("Ulm", 10, 10), ("Bonn", 20, 20), ("Rome", 30, 30)
         # The fact: value, creation, last change, since when it holds. An entry: value, change, since when.
         ("a sets Ulm 10, b sets Bonn 20, sync", ("Bonn", 10, 20, 20), [ULM, BONN]),
         ("a sets Ulm 10, b learns Bonn 20, sync", ("Ulm", 10, 20, 10), [ULM, BONN, ("Ulm", 20, 10)]),
-        ("a sets Ulm 10, b learns Bonn 20, sync, a sets Rome 30, sync", ("Rome", 10, 30, 30), [ULM, BONN, ROME]),
+        ("a sets Ulm 10, b learns Bonn 20, sync, a sets Rome 30, sync", ("Rome", 10, 30, 30),
+         [ULM, BONN, ROME]),
         ("a sets Ulm 10, b sets Bonn 10, sync", ("Ulm", 10, 10, 10), [("Bonn", 10, 10), ULM]),
         ("a learns Ulm 10, b learns Bonn 20, sync, b undoes - 30, sync", ("Ulm", 10, 10, 10), [ULM]),
         ("b learns Bonn 20, sync, b undoes - 30, sync", None, []),
