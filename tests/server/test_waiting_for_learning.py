@@ -89,11 +89,13 @@ def test_a_server_that_ends_waits_for_nothing(state: ServerState, memory: Memory
     asyncio.run(asyncio.wait_for(ask(), 60))
 
 
-@pytest.mark.parametrize("reason", ["no worker", "a later retry", "nobody", "an open job"])
+@pytest.mark.parametrize("reason", ["no worker", "no memory", "a later retry", "nobody", "an open job"])
 def test_what_is_not_read_now_is_not_waited_for(reason: str, state: ServerState, memory: Memory) -> None:
     tell(memory, "steve")
     if reason == "no worker":
         state.worker = None
+    elif reason == "no memory":
+        state.memory = None
     elif reason == "a later retry":
         job = memory.extraction.claim("worker", "steve")
         assert job is not None
@@ -107,3 +109,13 @@ def test_what_is_not_read_now_is_not_waited_for(reason: str, state: ServerState,
     found = asyncio.run(asyncio.wait_for(LearnedNews(state, user, 0).wait(), 60))
 
     assert [item["key"] for item in found] == (["name"] if reason == "an open job" else [])
+
+
+def test_a_memory_that_fails_costs_the_news_alone(
+    state: ServerState, memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory.close()
+
+    assert asyncio.run(asyncio.wait_for(LearnedNews(state, "steve", 0).wait(), 60)) == []
+    assert "looking up what was learned failed: " in caplog.text
+    assert state.in_progress == set()
