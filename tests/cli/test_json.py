@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
 
 from shepherd.cli.jsonlines import stdout_alone
 from shepherd.commands.screen import Screen
@@ -175,3 +178,19 @@ def test_only_what_a_library_prints_meanwhile_goes_to_stderr(tmp_path):
 
     assert (tmp_path / "out").read_text("utf-8") == "before\né\nby itself\nafter\n"
     assert (tmp_path / "err").read_text("utf-8") == "of a library\n"
+
+
+@dataclass(frozen=True)
+class Found:
+    names: frozenset[str]
+    path: Path
+
+
+def test_values_that_json_does_not_have_are_lists_objects_or_texts():
+    out = io.StringIO()
+    Screen(out).json({"found": Found(frozenset(("one",)), Path("a/b")), "numbers": {2}, "kind": Found})
+
+    found = json.loads(out.getvalue())
+    assert found["found"] == {"names": ["one"], "path": "a/b"}
+    assert found["numbers"] == [2]
+    assert found["kind"].endswith("Found'>")
