@@ -164,6 +164,9 @@ FACTS = {
     "My bike is a Brompton.": {"bike": "Brompton"},
     "My allotment is plot 27.": {"allotment": "plot 27"},
     "I own a Kindle.": {"owns": "Kindle"},
+    "I own an iphone 15 pro.": {"owns": "iphone 15 pro"},
+    "I have a MacBook air.": {"owns": "MacBook air"},
+    "I use vim, Figma and Emacs.": {"uses": "vim, Figma and Emacs"},
     "I listen to jazz.": {"listens_to": "jazz"},
     "I mostly watch documentaries.": {"watches": "documentaries"},
     "I love The Wire.": {"likes": "The Wire"},
@@ -240,6 +243,14 @@ def test_what_is_no_statement_about_the_user_states_nothing(text):
 @pytest.mark.parametrize(("text", "facts"), FACTS.items(), ids=FACTS)
 def test_plain_statements_give_key_and_value(text, facts):
     assert {verdict.key: verdict.value for verdict in plain_facts(text)} == facts
+
+
+@pytest.mark.parametrize(
+    "text", ["I own a boat.", "I own a red Trek.", "I use the bus.", "I use Vim and glue."]
+)
+def test_a_thing_without_a_name_of_its_own_is_not_plain(text):
+    assert assertions(text)
+    assert plain_facts(text) == []
 
 
 @pytest.mark.parametrize(("text", "ended"), ENDED.items(), ids=ENDED)

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from shepherd.cli.jsonlines import stdout_alone
+from shepherd.commands.screen import Screen
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 
@@ -157,3 +164,33 @@ def test_a_line_separator_of_unicode_ends_no_line(shepherd, model):
     assert named([json.loads(line) for line in done.stdout.splitlines()], "recalled")[0]["facts"] == {
         "odd": prompt
     }
+
+
+def test_only_what_a_library_prints_meanwhile_goes_to_stderr(tmp_path):
+    with open(tmp_path / "out", "w") as out, open(tmp_path / "err", "w") as err:
+        screen = Screen(out, err)
+        screen.print("before")
+        with stdout_alone(screen):
+            os.write(out.fileno(), b"of a library\n")
+            screen.print("é")
+        os.write(out.fileno(), b"by itself\n")
+        screen.print("after")
+
+    assert (tmp_path / "out").read_text("utf-8") == "before\né\nby itself\nafter\n"
+    assert (tmp_path / "err").read_text("utf-8") == "of a library\n"
+
+
+@dataclass(frozen=True)
+class Found:
+    names: frozenset[str]
+    path: Path
+
+
+def test_values_that_json_does_not_have_are_lists_objects_or_texts():
+    out = io.StringIO()
+    Screen(out).json({"found": Found(frozenset(("one",)), Path("a/b")), "numbers": {2}, "kind": Found})
+
+    found = json.loads(out.getvalue())
+    assert found["found"] == {"names": ["one"], "path": "a/b"}
+    assert found["numbers"] == [2]
+    assert found["kind"].endswith("Found'>")

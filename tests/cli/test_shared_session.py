@@ -57,6 +57,16 @@ def test_one_answer_of_the_shared_conversation_goes_to_stdout(shepherd, url):
     assert events[-1]["stats"]["reused_tokens"] > 0
 
 
+@pytest.mark.parametrize("option", ["-a", "-f"])
+def test_what_is_attached_does_not_go_to_a_shared_conversation(option, shepherd, tmp_path):
+    (tmp_path / "notes.txt").write_text("Some notes.", encoding="utf-8")
+
+    done = shepherd("--backend", "cli", option, str(tmp_path / "notes.txt"), "-e", "hello")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "-a, -f and -t do not work with --backend" in done.stderr
+
+
 def test_what_one_says_at_the_prompt_the_other_sees_above_his(home, url):
     one, other = (start(home, "--backend", "cli", "--api-base", url) for _ in range(2))
     try:

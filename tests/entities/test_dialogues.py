@@ -453,6 +453,22 @@ def test_what_is_found_has_its_kind_and_is_noted_in_the_words_of_the_text():
     assert mentions == {"the manager": ["The manager"], "Anna": ["Anna"], "Anna's brother": ["brother"]}
 
 
+def test_an_owner_in_a_later_turn_is_noted_in_its_word():
+    registry = EntityRegistry()
+    registry.register("Anna is here.")
+    registry.end_turn()
+
+    text = "Her brother came."
+    found = registry.register(text)
+
+    assert [(text[one.start : one.end], one.by) for one in found] == [
+        ("Her", "pronoun"),
+        ("Her brother", "description"),
+    ]
+    mentions = {entity.name: [mention.text for mention in entity.mentions] for entity in registry}
+    assert mentions == {"Anna": ["Anna", "Her"], "Anna's brother": ["Her brother"]}
+
+
 def test_an_answer_adds_only_what_is_clearly_a_name():
     registry = EntityRegistry()
 

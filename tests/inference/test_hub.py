@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from shepherd.errors import ModelError, ModelFormatError
-from shepherd.inference.hub import Hub, PartialDownload, Transferred, Waiting
+from shepherd.inference.cache import Repository
+from shepherd.inference.hub import Hub, HubFile, PartialDownload, Transferred, Waiting
 from shepherd.inference.models import ModelRegistry
 from tests.hub import LoopbackHub
 from tests.inference.registries import FILE, REPO, SPEC, everything_in, fail_store, registry_for
@@ -348,3 +349,27 @@ def test_a_cache_path_that_is_a_file_is_reported(hub, cache):
 
     with pytest.raises(ModelError, match="Not a directory"):
         registry_for(hub, cache).pull(SPEC)
+
+
+def test_a_file_that_another_downloads_is_waited_for(tmp_path):
+    repository, file = Repository(tmp_path, REPO), HubFile(FILE, 9, "0" * 64)
+    events: list[object] = []
+    waits, entered = threading.Event(), threading.Event()
+
+    def report(event: object) -> None:
+        events.append(event)
+        waits.set()
+
+    def other() -> None:
+        with repository.locked(file, report):
+            entered.set()
+
+    thread = threading.Thread(target=other)
+    with repository.locked(file, events.append):
+        thread.start()
+        assert waits.wait(60)
+        assert not entered.wait(0.2)
+    thread.join(60)
+
+    assert entered.is_set()
+    assert events == [Waiting("another program is downloading it", 0.0)]

@@ -284,6 +284,22 @@ def test_a_damaged_file_costs_a_warning(plain_model: Path, root: Path) -> None:
         assert path not in states(root)
 
 
+def test_a_damaged_file_is_deleted_before_anybody_asks(plain_model: Path, root: Path) -> None:
+    with open_engine(plain_model) as engine:
+        ask(engine, list(TALK))
+    [path] = states(root)
+    data = bytearray(path.read_bytes())
+    data[20] ^= 1
+    path.write_bytes(data)
+
+    with open_engine(plain_model) as engine:
+        deadline = time.monotonic() + 30
+        while path in states(root):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert engine.kept().n_failed == 1  # type: ignore[union-attr]
+
+
 def test_a_forged_file_costs_a_warning(plain_model: Path, root: Path) -> None:
     """Its checksums are right, but not what it says: ids that no vocabulary has, and a state that is none."""
     with open_engine(plain_model) as engine:

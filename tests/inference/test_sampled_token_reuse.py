@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
+from array import array
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from shepherd.inference import token_reuse, transcript
 from shepherd.inference.engine import Engine, EngineSettings
+from shepherd.inference.template import Slot, TemplateLayout
 from shepherd.types import Message, Sampling, Tool
 from tests import models
 
@@ -63,3 +71,33 @@ def _answer(engine: Engine, messages: list[Message], says: str):
         for _ in reply:
             pass
     return reply
+
+
+LONG = "😀" * 5000  # four bytes each
+SHAPE = (("user", True, False, ""), ("assistant", True, False, LONG))
+CACHED: list[tuple[Callable[..., int], Any, Any]] = [
+    (token_reuse._bytes_of_check, (tuple(range(1000)), ""), True),
+    (token_reuse._bytes_of_check, ((), LONG), True),
+    (token_reuse._bytes_of_asked, ((), False, LONG), (None,)),
+    (token_reuse._bytes_of_asked, (SHAPE, False, ""), (None,)),
+    (token_reuse._bytes_of_asked, ((), False, ""), (LONG,)),
+    (transcript._bytes_of_run, (LONG,), array("i")),
+    (transcript._bytes_of_run, ("",), array("i", bytes(20_000))[:]),
+    (transcript._bytes_of_layout, ((), LONG), None),
+    (transcript._bytes_of_layout, (SHAPE, ""), None),
+    (transcript._bytes_of_layout, ((), ""), TemplateLayout((LONG, ""), (Slot(0, False),), -1)),
+]
+
+
+@pytest.mark.parametrize(("counted", "key", "value"), CACHED)
+def test_caches_count_at_least_the_bytes_of_an_entry_and_no_multiple(counted, key, value) -> None:
+    taken = _bytes_of(key) + _bytes_of(value)
+
+    assert taken <= counted(key, value) <= 4 * taken
+
+
+def _bytes_of(one: Any) -> int:
+    """The bytes of an object with all that it has."""
+    if isinstance(one, TemplateLayout):
+        return _bytes_of(one.texts)
+    return sys.getsizeof(one) + (sum(map(_bytes_of, one)) if isinstance(one, tuple) else 0)

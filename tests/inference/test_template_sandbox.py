@@ -25,6 +25,7 @@ BOMBS = {
     "repeated text": "{{ 'a' * 10**10 }}",
     "repeated product": "{{ ('a' * 100000) * 100000 }}",
     "repeated list": "{{ [1, 2] * 10**10 }}",
+    "repeated conversation": "{{ (messages * 50000000)|length }}",
     "list of one long text": "{% set x = 'a' * 10000000 %}{{ ([x] * 100000)|join }}",
     "large number": "{{ 10**(10**10) }}",
     "squared number": "{% set ns = namespace(x=9) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",

@@ -15,6 +15,8 @@ from shepherd.factory import open_memory, reranker_of
 from shepherd.knowledge import Knowledge
 from shepherd.knowledge.records import ChunkResult
 from shepherd.knowledge.retrieval import MOST_RERANKED, reranked
+from shepherd.prompt import take_snapshot
+from shepherd.prompt.gathering import Gatherer
 from tests import models
 
 TEXTS = ("dog in texas", "the dog jumps", "a lazy dog lives in texas")
@@ -54,6 +56,20 @@ def test_the_setting_names_a_model_that_orders_passages(config, cross_encoder):
 
 def test_it_is_off_by_default(config):
     assert reranker_of(config) is None
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_a_trace_says_whether_passages_were_reranked(is_set, config, cross_encoder):
+    set_up = replace(config, knowledge_reranker=str(cross_encoder) if is_set else "")
+    with open_memory(set_up) as memory:
+        knowledge = Knowledge(memory.transactions, "steve")
+        knowledge.add_node("dogs", source_text="the dog barks")
+        snapshot = take_snapshot(set_up, memory=False, knowledge=None, window_tokens=1000, count=len)
+        about = [
+            Gatherer(set_up, knowledge).gather(text, None, snapshot).about for text in ("dog?", "weather?")
+        ]
+
+    assert [one["reranking_used"] for one in about] == [is_set, False]
 
 
 def test_a_file_that_is_not_there_is_a_mistake(config, tmp_path):

@@ -24,7 +24,7 @@ RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def hold(path: Path) -> Iterator[Callable[[str], None]]:
+def hold(path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     """Runs SQL on the database in another process, and keeps its connection open until the test ends."""
     program = (
         "import sys; from shepherd._native.store import Connection; c = Connection(sys.argv[1]);"
@@ -32,7 +32,7 @@ def hold(path: Path) -> Iterator[Callable[[str], None]]:
     )
     holders: list[subprocess.Popen[str]] = []
 
-    def start(sql: str) -> None:
+    def start(sql: str) -> subprocess.Popen[str]:
         holder = subprocess.Popen(
             [sys.executable, "-c", program, str(path), sql],
             stdin=subprocess.PIPE,
@@ -42,6 +42,7 @@ def hold(path: Path) -> Iterator[Callable[[str], None]]:
         holders.append(holder)
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
+        return holder
 
     yield start
     for holder in holders:
@@ -49,7 +50,7 @@ def hold(path: Path) -> Iterator[Callable[[str], None]]:
 
 
 def test_locked_database_is_read_but_says_who_to_look_for_when_written(
-    path: Path, hold: Callable[[str], None]
+    path: Path, hold: Callable[[str], object]
 ) -> None:
     with Memory(path, busy_timeout_s=0.1) as memory:
         memory.set_fact("name", "Steve")
@@ -63,7 +64,9 @@ def test_locked_database_is_read_but_says_who_to_look_for_when_written(
         assert "fuser" in caught.value.hint
 
 
-def test_database_that_is_held_exclusively_cannot_be_opened(path: Path, hold: Callable[[str], None]) -> None:
+def test_database_that_is_held_exclusively_cannot_be_opened(
+    path: Path, hold: Callable[[str], object]
+) -> None:
     Memory(path).close()
     hold("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE")
 
@@ -71,11 +74,27 @@ def test_database_that_is_held_exclusively_cannot_be_opened(path: Path, hold: Ca
         Memory(path, busy_timeout_s=0.1)
 
 
-def test_writing_goes_on_when_the_lock_is_gone(path: Path, hold: Callable[[str], None]) -> None:
+def test_writing_goes_on_when_the_lock_is_gone(path: Path, hold: Callable[[str], object]) -> None:
     with Memory(path, busy_timeout_s=0.05) as memory:
         hold("BEGIN IMMEDIATE; COMMIT")
 
         assert memory.store_memory("q", "a") is not None
+
+
+def test_opening_a_memory_without_a_log_waits_for_the_other_process(
+    path: Path, hold: Callable[[str], subprocess.Popen[str]]
+) -> None:
+    Memory(path).close()
+    holder = hold("PRAGMA journal_mode = DELETE; BEGIN IMMEDIATE")
+
+    with pytest.raises(StoreLockedError):
+        Memory(path, busy_timeout_s=0.1)
+    ending = threading.Timer(0.2, holder.kill)
+    ending.start()
+    with Memory(path, busy_timeout_s=60) as memory:
+        ending.join()
+        memory.set_fact("name", "Steve")
+        assert path.with_name(f"{path.name}-wal").exists()
 
 
 # ---- no room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import subprocess
 import sys
@@ -160,6 +161,19 @@ def test_test_that_fails_without_the_fault_finds_nothing(
     )
 
     assert tried(mutants, "-", "is not") == {(4, "-"): "found", (7, "is not"): "failing without it"}
+
+
+def test_tests_that_are_gone_since_they_were_recorded_are_left_out(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    own = "tests/test_demo.py::test_total"
+    tests = ["tests/test_gone.py::test_total", "tests/test_demo.py::test_gone", own, f"{own}[1]"]
+    record = {"calls": {"demo.py": {"total": tests}}, "seconds": dict.fromkeys(tests, 0.1)}
+    (tmp_path / ".mutants").mkdir()
+    (tmp_path / ".mutants/calls.json").write_text(json.dumps(record))
+
+    assert mutants["still_there"](tmp_path, ["--collect-only", *tests]) == ["--collect-only", own]
+    assert tried(mutants, "-") == {(4, "-"): "found"}
 
 
 def test_recorded_calls_choose_the_tests(mutants: dict[str, Any], demo: Path, tmp_path: Path) -> None:

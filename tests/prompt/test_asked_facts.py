@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.prompt.asked_facts import asked_facts, asks_for_all, is_of_others, named_in
+from shepherd.prompt.fact_values import whole
 from shepherd.types import Fact
 
 FACTS = [
@@ -292,6 +293,41 @@ def test_a_question_means_what_its_words_and_those_before_it_say(question, meant
 )
 def test_a_value_tells_more_than_its_key_names(question, meant):
     assert [[fact.key for fact in found] for found in asked_facts(question, PETRA)] == [meant]
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "value", "is_told"),
+    [
+        ("Which ward am I on?", "job", "nurse on the burns ward", True),
+        ("Which ward am I on?", "job", "nurse on the ward", False),
+        ("Which ward am I on?", "job", "nurse", False),
+        ("Which band do I play in?", "hobby", "plays in a brass band", True),
+        ("Which band do I play in?", "hobby", "plays in a band", False),
+    ],
+)
+def test_a_kind_is_told_by_a_value_that_says_which_one(question, key, value, is_told):
+    [meant] = asked_facts(question, [Fact(key, value, 0, 0)])
+
+    assert bool(meant) == is_told
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("boss's name pls", "my boss's name"),
+        ("who is the youngest of my three kids", "who is the youngest of my kids"),
+        ("the youngest of my three?", "the youngest of my children?"),
+        ("my three are ill", "my children are ill"),
+        ("where do our 2 sisters live", "where do our sisters live"),
+        ("the oldest of the two brothers", "the oldest of the brothers"),
+        ("what are my two boats called", "what are my two boats called"),
+        ("what are my 2 cats called", "what are my 2 cats called"),
+        ("the three live here", "the three live here"),
+        ("my two and yours", "my two and yours"),
+    ],
+)
+def test_short_questions_are_made_whole_and_children_lose_their_number(question, meant):
+    assert whole(question) == meant
 
 
 @pytest.mark.parametrize(

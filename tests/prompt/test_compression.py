@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd.errors import ContextOverflowError
-from shepherd.prompt.compression import HEAVY_SUMMARY_TOKENS, LEVELS, compress, cut, level_for, simplified
-from shepherd.prompt.plan import Category, Part
+from shepherd.prompt.compression import (
+    HEAVY_SUMMARY_TOKENS,
+    LEVELS,
+    _summed_up,
+    compress,
+    cut,
+    level_for,
+    simplified,
+)
+from shepherd.prompt.plan import SUMMARY_ID, Category, Part
 
 
 def measure(part: Part) -> int:
@@ -167,6 +175,30 @@ def test_failing_summariser_costs_the_summary_and_not_the_turn():
 
     [summary] = [part.text for part in result.parts if part.id == "summary"]
     assert summary == "[Conversation summary: 7 earlier turns are left out]"
+
+
+@pytest.mark.parametrize(
+    ("older", "longest", "said", "kept"),
+    [
+        # Tokens of the older turns, room for their summary, words of it, and what there is then.
+        ([20], 20, 5, "turns"),
+        ([20], 19, 5, "summary"),
+        ([10, 10], 20, 5, "summary"),
+        ([10, 10], 40, 30, "turns"),  # no shorter
+        ([10, 10], 1, 5, "nothing"),
+    ],
+)
+def test_a_summary_takes_the_place_of_older_turns_where_it_is_shorter(older, longest, said, kept):
+    parts = [
+        Part("history", f"turn:{n}:user", words(size - 1)).with_tokens(size) for n, size in enumerate(older)
+    ]
+
+    found = _summed_up(parts, longest, measure, lambda text, n: words(said, "said"))
+
+    if kept == "turns":
+        assert found == parts
+    else:
+        assert [part.id for part in found] == ([SUMMARY_ID] if kept == "summary" else [])
 
 
 def test_what_parts_have_together_decides_where_it_is_counted():

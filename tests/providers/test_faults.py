@@ -134,6 +134,36 @@ def test_what_a_server_says_is_read_in_every_shape(body, code, said):
     assert (str(found), found.said) == (f"provider work ({provider.address}) answers 422{code}", said)
 
 
+@pytest.mark.parametrize(
+    ("kind", "status", "error"),
+    [
+        ("invalid_request_error", 400, ProviderRefusedError),
+        ("authentication_error", 401, ProviderKeyError),
+        ("billing_error", 402, ProviderError),
+        ("permission_error", 403, ProviderKeyError),
+        ("not_found_error", 404, ProviderError),
+        ("request_too_large", 413, ProviderRefusedError),
+        ("rate_limit_error", 429, ProviderUnavailableError),
+        ("rate_limit_exceeded", 429, ProviderUnavailableError),
+        ("api_error", 500, ProviderUnavailableError),
+        ("server_error", 500, ProviderUnavailableError),
+        ("internal_server_error", 500, ProviderUnavailableError),
+        ("timeout_error", 504, ProviderUnavailableError),
+        ("overloaded_error", 529, ProviderUnavailableError),
+        ("503", 503, ProviderUnavailableError),
+        ("some_other_error", "with an error", ProviderError),
+    ],
+)
+def test_what_a_stream_says_after_it_began_is_taken_for_its_status(kind, status, error):
+    provider = ProviderSettings("work", "anthropic", model="m")
+
+    found = failure_of(APIStatusError(200, {"type": kind}), provider, ApiKey(KEY, "ANTHROPIC_API_KEY"))
+
+    assert type(found) is error
+    said = f" ({kind})" if kind[0].isalpha() else ""
+    assert str(found).startswith(f"provider work ({provider.address}) answers {status}{said}")
+
+
 @pytest.mark.parametrize("error", [UsageError("ours"), ProviderUnavailableError("ours")])
 def test_an_error_of_ours_stays_itself(error):
     assert failure_of(error, ProviderSettings("work", "openai"), ApiKey()) is error

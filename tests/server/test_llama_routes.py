@@ -324,8 +324,9 @@ def test_gap_is_filled_between_its_two_ends_on_every_route(coder):
     assert ours["choices"][0]["text"] == ollama["response"] == wanted["content"]
 
 
-def test_gap_in_a_text_that_is_too_long_keeps_what_is_nearest(coder):
-    before, behind = "x = 1\n" * 2000, "y = 2\n" * 2000
+@pytest.mark.parametrize(("n_before", "n_behind"), [(2000, 2000), (2000, 1), (1, 2000)])
+def test_gap_in_a_text_that_is_too_long_keeps_what_is_nearest(n_before, n_behind, coder):
+    before, behind = "x = 1\n" * n_before, "y = 2\n" * n_behind
     reply = coder.post(
         "/infill", json={"input_prefix": before, "input_suffix": behind, "n_predict": 4}
     ).json()

@@ -35,6 +35,18 @@ def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]["code"]
 
 
+def test_conditions_are_applied_before_results_are_counted(client):
+    for question in ("Which editor?", "Which editor at work?", "Which editor at home, and why?"):
+        made = client.post("/v1/memory", json={"question": question, "answer": "vim"}).json()
+    client.patch(f"/v1/memory/{made['id']}", json={"pinned": True})
+    asked = {"query": "which editor", "max_results": 1}
+
+    [best] = client.post("/v1/memory/search", json=asked).json()["data"]
+    [pinned] = client.post("/v1/memory/search", json={**asked, "pinned": True}).json()["data"]
+
+    assert best["id"] != pinned["id"] == made["id"]
+
+
 def test_a_memory_is_added_found_changed_and_forgotten(client):
     made = client.post("/v1/memory", json={"question": "Which editor?", "answer": "vim"})
     url = f"/v1/memory/{made.json()['id']}"

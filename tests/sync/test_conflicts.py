@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.sync.replicas import NOW, settle
+import pytest
+
+from tests.sync.replicas import NOW, Machine, settle
 
 DAY = 86_400
 
@@ -86,6 +88,56 @@ def test_the_newer_of_two_set_values_wins_and_the_other_is_in_the_history(machin
 
     assert values(a) == values(b) == {"name": "Ann"}
     assert [change.value for change in b.memory.fact_history("name")] == ["Bea", "Ann"]
+
+
+def change(machine: Machine, what: str, value: str, after_s: int) -> None:
+    work = {
+        "sets": lambda: machine.memory.set_fact("city", value),
+        "learns": lambda: machine.learn("city", value),
+        "clears": lambda: machine.memory.clear_fact("city"),
+        "undoes": machine.memory.undo,
+    }[what]
+    machine.do(work, NOW + after_s)
+
+
+ULM, BONN, ROME = ("Ulm", 10, 10), ("Bonn", 20, 20), ("Rome", 30, 30)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fact", "history"),
+    [
+        # The fact: value, creation, last change, since when it holds. An entry: value, change, since when.
+        ("a sets Ulm 10, b sets Bonn 20, sync", ("Bonn", 10, 20, 20), [ULM, BONN]),
+        ("a sets Ulm 10, b learns Bonn 20, sync", ("Ulm", 10, 20, 10), [ULM, BONN, ("Ulm", 20, 10)]),
+        ("a sets Ulm 10, b learns Bonn 20, sync, a sets Rome 30, sync", ("Rome", 10, 30, 30),
+         [ULM, BONN, ROME]),
+        ("a sets Ulm 10, b sets Bonn 10, sync", ("Ulm", 10, 10, 10), [("Bonn", 10, 10), ULM]),
+        ("a learns Ulm 10, b learns Bonn 20, sync, b undoes - 30, sync", ("Ulm", 10, 10, 10), [ULM]),
+        ("b learns Bonn 20, sync, b undoes - 30, sync", None, []),
+        ("a sets Ulm 10, sync, b clears - 20, a sets Rome 15, sync", None,
+         [ULM, ("Rome", 15, 15), (None, 20, 20)]),
+    ],
+)  # fmt: skip
+def test_a_fact_and_its_history_are_the_same_on_both_machines(machines, changes, fact, history):
+    a, b = machines("a", "b")
+    settle([a, b], 1)
+    for step in changes.split(", "):
+        if step == "sync":
+            settle([a, b], 2)
+        else:
+            name, what, value, after_s = step.split()
+            change({"a": a, "b": b}[name], what, value, int(after_s))
+
+    assert a.exported() == b.exported()
+    for machine in (a, b):
+        assert [
+            (one.value, *(at - NOW for at in (one.created_at, one.updated_at, one.valid_from)))
+            for one in machine.memory.get_all_facts()
+        ] == ([fact] if fact else [])
+        assert [
+            (one.value, one.changed_at - NOW, one.valid_from - NOW)
+            for one in machine.memory.fact_history("city")
+        ] == history
 
 
 def test_two_edits_of_a_memory_are_both_kept(machines):

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pexpect
 import pytest
+from textual.widgets._footer import FooterKey
 
 from shepherd.memory import Memory
+from shepherd.tui.footer import KeysFooter
 from tests.tui.conftest import masked
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
@@ -70,6 +72,24 @@ def test_the_panel_fits_a_small_terminal_on_request(perform, scripted_model, rem
         compare("panel-80x24", stage.text())
 
     perform(play, scripted_model, size=(80, 24))
+
+
+def test_keys_that_do_not_fit_are_not_cut_off(perform):
+    async def play(stage):
+        def shown() -> list[FooterKey]:
+            return list(stage.app.screen.query_one(KeysFooter).query(FooterKey))
+
+        await stage.ready()
+        await stage.pilot.press("f3")
+        await stage.shows("0 memories")
+        for width, fits_all in ((100, False), (250, True)):
+            await stage.pilot.resize_terminal(width, 24)
+            await stage.until(lambda w=width: stage.app.screen.size.width == w and shown(), "the keys")
+            keys = shown()
+            assert keys[-1].region.right <= width
+            assert ("f5" in [one.key for one in keys]) == fits_all
+
+    perform(play, size=(100, 24))
 
 
 def test_help_names_every_key_and_command(perform, scripted_model):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shepherd.turn.answer_judge import _names
 from shepherd.turn.answers import joined
 from shepherd.turn.quotation import Quote
 from shepherd.types import Fact
@@ -38,3 +39,18 @@ def test_a_covered_code_is_explained():
         " imported; your own file still shows them."
     )
     assert joined([open_one]) == 'Your document "Bike" says: The saddle is at 68 cm.'
+
+
+@pytest.mark.parametrize(
+    ("key", "word", "is_named"),
+    [
+        ("favorite_colors", "color", True),
+        ("boat", "boats", True),
+        ("sister_name", "sisters", True),
+        ("location", "name", True),  # of everything
+        ("location", "city", False),
+        ("cat_name", "dog", False),
+    ],
+)
+def test_a_word_names_a_key_whatever_its_number(key, word, is_named):
+    assert _names(key, word) == is_named

@@ -7,7 +7,7 @@ import pytest
 from shepherd.knowledge import attached_block
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question
-from shepherd.turn.quotation import Quote, best_first, quotation, sources_of
+from shepherd.turn.quotation import MOST_WORDS, Quote, best_first, quotation, repeats, sources_of
 from shepherd.types import Fact, Message, SearchResult
 
 CAVE = """# The show cave
@@ -383,3 +383,21 @@ def test_a_house_book_tells_when_how_much_and_where(question, sentence):
     quote = quotation(Question(question), sources_of([message], (), ()), FACTS)
 
     assert (quote.sentence if quote else "") == sentence
+
+
+@pytest.mark.parametrize(
+    ("sentences", "is_so"),
+    [
+        ([" ".join(f"word{n}" for n in range(MOST_WORDS))], False),
+        ([" ".join(f"word{n}" for n in range(MOST_WORDS)), "more"], True),
+        (["The old red barn.", "The old red boat."], False),
+        (["The old red barn.", "The old red boat.", "The old red door."], True),
+        (["one two", "three one", "two three one two three"], True),  # across sentences
+        (["red red red red"], False),
+        (["red red red red red"], True),
+        (["two words"], False),
+        ([], False),
+    ],
+)
+def test_an_answer_that_repeats_three_words_or_is_too_long(sentences, is_so):
+    assert repeats(sentences) == is_so

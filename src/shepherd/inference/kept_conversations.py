@@ -214,8 +214,8 @@ class KeptConversations:
         self._n_read += 1
         return parts
 
-    def write(self, unwritten: native.Unwritten) -> bool:
-        """Write a conversation in place of what there was of it; return whether that succeeded."""
+    def write(self, unwritten: native.Unwritten) -> None:
+        """Write a conversation in place of what there was of it, if there is room."""
         parts = unwritten.parts()
         ids = array("i", bytes(parts[0][0]))
         with self._lock:
@@ -224,10 +224,10 @@ class KeptConversations:
         for entry in older:
             if entry.front.ids == ids:
                 kept_files.touch(entry.path)
-                return True
+                return
         try:
             if not self._make_room(size_of(parts)):
-                return False
+                return
             path = kept_files.put(
                 self._root,
                 owner,
@@ -238,9 +238,9 @@ class KeptConversations:
             with self._lock:
                 self._n_failed += 1
                 self._warn(f"a conversation could not be kept on disk: {_reason(error)}")
-            return False
+            return
         if path is None:
-            return False
+            return
         with self._lock:
             for entry in older:
                 kept_files.remove(entry.path)
@@ -248,7 +248,6 @@ class KeptConversations:
             self._add(owner, path)
             self._changed_at[owner] = self._time_of(owner)
             self._n_written += 1
-        return True
 
     def _make_room(self, size_bytes: int) -> bool:
         """Delete the files used longest ago until one of this size fits; False if it never does."""

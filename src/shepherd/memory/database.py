@@ -40,7 +40,7 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 # SQLITE_BUSY does not wait by itself when the journal mode changes.
-_RETRY_S = 0.02
+_BUSY, _RETRY_S = 5, 0.02
 # Pages that a connection keeps. Each thread that reads has one, and the commits of others empty its cache.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = 2048, 4096
 
@@ -339,7 +339,7 @@ class Database:
                 self._writer.execute("PRAGMA journal_mode = WAL")
                 return
             except SQLiteError as error:
-                if (error.code & 0xFF) not in (5, 6) or time.monotonic() > deadline:
+                if (error.code & 0xFF) != _BUSY or time.monotonic() > deadline:
                     raise
             time.sleep(_RETRY_S)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shepherd.config import Config
-from shepherd.errors import ModelError, UsageError
+from shepherd.errors import ModelError, ProviderUnavailableError, UsageError
 from shepherd.factory import open_memory, vector_settings
 from shepherd.inference.embedding_endpoint import EndpointEmbedder, embeddings_url
 from tests import models
@@ -184,13 +184,26 @@ def test_answer_that_is_no_vector_is_an_error_without_the_text(server, answer):
     assert "secret" not in str(caught.value)
 
 
-def test_status_names_the_setting_to_look_at(server):
-    server.status = 401
+@pytest.mark.parametrize(
+    ("status", "is_away", "hint"),
+    [
+        (401, False, "memory_vectors_api_key"),
+        (403, False, "memory_vectors_api_key"),
+        (404, False, "memory_vectors_model"),
+        (500, False, ""),
+        (429, True, ""),
+        (503, True, ""),
+    ],
+)
+def test_status_tells_whether_to_try_again_or_which_setting_to_look_at(server, status, is_away, hint):
+    server.status = status
 
-    with pytest.raises(ModelError, match="answers 401") as caught:
+    with pytest.raises(ModelError, match=f"answers {status}") as caught:
         EndpointEmbedder(server.url)
 
-    assert "memory_vectors_api_key" in caught.value.hint
+    assert isinstance(caught.value, ProviderUnavailableError) == is_away
+    assert hint in caught.value.hint
+    assert bool(caught.value.hint) == bool(hint)
 
 
 @pytest.mark.parametrize("written", ["http://h:1", "http://h:1/v1/", "http://h:1/v1/embeddings"])
