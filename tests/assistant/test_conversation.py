@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -184,9 +185,16 @@ sys.stdin.read()
 """
 
 
-def test_a_locked_database_costs_a_warning_and_not_the_answer(new_assistant, memory, tmp_path):
-    memory.set_fact("name", "Steve")
-    assistant = new_assistant()
+@pytest.fixture
+def impatient(tmp_path) -> Iterator[Memory]:
+    """A memory that waits half a second for another's lock, not five."""
+    with Memory(tmp_path / "memory.db", user_id="steve", busy_timeout_s=0.5) as opened:
+        yield opened
+
+
+def test_a_locked_database_costs_a_warning_and_not_the_answer(new_assistant, impatient, tmp_path):
+    impatient.set_fact("name", "Steve")
+    assistant = new_assistant(memory=impatient)
     path = str(tmp_path / "memory.db")
     command = [sys.executable, "-c", _HOLD_LOCK, path]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
@@ -204,11 +212,11 @@ def test_a_locked_database_costs_a_warning_and_not_the_answer(new_assistant, mem
     assert raws(assistant.history) == ["My favourite editor is Helix", ANSWER]
 
     ask(assistant, "My dog is called Rex")
-    assert memory.count_memories() == 1
+    assert impatient.count_memories() == 1
 
 
-def test_undo_that_fails_takes_nothing_back_and_may_be_tried_again(new_assistant, memory, tmp_path):
-    assistant = new_assistant()
+def test_undo_that_fails_takes_nothing_back_and_may_be_tried_again(new_assistant, impatient, tmp_path):
+    assistant = new_assistant(memory=impatient)
     for text in ("one", "My favourite editor is Helix", "My dog is called Rex"):
         ask(assistant, text)
     command = [sys.executable, "-c", _HOLD_LOCK, str(tmp_path / "memory.db")]
@@ -219,9 +227,9 @@ def test_undo_that_fails_takes_nothing_back_and_may_be_tried_again(new_assistant
             assistant.undo()
         other.communicate()
 
-    assert raws(assistant.history) == raws(memory.load_session())
+    assert raws(assistant.history) == raws(impatient.load_session())
     assert assistant.undo() == "My dog is called Rex"
-    assert raws(assistant.history) == raws(memory.load_session())
+    assert raws(assistant.history) == raws(impatient.load_session())
     assert raws(assistant.history) == ["one", ANSWER, "My favourite editor is Helix", ANSWER]
 
 

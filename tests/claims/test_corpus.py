@@ -8,6 +8,8 @@ The wordings are tuned on corpus.jsonl; held_out.jsonl was written before they w
 from __future__ import annotations
 
 import re
+from functools import cache
+from importlib import import_module
 
 import pytest
 
@@ -22,11 +24,18 @@ KEYS = [
     "likes", "uses", "sister_name", "dog_name", "origin", "plays", "study", "school", "condition",
 ]  # fmt: skip
 MOST_WORDS = 60
+read_once = cache(assertions)
+
+
+@pytest.fixture(autouse=True)
+def lines_are_read_once(monkeypatch):
+    """The judge reads a line anew for each claim, and a line has hundreds of them here."""
+    monkeypatch.setattr(import_module("shepherd.claims.judge"), "assertions", read_once)
 
 
 def worst_claims(text: str) -> set[tuple[str, str]]:
     """Facts accepted of a model that claims every span of three words under every common key."""
-    if not assertions(text):
+    if not read_once(text):
         return set()
     words = re.findall(r"[\w@.+'-]+", text)[:MOST_WORDS]
     spans = {

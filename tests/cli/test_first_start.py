@@ -15,6 +15,7 @@ import pytest
 
 from shepherd.cli.first_start import FullModel, _asked, _downloads, _names, _ollama_port, served_models
 from shepherd.inference.load_check import available_bytes
+from tests import programs
 from tests.hub import LoopbackHub
 
 CTRL_D = "\x04"
@@ -40,7 +41,7 @@ def first(home, hub) -> Iterator[Callable[..., pexpect.spawn]]:
 
     def start(*arguments: str, **variables: str) -> pexpect.spawn:
         own = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(home.path / "hf"), "PROMPT_TOOLKIT_NO_CPR": "1"}
-        child = pexpect.spawn(
+        child = programs.spawn(
             sys.executable,
             ["-m", "shepherd", *arguments],
             env={**home.environment, **own, "OLLAMA_HOST": ":1", **variables},

@@ -17,13 +17,10 @@ class Circle:
         self.itself = self
 
 
-@pytest.fixture
-def unfrozen():
-    """Nothing is kept from the search by others."""
-    assert not gc.get_freeze_count()
+pytestmark = pytest.mark.usefixtures("unfrozen")
 
 
-def test_what_the_start_made_is_never_looked_at_again(unfrozen):
+def test_what_the_start_made_is_never_looked_at_again():
     there = [object()]
 
     with GCPolicy() as gc_policy:
@@ -35,7 +32,7 @@ def test_what_the_start_made_is_never_looked_at_again(unfrozen):
         assert not any(one is there for one in gc.get_objects())
 
 
-def test_a_sweep_collects_what_came_since(unfrozen):
+def test_a_sweep_collects_what_came_since():
     with GCPolicy() as gc_policy:
         gc_policy.freeze()
         circle = weakref.ref(Circle())
@@ -45,7 +42,7 @@ def test_a_sweep_collects_what_came_since(unfrozen):
     assert circle() is None
 
 
-def test_nothing_is_searched_for_while_the_program_starts(unfrozen):
+def test_nothing_is_searched_for_while_the_program_starts():
     with GCPolicy():
         before = [generation["collections"] for generation in gc.get_stats()]
         made = [[] for _ in range(50_000)]
@@ -55,7 +52,7 @@ def test_nothing_is_searched_for_while_the_program_starts(unfrozen):
 
 
 @pytest.mark.parametrize("has_started", [True, False])
-def test_the_process_is_as_before_when_the_conversation_ends(unfrozen, has_started):
+def test_the_process_is_as_before_when_the_conversation_ends(has_started):
     thresholds = gc.get_threshold()
 
     with GCPolicy() as gc_policy:

@@ -15,7 +15,8 @@ from shepherd.cli.examples import _EXAMPLES, examples_of
 from shepherd.cli.main import COMMANDS, main, parser_of
 from shepherd.commands.screen import fitted
 from shepherd.commands.slash import COMMANDS as SLASH_COMMANDS
-from tests.cli.conftest import NEEDS_DEV_FULL
+from tests import programs
+from tests.cli.conftest import NEEDS_DEV_FULL, Home
 
 
 def leaves(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
@@ -34,6 +35,14 @@ ALL_PARSERS = [leaf for command in COMMANDS for leaf in leaves(parser_of(command
 def run(*arguments: str, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "shepherd", *arguments]
     return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False, **options)
+
+
+def forked(*arguments: str, home: Home) -> subprocess.CompletedProcess[str]:
+    """The same without a start of its own."""
+    return programs.run(
+        [sys.executable, "-m", "shepherd", *arguments],
+        stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=60, env=home.environment,
+    )  # fmt: skip
 
 
 def test_help_goes_to_stdout_and_names_every_command():
@@ -159,7 +168,7 @@ def test_the_version_is_the_packages():
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_on_stderr_with_its_remedy_and_exit_code_2(arguments, message, hint, home):
-    done = run(*arguments, stdin=subprocess.DEVNULL, env=home.environment)
+    done = forked(*arguments, home=home)
 
     lines = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "")
@@ -171,7 +180,7 @@ def test_a_mistake_is_one_line_on_stderr_with_its_remedy_and_exit_code_2(argumen
 @pytest.mark.parametrize("options", [[], ["--json"], ["--user", "anna"]])
 @pytest.mark.parametrize("command", ["facts", "memory", "knowledge", "trace"])
 def test_a_command_without_its_action_lists_the_actions_that_it_has(command, options, home):
-    done = run(*options, command, stdin=subprocess.DEVNULL, env=home.environment)
+    done = forked(*options, command, home=home)
 
     first, *lines, last = done.stderr.splitlines()
     assert (done.returncode, done.stdout) == (2, "")

@@ -7,11 +7,13 @@ database open a second copy of SQLite must not touch it.
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests import programs
 
 _COLUMNS = """
         id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -125,11 +127,23 @@ def build(
     """
     listed = [(step, None) if isinstance(step, str) else step for step in steps]
     command = [sys.executable, "-c", _BUILD, str(path), journal, end]
-    subprocess.run(command, input=json.dumps(listed), text=True, check=True, capture_output=True, timeout=60)
+    programs.run(
+        command,
+        input=json.dumps(listed),
+        text=True,
+        check=True,
+        capture_output=True,
+        timeout=60,
+        env=_forked(),
+    )
 
 
 def contents(path: Path) -> Any:
     """What another program sees in the original's tables, and whether it finds damage."""
     command = [sys.executable, "-c", _READ, str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    done = programs.run(command, check=True, capture_output=True, text=True, timeout=60, env=_forked())
     return json.loads(done.stdout)
+
+
+def _forked() -> dict[str, str]:
+    return {**os.environ, "PYTHONUTF8": "1"}  # as what is forked has it

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -60,16 +61,19 @@ def statuses(server: ServerProcess, mode: tuple[str, ...], key: str) -> tuple[in
         return stranger.get(path).status_code, owner.get(path).status_code
 
 
-@MODES
+# With memory and without: each waits five seconds for the lock, all at once.
 @pytest.mark.usefixtures("locked")
-def test_a_database_that_is_locked_ends_the_start(home, database, mode):
-    done = refused_start(home, *mode)
+def test_a_database_that_is_locked_ends_the_start(home, database):
+    starts = [(*memory, *mode) for memory in ((), ("--nomemory",)) for mode in ((), ("--session",))]
+    with ThreadPoolExecutor(len(starts)) as pool:
+        ended = list(pool.map(lambda arguments: refused_start(home, *arguments), starts))
 
-    assert done.returncode == 1, done.stderr
-    assert str(database) in done.stderr
-    assert "lock" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "listening" not in done.stdout
+    for arguments, done in zip(starts, ended, strict=True):
+        assert done.returncode == 1, (arguments, done.stderr)
+        assert str(database) in done.stderr, arguments
+        assert "lock" in done.stderr, arguments
+        assert "Traceback" not in done.stderr, arguments
+        assert "listening" not in done.stdout, arguments
 
 
 @MODES
@@ -94,15 +98,6 @@ def test_a_server_without_memory_asks_for_the_keys_of_its_database(home, key, mo
     assert found == (401, 200)
     assert memory == "no_memory"
     assert (health.status_code, health.json()["memory"]) == (200, "off")
-
-
-@MODES
-@pytest.mark.usefixtures("locked")
-def test_a_database_that_is_locked_ends_the_start_without_memory_too(home, mode):
-    done = refused_start(home, "--nomemory", *mode)
-
-    assert done.returncode == 1, done.stderr
-    assert "listening" not in done.stdout
 
 
 def test_without_memory_no_database_is_made(home, database):

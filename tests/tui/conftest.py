@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import textual.app
+import textual.pilot
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -74,6 +77,27 @@ class Stage:
 
 
 Play = Callable[[Stage], Awaitable[None]]
+_LOOK_S, _IDLE_S, _LONGEST_WAIT_S = 0.02, 0.001, 1.0
+
+
+async def until_the_screen_rests(*_: float) -> None:
+    """Wait after a key until its thread has nothing to do.
+
+    Textual's own looks at the whole process, so that each key takes a second while a model is writing.
+    """
+    deadline = time.monotonic() + _LONGEST_WAIT_S
+    while time.monotonic() < deadline:
+        before = time.thread_time()
+        await asyncio.sleep(_LOOK_S)
+        if time.thread_time() - before < _IDLE_S:
+            return
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for the screen alone."""
+    for module in (textual.app, textual.pilot):
+        monkeypatch.setattr(module, "wait_for_idle", until_the_screen_rests)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ class Circle:
         self.itself = self
 
 
-def test_garbage_is_searched_for_when_nobody_types(perform, scripted_model, monkeypatch):
+def test_garbage_is_searched_for_when_nobody_types(perform, scripted_model, monkeypatch, unfrozen):
     monkeypatch.setattr(application, "_QUIET_S", 0.05)
 
     async def play(stage):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
@@ -41,17 +43,35 @@ def program() -> str | None:
     return os.environ.get("SHEPHERD_TEST_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 
 
+_started = ExitStack()
+_browsers: list[Browser] = []
+
+
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    # Not for the whole run: while Playwright is there, this thread has an event loop, and can start none.
-    with sync_playwright() as playwright:
+def browser() -> Browser:
+    """The browser of all tests of this folder that come one after the other."""
+    if not _browsers:
+        playwright = _started.enter_context(sync_playwright())
         options = [*OPTIONS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         try:
             browser = playwright.chromium.launch(executable_path=program(), args=options)
         except Error as error:
+            _started.close()
             pytest.skip(f"no Chromium: {str(error).splitlines()[0]} ({HINT})")
-        yield browser
-        browser.close()
+        _started.callback(browser.close)
+        _browsers.append(browser)
+    return _browsers[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    # Not for the whole run: while Playwright is there, this thread has an event loop, and can start none.
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or Path(__file__).parent not in nextitem.path.parents:
+            _browsers.clear()
+            _started.close()
 
 
 @dataclass
