@@ -6,6 +6,7 @@ import json
 import shlex
 import time
 from argparse import Namespace
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -356,17 +357,20 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     from shepherd.memory.importers.shepherd import FORMAT
 
-    count = 0
+    count: Counter[str] = Counter()
     target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
     with shows, target as file:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            count += entry.get("type") != FORMAT  # the first line says whose it is
+            count[entry["type"]] += 1
     if screen.as_json and arguments.file != "-":
-        screen.json({"file": arguments.file, "entries": count})
+        n_entries = count.total() - count[FORMAT]  # the first line says whose it is
+        screen.json({"file": arguments.file, "entries": n_entries})
     else:
-        screen.note(f"{counted(count, 'entry', 'entries')} exported{unlike_the_memory(arguments.file)}")
+        n_memories = counted(count["memory"], "memory", "memories")
+        n_facts = counted(count["fact"], "fact")
+        screen.note(f"{n_memories} and {n_facts} exported{unlike_the_memory(arguments.file)}")
 
 
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
@@ -377,11 +381,11 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
-    new = [counted(counts.memories, "memory", "memories")] if counts.memories or not counts.facts else []
+    new = [counted(counts.memories, "memory", "memories")] if counts.memories else []
     new += [counted(counts.facts, "fact")] if counts.facts else []
     known = f", {counts.duplicates:,} already stored" if counts.duplicates else ""
     skipped = f", {counts.skipped:,} skipped" if counts.skipped else ""
-    screen.result(counts, note=f"{' and '.join(new)} imported{known}{skipped}")
+    screen.result(counts, note=f"{' and '.join(new) or 'nothing'} imported{known}{skipped}")
     if counts.secrets and not screen.as_json:
         screen.warn(
             f"{counted(counts.secrets, 'entry', 'entries')} not imported, with secrets such as passwords",
