@@ -76,7 +76,7 @@ def _add_reading(actions: Any) -> None:
     add_limit(add_action(actions, "list", "list memories, newest first"), 50, with_offset=True)
     add_search(actions, "search memories, and see which of them a message would recall")
     show = add_action(actions, "show", "show a memory in full")
-    show.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    show.add_argument("id", type=ID, metavar="ID", help="id of the memory, as list shows it")
     learned = add_action(
         actions, "learned", "show what was learned from your words; keep, undo, accept or reject it"
     )
@@ -100,17 +100,17 @@ def _add_changing(actions: Any) -> None:
     add.add_argument("answer", metavar="ANSWER", help="answer to the question")
 
     edit = add_action(actions, "edit", "change a memory")
-    edit.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    edit.add_argument("id", type=ID, metavar="ID", help="id of the memory, as list shows it")
     edit.add_argument("--question", metavar="TEXT", help="new question")
     edit.add_argument("--answer", metavar="TEXT", help="new answer")
 
     pin = add_action(actions, "pin", "never delete a memory to make space")
-    pin.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    pin.add_argument("id", type=ID, metavar="ID", help="id of the memory, as list shows it")
     pin.add_argument("--off", action="store_true", help="unpin the memory")
 
     forget = add_action(actions, "forget", "delete memories")
     forget.add_argument(
-        "ids", type=ID, nargs="*", metavar="ID", help="numbers of the memories, as list shows them"
+        "ids", type=ID, nargs="*", metavar="ID", help="ids of the memories, as list shows them"
     )
     forget.add_argument("--question", metavar="TEXT", help="delete all memories of exactly this question")
     forget.add_argument(
@@ -161,7 +161,7 @@ def _add_upkeep(actions: Any) -> None:
     )
     restore.add_argument("file", metavar="FILE", help="backup, made by shepherd memory backup")
     restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
-    audit = add_action(actions, "audit", "find duplicate, empty and unused memories, and secrets")
+    audit = add_action(actions, "audit", "find duplicate, empty and unused memories, secrets, or a word")
     audit.add_argument(
         "--canary",
         metavar="WORD",
