@@ -596,7 +596,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "continue": Command(
         "/continue NUMBER|TITLE",
-        "continue another one, by number, id or title",
+        "continue another conversation, by number, id or title",
         continue_conversation,
     ),
     "rename": Command("/rename [TITLE]", "give this conversation a title", rename_conversation),
