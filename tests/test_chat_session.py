@@ -468,7 +468,10 @@ def test_forget_at_the_prompt_says_what_was_forgotten(new_session):
     chat.message_of("/forget 1")
     chat.message_of("/forget name")
 
-    assert err.getvalue() == "forgotten: Which editor?\nthe fact name is forgotten; it was Steve\n"
+    assert err.getvalue() == (
+        "forgotten: Which editor?\nthe fact name is forgotten; it was Steve\n"
+        "its history still has it. To delete that too: shepherd facts clear name --history\n"
+    )
     assert memory.count_memories() == 0
     assert memory.get_all_facts() == []
 

@@ -162,7 +162,7 @@ def test_providers_are_added_used_and_removed(told: Callable[[str], Done]) -> No
     steps: list[tuple[str, Done]] = [
         ("provider add work openai --base-url http://127.0.0.1:9/v1 --model m",
          (0, "", "added provider work; to switch to it: shepherd provider use work\n"
-          "it needs a key: shepherd provider set work api_key\n")),
+          "if its server needs a key: shepherd provider set work api_key\n")),
         ("provider list", (0, f"*\t{local}\t{work}", "")),
         ("provider set work window 4096", (0, "", "work: window is set\n")),
         ("provider set work window", (2, "", "'window' needs a value | '' is the default\n")),

@@ -108,7 +108,9 @@ def test_facts_are_set_shown_and_forgotten_with_their_lines(say) -> None:
         ("/facts city", (None, "city = Ulm\n", "")),
         ("/facts zip", ("there is no fact 'zip' | /facts lists them", "", "")),
         ("/facts", (None, "  city = Ulm\n", "")),
-        ("/forget city", (None, "", "the fact city is forgotten; it was Ulm\n")),
+        ("/forget city",
+         (None, "", "the fact city is forgotten; it was Ulm\n"
+          "its history still has it. To delete that too: shepherd facts clear city --history\n")),
     ])  # fmt: skip
     assert say.editor.forgotten == ["//facts city Ulm", "/facts city Ulm"]
     assert say.memory.get_fact("city") is None

@@ -114,6 +114,8 @@ PREPARED = {
         "export PGHOST={pghost}",
         "export PGUSER=postgres",
         "export PGPASSWORD=s3cret",
+        "shepherd facts set name Steve",
+        "shepherd knowledge import notes/",
     ),
     "docs/explanation/learning.md": ("shepherd facts set location Texas",),
     "docs/how-to/encryption.md": _TOLD,

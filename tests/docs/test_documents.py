@@ -67,7 +67,7 @@ def _run(python: str, folder: Path, **variables: str) -> None:
 def test_python_of_every_page_is_run_here() -> None:
     pages = (str(path.relative_to(ROOT)) for path in DOCUMENTS if "```python" in path.read_text("utf-8"))
 
-    assert sorted(pages) == sorted([*RUN_ALONE, "docs/how-to/server.md"])
+    assert sorted(pages) == sorted([*RUN_ALONE, "docs/how-to/requests.md"])
 
 
 @pytest.mark.parametrize("document", RUN_ALONE)
@@ -81,9 +81,9 @@ def test_python_of_a_page_runs_from_top_to_bottom(
     _run(_python_of(document), tmp_path, HF_HOME=str(tmp_path / "hf"), HF_ENDPOINT=hub.endpoint)
 
 
-def test_python_of_the_servers_page_asks_a_server(tmp_path: Path, files: Path) -> None:
+def test_python_of_the_page_about_requests_asks_a_server(tmp_path: Path, files: Path) -> None:
     with ServerProcess(tmp_path / "home", "-m", str(files / "tiny.gguf")) as server:
-        python = _python_of("docs/how-to/server.md").replace("http://127.0.0.1:8000", server.url)
+        python = _python_of("docs/how-to/requests.md").replace("http://127.0.0.1:8000", server.url)
 
         _run(python, tmp_path, NO_PROXY="*")
 

@@ -22,7 +22,7 @@ __all__ = ["search_everywhere"]
 # How to remove the rows of a table.
 _KNOWLEDGE = "shepherd knowledge search, shepherd knowledge forget ID"
 _CONVERSATION = "shepherd conversations search, shepherd conversations delete ID"
-_FACT = "shepherd facts list, shepherd facts clear KEY --history"
+_FACT = "shepherd facts history, shepherd facts clear KEY --history"
 _REMEDIES = {
     "context": "shepherd memory search, shepherd memory forget ID",
     "facts": _FACT,

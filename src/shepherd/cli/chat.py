@@ -210,8 +210,8 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
 
         config, model = offer_full_model(config, model, screen)
     model, note = local_model(config, model, screen)
-    if note and not arguments.json and is_first_today():
-        screen.note(note)
+    if note and not arguments.json:
+        _introduce_the_built_in_model(config, note, screen)
     # In a pipe nobody would see it: it waits for the next conversation.
     shows_news = is_conversation or (screen.err_is_terminal and not arguments.json)
     with Session(
@@ -357,6 +357,16 @@ def about_the_built_in_model() -> str:
         "The bundled demo model answers: it can remember and recall, and nothing more. "
         f"For a full one: shepherd -m {SUGGESTED}"
     )
+
+
+def _introduce_the_built_in_model(config: Config, note: str, screen: Screen) -> None:
+    """Say once a day that the demo model answers, and always if it was given tools, which it doesn't call."""
+    if config.mcp_servers or config.memory_tools:
+        from shepherd.inference.models import SUGGESTED
+
+        screen.warn("the bundled demo model calls no tools", f"a full model does: shepherd -m {SUGGESTED}")
+    elif is_first_today():
+        screen.note(note)
 
 
 def is_first_today() -> bool:

@@ -59,7 +59,7 @@ def build_decrypt_parser() -> Parser:
     """Build the parser of `shepherd decrypt`."""
     parser = Parser(
         prog="shepherd decrypt",
-        description="Undo shepherd encrypt: the memory becomes a plain database again.\n"
+        description="Decrypt the memory: it becomes a plain database again.\n"
         "A crash at any moment leaves one readable database.",
     )
     _add_options(parser)

@@ -25,7 +25,7 @@ examples:
   shepherd eval corpus.jsonl --output before.jsonl       measure, and save every result
   shepherd eval corpus.jsonl --baseline before.jsonl     compare, with the significance of differences
   shepherd eval friends.jsonl assistant.jsonl            measure two corpora
-  shepherd eval corpus.jsonl --relevance                 what a threshold keeps, and what it leaves out
+  shepherd eval corpus.jsonl --relevance                 what a threshold keeps, and what it drops
   shepherd eval export.jsonl --questions mine.jsonl      on your own memory
   shepherd eval corpus.jsonl --tune                      choose weights, with cross-validation
 """

@@ -81,7 +81,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory check --repair", "repair it where possible"),
     ),
     "shepherd memory backup": ('shepherd memory backup "memory-$(date +%F).db"',),
-    "shepherd memory audit": ("shepherd memory audit",),
+    "shepherd memory audit": (
+        "shepherd memory audit",
+        ("shepherd memory audit --canary Zanzibar", "find where a word is still stored"),
+    ),
     "shepherd memory jobs": (
         ("shepherd memory jobs", "waiting and failed jobs"),
         ("shepherd memory jobs --retry", "retry failed jobs"),
@@ -101,7 +104,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd facts at 2026-03-01", "at the end of that day"),
         ("shepherd facts at 2026-03-01 14:30", "at that moment"),
     ),
-    "shepherd facts history": (("shepherd facts history name", "show its values and when each was true"),),
+    "shepherd facts history": (
+        ("shepherd facts history name", "show its values and when each was true"),
+        ("shepherd facts history", "the same for all facts, with those that were forgotten"),
+    ),
     "shepherd template": (
         ("shepherd template edit review", "make a template, or change it"),
         ('shepherd -t review -e "x = 1"', "use it"),
@@ -193,7 +199,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd apikey": (("shepherd apikey create --owner anna", "a key for anna's memory"),),
     "shepherd apikey create": ("shepherd apikey create --owner anna --label laptop",),
     "shepherd apikey list": ("shepherd apikey list --json",),
-    "shepherd apikey revoke": ("shepherd apikey revoke k1",),
+    "shepherd apikey revoke": ("shepherd apikey revoke 3f9c01ab",),
     "shepherd apikey clear": ("shepherd apikey clear",),
     "shepherd tools": (
         ("shepherd tools", "tools of a model"),
@@ -217,7 +223,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd encrypt": (
         ("shepherd encrypt", "with a key in the keyring, or a passphrase without a keyring"),
         ("shepherd encrypt --passphrase", "with a passphrase"),
-        ("shepherd encrypt --key-file /run/keys/memory -y", "for a server that nobody can answer"),
+        ("shepherd encrypt --key-file /run/keys/memory -y", "for a server, where nobody types a passphrase"),
         ("shepherd encrypt --rekey", "give it another key"),
     ),
     "shepherd decrypt": (("shepherd decrypt", "make it a plain database again"),),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ __all__ = ["build_parser", "execute"]
 
 _EVERY = (1 << 63) - 1
 _LISTED = 20
+_KEY_HELP = "name of the fact; favorite_color and favoriteColor are the same"
 
 
 def build_parser() -> Parser:
@@ -39,12 +39,16 @@ def build_parser() -> Parser:
         "date", nargs="+", metavar="DATE", help="date, as 2026-03-01 (end of the day) or 2026-03-01 14:30"
     )
     history = add_action(
-        actions, "history", "show the values of a fact, when each held, and where it came from"
+        actions, "history", "show the values of facts, when each held, and where it came from"
     )
-    for action in (get, put, clear, history):
-        action.add_argument(
-            "key", metavar="KEY", help="name of the fact; favorite_color and favoriteColor are the same"
-        )
+    for action in (get, put, clear):
+        action.add_argument("key", metavar="KEY", help=_KEY_HELP)
+    history.add_argument(
+        "key",
+        metavar="KEY",
+        nargs="?",
+        help=f"{_KEY_HELP} (default: all facts, with those that were forgotten)",
+    )
     put.add_argument("value", metavar="VALUE", help="value of the fact")
     clear.add_argument("--history", action="store_true", help="also forget its earlier values, everywhere")
     add_receipt(clear)
@@ -96,6 +100,7 @@ def _set(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.commands.conversations import how_to_forget_history
     from shepherd.memory import Receipt
 
     if arguments.receipt and not arguments.history:
@@ -111,7 +116,7 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         note = f"{key} is forgotten, with all values that it had"
     else:
         former = "" if before is None else f"; it was {shortened(before.value)}"
-        note = f"{key} is forgotten{former} (shepherd facts history {shlex.quote(key)} still shows it)"
+        note = f"{key} is forgotten{former}\n{how_to_forget_history(key)}"
     value: dict[str, object] = {"cleared": arguments.key}
     if arguments.receipt:
         value["receipt"] = receipt_value(receipt, arguments)
@@ -168,10 +173,13 @@ def _at(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 def _history(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     periods = memory.fact_periods(arguments.key, corrected=True)
-    if not periods:
+    if arguments.key is None:  # of many facts, those of one key together
+        periods.sort(key=lambda period: period.key)
+    elif not periods:
         raise _missing(arguments.key)
     rows = [
         (
+            *(() if arguments.key else (period.key,)),
             day(period.since),
             period.value,
             "now" if period.until is None else day(period.until),
@@ -180,7 +188,13 @@ def _history(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         )
         for period in periods
     ]
-    screen.listing(periods, ["from", "value", "until", "source", "you said"], rows)
+    columns = ["from", "value", "until", "source", "you said"]
+    screen.listing(
+        periods,
+        columns if arguments.key else ["fact", *columns],
+        rows,
+        empty="no facts yet; shepherd facts set KEY VALUE sets one",
+    )
 
 
 _ACTIONS = {"list": _list, "get": _get, "set": _set, "clear": _clear, "at": _at, "history": _history}

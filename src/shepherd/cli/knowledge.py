@@ -58,7 +58,7 @@ def _add_reading(actions: Any) -> None:
     add_limit(listing, 50, with_offset=True)
 
     show = add_action(actions, "show", "show a node with its edges")
-    show.add_argument("id", type=ID, metavar="ID", help="number of the node, as list shows it")
+    show.add_argument("id", type=ID, metavar="ID", help="id of the node, as list shows it")
     show.add_argument("--text", action="store_true", help="show the whole text of a document, too")
 
     add_search(actions, "show passages that match the words, with scores")
@@ -72,7 +72,7 @@ def _add_changing(actions: Any) -> None:
     _add_fields(add, "a tag; can be repeated")
 
     edit = add_action(actions, "edit", "change a node")
-    edit.add_argument("id", type=ID, metavar="ID", help="number of the node, as list shows it")
+    edit.add_argument("id", type=ID, metavar="ID", help="id of the node, as list shows it")
     edit.add_argument("--title", metavar="TEXT", help="new title")
     edit.add_argument("--append", metavar="TEXT", help="text to append to its notes")
     _add_fields(edit, "tag that replaces the current ones; can be repeated")
@@ -81,13 +81,11 @@ def _add_changing(actions: Any) -> None:
     )
 
     forget = add_action(actions, "forget", "delete nodes with their edges and texts")
-    forget.add_argument(
-        "ids", type=ID, nargs="+", metavar="ID", help="numbers of the nodes, as list shows them"
-    )
+    forget.add_argument("ids", type=ID, nargs="+", metavar="ID", help="ids of the nodes, as list shows them")
 
     link = add_action(actions, "link", "connect two nodes")
-    link.add_argument("from_id", type=ID, metavar="FROM", help="number of the first node")
-    link.add_argument("to_id", type=ID, metavar="TO", help="number of the second node")
+    link.add_argument("from_id", type=ID, metavar="FROM", help="id of the first node")
+    link.add_argument("to_id", type=ID, metavar="TO", help="id of the second node")
     link.add_argument("explanation", metavar="WHY", help="sentence that reads from the first to the second")
     link.add_argument(
         "--type", default="related_to", metavar="TYPE", help="type of the edge (default: related_to)"
@@ -95,12 +93,12 @@ def _add_changing(actions: Any) -> None:
 
     unlink = add_action(actions, "unlink", "remove edges")
     unlink.add_argument(
-        "ids", type=ID, nargs="+", metavar="EDGE", help="numbers of the edges, as show lists them"
+        "ids", type=ID, nargs="+", metavar="EDGE", help="ids of the edges, as show lists them"
     )
 
-    focus = add_action(actions, "focus", "list the nodes in focus, or put others in focus by their numbers")
+    focus = add_action(actions, "focus", "list the nodes in focus, or put others in focus")
     focus.add_argument(
-        "ids", type=ID, nargs="*", metavar="ID", help="numbers of the nodes, the primary one first"
+        "ids", type=ID, nargs="*", metavar="ID", help="ids of the nodes, the primary one first"
     )
     focus.add_argument("--clear", action="store_true", help="remove all nodes from focus")
 

@@ -6,6 +6,7 @@ import json
 import shlex
 import time
 from argparse import Namespace
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -75,7 +76,7 @@ def _add_reading(actions: Any) -> None:
     add_limit(add_action(actions, "list", "list memories, newest first"), 50, with_offset=True)
     add_search(actions, "search memories, and see which of them a message would recall")
     show = add_action(actions, "show", "show a memory in full")
-    show.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    show.add_argument("id", type=ID, metavar="ID", help="id of the memory, as list shows it")
     learned = add_action(
         actions, "learned", "show what was learned from your words; keep, undo, accept or reject it"
     )
@@ -99,17 +100,17 @@ def _add_changing(actions: Any) -> None:
     add.add_argument("answer", metavar="ANSWER", help="answer to the question")
 
     edit = add_action(actions, "edit", "change a memory")
-    edit.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    edit.add_argument("id", type=ID, metavar="ID", help="id of the memory, as list shows it")
     edit.add_argument("--question", metavar="TEXT", help="new question")
     edit.add_argument("--answer", metavar="TEXT", help="new answer")
 
     pin = add_action(actions, "pin", "never delete a memory to make space")
-    pin.add_argument("id", type=ID, metavar="ID", help="number of the memory, as list shows it")
+    pin.add_argument("id", type=ID, metavar="ID", help="id of the memory, as list shows it")
     pin.add_argument("--off", action="store_true", help="unpin the memory")
 
     forget = add_action(actions, "forget", "delete memories")
     forget.add_argument(
-        "ids", type=ID, nargs="*", metavar="ID", help="numbers of the memories, as list shows them"
+        "ids", type=ID, nargs="*", metavar="ID", help="ids of the memories, as list shows them"
     )
     forget.add_argument("--question", metavar="TEXT", help="delete all memories of exactly this question")
     forget.add_argument(
@@ -160,7 +161,7 @@ def _add_upkeep(actions: Any) -> None:
     )
     restore.add_argument("file", metavar="FILE", help="backup, made by shepherd memory backup")
     restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
-    audit = add_action(actions, "audit", "find duplicate, empty and unused memories, and secrets")
+    audit = add_action(actions, "audit", "find duplicate, empty and unused memories, secrets, or a word")
     audit.add_argument(
         "--canary",
         metavar="WORD",
@@ -356,17 +357,20 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
 def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     from shepherd.memory.importers.shepherd import FORMAT
 
-    count = 0
+    count: Counter[str] = Counter()
     target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
     with shows, target as file:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            count += entry.get("type") != FORMAT  # the first line says whose it is
+            count[entry["type"]] += 1
     if screen.as_json and arguments.file != "-":
-        screen.json({"file": arguments.file, "entries": count})
+        n_entries = count.total() - count[FORMAT]  # the first line says whose it is
+        screen.json({"file": arguments.file, "entries": n_entries})
     else:
-        screen.note(f"{counted(count, 'entry', 'entries')} exported{unlike_the_memory(arguments.file)}")
+        n_memories = counted(count["memory"], "memory", "memories")
+        n_facts = counted(count["fact"], "fact")
+        screen.note(f"{n_memories} and {n_facts} exported{unlike_the_memory(arguments.file)}")
 
 
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
@@ -377,11 +381,11 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     source = stdin_bytes() if arguments.file == "-" else arguments.file
     with amount(screen, "importing") as progress:
         counts = memory.import_file(source, format=arguments.format, progress=progress)
-    new = [counted(counts.memories, "memory", "memories")] if counts.memories or not counts.facts else []
+    new = [counted(counts.memories, "memory", "memories")] if counts.memories else []
     new += [counted(counts.facts, "fact")] if counts.facts else []
     known = f", {counts.duplicates:,} already stored" if counts.duplicates else ""
     skipped = f", {counts.skipped:,} skipped" if counts.skipped else ""
-    screen.result(counts, note=f"{' and '.join(new)} imported{known}{skipped}")
+    screen.result(counts, note=f"{' and '.join(new) or 'nothing'} imported{known}{skipped}")
     if counts.secrets and not screen.as_json:
         screen.warn(
             f"{counted(counts.secrets, 'entry', 'entries')} not imported, with secrets such as passwords",

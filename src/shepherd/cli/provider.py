@@ -99,7 +99,8 @@ def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
     if screen.as_json:
         return 0
     if not find_key(provider) and provider.row.needs_key:
-        screen.note(f"it needs a key: shepherd provider set {provider.name} api_key")
+        needs = "it needs a key" if provider.is_at_home else "if its server needs a key"
+        screen.note(f"{needs}: shepherd provider set {provider.name} api_key")
     return 0
 
 

@@ -63,7 +63,9 @@ def build_parser() -> Parser:
     )
     keys = parser.add_mutually_exclusive_group()
     keys.add_argument("--key-file", metavar="FILE", help="read the passphrase from a file, at the first sync")
-    keys.add_argument("--key-command", metavar="COMMAND", help="take what a command prints as the passphrase")
+    keys.add_argument(
+        "--key-command", metavar="COMMAND", help="use the output of a command as the passphrase"
+    )
     parser.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
     add_memory_options(parser)
     add_common_options(parser)

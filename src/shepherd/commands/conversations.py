@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ __all__ = [
     "as_markdown",
     "continue_conversation",
     "conversation_named",
+    "how_to_forget_history",
     "list_conversations",
     "rename_conversation",
     "save_conversation",
@@ -115,6 +117,11 @@ def still_said(
     first = "use /clear, and " if current in found else ""
     what = "the latest" if more else what
     return f"{which} still {verb} these words. To delete {what}, {first}run\n{command}"
+
+
+def how_to_forget_history(key: str) -> str:
+    """Return a note about a forgotten fact: its history keeps the values until that is deleted, too."""
+    return f"its history still has it. To delete that too: shepherd facts clear {shlex.quote(key)} --history"
 
 
 def as_markdown(messages: Iterable[Message]) -> str:

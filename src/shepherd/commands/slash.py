@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from shepherd.commands.conversations import (
     continue_conversation,
+    how_to_forget_history,
     list_conversations,
     rename_conversation,
     save_conversation,
@@ -244,7 +245,9 @@ def _forget(chat: Chat, argument: str) -> None:
         said = [period.statement for period in chat.memory.fact_periods(argument, chat.user, corrected=True)]
         chat.memory.clear_fact(argument, chat.user)
         chat.forget_lines([f"/facts {argument} {value}", *said])
-        chat.screen.note(f"the fact {argument} is forgotten; it was {shortened(value)}")
+        chat.screen.note(
+            f"the fact {argument} is forgotten; it was {shortened(value)}\n{how_to_forget_history(argument)}"
+        )
         if not _note_still_said(chat, said) and any(value in one.sent for one in chat.assistant.history):
             chat.screen.note("this conversation still contains it; /clear begins a new one")
     elif removed := chat.memory.clear_memory(argument, chat.user):
@@ -321,7 +324,7 @@ def _provider(chat: Chat, argument: str) -> None:
     provider = chat.session.switch(name, model.strip())
     chat.screen.note(f"{provider.name} answers from now on: {chat.assistant.engine.info.name}")
     if provider.kind == "shepherd":
-        chat.screen.note("its server has its own memory; nothing from this machine's is sent")
+        chat.screen.note("its server uses its own memory, and gets nothing from yours")
     elif not provider.uses_memory:
         chat.screen.note("while it answers, nothing is recalled or stored")
 
@@ -593,7 +596,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "continue": Command(
         "/continue NUMBER|TITLE",
-        "continue another one, by number, id or title",
+        "continue another conversation, by number, id or title",
         continue_conversation,
     ),
     "rename": Command("/rename [TITLE]", "give this conversation a title", rename_conversation),

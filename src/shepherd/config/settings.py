@@ -295,9 +295,9 @@ class Config:
         "memory,history,focus,knowledge,entities",
         "for prioritized: order in which the parts get space",
     )
-    history_verbatim_turns: int = _integer(4, 1, 1000, "number of newest turns that are never summarized")
+    history_verbatim_turns: int = _integer(4, 1, 1000, "number of newest turns that are never summarised")
     history_summary: bool | str = _auto_switch(
-        "summarize turns that no longer fit; auto: with a local model other than the bundled one"
+        "summarise turns that no longer fit; auto: with a local model other than the bundled one"
     )
     history_summary_tokens: int = _integer(200, 16, 4096, "maximum length of a summary in tokens")
     context_entities: bool | str = _auto_switch(
@@ -307,7 +307,7 @@ class Config:
         False, "let the local model look for people and things after each answer; needs context_entities"
     )
     trace_turns: bool = _switch(
-        True, "record what the model saw, and why, for the last 200 turns of a session"
+        True, "record what the model saw, and why, for the last 200 turns of a conversation"
     )
     trace_prompts: bool = _switch(False, "record whole prompts, not only their length and hash")
 
@@ -324,7 +324,9 @@ class Config:
     knowledge_tools: bool | str = _auto_switch(
         "let the model search and change the knowledge with tools; auto: the same as auto_context_enabled"
     )
-    auto_context_enabled: bool = _switch(False, "list the most-connected nodes at the start of a session")
+    auto_context_enabled: bool = _switch(
+        False, "list the most-connected nodes at the start of a conversation"
+    )
     auto_context_limit: int = _integer(10, 1, 1000, "number of nodes in that list")
     role: Literal["orchestrator", "executor", "planner"] = _choice(
         "task of the model: its instructions and tools; only an orchestrator sees the most-connected nodes "
@@ -348,23 +350,28 @@ class Config:
     )
     memory_extraction_api_key: str = _text("", "API key for memory_extraction_endpoint", secret=True)
     memory_extraction_max_tokens: int = _integer(
-        512, 16, 1 << 20, "maximum length of an extraction's answer in tokens"
+        512, 16, 1 << 20, "maximum length of the learning model's answer in tokens"
     )
     memory_extraction_temperature: float = _number(
-        0.1, 0, 5, "temperature of an extraction; the bundled model always uses 0"
+        0.1, 0, 5, "temperature of the model that learns; the bundled one always uses 0"
     )
     memory_extraction_min_turns: int = _integer(
-        2, 1, 1000, "number of messages after which to extract; the bundled model always extracts after each"
+        2, 1, 1000, "number of messages after which to learn; the bundled model learns after each"
     )
     memory_extraction_idle_timeout: float = _number(
-        180, 0, 86_400, "seconds without a message after which to extract; 0: off"
+        180, 0, 86_400, "seconds without a message after which to learn; 0: off"
     )
-    memory_extraction_max_turns: int = _integer(20, 1, 1000, "maximum number of messages in one extraction")
+    memory_extraction_max_turns: int = _integer(
+        20, 1, 1000, "maximum number of messages that are learned from at once"
+    )
     memory_extraction_queue_limit: int = _integer(
-        0, 0, 1 << 20, "maximum number of waiting extractions; beyond it, the oldest is dropped; 0: no limit"
+        0,
+        0,
+        1 << 20,
+        "maximum number of waiting learning jobs; beyond it, the oldest is dropped; 0: no limit",
     )
     memory_extraction_retry_interval: float = _number(
-        5, 0.1, 300, "seconds before a failed extraction is tried again; increases to five minutes"
+        5, 0.1, 300, "seconds before a failed learning job is tried again; increases to five minutes"
     )
     memory_extraction_secrets: bool = _switch(
         False, "store what looks like a password, key, token or card number"

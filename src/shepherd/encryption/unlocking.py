@@ -210,7 +210,7 @@ class _Search:
             "keyring": "its key is in the keyring of the account that encrypted it: unlock that keyring, or"
             " restore a backup with another key",
             "passphrase": "run the command at a terminal, which asks for the passphrase; for servers and"
-            " programs that nobody can answer, set memory_key_command or memory_key_file",
+            " programs without a terminal, set memory_key_command or memory_key_file",
             "file": f"put the key back into {self._entry.place}, or set memory_key_file to where it is now",
             "command": "set memory_key_command to the command that prints the key",
         }[self._entry.source]

@@ -8,6 +8,7 @@ the other value proposes it.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -200,7 +201,7 @@ def _tell(merge: Merge, topic: str) -> None:
     for mine in changes:
         if mine.register.gid not in lost or mine is winner or mine.value == winner.value:
             continue
-        kept = "the other value is in its history: shepherd facts history KEY"
+        kept = f"the other value is in its history: shepherd facts history {shlex.quote(winner.key)}"
         if mine.source == _LEARNED and winner.source != _LEARNED and fact is not None:
             evidence = Evidence(mine.statement, mine.session, mine.message_id)
             contradiction = Contradiction(fact, mine.value or "")

@@ -57,7 +57,7 @@ _OFFSET = {"type": "integer", "description": "where to go on: next_offset of the
 MEMORY_TOOLS = (
     _tool(
         "search_memory",
-        "Look up what this user said in earlier conversations.",
+        "Look up what this user said in earlier conversations; their facts, such as a name, are in get_fact.",
         {"query": _text("words to look for"), "limit": _LIMIT},
         ["query"],
     ),

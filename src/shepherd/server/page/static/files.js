@@ -120,7 +120,7 @@ function importRow(list, file) {
 function ofMemories({ memories, facts, duplicates, skipped, secrets, problems }) {
   const parts = [
     `${count(memories, "memory", "memories")} and ${count(facts, "fact")} imported`,
-    duplicates ? `${duplicates} known already` : "",
+    duplicates ? `${duplicates} already stored` : "",
     skipped ? `${skipped} skipped` : "",
     secrets ? `${secrets} with secrets left out` : "",
   ];
@@ -128,7 +128,7 @@ function ofMemories({ memories, facts, duplicates, skipped, secrets, problems })
 }
 
 function ofKnowledge({ added, changed, unchanged, failed, problems }) {
-  const parts = [added && `${count(added, "node")} added`, changed && `${changed} changed`, unchanged && `${unchanged} known already`, failed && `${failed} failed`];
+  const parts = [added && `${count(added, "node")} added`, changed && `${changed} changed`, unchanged && `${unchanged} already stored`, failed && `${failed} failed`];
   return [parts.filter(Boolean).join(", "), problemList(problems)];
 }
 
