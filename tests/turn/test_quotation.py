@@ -85,6 +85,25 @@ def test_sentence_without_what_is_asked_for_is_not_quoted(question):
 
 
 @pytest.mark.parametrize(
+    "told",
+    [
+        "My nephew Finn, who is 9, plays chess.",
+        "I have two nephews, Leo and Finn, he's 9.",
+        "My nephews are Leo (12), Finn (9) and little Max.",
+        "Finn is already 9 and Leo is 12.",
+    ],
+)
+def test_age_is_quoted_where_it_stands_behind_the_name(told):
+    def answers(name: str) -> bool:
+        memory = SearchResult(1, told, "Noted.", 0, 1.0, 1.0, 0.0, source="turn")
+        return quotation(Question(f"How old is {name}?", ""), sources_of([], (), [memory])) is not None
+
+    assert answers("Finn")
+    assert not answers("chess")
+    assert not answers("Max")
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("Someone found the mill. The mill was found by Ada Lunt.", "The mill was found by Ada Lunt."),

@@ -311,6 +311,14 @@ def test_name_is_told_where_one_is_asked_for(question, written, is_told):
     assert review.feed(written) + review.end("stop") == (written if is_told else UNKNOWN)
 
 
+def test_name_that_was_copied_too_far_is_not_told():
+    said = Message("user", "I have two kids, Mia who is 7 and Ben.", created_at=100)
+    question = Message("user", "What are my kids called?", created_at=101)
+    review = Review([said, question], [], Promise(stores=True))
+
+    assert review.feed("Your kids are called Mia who.") + review.end("stop") == UNKNOWN
+
+
 def test_memory_with_the_remark_that_it_has_ended_is_no_answer():
     tail = "[context: User: where do i work\nAssistant: You work at St. Ann. (employer is no longer St. Ann)]"
     message = Message("user", "Where do I work?", sent=f"Where do I work?\n\n{tail}")

@@ -123,6 +123,8 @@ _NO_THING = frozenset(
         *("it", "me", "was", "we", "were", "what", "when", "where", "which", "who", "will", "you"),
     )
 )
+# "Your children are called Mia who": a value that was copied too far.
+_UNFINISHED = frozenset(("and", "but", "is", "or", "the", "which", "who", "whose", "with"))
 DENIES = re.compile(
     r"\b(?:no longer|not|never|any ?more|used to|formerly|former|ex|left|quit|stopped|without)\b"
     r"|n['\u2019]t\b",
@@ -369,7 +371,8 @@ class Judge:
         asked = set(words_in(self.asked))
         is_repeated = asked.issuperset(value) and not asked.isdisjoint(_OTHER_TIME)
         counts = "children" if about.startswith("children") else ""
-        if is_repeated or not tells_name_asked_for(self.asked, counts, groups["v"], is_name=about == "name"):
+        is_bad = is_repeated or value[-1] in _UNFINISHED
+        if is_bad or not tells_name_asked_for(self.asked, counts, groups["v"], is_name=about == "name"):
             return False
         keys = self.sources.keys_of(value)
         said = " ".join((*words_in(self.asked), *thing, *words[: len(words) - len(value)], about))

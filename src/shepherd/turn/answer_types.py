@@ -436,11 +436,13 @@ def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> _F
         return _Form(words)
     named = words - {adjective, *keywords(adjective)}
     words = named.difference(verbs) or named or words
-    if adjective == "old":  # "Leo is 7."
+    if adjective == "old":  # "Leo is 7.", "Leo, who is 7", "Leo (7)"
         who = "|".join(re.findall(r"\w+", rest))
+        be = r"(?:\W+(?:who|he|she|they))?(?:\W+(?:is|am|are)|['\u2019](?:s|m|re))"
         pattern = (
-            rf"{pattern}|\b(?:{who})\W+(?:is|am|are)\W+(?:\w+\W+)?{_NUMERAL}"
+            rf"{pattern}|\b(?:{who}){be}\W+(?:\w+\W+)?{_NUMERAL}"
             r"(?=\W*(?:$|[.,;!)]|(?:and|but|now|already)\b))"
+            rf"|\b(?:{who}) \({_NUMERAL}\)"
         )
     if adjective == "much" and not likely:
         likely = rf"\d ?(?:{_WEIGHT}|{_VOLUME})"
