@@ -56,7 +56,7 @@ def _peers(result: dict[str, Any]) -> Iterator[Row]:
     ours = sides.pop("Shepherd")
     others = {name: side for name, side in sides.items() if not name.startswith("Shepherd")}
     yield Row(
-        f"Evidence among the best five, {result['questions']} questions on labelled conversations",
+        f"Evidence among the best five results, {result['questions']} questions about labelled conversations",
         f"{ours['recall_at_5']:.1f} %",
         ", ".join(f"{name} {side['recall_at_5']:.1f} %" for name, side in others.items()),
     )
@@ -85,7 +85,7 @@ def _turns_served(result: dict[str, Any]) -> Iterator[Row]:
     run = result["runs"][-1]
     append = run["scenarios"]["append"]
     yield Row(
-        "First token over HTTP, conversation continued, best",
+        "First token of the next turn over HTTP, best",
         f"{append['shepherd serve']['first_ms']['best']:.2f} ms",
         f"llama-server {append['llama-server']['first_ms']['best']:.2f} ms",
     )
@@ -93,7 +93,8 @@ def _turns_served(result: dict[str, Any]) -> Iterator[Row]:
     yield Row(
         "Tokens per second of eight answers at once over HTTP",
         f"{together['shepherd serve']:,}",
-        f"llama-server {together['llama-server']:,}, window split {together['llama-server, split']:,}",
+        f"llama-server {together['llama-server']:,},"
+        f" with its window split {together['llama-server, split']:,}",
     )
 
 
@@ -101,12 +102,12 @@ def _serving(result: dict[str, Any]) -> Iterator[Row]:
     token = result["token_of_eight_streams_alone"]
     four = result["token_of_eight_streams_four_apis"]
     yield Row(
-        "What the server adds to a token, eight streams, median: of one API / of four at once",
+        "Time that the server adds to a token, eight streams, median: one API / four at once",
         f"{token['median_us']:.1f} / {four['median_us']:.1f} µs",
     )
     alone, busy = (result["memory"][name]["wall_ms"] for name in ("alone", "beside_64_streams"))
     yield Row(
-        "What memory adds to a request, p50 alone / beside 64 streams",
+        "Time that memory adds to a request, p50: alone / beside 64 streams",
         f"{alone['p50']:.2f} / {busy['p50']:.2f} ms",
     )
     yield Row("The same, p99", f"{alone['p99']:.2f} / {busy['p99']:.2f} ms")
@@ -139,11 +140,11 @@ def _server(result: dict[str, Any]) -> Iterator[Row]:
 
 
 def _conversation(result: dict[str, Any]) -> Iterator[Row]:
-    ours = result["sides"]["Shepherd"]
+    ours, stripped = (result["sides"][name]["per_token"] for name in ("Shepherd", "Shepherd, tails stripped"))
     yield Row(
         f"Tokens read per token of a conversation, {result['turns']} turns with memories in every message",
-        f"{ours['per_token']:.2f}",
-        f"with tails stripped {result['sides']['Shepherd, tails stripped']['per_token']:.2f}",
+        f"{ours:.2f}",
+        f"memories removed from earlier messages {stripped:.2f}",
     )
 
 

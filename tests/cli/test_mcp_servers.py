@@ -38,7 +38,7 @@ def test_call_that_may_change_something_is_asked_about(home, listed, putting_mod
     terminal.prompt()
 
     terminal.type("Put the rope away.")
-    asked = terminal.expect(r"workshop__put may change something\. Allow it\? \[y/N\] ")
+    asked = terminal.expect(r"workshop__put can change something\. Allow it\? \[y/N\] ")
     assert '\r{\r\n  "thing": "rope"\r\n}\r\nworkshop__put' in asked
     terminal.type(answer)
     shown = terminal.expect("Done\\.")

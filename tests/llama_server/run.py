@@ -95,7 +95,7 @@ def table(found: dict[str, Counter[str]]) -> str:
         elif not outcomes["failed"]:
             result = "skips itself"
         else:
-            result = f"{passed} of {total} pass: {reason}" if passed else f"no: {reason}"
+            result = f"{passed} of {total} pass: {reason}" if passed else f"fails: {reason}"
         rows.append(f"| `{name}` | {result} |")
     if unexplained:
         sys.exit("no reason is known for: " + ", ".join(unexplained))

@@ -308,7 +308,7 @@ def test_the_user_is_asked_before_a_tool_changes_something(perform, scripted_mod
         asking = asyncio.create_task(
             asyncio.to_thread(stage.app.conversation.confirm, "remove_file", {"path": "notes.md"})
         )
-        await stage.shows("remove_file may change something. Allow it?")
+        await stage.shows("remove_file can change something. Allow it?")
         assert '"path": "notes.md"' in stage.text()
         await stage.pilot.press(key)
         assert await asking is is_allowed
@@ -325,7 +325,7 @@ def test_what_a_tool_would_be_called_with_is_shown_to_its_end(perform, scripted_
         asking = asyncio.create_task(
             asyncio.to_thread(stage.app.conversation.confirm, "write_file", arguments)
         )
-        await stage.shows("write_file may change something. Allow it?")
+        await stage.shows("write_file can change something. Allow it?")
         assert "line 59" not in stage.text()
         assert "Allow  y" in stage.text()
         for _ in range(10):

@@ -58,7 +58,7 @@ def test_all_of_it_is_listed_and_decided_with_keys(perform, scripted_model, memo
     async def play(stage):
         await stage.ready()
         await stage.pilot.press("f7")
-        await stage.shows("1 proposal to decide")
+        await stage.shows("1 proposal to decide on")
         assert "you live in Berlin (you set: Texas)" in stage.options("#learned")[0]
         assert "I live in Berlin." in stage.options("#learned")[0]
         await stage.pilot.press("a")

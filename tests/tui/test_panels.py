@@ -153,7 +153,7 @@ def test_the_status_line_says_what_matters_first(memory) -> None:
         assert await line(replace(known, private=True, recalls=False)) == "mini · private"
         assert await line(replace(known, recalls=False)) == "mini · memory off"
         assert await line(replace(STATE, private=True)) == "mini · memory off"
-        whole = "mini · memory on · 950 of 1,000 tokens · 700 reused · 100 tokens/s · first after 41 ms"
+        whole = "mini · memory on · 950 of 1,000 tokens · 700 reused · 100 tokens/s · first token after 41 ms"
         assert await line(answered) == whole
         app.status.show_answering()
         assert await line() == f"answering, esc stops · {whole}"
@@ -168,7 +168,7 @@ def test_the_status_line_says_what_matters_first(memory) -> None:
 
 def test_the_status_line_drops_its_last_parts_where_they_do_not_fit() -> None:
     answered = replace(STATE, last=Finished("answer", STATS, Injection()))
-    whole = "mini · memory off · 950 of 1,000 tokens · 700 reused · 100 tokens/s · first after 41 ms"
+    whole = "mini · memory off · 950 of 1,000 tokens · 700 reused · 100 tokens/s · first token after 41 ms"
 
     for width in (len(whole) + 2, len(whole) + 1, len(whole) - 1, 20):
 

@@ -18,6 +18,16 @@ __all__ = ["card"]
 
 HERE = Path(__file__).parent
 COLUMNS = ("known", "held_out")
+EXAM_BAR = 90
+GROUPS = {
+    "facts": "about facts",
+    "notes": "about notes",
+    "memories": "about memories",
+    "several": "several questions at once",
+    "unknown": "about what isn't stored",
+    "told": "statements",
+    "beyond": "requests beyond the model",
+}
 
 
 def card() -> str:
@@ -29,7 +39,7 @@ def card() -> str:
     figures = {
         "SIZE": f"{shipped['size_bytes'] / 1e6:.1f}",
         "PARAMETERS": f"{shipped['parameters'] / 1e6:.1f}",
-        "WORDINGS": str(shipped["wordings"]),
+        "WORDINGS": f"{shipped['wordings']:,}",
         "TOKENS": f"{int(last['tokens']) / 1e6:.1f}",
         "MINUTES": f"{int(last['seconds']) / 60:.0f}",
         "COUNT": str(shipped["count"]),
@@ -66,10 +76,10 @@ def missed(table: dict[str, Result]) -> str:
         for column, bar in zip(COLUMNS, bars, strict=True)
     )
     if not below:
-        return "Every cell reaches the bar that this project has set itself."
-    verb = "misses" if below == 1 else "miss"
+        return "Every cell reaches its bar."
+    verb = "misses its" if below == 1 else "miss their"
     cells = 2 * len(BARS.keys() & table.keys())
-    return f"**{below} of {cells} cells {verb} the bar that this project has set itself.**"
+    return f"**{below} of {cells} cells {verb} bar.**"
 
 
 def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:
@@ -86,10 +96,15 @@ def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:
 
 def exam(counts: dict[str, list[int]]) -> dict[str, str]:
     """The figures of exam.py, whose report has right, all and garbled answers of each group."""
-    shares = [f"{group} {100 * right / total:.0f} %" for group, (right, total, _) in counts.items()]
+    shares = [
+        f"{GROUPS[group]} {100 * right / total:.0f} %"
+        + ("" if 100 * right >= EXAM_BAR * total else f" ({right} of {total}, **missed**)")
+        for group, (right, total, _) in counts.items()
+    ]
     return {
         "EXAMCOUNT": str(sum(total for _, total, _ in counts.values())),
         "EXAM": ", ".join(shares),
+        "EXAMBAR": str(EXAM_BAR),
         "GARBLED": str(sum(garbled for _, _, garbled in counts.values())),
     }
 

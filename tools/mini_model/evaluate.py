@@ -41,19 +41,19 @@ BARS = {
     "notes": (92, 88),
 }  # fmt: skip
 TITLES = {
-    "facts": "(a) fact, exact reply",
-    "context": "(a) memory, exact reply",
-    "notes": "(a) passage of a document, the sentence that answers",
-    "nothing": "(a) nothing stored is said",
-    "answered": "(a) no refusal where the answer is there",
-    "several": "(a) two or three questions in one message",
-    "extract": "(b) extraction exact, a line of one to three statements",
-    "extract_lines": "(b) one to four lines, each sentence asked about alone",
-    "together": "(b) one to four lines in one request",
-    "extract_nothing": "(b) nothing to extract",
-    "acknowledge": "(c) acknowledges",
-    "small_talk": "(c, e) right kind of reply",
-    "history": "(d) from 2 to 16 turns",
+    "facts": "answer from a fact, exact",
+    "context": "answer from a memory, exact",
+    "notes": "answer from a document: the sentence that contains it",
+    "nothing": "say that nothing is stored",
+    "answered": "answer if the answer is stored, rather than say that nothing is",
+    "several": "answer two or three questions in one message",
+    "extract": "extract from a line of one to three statements, exact",
+    "extract_lines": "extract from one to four lines, one request for each sentence",
+    "together": "extract from one to four lines, all in one request",
+    "extract_nothing": "extract nothing where there is nothing",
+    "acknowledge": "acknowledge a statement",
+    "small_talk": "reply in the right way to small talk, or decline",
+    "history": "answer from a conversation of 2 to 16 turns",
 }
 SHOWN = 3  # failures of each cell in a report
 Result = dict[str, float]

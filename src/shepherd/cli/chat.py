@@ -386,7 +386,7 @@ def is_first_today() -> bool:
 def _confirm(screen: Screen, name: str, arguments: dict[str, Any]) -> bool:
     """Ask whether a tool can be called, after showing all arguments of the call."""
     shown = arguments_in_full(arguments)
-    return screen.agrees(printable(f"{shown}\n{name} may change something. Allow it?").lstrip("\n"))
+    return screen.agrees(printable(f"{shown}\n{name} can change something. Allow it?").lstrip("\n"))
 
 
 def _use_templates(arguments: Namespace) -> tuple[list[string.Template], bool]:

@@ -268,7 +268,7 @@ def _allowed(
     name: str, call: Callable[[Arguments], object], confirm: Confirm | None, arguments: Arguments
 ) -> object:
     if confirm is None:
-        raise UsageError("this tool may change something, and there is nobody to allow it")
+        raise UsageError("this tool can change something, and there is nobody to allow it")
     if not confirm(name, arguments):
         raise UsageError("the user did not allow this call")
     return call(arguments)

@@ -271,7 +271,7 @@ class Conversation(threading.Thread):
         if self._is_stopping:
             return False
         shown = arguments_in_full(arguments)
-        question = f"{name} may change something. Allow it?\n\n{shown}".strip()
+        question = f"{name} can change something. Allow it?\n\n{shown}".strip()
         self._post(Confirming(question, self._confirming))
         return self._confirming.result()
 

@@ -230,7 +230,7 @@ class LearnedScreen(Screen[None]):
             listed.add_option(Option(Content.styled("Nothing has been learned yet.", "dim"), disabled=True))
         else:
             listed.highlighted = min(place or 0, len(self._items) - 1)
-        title = f"{counted(len(waiting), 'proposal')} to decide" if waiting else "Learned from your words"
+        title = f"{counted(len(waiting), 'proposal')} to decide on" if waiting else "Learned from your words"
         self.query_one("#learned-title", Label).update(Content(title))
 
     def _query(self) -> tuple[list[LearnedItem], list[LearnedItem]]:

@@ -200,7 +200,7 @@ class StatusLine(Static):
         parts.append(self._learning())
         if stats is not None and stats.tokens_per_second:
             parts.append(Content(f"{stats.tokens_per_second:.0f} tokens/s"))
-            parts.append(Content(f"first after {duration(stats.ttft_ms)}"))
+            parts.append(Content(f"first token after {duration(stats.ttft_ms)}"))
         return parts
 
     def _learning(self) -> Content:

@@ -84,7 +84,7 @@ def test_a_text_that_turns_its_line_leaves_the_words_beside_it_as_they_are(hosti
     styles = card.locator(".words").evaluate_all("all => all.map(one => getComputedStyle(one).unicodeBidi)")
 
     assert set(styles) <= {"isolate", "plaintext"}
-    assert "written by you" in card.inner_text() or "ago" in card.inner_text() or "now" in card.inner_text()
+    assert "entered by hand" in card.inner_text() or "ago" in card.inner_text() or "now" in card.inner_text()
 
 
 def test_a_long_text_is_shortened_until_it_is_asked_for(hostile):

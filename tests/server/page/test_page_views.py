@@ -418,7 +418,7 @@ def test_a_turn_says_what_its_prompt_was_made_of(steve):
     expect(parts.get_by_text("The window has 4,096 tokens.")).to_be_visible()
     expect(parts.get_by_role("table", name="Turns")).to_contain_text("Which editor do I use?")
     expect(parts.get_by_role("row", name="facts / location")).to_contain_text("Austin")
-    expect(parts.get_by_role("table", name="Left out, and why")).to_contain_text("no room")
+    expect(parts.get_by_role("table", name="Omitted, and why")).to_contain_text("no room")
 
 
 def test_a_conversation_shows_what_its_window_was_used_for(mini, memory, visit):

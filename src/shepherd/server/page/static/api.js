@@ -26,7 +26,7 @@ export const session = {
   },
   /** The server's word for the user where nobody has named one; forgotten with the page. */
   suggested: "",
-  /** Whose memory: one of the key owner's users, or "" for the owner himself. */
+  /** Whose memory: one of the key owner's users, or "" for the key's owner. */
   get user() {
     return sessionStorage.getItem(USER) ?? this.suggested;
   },

@@ -163,7 +163,7 @@ function userControls(who) {
     markView("");
     askUser(main, who, start);
   });
-  const note = who.is_writable ? null : h("p", { class: "hint" }, "This memory can only be read.");
+  const note = who.is_writable ? null : h("p", { class: "hint" }, "This memory is read-only.");
   const out = h("button", { type: "button", class: "quiet" }, "Sign out");
   out.addEventListener("click", () => {
     hush();

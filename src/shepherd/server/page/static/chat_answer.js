@@ -176,7 +176,7 @@ function memoryLine(memory) {
   const pin = act("Pin", id, async (button) => {
     ({ pinned: isPinned } = await patch(path, { pinned: !isPinned }));
     button.textContent = isPinned ? "Unpin" : "Pin";
-    say(isPinned ? "Pinned: it is never deleted to make room." : "No longer pinned.");
+    say(isPinned ? "Pinned: it is never deleted to make space." : "No longer pinned.");
   });
   const forget = act("Forget", id, async (button) => {
     await remove(path);
@@ -198,7 +198,7 @@ function memoryLine(memory) {
 
 // ---- what was learned
 
-const DECIDED = { undone: "undone", rejected: "rejected", expired: "too old", accepted: "accepted", kept: "" };
+const DECIDED = { undone: "undone", rejected: "rejected", expired: "expired", accepted: "accepted", kept: "" };
 
 function learnedLine(turn, item) {
   const id = newId("learned");
@@ -226,7 +226,7 @@ async function decided(turn, item, decision, button) {
   } catch (error) {
     if (!(error instanceof Refused) || ![404, 409].includes(error.status)) throw error;
     now = { ...item, state: "expired" };
-    say("This is no longer possible: it was decided, or has changed since.");
+    say("This is no longer possible: it was already decided, or has changed since.");
   }
   turn.learned[place] = now;
   const made = learnedLine(turn, now);

@@ -49,7 +49,7 @@ export function transfer(root, place, { path, name, changed }) {
   acceptDrops(root, begin);
   const save = h("button", { type: "button", class: "quiet" }, icon("save"), "Export");
   save.addEventListener("click", () => attempt(save, async () => saved(await download(path), `${name}-${session.user || "export"}.jsonl`)));
-  return [fileButton("Import", "open", begin, { class: "quiet", title: "Exports of Shepherd, ChatGPT, mem0, MCP memory and llm; PDF, Markdown, HTML and text for knowledge. Files can be dropped here." }), save];
+  return [fileButton("Import", "open", begin, { class: "quiet", title: "Import memories and facts from exports of Shepherd, ChatGPT, mem0, MCP memory and llm, or knowledge from PDF, Markdown, HTML and text files. You can also drop files here." }), save];
 }
 
 function saved(blob, name) {
@@ -122,7 +122,7 @@ function ofMemories({ memories, facts, duplicates, skipped, secrets, problems })
     `${count(memories, "memory", "memories")} and ${count(facts, "fact")} imported`,
     duplicates ? `${duplicates} already stored` : "",
     skipped ? `${skipped} skipped` : "",
-    secrets ? `${secrets} with secrets left out` : "",
+    secrets ? `${secrets} with secrets skipped` : "",
   ];
   return [parts.filter(Boolean).join(", "), problemList(problems)];
 }

@@ -17,13 +17,13 @@ const moments = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: 
 const integers = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const SOURCES = {
-  user: "written by you",
+  user: "entered by hand",
   turn: "from a conversation",
   extraction: "learned from what you said",
   model: "stored by the model",
   tool: "stored by the model",
   import: "imported",
-  migration: "from an older Shepherd",
+  migration: "from an older Shepherd's database",
   chatgpt: "imported from ChatGPT",
   mem0: "imported from mem0",
   llm: "imported from llm",

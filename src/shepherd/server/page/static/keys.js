@@ -22,7 +22,7 @@ const IN_GRAPH = [
   ["+, −, Home", "Zoom in, zoom out, show all"],
 ];
 const WHEN_WRITING = [
-  ["Enter", "Send the message, or save what is edited in one line"],
+  ["Enter", "Send the message, or save a field of one line"],
   ["Shift + Enter", "Begin a new line"],
   ["Escape", "Stop the answer, or close a form without saving"],
 ];

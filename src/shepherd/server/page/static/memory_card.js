@@ -74,7 +74,7 @@ async function pin(card, record, button, around) {
     const changed = { ...record, ...(await patch(`/v1/memory/${record.id}`, { pinned: !record.pinned })) };
     redrawn(card, changed, "pin", around);
     around.changed(changed);
-    say(changed.pinned ? "Pinned: it is never deleted to make room." : "No longer pinned.");
+    say(changed.pinned ? "Pinned: it is never deleted to make space." : "No longer pinned.");
   });
 }
 

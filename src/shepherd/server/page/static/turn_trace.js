@@ -13,12 +13,12 @@ const GROUPS = {
   entities: "People and things",
   rag: "Knowledge",
   tail: "Added to the message",
-  left_out: "Left out, and why",
+  left_out: "Omitted, and why",
   warnings: "Warnings",
   assembled: "The whole prompt",
   timings: "Times",
 };
-const LISTS = { turns: "Turns", context: "Memories", chunks: "Passages", focus: "Open nodes" };
+const LISTS = { turns: "Turns", context: "Memories", chunks: "Passages", focus: "Nodes in focus" };
 const ROOM = ["system", "history", "entities", "rag", "query", "facts", "focus", "reserve"];
 // What tells that two turns had the same prompt, and nothing else.
 const CHECKS = /sha256$|^schema$|_length$/;
@@ -30,8 +30,8 @@ export function turnTraces(session, turns) {
   return h(
     "section",
     { class: "card" },
-    h("h2", {}, "What each turn was made of"),
-    h("p", { class: "hint" }, "Every part of the prompt with its size, the newest turn first. Empty parts are omitted."),
+    h("h2", {}, "The prompt of each turn"),
+    h("p", { class: "hint" }, "You see each part of the prompt with its size, the newest turn first. Empty parts are omitted."),
     turns.toReversed().map((turn) => turnDetails(path, turn)),
   );
 }
@@ -66,7 +66,7 @@ function drawn(entries) {
     room(new Map(entries)),
     [...groups].filter(([, values]) => values.length).map(([group, values]) => part(GROUPS[group], values)),
     others.length ? part("Other", others) : null,
-    checks.length ? h("details", {}, h("summary", {}, "For comparing with another turn"), rows("For comparing with another turn", checks)) : null,
+    checks.length ? h("details", {}, h("summary", {}, "Hashes and lengths, to compare turns"), rows("Hashes and lengths, to compare turns", checks)) : null,
   ];
 }
 

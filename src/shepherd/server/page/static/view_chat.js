@@ -478,7 +478,7 @@ async function settled(chat) {
 }
 
 function isBusy(chat) {
-  if (current(chat)) say("Stop the answer first, or wait for its end.");
+  if (current(chat)) say("Stop the answer first, or wait until it is complete.");
   return Boolean(current(chat));
 }
 

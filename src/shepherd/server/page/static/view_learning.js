@@ -202,7 +202,7 @@ function decisionButton(view, item, decision, label, id, look = "") {
       } catch (error) {
         if (!(error instanceof Refused) || ![404, 409].includes(error.status)) throw error;
         await load(view);
-        say("This is no longer possible: it was decided, or has changed since.");
+        say("This is no longer possible: it was already decided, or has changed since.");
       }
       focusNear(view, item, place);
     }),

@@ -86,7 +86,7 @@ function storage({ used_bytes: used, limit_bytes: limit }) {
     "section",
     { class: "card" },
     h("h2", {}, "Space on the disk"),
-    h("p", {}, `${bytes(used)} of ${bytes(limit)} are in use, by all users together. When it is full, the oldest memories that are not pinned make room.`),
+    h("p", {}, `${bytes(used)} of ${bytes(limit)} are in use, by all users together. When it is full, Shepherd deletes the oldest memories that aren't pinned.`),
   );
 }
 

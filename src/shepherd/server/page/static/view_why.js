@@ -172,7 +172,7 @@ function found(memory) {
       "p",
       { class: "meta" },
       relevance(memory.relevance),
-      h("span", { title: "Memories are ranked by this score: BM25 of the words, weighted by age" }, `score ${memory.score.toPrecision(3)}`),
+      h("span", { title: "Memories are ranked by this score: their words and the conversation around them, weighted by age" }, `score ${memory.score.toPrecision(3)}`),
       h("span", {}, memory.age_days < 1 ? "from the same day" : `${count(Math.round(memory.age_days), "day")} old then`),
       memory.source ? words(origin(memory.source)) : null,
       h("a", { href: `#/memories/${memory.id}` }, "edit, pin or forget it"),
