@@ -61,7 +61,7 @@ def test_news_come_as_soon_as_the_users_own_message_was_read(state: ServerState,
     async def ask() -> None:
         tell(memory, "steve")
         tell(memory, "anna")
-        waiting = await begin(LearnedNews(state, "steve", 0))
+        waiting = await begin(LearnedNews(state, "steve"))
         assert len(state.in_progress) == 1
         end_job(memory, "anna")
         assert not (await asyncio.wait([waiting], timeout=0.2))[0]
@@ -73,7 +73,7 @@ def test_news_come_as_soon_as_the_users_own_message_was_read(state: ServerState,
         assert state.told_items.get("steve") == learned.id
         assert state.in_progress == set()
         # Nothing is left to read, and nothing is told twice.
-        assert await LearnedNews(state, "steve", learned.id).wait() == []
+        assert await LearnedNews(state, "steve").wait() == []
 
     asyncio.run(asyncio.wait_for(ask(), 60))
 
@@ -81,7 +81,7 @@ def test_news_come_as_soon_as_the_users_own_message_was_read(state: ServerState,
 def test_a_server_that_ends_waits_for_nothing(state: ServerState, memory: Memory) -> None:
     async def ask() -> None:
         tell(memory, "steve")
-        waiting = await begin(LearnedNews(state, "steve", 0))
+        waiting = await begin(LearnedNews(state, "steve"))
         state.cancel_all()
         assert await waiting == []
         assert state.in_progress == set()
@@ -106,7 +106,7 @@ def test_what_is_not_read_now_is_not_waited_for(reason: str, state: ServerState,
         memory.append_message(session, Message("user", TOLD), "steve", job=OpenJob("worker", 9))
     user = "" if reason == "nobody" else "steve"
 
-    found = asyncio.run(asyncio.wait_for(LearnedNews(state, user, 0).wait(), 60))
+    found = asyncio.run(asyncio.wait_for(LearnedNews(state, user).wait(), 60))
 
     assert [item["key"] for item in found] == (["name"] if reason == "an open job" else [])
 
@@ -116,6 +116,6 @@ def test_a_memory_that_fails_costs_the_news_alone(
 ) -> None:
     memory.close()
 
-    assert asyncio.run(asyncio.wait_for(LearnedNews(state, "steve", 0).wait(), 60)) == []
+    assert asyncio.run(asyncio.wait_for(LearnedNews(state, "steve").wait(), 60)) == []
     assert "looking up what was learned failed: " in caplog.text
     assert state.in_progress == set()
