@@ -143,7 +143,7 @@ class Catalog:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What `read` reads, other than by TEMPLATES."""
+        """The resources that `read` takes, beside those that TEMPLATES describe."""
         graph = Resource(_GRAPH, "knowledge-graph", "The knowledge graph with all entities and relations.")
         return (*self._RESOURCES, graph) if self.has_graph else self._RESOURCES
 
