@@ -85,6 +85,16 @@ _SPELLINGS = tuple(
             r"|you hadn't (?:noticed|guessed))(?=\W*$|[,.;!?]| (?:and|so|but)\b)",
             "",
         ),
+        (r"just so (?:you|u) know(?: that)?(?= (?:my|our|i|i'm|i've|we)\b)", "fyi"),
+        # "falls du ihn mal erwähnen musst", "si jamais tu en as besoin", "por si lo necesitas"
+        (
+            r", (?:(?:nur |bloß )?falls (?:du|sie|es|das|dich|jemand)|(?:juste )?(?:au cas où|si jamais|pour"
+            r" si) (?:tu|vous|ça|c'est|on)|por si (?:acaso )?(?:lo|la|te|le|alguien|necesitas|quieres|preguntas"
+            r"|sirve)|(?:nel caso|casomai|se mai) (?:ti|ne|lo|la|tu|dovessi|servisse|dovesse)|caso (?:precises"
+            r"|precise|queiras|queira|você|perguntes|pergunte)|(?:voor als|mocht|voor het geval(?: dat)?) (?:je"
+            r"|jij|u|het|dat))(?= )[^.;:!?]{3,70}(?=\W*$)",
+            "",
+        ),
         (r"wanna", "want to"),
         (r"gonna", "going to"),
         (r"u", "you"),
