@@ -86,8 +86,8 @@ def find(text: str) -> Iterator[tuple[int, int]]:
     yield from _phrases(text, rules["phrase"])
     for match in rules["counted"].finditer(text):
         # "five words this time, gravel lantern dentist oboe mango"
-        words = match["words"].split()
-        if len(words) == _COUNTS[match["count"].casefold()] and _is_password(match["words"], is_phrase=True):
+        n_words = len(match["words"].split())
+        if n_words == _COUNTS[match["count"].casefold()] and _is_password(match["words"], is_phrase=True):
             yield match.span("words")
 
 

@@ -234,10 +234,13 @@ def test_nodes_are_narrowed_put_in_focus_and_removed_together(steve, memory):
     assert knowledge.count_nodes() == 10
 
 
-LABELS = """() => [...document.querySelectorAll(".graph text")].filter((one) => getComputedStyle(one).display !== "none").map((one) => {
-    const { x, y, width, height } = one.getBoundingClientRect();
-    return { x, y, width, height, size: parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a };
-})"""
+LABELS = """() => {
+    const texts = [...document.querySelectorAll(".graph text")].map((one) => [one, getComputedStyle(one)]);
+    return texts.filter(([one, style]) => style.display !== "none").map(([one, style]) => {
+        const { x, y, width, height } = one.getBoundingClientRect();
+        return { x, y, width, height, size: parseFloat(style.fontSize) * one.getScreenCTM().a };
+    });
+}"""
 
 
 def overlaps(labels: list[dict[str, float]]) -> int:
