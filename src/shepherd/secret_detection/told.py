@@ -84,8 +84,12 @@ def find(text: str) -> Iterator[tuple[int, int]]:
                 yield match.span()
     yield from _notes(text, rules["note"])
     yield from _phrases(text, rules["phrase"])
-    for match in rules["counted"].finditer(text):
-        # "five words this time, gravel lantern dentist oboe mango"
+    yield from _counted(text, rules["counted"])
+
+
+def _counted(text: str, counted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield words that are as many as said: "five words this time, gravel lantern dentist oboe mango"."""
+    for match in counted.finditer(text):
         n_words = len(match["words"].split())
         if n_words == _COUNTS[match["count"].casefold()] and _is_password(match["words"], is_phrase=True):
             yield match.span("words")
@@ -203,8 +207,8 @@ def _patterns_of_names() -> dict[str, str]:
         "note": rf"(?:[\w'-]+\s){{0,3}}?{_NAMED}"
         r"(?:\s(?:wi-?fi|wlan|router|e-?mail|netflix|this month|now|new|again|home|work|laptop))?"
         rf"\s(?!(?:{WORDS['beside a password']})\b){_ONE}[.!]*",
-        "counted": rf"(?:{_NAMED}|{_LOCKED})[^.!?\n]{{0,60}}?\b(?P<count>{'|'.join(_COUNTS)}) (?:\w+ ){{0,2}}?"
-        rf"words\b[^,:.!?\n]{{0,20}}[,:]\s{_WORDS}{_END}",
+        "counted": rf"(?:{_NAMED}|{_LOCKED})[^.!?\n]{{0,60}}?\b(?P<count>{'|'.join(_COUNTS)}) "
+        rf"(?:\w+ ){{0,2}}?words\b[^,:.!?\n]{{0,20}}[,:]\s{_WORDS}{_END}",
         "phrase": rf"(?:{WORDS['passphrases']}|{_SEED})[^\n.!?;:,]{{0,40}}?"
         r"(?:\b(?:is|was|ist|lautet|est|es|è|é|begins with|starts with|ends with|ends in)\b:?|[:=,])"
         rf"\s{{1,2}}{_WORDS}",
