@@ -24,8 +24,8 @@ _PROGRAMS = (
     (r"redis-cli", r"(?:-a|--pass)\s"),
     (r"mosquitto_(?:pub|sub|rr)|zip|unzip|sqlcmd|bcp|zipcloak", r"-P\s?"),
     (
-        r"mongo\w*|docker login|podman login|helm registry login|vncviewer|x?freerdp\w*",
-        r"(?:-p|--password|/p:)\s?",
+        r"mongo(?:sh|dump|restore|import|export|stat)?|docker login|podman login|helm registry login|vncviewer|x?freerdp\w*",
+        r"(?:-p\s?|--password[ =]|/p:)",
     ),
     (r"ldap\w+", r"-w\s?"),
     (r"ssh-keygen", r"-[NP]\s"),
@@ -38,9 +38,10 @@ _PROGRAMS = (
     (r"net use", r"(?:[a-z]:\s)?\\\\\S{3,128}\s(?!/)"),
 )
 
-# "-pPASSWORD", as manuals write it.
-_STANDS_FOR_ONE = re.compile(
-    r"(?:my|your|the|a|some|db|root|user)?[_-]?(?:pass(?:word|wd|phrase)?|pwd|secret|token)\d?", re.IGNORECASE
+# "-pPASSWORD", as manuals write it; "docker run --name mysql -p3306:3306", where the program is an argument.
+_NO_PASSWORD = re.compile(
+    r"(?:my|your|the|a|some|db|root|user)?[_-]?(?:pass(?:word|wd|phrase)?|pwd|secret|token)\d?|[\d.]*:?\d+:\d+",
+    re.IGNORECASE,
 )
 
 
@@ -62,5 +63,5 @@ def find(text: str) -> Iterator[Secret]:
             if match is None:
                 continue
             group = next(name for name in ("quoted", "doubly", "bare") if match[name])
-            if not is_ordinary(match[group]) and not _STANDS_FOR_ONE.fullmatch(match[group]):
+            if not is_ordinary(match[group]) and not _NO_PASSWORD.fullmatch(match[group]):
                 yield Secret("password", *match.span(group))
