@@ -38,7 +38,8 @@ _PROGRAMS = (
     (r"net use", r"(?:[a-z]:\s)?\\\\\S{3,128}\s(?!/)"),
 )
 
-# "-pPASSWORD", as manuals write it; "docker run --name mysql -p3306:3306", where the program is an argument.
+# "-pPASSWORD", as manuals write it; "docker run --name mysql -p3306:3306", where the program is an
+# argument.
 _NO_PASSWORD = re.compile(
     r"(?:my|your|the|a|some|db|root|user)?[_-]?(?:pass(?:word|wd|phrase)?|pwd|secret|token)\d?|[\d.]*:?\d+:\d+",
     re.IGNORECASE,
