@@ -24,7 +24,8 @@ _PROGRAMS = (
     (r"redis-cli", r"(?:-a|--pass)\s"),
     (r"mosquitto_(?:pub|sub|rr)|zip|unzip|sqlcmd|bcp|zipcloak", r"-P\s?"),
     (
-        r"mongo(?:sh|dump|restore|import|export|stat)?|docker login|podman login|helm registry login|vncviewer|x?freerdp\w*",
+        r"mongo(?:sh|dump|restore|import|export|stat)?|(?:docker|podman|helm registry) login|vncviewer"
+        r"|x?freerdp\w*",
         r"(?:-p\s?|--password[ =]|/p:)",
     ),
     (r"ldap\w+", r"-w\s?"),
