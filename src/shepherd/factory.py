@@ -434,7 +434,7 @@ def learning_of(
     if not uses_memory:
         return Learning(reason="the memory is not used here")
     if not is_writable:
-        return Learning(reason="the memory can only be read")
+        return Learning(reason="the memory is read-only")
     if config.memory_extraction is False:
         return Learning(reason="memory_extraction is false")
     if not for_everyone and config.effective_user_id in ANONYMOUS_USERS:

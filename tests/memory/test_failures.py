@@ -27,7 +27,7 @@ from shepherd.memory.failures import from_os_error, from_sqlite_error
         (5, StoreLockedError, "wait for it to finish"),
         (6, StoreLockedError, "wait for it to finish"),
         (5 | 2 << 8, StoreLockedError, "wait for it to finish"),
-        (13, StoreFullError, "make room"),
+        (13, StoreFullError, "free some disk space"),
         (8, StoreReadOnlyError, "write permission"),
         (3, StoreReadOnlyError, "write permission"),
         (11, StoreCorruptError, "shepherd memory check"),

@@ -36,7 +36,7 @@ def failed(state: str) -> psycopg.Error:
 @pytest.mark.parametrize(
     ("state", "kind", "said", "hint"),
     [
-        ("53100", StoreFullError, "no space left on the server's disk", "make room on the server"),
+        ("53100", StoreFullError, "no space left on the server's disk", "free some disk space on the server"),
         ("53300", StoreLockedError, "accepts no more connections", "raise max_connections"),
         ("42501", StoreReadOnlyError, "the role may not do that", "GRANT the role its rights"),
         ("25006", StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),

@@ -112,7 +112,7 @@ def test_memory_that_is_off_or_only_read_says_so(call, memory):
         ("store_memory", {"question": "a", "answer": "b"}),
         ("clear_memory", {"question": "a"}),
     ):
-        assert call(name, writes=False, **arguments) == {"error": "this memory can only be read"}
+        assert call(name, writes=False, **arguments) == {"error": "this memory is read-only"}
     assert memory.get_fact("name") == "Steve"
 
 

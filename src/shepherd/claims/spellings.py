@@ -85,6 +85,17 @@ _SPELLINGS = tuple(
             r"|you hadn't (?:noticed|guessed))(?=\W*$|[,.;!?]| (?:and|so|but)\b)",
             "",
         ),
+        (r"just so (?:you|u) know(?: that)?(?= (?:my|our|i|i'm|i've|we)\b)", "fyi"),
+        # "falls du ihn mal erwähnen musst", "si jamais tu en as besoin", "por si lo necesitas"
+        (
+            r", (?:(?:nur |bloß )?falls (?:du|sie|es|das|dich|jemand)"
+            r"|(?:juste )?(?:au cas où|si jamais|pour si) (?:tu|vous|ça|c'est|on)"
+            r"|por si (?:acaso )?(?:lo|la|te|le|alguien|necesitas|quieres|preguntas|sirve)"
+            r"|(?:nel caso|casomai|se mai) (?:ti|ne|lo|la|tu|dovessi|servisse|dovesse)"
+            r"|caso (?:precises|precise|queiras|queira|você|perguntes|pergunte)"
+            r"|(?:voor als|mocht|voor het geval(?: dat)?) (?:je|jij|u|het|dat))(?= )[^.;:!?]{3,70}(?=\W*$)",
+            "",
+        ),
         (r"wanna", "want to"),
         (r"gonna", "going to"),
         (r"u", "you"),

@@ -64,7 +64,7 @@ def full(path: str) -> StoreFullError:
     """Return the error for a full disk."""
     return StoreFullError(
         f"{path}: no space left on the disk; nothing of this change was stored",
-        hint="make room, or move the database with memory_database",
+        hint="free some disk space, or move the database with memory_database",
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shepherd.secret_detection import codes, keys, numbers, passwords
+from shepherd.secret_detection import codes, command_lines, keys, numbers, passwords
 from shepherd.secret_detection.vocabulary import (
     COVER,
     NOT_ITSELF,
@@ -79,6 +79,7 @@ _DIGIT = re.compile(r"\d+")
 def _candidates(text: str) -> Iterator[Secret]:
     yield from keys.find(text)
     yield from passwords.find(text)
+    yield from command_lines.find(text)
     if any(map(str.isdigit, text)):
         for begin, piece in around(text, _DIGIT.finditer(text)):
             yield from moved(begin, numbers.find(piece))

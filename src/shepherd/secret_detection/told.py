@@ -44,6 +44,11 @@ _COMPOUND = re.compile(
 # "laptop: Zebra77", and not "laptop: ThinkPad"
 _LIKELY = re.compile(rf"(?!(?:{WORDS['products']}))[^\W\d_]{{4,}}\d{{1,4}}[!?#$*&]*", re.IGNORECASE)
 _LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW = 3, 6, 5
+_COUNTS = {"three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "twelve": 12}
+# What a row of counted words may open.
+_LOCKED = (
+    r"\b(?:encrypt\w*|decrypt\w*|luks|veracrypt|bitlocker|filevault|vault|keepass\w*|bitwarden|keychain)\b"
+)
 # Rules whose words are a password unless they are ordinary speech.
 _TELLING = (
     "asked", "typed", "opened", "locked", "named behind", "itself", "set", "set before", "is the password",
@@ -79,6 +84,15 @@ def find(text: str) -> Iterator[tuple[int, int]]:
                 yield match.span()
     yield from _notes(text, rules["note"])
     yield from _phrases(text, rules["phrase"])
+    yield from _counted(text, rules["counted"])
+
+
+def _counted(text: str, counted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield words that are as many as said: "five words this time, gravel lantern dentist oboe mango"."""
+    for match in counted.finditer(text):
+        n_words = len(match["words"].split())
+        if n_words == _COUNTS[match["count"].casefold()] and _is_password(match["words"], is_phrase=True):
+            yield match.span("words")
 
 
 def _answers(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple[int, int]]:
@@ -174,7 +188,7 @@ def _patterns_of_names() -> dict[str, str]:
         rf"|\beverywhere\b|\b{words_of('wallets')}\b"
         rf"|locked? (?:myself|me) out|\b(?:{WORDS['words of doors']})\b|@"
         r"|(?:security|secret) (?:question|answer)"
-        rf"|alarm company|nursery|picks? (?:\w+ )?up|\b(?:{WORDS['unlocking elsewhere']})\b",
+        rf"|{_LOCKED}|alarm company|nursery|picks? (?:\w+ )?up|\b(?:{WORDS['unlocking elsewhere']})\b",
         "named": rf"{_NAMED}{NOT_ITSELF}|\bconnect(?:s|ed)? to\b.*\b(?:type|enter|use)\b",
         "named phrase": WORDS["passphrases"],
         # "The wifi password? mellon", "I remembered the passphrase. It's two blue spoons."
@@ -193,6 +207,8 @@ def _patterns_of_names() -> dict[str, str]:
         "note": rf"(?:[\w'-]+\s){{0,3}}?{_NAMED}"
         r"(?:\s(?:wi-?fi|wlan|router|e-?mail|netflix|this month|now|new|again|home|work|laptop))?"
         rf"\s(?!(?:{WORDS['beside a password']})\b){_ONE}[.!]*",
+        "counted": rf"(?:{_NAMED}|{_LOCKED})[^.!?\n]{{0,60}}?\b(?P<count>{'|'.join(_COUNTS)}) "
+        rf"(?:\w+ ){{0,2}}?words\b[^,:.!?\n]{{0,20}}[,:]\s{_WORDS}{_END}",
         "phrase": rf"(?:{WORDS['passphrases']}|{_SEED})[^\n.!?;:,]{{0,40}}?"
         r"(?:\b(?:is|was|ist|lautet|est|es|è|é|begins with|starts with|ends with|ends in)\b:?|[:=,])"
         rf"\s{{1,2}}{_WORDS}",

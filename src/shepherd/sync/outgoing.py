@@ -187,7 +187,7 @@ def unwritable(path: Path, error: OSError) -> StoreError:
     """Return the error for a segment that cannot be written."""
     return StoreError(
         f"{path}: cannot be written: {error.strerror}; nothing is lost",
-        hint="make room or connect the disk, and sync again",
+        hint="free some disk space or connect the disk, and sync again",
     )
 
 

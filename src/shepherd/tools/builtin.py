@@ -255,7 +255,7 @@ class _MemoryTools:
         if reason := self._refusal():
             raise UsageError(reason)
         if changes and not self._writes:
-            raise UsageError("this memory can only be read")
+            raise UsageError("this memory is read-only")
 
     def _check_text(self, name: str, value: str) -> None:
         if len(name) + len(value) > _LONGEST_CHARS:
@@ -324,7 +324,7 @@ def knowledge_tools(
         if reason := refusal():
             raise UsageError(reason)
         if not (writes or name.startswith(_READING)):
-            raise UsageError("this knowledge can only be read")
+            raise UsageError("this knowledge is read-only")
         return tools.call(name, arguments)
 
     return [

@@ -158,7 +158,7 @@ _RIGHTS = "GRANT the role its rights (docs/how-to/postgresql.md); --nomemory run
 
 _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "53100": (StoreFullError, "no space left on the server's disk; nothing of this change was stored",
-              "make room on the server"),
+              "free some disk space on the server"),
     "53300": (StoreLockedError, "the server accepts no more connections", "raise max_connections"),
     "42501": (StoreReadOnlyError, "the role may not do that", _RIGHTS),
     "25006": (StoreReadOnlyError, "the server is read-only (a standby?)", "name the primary server"),

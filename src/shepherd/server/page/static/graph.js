@@ -64,7 +64,7 @@ class Graph {
       svg("circle", { r: radius }),
       label,
     );
-    const made = { id: node.id, x, y, radius, text, name: label, weight: node.n_edges + (isFocused ? 1000 : 0), mark };
+    const made = { id: node.id, x, y, radius, text, name: label, weight: node.n_edges + (isFocused ? 1000 : 0), isChosen: false, mark };
     mark.addEventListener("pointerdown", (event) => this.drag(event, made));
     mark.addEventListener("click", () => made.wasDragged || this.choose(made.id));
     return made;
@@ -77,7 +77,10 @@ class Graph {
 
   mark(id) {
     const chosen = this.nodes[this.number.get(id)];
-    for (const node of this.nodes) node.mark.classList.toggle("chosen", node === chosen);
+    for (const node of this.nodes) {
+      node.isChosen = node === chosen;
+      node.mark.classList.toggle("chosen", node.isChosen);
+    }
     for (const edge of this.edges) {
       edge.isNear = edge.from === chosen || edge.to === chosen;
       edge.line.classList.toggle("near", edge.isNear);

@@ -7,10 +7,10 @@ const GAP_PX = 3;
 const pen = document.createElement("canvas").getContext("2d");
 const widths = new Map();
 
-function widthOf(text, size) {
-  const key = `${size} ${text}`;
+function widthOf(text, size, weight = 400) {
+  const key = `${size} ${weight} ${text}`;
   if (!widths.has(key)) {
-    pen.font = `${size}px ui-sans-serif, system-ui, sans-serif`;
+    pen.font = `${weight} ${size}px ui-sans-serif, system-ui, sans-serif`;
     // The page's font may be a little wider than this one.
     widths.set(key, pen.measureText(text).width * 1.08 + 2);
   }
@@ -22,8 +22,8 @@ function areApart(a, b) {
 }
 
 /**
- * Place the names of nodes and edges, the most important first. `nodes` are {x, y, radius, text, name, weight}, `name`
- * an SVG text; `edges` {from, to, text, name, isNear}, with points. `scale` is pixels for each unit of the graph, `frame` the part
+ * Place the names of nodes and edges, the most important first. `nodes` are {x, y, radius, text, name, weight, isChosen},
+ * `name` an SVG text; the chosen node's name is bold and always shown; `edges` {from, to, text, name, isNear}, with points. `scale` is pixels for each unit of the graph, `frame` the part
  * that is seen, in units; a name that would be cut by its border is not written.
  */
 export function placeLabels(nodes, edges, scale, frame) {
@@ -31,8 +31,8 @@ export function placeLabels(nodes, edges, scale, frame) {
   const isIn = (box) => box.x >= seen.left && box.y >= seen.top && box.x + box.width <= seen.right && box.y + box.height <= seen.bottom;
   const taken = nodes.map(({ x, y, radius }) => ({ x: (x - radius) * scale, y: (y - radius) * scale, width: 2 * radius * scale, height: 2 * radius * scale }));
   const isFree = (box) => isIn(box) && taken.every((other) => areApart(box, other));
-  for (const node of [...nodes].sort((a, b) => b.weight - a.weight)) {
-    const width = widthOf(node.text, LETTER_PX);
+  for (const node of [...nodes].sort((a, b) => b.isChosen - a.isChosen || b.weight - a.weight)) {
+    const width = widthOf(node.text, LETTER_PX, node.isChosen ? 600 : 400);
     const [x, y, radius] = [node.x * scale, node.y * scale, node.radius * scale];
     const places = [
       [x - width / 2, y + radius + GAP_PX],
@@ -42,11 +42,11 @@ export function placeLabels(nodes, edges, scale, frame) {
     ].map(([left, top]) => ({ x: left, y: top, width, height: LINE_PX }));
     const found = places.find(isFree);
     const box = found ?? places[0];
-    if (found) taken.push(found);
+    if (found || node.isChosen) taken.push(box);
     write(node.name, (box.x + width / 2 - x) / scale, (box.y + LINE_PX * 0.78 - y) / scale, LETTER_PX / scale, !found);
   }
   for (const edge of [...edges].sort((a, b) => b.isNear - a.isNear)) {
-    const width = widthOf(edge.text, EDGE_LETTER_PX);
+    const width = widthOf(edge.text, EDGE_LETTER_PX, edge.isNear ? 600 : 400);
     const length = Math.hypot(edge.to.x - edge.from.x, edge.to.y - edge.from.y) * scale;
     const [x, y] = [((edge.from.x + edge.to.x) / 2) * scale, ((edge.from.y + edge.to.y) / 2) * scale];
     const box = { x: x - width / 2, y: y - LINE_PX / 2, width, height: LINE_PX };
