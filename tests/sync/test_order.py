@@ -173,6 +173,46 @@ def test_an_edge_that_gets_another_text_is_the_same_and_of_another_type_another(
     [there] = b.knowledge.list_edges()
     assert (there.type, there.explanation, there.source) == ("contradicts", "therefore", "user")
 
+    a.do(lambda: a.knowledge.delete_edge(edge.id), NOW + 30)
+    assert exchange(a, b).has_forgotten
+
+
+def test_a_text_of_a_node_that_is_replaced_is_forgotten_and_other_changes_are_none(machines) -> None:
+    a, b = machines("a", "b")
+    node = a.knowledge.add_node("Kites", notes="of paper", link="https://kites.example")
+    settle([a, b], 1)
+    b.sync()
+    a.do(lambda: a.knowledge.update_node(node.id, link="https://new.example", dimensions=["red"]), NOW + 10)
+    assert not exchange(a, b).has_forgotten
+    a.do(lambda: a.knowledge.update_node(node.id, notes="of silk"), NOW + 20)
+    assert exchange(a, b).has_forgotten
+
+    [there] = b.knowledge.list_nodes()
+    assert (there.notes, there.link, there.dimensions) == ("of silk", "https://new.example", ("red",))
+    assert (there.created_at, there.updated_at) == (node.created_at, NOW + 20)
+
+
+def test_of_two_dimensions_that_were_removed_each_can_come_back(machines) -> None:
+    a, b = machines("a", "b")
+    a.knowledge.add_node("one", dimensions=["red"])
+    settle([a, b], 1)
+    a.do(lambda: a.knowledge.set_dimension("blue"), NOW + 10)
+    for n, name in enumerate(("blue", "green"), 11):
+        a.do(lambda name=name: a.knowledge.set_dimension(name), NOW + n)
+        a.do(lambda name=name: a.knowledge.delete_dimension(name), NOW + n)
+    b.do(lambda: b.knowledge.add_node("two", dimensions=["blue", "green"]), NOW + 20)
+    b.sync()
+    for name in ("blue", "green"):
+        a.do(lambda name=name: a.knowledge.set_dimension(name), NOW + 30)
+        a.do(lambda name=name: a.knowledge.delete_dimension(name), NOW + 31)
+    settle([a, b], 2)
+    for n, name in enumerate(("blue", "green")):
+        a.do(lambda name=name: a.knowledge.set_dimension(name), NOW + 40 + n)
+        settle([a, b], 2)
+    for machine in (a, b):
+        tags = {node.title: set(node.dimensions) for node in machine.knowledge.list_nodes()}
+        assert tags == {"one": {"red"}, "two": {"blue", "green"}}
+
 
 def test_a_dimension_that_comes_back_is_given_to_those_that_had_it_alone(machines) -> None:
     a, b = machines("a", "b")
@@ -185,8 +225,7 @@ def test_a_dimension_that_comes_back_is_given_to_those_that_had_it_alone(machine
     assert report.has_forgotten
     assert report.read["d-"] == 1
     a.do(lambda: a.knowledge.set_dimension("blue", description="cold", icon="b", is_priority=True), NOW + 20)
-    report = exchange(a, b)
-    assert not report.has_forgotten
+    assert not exchange(a, b).has_forgotten
     [blue] = [one for one in b.knowledge.list_dimensions() if one.name == "blue"]
     assert (blue.description, blue.icon, blue.is_priority) == ("cold", "b", True)
     # It was taken over as it is: nothing is left to say about it.
