@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from unittest.mock import patch
 
@@ -267,3 +268,20 @@ def test_a_restored_backup_and_a_copy_say_what_they_do(machines) -> None:
         assert report.warnings[0].endswith(f"shepherd sync --remove {former}")
         assert a.sync().warnings == []
     assert b.memory.count_memories() == 0
+
+
+def test_a_folder_without_room_is_an_error_that_loses_nothing(machines) -> None:
+    a, b = machines("a", "b")
+    one = a.memory.store_memory("question", "answer")
+    full = OSError(errno.ENOSPC, "No space left on device")
+    for step in ("write", "rewrite"):
+        with patch.object(segments, step, side_effect=full), pytest.raises(StoreError) as caught:
+            a.sync()
+        assert str(caught.value).startswith(str(a.folder))
+        assert str(caught.value).endswith(": cannot be written: No space left on device; nothing is lost")
+        assert caught.value.hint == "make room or connect the disk, and sync again"
+        a.sync()
+        a.memory.edit_memory(one, answer="another")
+    settle([a, b], 1)
+
+    assert [memory.answer for memory in b.memory.list_memories()] == ["another"]
