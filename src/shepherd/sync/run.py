@@ -222,7 +222,6 @@ def _write(store: MemoryStore, folder: Folder, user_id: str, file: ConfigFile | 
         return replica.machine
 
     machine = store.write(user_id, collect_settings)
-    outgoing.write_outbox(store, folder, user_id, machine)
     outgoing.collect_all(store, folder, user_id, report)
     outgoing.write_outbox(store, folder, user_id, machine)
 
