@@ -108,7 +108,7 @@ def test_a_value_is_whole_and_its_key_is_what_was_said(
 
 def test_names_of_programs_and_plain_properties() -> None:
     programs = "Emacs|emacs|a Kindle|vim 9|Visual Studio|an Editor|Python 3"
-    others = "my vim|Visual studio|2Do app||a kite"
+    others = "my vim|Visual studio|2Do app|9e Studio x||a kite"
     assert [name for name in programs.split("|") if not module._is_program(name)] == []
     assert [name for name in others.split("|") if module._is_program(name)] == []
 
