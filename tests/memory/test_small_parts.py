@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from shepherd.errors import ModelError, ProviderUnavailableError
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.memory.injection_format import MAX_FACTS, shown_facts
 from shepherd.memory.queries import RecallQuery, Row, best_results, result_of, taking_turns
 from shepherd.memory.redundant_turns import FactWords, repeats
 from shepherd.memory.schema import memory_range
+from shepherd.memory.sessions import size_of
 from shepherd.memory.stop_words import is_filler
 from shepherd.memory.vectors.embedding import embed_question
-from shepherd.types import Fact, Message
+from shepherd.types import Fact, Message, ToolCall
 
 NOW = 1_700_000_000
 DAY = 86_400
@@ -268,3 +270,30 @@ def test_a_question_about_an_order_gets_twice_as_many_memories(tmp_path: Path) -
 
         assert len(memory.recall("Which walrus swam in the harbour?").results) == 4
         assert len(memory.recall("In which order did the walrus swim in the harbour?").results) == 8
+
+
+def test_rows_with_a_word_are_counted_whichever_column_has_it(memory: Memory) -> None:
+    memory.store_memory("Where does canary4711 live?", "At home.")
+    memory.store_memory("Who lives at home?", "The Canary4711.")
+    memory.store_memory("canary4711?", "canary4711!")
+    memory.store_memory("Who else?", "Nobody.")
+
+    assert memory.tables_with(["canary4711"])["context"] == 3
+    assert memory.tables_with(["nobody", "canary4711"])["context"] == 4
+    assert memory.tables_with(["canary4712"]) == {}
+
+
+def test_all_of_a_message_counts_for_its_size() -> None:
+    plain = size_of(Message("user", "hello"))
+
+    assert plain == 3 * 5 + 256
+    assert size_of(Message("user", "hello", token_ids=(1, 2))) == plain + 8
+    assert size_of(Message("user", "hello", thought="hm")) == plain + 6
+    assert size_of(Message("user", "hello", tool_calls=(ToolCall("a", "f", "{}"),))) == plain + 6
+
+
+def test_passages_of_a_node_have_no_score(memory: Memory) -> None:
+    knowledge = Knowledge(memory.transactions, "steve", clock=lambda: NOW)
+    node = knowledge.add_node("Kites", source_text="A kite needs wind.")
+
+    assert {(one.score, one.relevance) for one in knowledge.chunks_of(node.id)} == {(0.0, 0.0)}
