@@ -206,3 +206,54 @@ def test_what_a_thing_is_describes_it_once():
     acme = registry.find("Acme")
     assert acme is not None
     assert (acme.description, acme.attributes) == ("bakery", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "kind"),
+    [
+        ("Tom works at Zorbix.", "Zorbix", "organization"),
+        ("Tom works at Zorbix.", "Tom", "person"),
+        ("Tom lives in Quell.", "Quell", "location"),
+        ("Anna's boss Tom is nice.", "Anna", "person"),
+    ],
+)
+def test_a_relation_tells_what_both_of_its_ends_are(text, name, kind):
+    entity = told(text).find(name)
+
+    assert entity is not None
+    assert entity.type == kind
+
+
+def test_a_role_without_an_owner_is_doubted_more_if_two_have_it():
+    one = told("My boss Tom is nice.")
+    [found] = one.resolve("The boss is late.")
+    assert (one[found.entity_id].name, found.confidence) == ("Tom", 0.75)
+
+    two = told("My boss Tom is nice.", "My boss Ann is nice.")
+    [found] = two.resolve("The boss is late.")
+    assert (two[found.entity_id].name, found.confidence) == ("Ann", 0.75 * 0.75)
+
+
+def test_a_name_is_surer_than_another_one_and_a_part_of_it():
+    registry = told("Anna Miller is my sister.")
+    found = [one for name in ("Anna Miller", "Miller") for one in registry.resolve(f"{name} is here.")]
+
+    assert [(registry[one.entity_id].name, one.confidence) for one in found] == [
+        ("Anna Miller", 1.0),
+        ("Anna Miller", 0.8),
+    ]
+
+
+def test_a_turn_without_words_can_be_taken_back():
+    registry = told("Tom works at Zorbix.")
+    registry.end_turn()
+    registry.register("Tom lives in Quell.")
+    registry.end_turn()
+
+    assert registry.roll_back()
+    assert relations(registry, "Tom") == ["works at Zorbix"]
+    assert registry.roll_back()  # the silent one
+    assert relations(registry, "Tom") == ["works at Zorbix"]
+    assert registry.roll_back()
+    assert registry.find("Tom") is None
+    assert not registry.roll_back()

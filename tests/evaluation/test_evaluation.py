@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from shepherd._native.rank import DEFAULT_WEIGHTS
 from shepherd.errors import UsageError
 from shepherd.evaluation import compare, evaluate, interval, is_run, read_corpus, read_run, tune, write_run
-from shepherd.evaluation.answerable import Kept, Relevances, area
+from shepherd.evaluation.answerable import THRESHOLDS, Kept, Relevances, area, measure_relevance
 from shepherd.evaluation.corpora import Conversation, Question, Turn
-from shepherd.evaluation.runs import ndcg_at, recall_at, reciprocal_rank, stored, texts_of
+from shepherd.evaluation.runs import GRID, ndcg_at, recall_at, reciprocal_rank, stored, texts_of
 from shepherd.memory import Memory
 
 DAY = 86_400
@@ -388,3 +389,57 @@ def test_tuning_scores_each_conversation_with_weights_chosen_without_it(corpus: 
     assert [fold.left_out for fold in folds] == ["one", "two", ""]
     assert {result.conversation for result in folds[0].results} == {"one"}
     assert len(folds[2].results) == 4
+
+
+def test_weights_and_thresholds_are_tried_in_order_with_the_present_ones_among_them() -> None:
+    for name, tried in GRID.items():
+        assert list(tried) == sorted(set(tried)), name
+        assert getattr(DEFAULT_WEIGHTS, name) in tried
+    assert list(THRESHOLDS) == sorted(set(THRESHOLDS))
+    assert all(0 < value < 1 for value in THRESHOLDS)
+
+
+def test_without_options_each_turn_is_a_memory_with_its_day(corpus: Path) -> None:
+    one = read_corpus(corpus)[0]
+    with stored(one) as here:
+        memories = {memory.question for memory in here.memory.list_memories()}
+        assert len(memories) == 6
+        assert "Ben: Green. (03 January 1970)" in memories
+        assert here.memory.search("January")
+    [dated] = {result.microseconds > 0 for result in evaluate([one])}
+    assert dated
+
+
+def test_a_question_finds_twenty_turns_at_most() -> None:
+    turns = tuple(turn(n, "s", "", f"walrus {n}") for n in range(25))
+    asked = Conversation("c", 9.0, turns, (Question("walrus?", ("3",), ""),))
+    steps: list[str] = []
+
+    [answer] = evaluate([asked], progress=steps.append)
+
+    assert len(answer.found) == 20
+    assert steps == ["conversation 1 of 1 \u2026", ""]
+
+
+def test_relevance_is_measured_with_questions_of_its_own_and_of_others(corpus: Path) -> None:
+    steps: list[str] = []
+    one, two = read_corpus(corpus)
+    other = Conversation(
+        "other", 9.0, (turn(1, "s", "", "nothing of interest"),), (Question("sail the kite?", ("1",), ""),)
+    )
+
+    found = measure_relevance([one, other], progress=steps.append)
+
+    assert steps == ["conversation 1 of 2 \u2026", "conversation 2 of 2 \u2026", ""]
+    # Two questions of the first one, and one of the other, which finds nothing anywhere.
+    assert len(found.evidence) == 2
+    assert 1 <= len(found.others) <= 4
+    assert sorted(found.answerable)[0] == 0.0
+    assert len(found.answerable) == 3
+    assert found.unanswerable[0] == 0.0
+    assert len(found.unanswerable) == 3
+    assert found.answerable[:2] == [pytest.approx(max(found.answerable)), pytest.approx(found.answerable[1])]
+    assert len(measure_relevance([one, two, other, one, two]).unanswerable) == 27  # three others ask each
+    with pytest.raises(UsageError, match="one conversation alone") as caught:
+        measure_relevance([one])
+    assert "several conversations" in caught.value.hint

@@ -132,12 +132,40 @@ def test_what_may_pass_is_unavailable(server, status):
     assert caught.value.retry_after_s == 7
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 301])
-def test_what_will_not_pass_is_refused(server, status):
-    server.answers = [(status, b"", {"Location": "http://127.0.0.1:9/"})]
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (400, ""),
+        (401, "set memory_extraction_api_key"),
+        (403, "set memory_extraction_api_key"),
+        (404, "check memory_extraction_endpoint and memory_extraction_model"),
+        (413, "set a smaller memory_extraction_max_turns"),
+        (422, ""),
+        (301, ""),
+    ],
+)
+def test_what_will_not_pass_is_refused(server, status, hint):
+    refusal = (status, b"", {"Location": "http://127.0.0.1:9/"})
+    server.answers = [refusal, refusal]
+    extractor = EndpointExtractor(server.url)
 
-    with pytest.raises(RefusedError, match=str(status)):
-        ask(EndpointExtractor(server.url))
+    with pytest.raises(RefusedError, match=str(status)) as caught:
+        ask(extractor)
+    assert caught.value.hint == hint
+    # Without a schema, too, if that may be the reason; and what did not help is not remembered.
+    asked = [True, False] if status in (400, 422) else [True]
+    assert ["response_format" in request.body for request in server.requests] == asked
+    server.answers = [said(NOTHING)]
+    ask(extractor)
+    assert "response_format" in server.requests[-1].body
+
+
+def test_without_options_a_short_answer_of_the_servers_own_model_is_asked_for(server):
+    ask(EndpointExtractor(server.url))
+
+    body = server.requests[0].body
+    assert (body["model"], body["max_tokens"], body["temperature"]) == ("default", 512, 0.1)
+    assert UnavailableError("away").retry_after_s == 0.0
 
 
 @pytest.mark.parametrize(

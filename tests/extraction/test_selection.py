@@ -120,3 +120,24 @@ def test_memories_of_a_model_that_only_finds_facts_are_dropped(memory):
     chosen = select(found, ["My dog is called Rex."], memory, "steve", facts_only=True, secrets=False)
 
     assert (chosen.context, chosen.dropped) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("pair", "is_kept"),
+    [
+        (("Which tea does the user like?", "Assam"), True),
+        (("What is the wifi password?", "swordfish"), False),  # a secret by itself
+        (("What is it that the cleaner gets, 8890?", "Assam"), False),  # one of the line's, in the question
+        (("What does the cleaner get?", "8890"), False),
+        (("What does the cleaner get?", "889"), False),  # a part of one
+        (("What does the cleaner get?", "890"), False),
+        (("What does the cleaner get?", "88900"), False),
+    ],
+)
+def test_a_memory_that_tells_a_secret_of_the_line_is_dropped(memory, pair, is_kept):
+    found = Extracted({}, [pair])
+    line = "I like Assam and the cleaner gets 8890 from me."
+
+    chosen = select(found, [line], memory, "steve", facts_only=False, secrets=False)
+
+    assert (chosen.context, chosen.dropped) == (([pair], 0) if is_kept else ([], 1))

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.knowledge import Knowledge
-from shepherd.knowledge.retrieval import boosted
+from shepherd.knowledge.retrieval import _age_days, boosted
 from shepherd.memory import Memory
 from tests.examples import examples
 from tests.memory.conftest import NOW
@@ -246,3 +246,20 @@ def test_card_with_notes_stays_beside_its_text(knowledge):
     found = knowledge.retrieve("how does RAG work", 2, min_relevance=0.0)
 
     assert {(chunk.node_id, chunk.part) for chunk in found} == {(rag.id, "text"), (rag.id, "card")}
+
+
+@pytest.mark.parametrize(
+    ("written", "days"),
+    [
+        ("1970-01-01", 2.5),
+        ("1970-01-03", 0.5),
+        ("1970-01-04", None),
+        ("1970-01-01T23:00:00Z", 2.5),
+        ("1970-01-01 and later", 2.5),
+        ("1970-01", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_the_age_of_a_date_is_counted_in_days(written, days):
+    assert _age_days(written, 2.5 * 86_400) == days

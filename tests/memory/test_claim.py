@@ -73,6 +73,32 @@ def test_of_what_both_have_the_claimers_stays_and_newer_facts_win(memory: Memory
     assert (memory.get_fact("city"), memory.get_fact("name")) == ("Rome", "Al")
 
 
+def test_changes_that_both_have_are_there_once_and_what_was_cleared_there_later_goes(database: str) -> None:
+    now = [100.0]
+    with Memory(database, user_id="steve", clock=lambda: now[0]) as memory:
+        for key in ("city", "dog", "bird"):
+            memory.set_fact(key, "old")
+        exported = list(memory.export_memories())
+        memory.import_memories(exported, "local")
+        now[0] = 200
+        memory.clear_fact("city", user_id="local")
+        memory.set_fact("dog", "new")
+        now[0] = 300
+        memory.clear_fact("dog", user_id="local")
+        memory.clear_fact("bird", user_id="local")
+        now[0] = 400
+        memory.set_fact("bird", "newest")
+
+        memory.claim("local")
+
+        assert {fact.key: fact.value for fact in memory.get_all_facts()} == {"bird": "newest"}
+        told = [(one.key, one.value, one.changed_at) for one in memory.fact_history()]
+        assert len(told) == len(set(told)) == 8
+        assert memory.fact_history(user_id="local") == []
+        assert memory.get_all_facts("local") == []
+        assert memory.check().problems == ()
+
+
 def test_claiming_again_finds_nothing(memory: Memory) -> None:
     memory.store_memory("q", "a", "local")
     memory.claim()

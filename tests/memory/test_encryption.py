@@ -466,3 +466,13 @@ def test_encrypted_database_of_another_program_is_refused(tmp_path: Path) -> Non
         Memory(tmp_path / "other.db")
 
     assert (tmp_path / "other.db").read_bytes() == before
+
+
+def test_what_a_killed_conversion_left_is_no_obstacle(path: Path) -> None:
+    left = path.with_name(f"{path.name}.converting")
+    left.write_bytes(b"half a copy")
+
+    encrypt(path)
+
+    assert not left.exists()
+    assert not path.read_bytes().startswith(b"SQLite format 3")

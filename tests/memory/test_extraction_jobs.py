@@ -119,7 +119,7 @@ def test_a_worker_of_all_users_has_the_jobs_of_all(memory, clock):
     assert everyone.owners("bob") == [other.owner]
     everyone.release(OWNER.owner)
     assert everyone.due_in() == 0.0
-    assert memory.extraction.due_in("bob") != 0.0
+    assert memory.extraction.due_in("bob") == everyone.due_in("bob") == 86_400
     found = [everyone.claim("server"), everyone.claim("server")]
     assert {(job.user_id, job.lines) for job in found} == {
         ("steve", ("steve is here",)),
@@ -128,7 +128,11 @@ def test_a_worker_of_all_users_has_the_jobs_of_all(memory, clock):
     assert everyone.claim("server") is None
     assert (everyone.give_back(other.owner, "anna"), everyone.give_back(other.owner)) == (0, 1)
     assert everyone.claim("server", "anna") is None
+    clock[0] += 100
+    # Of all users, though the default user's jobs are running.
+    assert (everyone.due_in(), everyone.due_in("bob"), memory.extraction.due_in()) == (0.0, 0.0, 200.0)
     assert everyone.claim("server", "bob").lines == ("bob is here",)
+    assert everyone.due_in() == 200.0
 
 
 def test_a_finished_job_has_stored_what_it_gave_and_keeps_no_text(memory):

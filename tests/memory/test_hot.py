@@ -584,6 +584,32 @@ def test_a_write_at_any_moment_of_a_question_is_seen_as_a_whole_or_not_at_all(
 
 
 @ON_A_SERVER
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_an_index_that_leaves_or_moves_on_before_the_search_is_not_missed(
+    store, cold, monkeypatch, ahead
+) -> None:
+    """Another thread needs its place, or has brought it to a later version, after its version was read."""
+    fill(store, 30)
+    make_hot(store)
+    held_version, n_asked = store._recall.held_version, 0
+
+    def held(tenant: int) -> int | None:
+        nonlocal n_asked
+        n_asked += 1
+        version = held_version(tenant)
+        if version is not None and not ahead:
+            store._recall._slots.pop(tenant)
+        return None if version is None else version - ahead
+
+    monkeypatch.setattr(store._recall, "held_version", held)
+    query = RecallQuery(ASKED[0], limit=6, now=NOW, recency_floor=0.9, min_relevance=0.1)
+    found = store.search("steve", query)
+
+    assert found == cold.search("steve", query) != []
+    assert n_asked == (3 if ahead else 1)
+
+
+@ON_A_SERVER
 def test_versions_come_in_the_order_of_commits(store, cold, database, postgres_server) -> None:
     """A writer that knows nothing of the locks of users begins first and commits last."""
     ids = fill(store, 60)

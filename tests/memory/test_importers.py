@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
+from shepherd.memory.importers import NO_EXPORT
 from shepherd.memory.importers.records import Bad, json_items
 from tests.postgres import IN_A_FILE
 
@@ -441,6 +442,55 @@ def test_nonsense_stores_nothing_and_does_not_crash(memory: Memory, file: Path, 
 
     for kind in ("auto", "shepherd", "chatgpt", "mem0", "mcp"):
         assert memory.import_file(file, format=kind).memories == 0
+
+
+MEMORY = {"type": "memory", "question": "Which dog?", "answer": "Rex"}
+FACT = {"type": "fact", "key": "name", "value": "Steve", "updated_at": 5}
+SECRET = {"type": "fact", "key": "wifi_password", "value": "hunter2"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "counted"),
+    [
+        ([], (0, 0, 0, 0)),
+        ([MEMORY], (1, 0, 0, 0)),
+        ([MEMORY, FACT], (1, 1, 0, 0)),
+        ([FACT], (0, 1, 0, 0)),
+        ([MEMORY, MEMORY], (1, 0, 1, 0)),
+        ([FACT, SECRET], (0, 1, 0, 1)),
+        ([SECRET], (0, 0, 0, 1)),
+    ],
+)
+def test_of_a_file_that_begins_oddly_the_problems_are_named_if_anything_in_it_is_understood(
+    memory: Memory, file: Path, lines: list[dict[str, Any]], counted: tuple[int, ...]
+) -> None:
+    write(file, "\n".join(["notes of mine", *map(json.dumps, lines)]))
+
+    counts = memory.import_file(file)
+
+    assert (counts.memories, counts.facts, counts.duplicates, counts.secrets) == counted
+    assert counts.skipped == 1
+    assert counts.problems == (("line 1: not JSON (Expecting value, column 1)",) if lines else (NO_EXPORT,))
+
+
+def test_of_a_file_with_duplicates_alone_the_problems_are_named(memory: Memory, file: Path) -> None:
+    memory.store_memory("Which dog?", "Rex")
+    memory.set_fact("name", "Steve")
+    write(file, "\n".join(["notes of mine", json.dumps(MEMORY), json.dumps(FACT), json.dumps(SECRET)]))
+
+    counts = memory.import_file(file)
+
+    assert (counts.memories, counts.facts, counts.duplicates, counts.secrets) == (0, 0, 2, 1)
+    assert counts.problems == ("line 1: not JSON (Expecting value, column 1)",)
+
+
+def test_of_a_known_format_every_problem_is_named_though_nothing_was_read(memory: Memory, file: Path) -> None:
+    write(file, '{"type": "memory", "question": 7}\n' * 12)
+
+    counts = memory.import_file(file)
+
+    assert (counts.memories, counts.skipped, len(counts.problems)) == (0, 12, 10)
+    assert counts.problems[0].startswith("line 1: ")
 
 
 def test_missing_file_is_said(memory: Memory, file: Path) -> None:

@@ -73,6 +73,13 @@ def test_a_personality_is_one_of_the_known_or_a_description(text, expected):
     assert personality(text).startswith(expected)
 
 
+def test_a_long_description_of_a_personality_is_cut():
+    assert personality(f" {'x' * 4001} ") == "x" * 4000
+    assert personality("expert in botany") == (
+        "You are an expert in botany. Give precise answers with the details that matter."
+    )
+
+
 def test_the_base_is_never_cut_and_preferences_are():
     wide = snapshot_of(personality="expert in botany", answer_style="casual")
     narrow = snapshot_of(personality="expert in botany", answer_style="casual", system_max_tokens=5)

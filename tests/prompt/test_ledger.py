@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.memory import Memory
-from shepherd.prompt.ledger import Ledger, conversation_hashes
+from shepherd.prompt.ledger import Ledger, ShownKnowledge, conversation_hashes
 from shepherd.types import Injection, Message, ToolCall
 
 
@@ -133,6 +133,29 @@ def test_stripped_tails_do_not_come_back(ledger: Ledger) -> None:
     ledger.record(restored.messages, restored, stripped=[0])
 
     assert sent(ledger, "hi", "a", "bye", "b", "?") == ["hi", "a", "bye 2", "b", "?"]
+
+
+def test_nodes_that_were_shown_with_a_message_stay_noted_with_it(ledger: Ledger) -> None:
+    first, second = (ShownKnowledge(hubs=((n, f"node {n}", n),)) for n in (1, 2))
+    restored = ledger.restore(bare("hi"))
+    ledger.record(restored.messages, restored, shown=first)
+    restored = ledger.restore(bare("hi", "a", "bye"))
+    assert restored.shown == {0: first}
+    # The first message is noted anew, without its tail, and the newest one for the first time.
+    ledger.record(restored.messages, restored, stripped=[0], shown=second)
+
+    assert ledger.restore(bare("hi", "a", "bye", "b", "?")).shown == {0: first, 2: second}
+
+
+def test_the_second_message_may_be_the_first_that_is_left(ledger: Ledger) -> None:
+    told = [Message("system", "Be brief."), *bare("1", "a", "2")]
+    restored = ledger.restore(told)
+    ledger.record(restored.messages, restored, n_left=1)
+    again = ledger.restore(told)
+    assert again.n_left == 1
+    ledger.record(again.messages, again, stripped=[1])
+
+    assert ledger.restore(told).n_left == 1
 
 
 def test_turns_that_left_leave_at_the_same_place_again(ledger: Ledger) -> None:

@@ -11,7 +11,7 @@ from shepherd.config import Config
 from shepherd.prompt import take_snapshot
 from shepherd.prompt.draft import Draft
 from shepherd.prompt.exchanges import Exchange
-from shepherd.prompt.window_budget import WindowBudget, tools_text
+from shepherd.prompt.window_budget import TokenCounts, WindowBudget, tools_text
 from shepherd.types import Injection, Message, Tool, ToolCall
 
 FRAME = 8  # tokens that a template writes around a message
@@ -150,3 +150,27 @@ def test_all_tails_are_stripped_where_it_is_needed_and_allowed(retention, n_stri
     budget_of(retention=retention).strip_all(draft)
 
     assert draft.n_removed == (0, n_stripped)
+
+
+def test_a_text_is_counted_once_unless_it_is_a_long_message():
+    counted: list[int] = []
+
+    def count(text: str) -> int:
+        counted.append(len(text))
+        return len(text) // 4
+
+    tokens = TokenCounts(count)
+    longest = 1 << 14
+    for text in (
+        "kite",
+        "kite",
+        "",
+        "",
+        "x" * longest,
+        "x" * longest,
+        "x" * (longest + 1),
+        "x" * (longest + 1),
+    ):
+        assert tokens(text) == len(text) // 4
+
+    assert counted == [4, 0, longest, longest + 1, longest + 1]

@@ -298,7 +298,7 @@ def read(knowledge: Knowledge, path: Path, progress: Callable[[int, int, str], N
         _records_of(path, "dimension", _dimension),
         _records_of(path, "node", lambda line: (str(line["id"]), _node(line))),
         _records_of(path, "edge", _edge),
-        total=sum(1 for _ in _records_of(path, "", dict)),
+        total=sum(line.get("type") in ("node", "edge") for line in _records_of(path, "", dict)),
         progress=progress,
         by_time=True,
     )

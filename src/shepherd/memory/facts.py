@@ -247,7 +247,7 @@ def end(
     *,
     source: str,
     told_at: int,
-    starts: int = 0,
+    starts: int,
     evidence: Evidence = NO_EVIDENCE,
 ) -> list[Change | Contradiction]:
     """Clear the facts whose value holds no longer, or take it out of a list; return the changes.

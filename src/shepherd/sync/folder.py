@@ -36,7 +36,7 @@ class Folder:
 
     def __init__(self, path: Path, folder_id: str, key: str) -> None:
         self.path, self.id, self.key = path, folder_id, key
-        self._secret = MemoryKey(bytes.fromhex(key), bytes.fromhex(folder_id)[:SALT_BYTES])
+        self._secret = MemoryKey(bytes.fromhex(key), bytes.fromhex(folder_id))
         self.sealer = Sealer(self._secret)
 
     def digest(self, *parts: str) -> str:

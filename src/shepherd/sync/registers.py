@@ -45,7 +45,6 @@ class Replica:
         self._segment, self._index = int(state.get("segment", "1")), int(state.get("frame", "0"))
         self._size, self._number = int(state.get("size", "0")), int(state.get("number", "0"))
         self._waiting: list[Operation] = []
-        self.changes: list[tuple[str, str]] = []
 
     # ---- registers
 

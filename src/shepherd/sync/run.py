@@ -222,7 +222,6 @@ def _write(store: MemoryStore, folder: Folder, user_id: str, file: ConfigFile | 
         return replica.machine
 
     machine = store.write(user_id, collect_settings)
-    outgoing.write_outbox(store, folder, user_id, machine)
     outgoing.collect_all(store, folder, user_id, report)
     outgoing.write_outbox(store, folder, user_id, machine)
 
@@ -233,8 +232,8 @@ def _take_settings(
     values = store.read(lambda connection: settings.pending(Replica(connection, folder)))
     if not values:
         return
-    settings.write(file, values, report.warnings)
-    store.write(user_id, lambda connection: settings.mark_written(Replica(connection, folder), values))
+    taken = settings.write(file, values, report.warnings)
+    store.write(user_id, lambda connection: settings.mark_written(Replica(connection, folder), taken))
 
 
 def _adopt_former(store: MemoryStore, folder: Folder, user_id: str, report: Report) -> None:
@@ -287,33 +286,34 @@ def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> No
             f"{folder.path}: the files of {machine} were not read completely",
             hint="sync until there is no warning about them",
         )
+    own = store.read(tables.get)["machine"]
     for segment in folder.segments().get(machine, []):
         for frame in segments.read(folder, machine, segment):
 
-            def take(connection: Connection, frame: segments.Frame = frame) -> str:
+            def take(connection: Connection, frame: segments.Frame = frame) -> None:
                 replica = Replica(connection, folder)
                 for operation in outgoing.current(connection, frame):
                     replica.say(operation)
                 replica.flush()
-                return replica.machine
 
-            own = store.write(user_id, take)
+            store.write(user_id, take)
         outgoing.write_outbox(store, folder, user_id, own)
     for segment in folder.segments().get(machine, []):
         os.remove(folder.segment(machine, segment))
 
 
 def _is_read(store: MemoryStore, folder: Folder, machine: str) -> bool:
-    """Return whether every frame of a machine was applied."""
+    """Return whether every whole frame of a machine was applied."""
     rows = store.read(
         lambda connection: connection.execute(
             "SELECT segment, frame FROM sync_seen WHERE machine = ?", (machine,)
         )
     )
-    numbers = folder.segments().get(machine, [])
-    if not rows or not numbers:
-        return not numbers
-    return bool(rows[0] == (numbers[-1], segments.count(folder.segment(machine, numbers[-1])) - 1))
+    # The end of what it wrote may be torn off for good: its last segments then have no whole frame.
+    for number in reversed(folder.segments().get(machine, [])):
+        if n_frames := segments.count(folder.segment(machine, number)):
+            return rows == [(number, n_frames - 1)]
+    return True
 
 
 # ---- what is known, and the end

@@ -50,8 +50,11 @@ class NewerError(Exception):
     """A newer Shepherd has written the frame."""
 
 
-class MissingError(Exception):
+class MissingError(StoreError):
     """An own segment has lost frames that were written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path}: the file has lost what was written to it", hint="sync again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +131,14 @@ def write(path: Path, index: int, data: bytes) -> None:
         if index == 0:
             file.write(MAGIC)
         else:
-            file.seek(_end(file, index))
+            file.seek(_end(file, path, index))
         file.write(data)
         file.truncate()
         file.flush()
         os.fsync(file.fileno())
 
 
-def _end(file: BinaryIO, index: int) -> int:
+def _end(file: BinaryIO, path: Path, index: int) -> int:
     """Return where the frame before this index ends; raises MissingError if it is not whole."""
     size = os.fstat(file.fileno()).st_size
     place = len(MAGIC)
@@ -143,10 +146,10 @@ def _end(file: BinaryIO, index: int) -> int:
         file.seek(place)
         length = file.read(_LENGTH.size)
         if len(length) < _LENGTH.size:
-            raise MissingError
+            raise MissingError(path)
         place += _LENGTH.size + _LENGTH.unpack(length)[0]
         if place > size:
-            raise MissingError
+            raise MissingError(path)
     return place
 
 

@@ -65,8 +65,12 @@ def pending(replica: Replica) -> dict[str, Any]:
     return found
 
 
-def write(file: ConfigFile, values: dict[str, Any], warnings: list[str]) -> None:
-    """Change the file; a value that this version does not accept is left out with a warning."""
+def write(file: ConfigFile, values: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
+    """Change the file; return the values that it has now.
+
+    One that this version does not accept is left out with a warning: the other machines keep it.
+    """
+    taken = {}
     with file.changing() as document:
         for key, value in values.items():
             try:
@@ -74,8 +78,10 @@ def write(file: ConfigFile, values: dict[str, Any], warnings: list[str]) -> None
                     document.pop(key, None)
                 else:
                     document[key] = SETTINGS[key].check(value)
+                taken[key] = value
             except ValueError:
                 warnings.append(f"the value that another machine has for {key} is not valid here")
+    return taken
 
 
 def mark_written(replica: Replica, values: dict[str, Any]) -> None:
