@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from shepherd.errors import TemplateError
 from shepherd.inference import EngineSettings
+from shepherd.inference import transcript as transcripts
 from shepherd.inference.model import LoadedModel
 from shepherd.inference.template import CHATML, ChatTemplate
 from shepherd.inference.tokenization import Prompt, Vocabulary
@@ -62,8 +64,18 @@ def continued(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def _records_short_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "_LONG", 0)
+
+
+@cache
+def template(source: str) -> ChatTemplate:
+    return ChatTemplate(source, bos="<s>", eos="<|im_end|>")
+
+
 def transcript(vocabulary: Vocabulary, source: str = CHATML) -> Transcript:
-    return Transcript(vocabulary, ChatTemplate(source, bos="<s>", eos="<|im_end|>"))
+    return Transcript(vocabulary, template(source))
 
 
 def made(by: Transcript, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Prompt | None:
