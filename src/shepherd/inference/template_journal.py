@@ -20,7 +20,8 @@ import threading
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from operator import is_
+from itertools import compress
+from operator import is_not
 from typing import Any
 
 from shepherd.inference.template_limits import Limits, is_same, is_settled, told
@@ -274,10 +275,11 @@ class Journal:
 
     def n_common(self, forms: Sequence[Message]) -> int:
         """Return how many messages both conversations begin with."""
-        for i, (old, new) in enumerate(zip(self.forms, forms, strict=False)):
-            if old is not new and repr(old) != repr(new):
+        n = min(len(self.forms), len(forms))
+        for i in compress(range(n), map(is_not, self.forms, forms)):
+            if repr(self.forms[i]) != repr(forms[i]):
                 return i
-        return min(len(self.forms), len(forms))
+        return n
 
 
 class Rendering:
@@ -286,7 +288,7 @@ class Rendering:
     def __init__(self, journal: Journal, forms: Sequence[Message], undefined: Callable[[str], Any]) -> None:
         self._journal, self._forms, self.undefined = journal, forms, undefined
         self.n = len(forms)
-        self._n_common = _n_common(journal, forms)
+        self._n_common = journal.n_common(forms)
         self._pieces: list[str] = []
         self._n_counted = self._position = 0
         self._run: LoopRun | None = None
@@ -419,11 +421,3 @@ class Rendering:
         if self._run is None:
             return COMPARISONS[operator](value, other)
         return self._run.compare((name, ""), value, operator, other)
-
-
-def _n_common(journal: Journal, forms: Sequence[Message]) -> int:
-    old = journal.forms
-    n = min(len(old), len(forms))
-    if all(map(is_, old, forms)):
-        return n
-    return journal.n_common(forms)

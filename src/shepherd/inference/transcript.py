@@ -159,9 +159,9 @@ class Transcript:
         if counts is None:
             counts = _by_length(len(builder.ids), [message.sent for message in messages])
         prompt = builder.prompt(counts, text)
-        pictures = [picture for message in messages for picture in message.pictures]
-        if not pictures or self._vision is None:
+        if self._vision is None or not has_pictures(messages):
             return prompt
+        pictures = [picture for message in messages for picture in message.pictures]
         return replace(prompt, pictures=place(prompt.token_ids, pictures, self._vision))
 
     def unasked(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
