@@ -403,6 +403,12 @@ class Rendering:
             run.reach = position
         return self._forms[position]
 
+    def read_all(self, start: int, stop: int) -> list[Message]:
+        """Return messages, of which a loop can read each."""
+        if self._run is not None:
+            self._run.reach = max(self._run.reach, stop - 1)
+        return list(self._forms[start:stop])
+
     def length(self) -> int:
         """Return the number of messages."""
         if self._run is not None:

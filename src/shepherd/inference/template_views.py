@@ -114,7 +114,7 @@ class ConversationView(Tracked):
         begin, end, step = key.indices(len(self))
         if step == 1:
             return ConversationView(self._rendering, self.start + begin, self.start + max(begin, end))
-        return [self.at(self.start + i) for i in range(begin, end, step)]
+        return self._rendering.read_all(self.start, self._end())[key]
 
     def charged(self, n_chars: int) -> Iterator[Message]:
         """Iterate within the budget; a loop's body has so many characters of its own."""
