@@ -88,6 +88,11 @@ READERS = {
     ),
     "parity": "{% if (m.role == 'user') != (ns.n % 2 == 0) %}?{% endif %}{% set ns.n = ns.n + 1 %}",
     "state": "{% if ns.by == m.role %}+{% endif %}{% set ns.by = m.role %}",
+    "state, set first": "{% set ns.by = m.role %}{{ ns.by }}",
+    "state, undefined": "{% set ns.by = m.name %}{{ ns.by }}",
+    "counted in the list": "{% if loop.index0 == some | length - 1 %}!{% endif %}",
+    "the rest": "{% set rest = messages[loop.index + 2:] %}{% if rest | length == 0 %}.{% endif %}",
+    "turned round": "{{ messages[::-1][1].content }}",
     "list": "{% set ns.seen = ns.seen + [m.role] %}{{ ns.seen | length }}",
     "once": "{% if not ns.found %}first{% endif %}{% set ns.found = true %}",
     "forgets": "{% set ns.made = namespace(x=m.role) %}{{ ns.made.x }}",
@@ -177,7 +182,8 @@ def changed(choose: random.Random, forms: list[Form]) -> list[Form]:
     forms = list(forms)
     i = choose.randrange(len(forms))
     what = choose.choice(
-        ["more"] * 6 + ["edited", "cut", "evicted", "copied", "system", "same", "another key order"]
+        ["more"] * 6
+        + ["edited", "cut", "evicted", "copied", "system", "same", "another key order", "of another role"]
     )
     if what == "more":
         forms += said(choose)
@@ -187,6 +193,8 @@ def changed(choose: random.Random, forms: list[Form]) -> list[Form]:
         del forms[max(1, i) :]
     elif what == "evicted":
         del forms[1 : 1 + choose.randrange(3)]
+    elif what == "of another role":
+        forms[i] = {**forms[i], "role": "user"}
     elif what == "copied":
         forms[i] = copy.deepcopy(forms[i])
     elif what == "system":
@@ -260,7 +268,7 @@ def n_read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 # Each iteration reads what the newest message changes, or nothing can be recorded.
 WHOLE = {"last question", "length", "all again", "a macro", "selected", "selected, counted"}
-WHOLE |= {"forgets", "membership"}
+WHOLE |= {"forgets", "membership", "turned round"}
 
 
 def read_in_last_turn(source: str, n_read: list[int], **more: Any) -> int:
@@ -334,6 +342,53 @@ def test_values_that_are_equal_but_written_in_another_way(old: object, new: obje
     forms[1] = {**forms[1], "more": new}
 
     assert rendered(source, forms, journal) == rendered(source, forms)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(1, True), (1, 1.0), (0.0, -0.0), ([1], [True]), ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
+)
+def test_variables_that_are_equal_but_written_in_another_way(old: object, new: object) -> None:
+    source = "{% set x = messages[-1].more %}{% for m in messages %}{{ x }}\n{% endfor %}"
+    journal = Journal()
+    for more in (old, new):
+        forms = [*turns(2), {"role": "user", "content": "", "more": more}]
+        assert rendered(source, forms, journal) == rendered(source, forms)
+
+
+def test_message_that_an_iteration_before_the_resumed_ones_has_read() -> None:
+    source = (
+        "{% set ns = namespace(x=messages[-1].content) %}{% for m in messages %}{{ m.content }}"
+        "{% if loop.first %}{{ messages[4].content }}{% endif %}"
+        "{% if loop.index0 == 2 %}{{ ns.x }}{% endif %}\n{% endfor %}"
+    )
+    journal = Journal()
+    forms = turns(3)
+    rendered(source, forms, journal)
+    for i in (5, 4):
+        forms[i] = {**forms[i], "content": "another"}
+        assert rendered(source, forms, journal) == rendered(source, forms)
+
+
+def test_newest_message_is_another_one_in_a_list_that_a_loop_turns_round() -> None:
+    source = "{% for m in messages %}{{ messages[::-1][0].content }}\n{% endfor %}"
+    journal = Journal()
+    for content in ("a", "b"):
+        forms = [*turns(2), {"role": "user", "content": content}]
+        assert rendered(source, forms, journal) == rendered(source, forms)
+
+
+def test_message_that_a_filter_selects_no_more() -> None:
+    source = (
+        "{% set asked = messages | selectattr('role', 'equalto', 'user') | list %}"
+        "{% for m in messages %}{{ m.content }}{% endfor %}"
+        "{% for m in asked %}{{ m.content }}\n{% endfor %}"
+    )
+    journal = Journal()
+    forms = turns(3)
+    for i, role in ((2, "assistant"), (3, "user")):
+        rendered(source, forms, journal)
+        forms[i] = {**forms[i], "role": role}
+        assert rendered(source, forms, journal) == rendered(source, forms)
 
 
 def test_variable_of_the_same_name_that_a_macro_reads_outside_of_the_loop() -> None:

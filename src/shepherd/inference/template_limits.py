@@ -156,5 +156,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def is_settled(value: Any) -> bool:
-    """Return whether a value is text, a number or made of these, which nothing changes later."""
-    return value.__class__ in _SCALARS or (value.__class__ in (list, tuple, dict) and _is_plain(value))
+    """Return whether a value is undefined, text, a number or made of these, which nothing changes later."""
+    if value.__class__ in (list, tuple, dict):
+        return _is_plain(value)
+    return value.__class__ in _SCALARS or isinstance(value, Undefined)
