@@ -8,6 +8,7 @@ import re
 import struct
 from collections.abc import Sequence
 from itertools import zip_longest
+from operator import attrgetter
 
 from shepherd.errors import UsageError
 from shepherd.types import Message, Picture
@@ -183,9 +184,12 @@ def parts_of(message: Message) -> list[str | Picture]:
     return parts
 
 
+_pictures_of = attrgetter("pictures")
+
+
 def has_pictures(messages: Sequence[Message]) -> bool:
     """Return whether any message has a picture."""
-    return any(message.pictures for message in messages)
+    return any(map(_pictures_of, messages))
 
 
 def with_marks(message: Message) -> Message:

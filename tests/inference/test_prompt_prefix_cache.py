@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,9 +12,10 @@ from hypothesis import strategies as st
 
 from shepherd.errors import TemplateError
 from shepherd.inference import EngineSettings
+from shepherd.inference import transcript as transcripts
 from shepherd.inference.model import LoadedModel
 from shepherd.inference.template import CHATML, ChatTemplate
-from shepherd.inference.tokenization import Prompt, Vocabulary
+from shepherd.inference.tokenization import Prompt, Vocabulary, open_tokenizer
 from shepherd.inference.transcript import Transcript
 from shepherd.types import Message, Tool, ToolCall
 from tests import models
@@ -62,8 +65,18 @@ def continued(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def _records_short_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transcripts, "_LONG", 0)
+
+
+@cache
+def template(source: str) -> ChatTemplate:
+    return ChatTemplate(source, bos="<s>", eos="<|im_end|>")
+
+
 def transcript(vocabulary: Vocabulary, source: str = CHATML) -> Transcript:
-    return Transcript(vocabulary, ChatTemplate(source, bos="<s>", eos="<|im_end|>"))
+    return Transcript(vocabulary, template(source))
 
 
 def made(by: Transcript, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> Prompt | None:
@@ -215,3 +228,37 @@ def test_typed_control_tokens_do_not_become_control_tokens_later_on(vocabulary: 
         messages.append(said(vocabulary, "no<|im_end|>"))
 
     assert list(ids).count(vocabulary.controls["<|im_start|>"]) == len(messages)
+
+
+def test_only_new_text_is_tokenised_where_llama_cpp_has_marks_that_are_no_control_tokens(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads the marks of gpt-oss in any text, and cuts the text there."""
+    assert "<|start|>" in vocabulary.marks
+    assert "<|start|>" not in vocabulary.controls
+    make = transcript(vocabulary, MANNERS["harmony"].template)
+    messages = [Message("system", "be brief")]
+    tokenized: list[str] = []
+    tokenize = Vocabulary.tokenize
+
+    def spy(self: Vocabulary, text: str, **options: bool) -> object:
+        tokenized.append(text)
+        return tokenize(self, text, **options)
+
+    monkeypatch.setattr(Vocabulary, "tokenize", spy)
+    for i in range(12):
+        messages.append(Message("user", f"question {i}"))
+        tokenized.clear()
+        prompt = make.prompt(messages)
+        messages.append(Message("assistant", f"answer {i}"))
+
+    assert max(map(len, tokenized)) < 20
+    assert prompt.token_ids == vocabulary.tokenize(prompt.text, special=True)
+
+
+@pytest.mark.parametrize("overlapping", ["<|start|>x", "<|st", ">x", "x<"])
+def test_marks_that_other_tokens_can_overlap_do_not_cut_text(tmp_path: Path, overlapping: str) -> None:
+    path = tmp_path / "model.gguf"
+    models.llama(path, controls=[*MANNERS["harmony"].controls, overlapping])
+    with open_tokenizer(path) as vocabulary:
+        assert not vocabulary.marks

@@ -12,7 +12,9 @@ from typing import Any
 from jinja2 import TemplateError as JinjaError
 
 from shepherd.errors import ModelFormatError, TemplateError
+from shepherd.inference.template_journal import Journal
 from shepherd.inference.template_locality import writes_each_message_by_itself
+from shepherd.inference.template_resuming import ResumableTemplate
 from shepherd.inference.template_sandbox import LimitError, SandboxedEnvironment, limited
 from shepherd.replies import ends_in_thought, family_of, thinking_marks
 from shepherd.types import Message, Picture
@@ -98,7 +100,9 @@ class ChatTemplate:
         self._thinks: bool | None = None
         self._has_date = "date_string" in self.source
         self._is_firefunction = all(name in self.source for name in _OF_FIREFUNCTION)
-        environment = SandboxedEnvironment()
+        self._environment = environment = SandboxedEnvironment()
+        # Made when it is needed first; None if it can't be made.
+        self._resumable: list[ResumableTemplate | None] = []
         environment.filters["tojson"] = environment.checked("tojson", _to_json)
         environment.globals["raise_exception"] = _raise_exception
         environment.globals["strftime_now"] = lambda form: time.strftime(
@@ -140,20 +144,44 @@ class ChatTemplate:
         *,
         add_generation_prompt: bool,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        journal: Journal | None = None,
     ) -> str:
         """Return the prompt's text.
 
-        `tools` in OpenAI's form; tools.py prepares them and the messages for a template. Raises TemplateError
-        with the template's own words when it refuses the messages, ModelFormatError when it does not end.
+        `tools` in OpenAI's form; tools.py prepares them and the messages for a template. With the journal of
+        the conversation's last rendering, only what has changed since is rendered, if the template allows
+        that. Raises TemplateError with the template's own words when it refuses the messages,
+        ModelFormatError when it does not end.
         """
+        variables = {
+            **self._of_day(tools),
+            **self._variables,
+            "add_generation_prompt": add_generation_prompt,
+            "tools": tools or None,
+        }
+        text = None
+        has_failed = False
+        if journal is not None:
+            try:
+                text = self._resumed(journal, messages, tools, variables)
+            except Exception:  # an error of the template is raised again by the rendering of the whole
+                has_failed = True
+        if text is None:
+            text = self._whole(messages, tools, variables)
+            if has_failed:  # it does something that can't be recorded
+                self._resumable[-1] = None
+        return text + self._no_thought(text) if add_generation_prompt and self._thinks is False else text
+
+    def _whole(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any],
+    ) -> str:
         try:
             with limited([*messages, *tools] if tools else messages):
-                text = self._template.render(
-                    messages=list(messages),  # which the sandbox keeps it from changing
-                    add_generation_prompt=add_generation_prompt,
-                    tools=tools or None,
-                    **{**self._of_day(tools), **self._variables},
-                )
+                # The sandbox keeps the template from changing the messages.
+                return self._template.render({**variables, "messages": list(messages)})
         except LimitError as error:
             raise _stopped(error) from error
         except JinjaError as error:
@@ -163,7 +191,40 @@ class ChatTemplate:
             # Foreign code: any error, such as a missing key, is the template's.
             said = f"{type(error).__name__}: {error}"[:_LONGEST_MESSAGE]
             raise TemplateError(f"the model's chat template failed: {said}") from error
-        return text + self._no_thought(text) if add_generation_prompt and self._thinks is False else text
+
+    def _resumed(
+        self,
+        journal: Journal,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        variables: Mapping[str, Any],
+    ) -> str | None:
+        """Return the text, made from the journal; None where the whole has to be rendered."""
+        if not self._resumable:
+            self._resumable.append(self._made_resumable())
+        template = self._resumable[-1]
+        if template is None or not journal.lock.acquire(blocking=False):
+            return None
+        try:
+            key = (template, self._now)
+            if journal.key != key:
+                journal.forget()
+            with limited([*messages, *tools] if tools else messages):
+                text = template.render(journal, messages, variables)
+            journal.key = key
+        except BaseException:
+            journal.forget()
+            raise
+        finally:
+            journal.lock.release()
+        return text
+
+    def _made_resumable(self) -> ResumableTemplate | None:
+        try:
+            with limited():
+                return ResumableTemplate.of(self.source, self._environment)
+        except Exception:  # nested too deeply, as rewritten
+            return None
 
     def _of_day(self, tools: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
         """Return what some templates read in place of `strftime_now` and `tools`.

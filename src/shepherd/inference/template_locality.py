@@ -22,14 +22,14 @@ from collections.abc import Iterator
 
 from jinja2 import nodes
 
-__all__ = ["writes_each_message_by_itself"]
+__all__ = ["UNKNOWN_NODES", "writes_each_message_by_itself"]
 
 _MESSAGES, _LOOP = "messages", "loop"
 _STATEFUL = frozenset(("cycler", "joiner", "strftime_now", "caller", "self", "varargs", "kwargs"))
 # Filters whose values can be iterated only once.
 _ONCE = frozenset(("batch", "items", "map", "reject", "rejectattr", "reverse", "select", "selectattr"))
 _ONCE |= {"slice", "unique"}
-_UNKNOWN = (
+UNKNOWN_NODES = (
     *(nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block, nodes.CallBlock),
     *(nodes.ContextReference, nodes.DerivedContextReference, nodes.EnvironmentAttribute),
     *(nodes.ExtensionAttribute, nodes.ImportedName, nodes.InternalName, nodes.OverlayScope),
@@ -84,7 +84,7 @@ def _is_unknown(node: nodes.Node) -> bool:
         return node.name in _STATEFUL
     if isinstance(node, nodes.Filter):
         return node.name == "random"
-    return isinstance(node, (*_UNKNOWN, nodes.Break))
+    return isinstance(node, (*UNKNOWN_NODES, nodes.Break))
 
 
 def _assigned(template: nodes.Template) -> set[str]:

@@ -26,7 +26,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-__all__ = ["LimitError", "SandboxedEnvironment", "limited"]
+__all__ = ["Charged", "LimitError", "SandboxedEnvironment", "charge_iteration", "charge_text", "limited"]
 
 # Templates of real models have up to 50 KB.
 _MAX_SOURCE_CHARS = 1 << 20
@@ -341,8 +341,34 @@ class _LongLoop:
             yield from islice(iterator, _STEPS_PER_CHECK)
 
 
+class Charged:
+    """Items of a loop that charges each iteration itself, because it may end early."""
+
+    __slots__ = ()
+
+    def charged(self, n_chars: int) -> Iterator[Any]:
+        """Iterate within the budget; the loop's body has so many characters of its own."""
+        raise NotImplementedError
+
+
+def charge_iteration(items: Iterable[Any], n_chars: int) -> Iterator[Any]:
+    """Yield the items, and charge each iteration of a body with so many characters of its own."""
+    budget = _state.budget
+    for item in items:
+        budget.step()
+        budget.add(n_chars)
+        yield item
+
+
+def charge_text(n_chars: int) -> None:
+    """Charge text that the template has written."""
+    _state.budget.add(n_chars)
+
+
 def _iterable(value: Any, n_chars: int) -> Any:
     """Charge a loop over a value, whose body has so many characters of its own."""
+    if isinstance(value, Charged):
+        return value.charged(n_chars)
     if not hasattr(value, "__len__"):
         value = _list(value)
     n, budget = len(value), _state.budget
@@ -594,6 +620,12 @@ class SandboxedEnvironment(ImmutableSandboxedEnvironment):
     def parsed(self, source: str) -> nodes.Template:
         """Return the syntax tree of a template as it was written, without what measures it."""
         return super()._parse(source, None, None)
+
+    def measured(self, tree: nodes.Template) -> nodes.Template:
+        """Return a syntax tree with what measures it, for `from_string`."""
+        measured: nodes.Template = _Transformer().visit(tree)
+        measured.set_environment(self)
+        return measured
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """Return an attribute, or a member of that name."""

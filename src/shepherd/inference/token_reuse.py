@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from shepherd.inference.template import ChatTemplate, Part, Place, Shape, Slot, TemplateLayout, shape_of
+from shepherd.inference.template_journal import Journal
 from shepherd.inference.tokenization import Mark, Vocabulary
 from shepherd.inference.tools import ToolPrompt
 from shepherd.lru_cache import CachedFunction, LRUCache
@@ -37,7 +38,8 @@ class PromptPrefix:
 
     `forms`: what the template got of it; `text`: what that wrote; `ids` and `mark`: how far the prompt was;
     `calls`: names of the tools that were called, by the calls' ids; `tools` were shown; `gap`: the end of
-    `text`, which the template wrote between the content before and the newest one.
+    `text`, which the template wrote between the content before and the newest one; `journal` records the last
+    rendering.
     """
 
     keys: list[Key]
@@ -48,6 +50,7 @@ class PromptPrefix:
     calls: Mapping[str, str]
     tools: str = ""
     gap: str = ""
+    journal: Journal | None = None
 
     def is_clear(self, messages: Sequence[Message]) -> bool:
         """Return whether no call or result that is new says, by its id, something of what came before."""

@@ -28,13 +28,18 @@ __all__ = ["Mark", "Prompt", "PromptBuilder", "Vocabulary", "open_tokenizer"]
 # Tokenizers keep most texts apart from one of these; see tokenize_after.
 _SENTINELS = ("\n", "a", "0", ".")
 # llama_token_attr
-_UNKNOWN, _CONTROL, _LSTRIP, _RSTRIP = 1, 8, 128, 256
+_UNKNOWN, _CONTROL, _USER_DEFINED, _LSTRIP, _RSTRIP = 1, 8, 16, 128, 256
+# The form that marks of templates have in most vocabularies.
+_MARK = re.compile("<[|\uff5c][^<>|\uff5c\\s]+[|\uff5c]>")
+_OF_MARKS = re.compile("<[|\uff5c]|[|\uff5c]>|^>|<$")
 
 
 class Vocabulary:
     """The tokenizer of a loaded model, until that is closed. Thread-safe.
 
-    `controls` maps the text of every token that only a template may say (such as `<|im_end|>`) to its id.
+    `controls` maps the text of every token that only a template may say (such as `<|im_end|>`) to its id,
+    `marks` that of other tokens at which llama.cpp cuts a text in any case, and which have the same form. So
+    llama.cpp reads gpt-oss's.
     """
 
     def __init__(self, model: Any) -> None:
@@ -54,10 +59,17 @@ class Vocabulary:
         self.gap_marks = (before, behind, between) if min(before, behind, between) >= 0 else None
         self.controls: dict[str, int] = {}
         self._strips: dict[int, tuple[bool, bool]] = {}
-        for token, attributes, raw in native.special_tokens(self.address, _CONTROL | _UNKNOWN):
+        others: dict[str, int] = {}
+        mask = _CONTROL | _UNKNOWN | _USER_DEFINED
+        for token, attributes, raw in native.special_tokens(self.address, mask):
             if text := raw.decode("utf-8", "replace"):
-                self.controls.setdefault(text, token)
+                is_control = attributes & (_CONTROL | _UNKNOWN)
+                (self.controls if is_control else others).setdefault(text, token)
                 self._strips[token] = (bool(attributes & _LSTRIP), bool(attributes & _RSTRIP))
+        found = {text: token for text, token in others.items() if _MARK.fullmatch(text)}
+        # If none of the others can overlap a mark, a text is cut at each.
+        loose = (text for text in (*self.controls, *others) if not _MARK.fullmatch(text))
+        self.marks = {} if any(map(_OF_MARKS.search, loose)) else found
 
     @property
     def address(self) -> int:
@@ -84,6 +96,12 @@ class Vocabulary:
     def control_pattern(self) -> re.Pattern[str]:
         """Matches the text of any control token, the longest first, as llama.cpp does."""
         texts = sorted(self.controls, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+
+    @cached_property
+    def cut_pattern(self) -> re.Pattern[str]:
+        """Matches the text of any control token or mark."""
+        texts = sorted((*self.controls, *self.marks), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
 
     @cached_property
@@ -257,9 +275,11 @@ class PromptBuilder:
     def template(self, text: str, *, bound_at: int = -1) -> None:
         """The template's text; a boundary before the control token that begins at `bound_at`, if one does."""
         start = 0
-        for match in self._vocabulary.control_pattern.finditer(text):
+        controls, marks = self._vocabulary.controls, self._vocabulary.marks
+        for match in self._vocabulary.cut_pattern.finditer(text):
             self._run.append(text[start : match.start()])
-            self._control(self._vocabulary.controls[match[0]], is_bound=match.start() == bound_at)
+            token = controls[match[0]] if match[0] in controls else marks[match[0]]
+            self._control(token, is_bound=match.start() == bound_at)
             start = match.end()
         self._run.append(text[start:])
 

@@ -39,6 +39,7 @@ from shepherd.inference.template import (
     render_form,
     shape_of,
 )
+from shepherd.inference.template_journal import Journal
 from shepherd.inference.token_reuse import THOUGHT_KEYS, AnswerReuse, Key, PrefixCache, PromptPrefix, keys_of
 from shepherd.inference.tokenization import Prompt, PromptBuilder, Vocabulary
 from shepherd.inference.tools import ToolPrompt, one_call_each
@@ -53,6 +54,8 @@ __all__ = ["Prompt", "Transcript"]
 _ZERO_WIDTH_SPACE = "\u200b"
 _CACHED_RUNS, _CACHED_RUNS_BYTES = 4096, 16 << 20
 _CACHED_LAYOUTS, _CACHED_LAYOUTS_BYTES = 256, 16 << 20
+# So many messages make it worth while to record a rendering; before that, a template must be compiled.
+_LONG = 16
 _BEGIN = Place(0, 0)
 
 
@@ -61,6 +64,7 @@ class _Rendered:
     """A conversation and what the template wrote of it: `contents` of the layout's slots.
 
     What stands before part `since` is there for the layout alone; `forms` are those of all messages.
+    `journal` has the record of the rendering.
     """
 
     parts: list[Part]
@@ -70,6 +74,7 @@ class _Rendered:
     layout: TemplateLayout | None = None
     contents: list[str] = field(default_factory=list)
     since: int = 0
+    journal: Journal | None = None
 
     @property
     def newest(self) -> int:
@@ -133,10 +138,12 @@ class Transcript:
             messages = self._with_marks(messages)
         keys = keys_of(messages)
         builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages), vision=self._vision)
-        text = self._continue(builder, messages, tools, keys)
+        prefix = self._prefixes.find(keys)
+        text = self._continue(builder, messages, tools, keys, prefix)
         counts: list[int] | None = builder.counts
         if text is None:
-            rendered = self._lay_out(messages, tools)
+            journal = Journal() if prefix is None or prefix.journal is None else prefix.journal
+            rendered = self._lay_out(messages, tools, journal if len(messages) >= _LONG else None)
             text = rendered.text
             if rendered.layout is None:
                 self._write_plainly(builder, text, messages)
@@ -152,14 +159,14 @@ class Transcript:
         if counts is None:
             counts = _by_length(len(builder.ids), [message.sent for message in messages])
         prompt = builder.prompt(counts, text)
-        pictures = [picture for message in messages for picture in message.pictures]
-        if not pictures or self._vision is None:
+        if self._vision is None or not has_pictures(messages):
             return prompt
+        pictures = [picture for message in messages for picture in message.pictures]
         return replace(prompt, pictures=place(prompt.token_ids, pictures, self._vision))
 
     def unasked(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> str:
         """Return the text of a conversation, up to where the template would ask for an answer."""
-        parts, shown_tools, _, _ = self._rendered(messages, tools)
+        parts, shown_tools, _, _ = self._rendered(messages, tools, None)
         return self._template.render(
             self._forms(self._neutral(parts)), add_generation_prompt=False, tools=_loads(shown_tools) or None
         )
@@ -179,20 +186,27 @@ class Transcript:
                 builder.content(MARK, [pictures[i - 1]])
             builder.template(piece)
 
-    def _lay_out(self, messages: Sequence[Message], tools: Sequence[Tool]) -> _Rendered:
+    def _lay_out(
+        self, messages: Sequence[Message], tools: Sequence[Tool], journal: Journal | None
+    ) -> _Rendered:
         """Return the whole conversation, rendered on its layout; without one where it does not fit any."""
-        parts, shown_tools, text, is_plain = self._rendered(messages, tools)
+        parts, shown_tools, text, is_plain = self._rendered(messages, tools, journal)
         layout = self._layout(shape_of(parts), shown_tools)
         contents = None if layout is None else match(text, layout, parts)
         if layout is None or contents is None:
             return _Rendered(parts, shown_tools, self._render(self._neutral(parts), shown_tools))
         forms = self._forms(parts) if is_plain else []
-        return _Rendered(parts, shown_tools, text, forms, layout, contents)
+        return _Rendered(parts, shown_tools, text, forms, layout, contents, journal=journal)
 
     # ---- going on from what was made before
 
     def _continue(
-        self, builder: PromptBuilder, messages: Sequence[Message], tools: Sequence[Tool], keys: list[Key]
+        self,
+        builder: PromptBuilder,
+        messages: Sequence[Message],
+        tools: Sequence[Tool],
+        keys: list[Key],
+        prefix: PromptPrefix | None,
     ) -> str | None:
         """Go on where the last turn's newest message began; None when that cannot be, and nothing is done.
 
@@ -200,7 +214,6 @@ class Transcript:
         follows is rendered on the layout of a short conversation, which it must fit exactly: the turn before
         and what is new.
         """
-        prefix = self._prefixes.find(keys)
         if prefix is None or not prefix.is_clear(messages[len(prefix.keys) :]):
             return None
         window = self._window(messages, tools, prefix)
@@ -219,16 +232,22 @@ class Transcript:
 
     def _compared(self, window: _Rendered, prefix: PromptPrefix, at: int) -> _Rendered | None:
         """Render the whole conversation, and match what follows `prefix`; None where it is another one."""
+        journal = prefix.journal
+        if journal is None and len(window.forms) >= _LONG:
+            journal = Journal()
         try:
             text = self._template.render(
-                window.forms, add_generation_prompt=True, tools=_loads(window.tools) or None
+                window.forms,
+                add_generation_prompt=True,
+                tools=_loads(window.tools) or None,
+                journal=journal,
             )
         except TemplateError:
             return None
         if window.layout is None or not text.startswith(prefix.text):
             return None
         contents = match(text, window.layout, window.parts, since=at - 1, at=len(prefix.text))
-        return None if contents is None else replace(window, text=text, contents=contents)
+        return None if contents is None else replace(window, text=text, contents=contents, journal=journal)
 
     def _spliced(self, window: _Rendered, prefix: PromptPrefix, at: int) -> _Rendered | None:
         """Render the short conversation alone, and put `prefix` before what is new in it.
@@ -273,7 +292,9 @@ class Transcript:
         if since < 2 or (is_merged and tools) or parts[0].role != prefix.forms[0]["role"]:
             return None
         new = self._forms(parts[since:])
-        head = self._forms(parts[:1]) if parts[0].role == "system" else prefix.forms[:1]
+        head = prefix.forms[:1]
+        if parts[0].role == "system" and (system := self._forms(parts[:1])) != head:
+            head = system
         forms = [*head, *prefix.forms[1:], *new]
         parts[since:] = [_moved(part, skipped) for part in parts[since:]]
         return _Rendered(parts, shown, "", forms, self._layout(shape_of(parts), shown), [], since)
@@ -311,18 +332,19 @@ class Transcript:
             calls,
             rendered.tools,
             rendered.layout.texts[end],
+            rendered.journal,
         )
         self._prefixes.keep(kept, instead_of=prefix)
 
     # ---- parts
 
     def _rendered(
-        self, messages: Sequence[Message], tools: Sequence[Tool]
+        self, messages: Sequence[Message], tools: Sequence[Tool], journal: Journal | None
     ) -> tuple[list[Part], str, str, bool]:
         """Parts, tools, text, and whether all was said: a template that refuses gets less."""
         parts, shown_tools = self._parts(messages, tools)
         try:
-            return parts, shown_tools, self._render(parts, shown_tools), True
+            return parts, shown_tools, self._render(parts, shown_tools, journal), True
         except TemplateError:
             has_several = any(len(message.tool_calls) > 1 for message in messages)
             if not has_several and not any(part.thought for part in parts):
@@ -391,9 +413,9 @@ class Transcript:
             for part in parts
         ]
 
-    def _render(self, parts: Sequence[Part], tools: str) -> str:
+    def _render(self, parts: Sequence[Part], tools: str, journal: Journal | None = None) -> str:
         return self._template.render(
-            self._forms(parts), add_generation_prompt=True, tools=_loads(tools) or None
+            self._forms(parts), add_generation_prompt=True, tools=_loads(tools) or None, journal=journal
         )
 
     def _neutral_json(self, value: object) -> str:
