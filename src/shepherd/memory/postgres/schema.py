@@ -109,7 +109,8 @@ def prepare(database: Database) -> None:
 
 
 def _find_or_create(database: Database) -> None:
-    database.read(lambda connection: _name_schema(database, connection))
+    if database.read(lambda connection: _name_schema(database, connection)):
+        database.plan_once()
     if database.read(lambda connection: _are_there(database, connection)):
         if database.read(lambda connection: _is_older(database, connection)):
             if database.read_only:
@@ -133,10 +134,12 @@ def _find_or_create(database: Database) -> None:
             _log.warning("%s", done)
 
 
-def _name_schema(database: Database, connection: Connection) -> None:
-    [(version, encoding, current)] = connection.execute(
+def _name_schema(database: Database, connection: Connection) -> bool:
+    """Find out which schema is used; return whether its tables are divided into partitions."""
+    [(version, encoding, current, is_divided)] = connection.execute(
         "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')::text,"
-        " current_schema()::text"
+        " current_schema()::text,"
+        " EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('context') AND relkind = 'p')"
     )
     if encoding != "UTF8":
         raise StoreError(
@@ -153,6 +156,7 @@ def _name_schema(database: Database, connection: Connection) -> None:
             hint="name one in the address: schema=NAME",
         )
     database.schema = database.schema or current
+    return bool(is_divided)
 
 
 def _are_there(database: Database, connection: Connection) -> bool:
