@@ -72,6 +72,21 @@ def test_an_upgraded_database_is_as_a_new_one_with_every_row(postgres_server: Se
     )
 
 
+def test_vectors_of_deleted_chunks_still_go_with_them(postgres_server: Server, old: str) -> None:
+    # As format 6 made it, but without pgvector's type, which is not everywhere.
+    postgres_server.execute(
+        "CREATE TABLE chunk_vectors(id BIGINT PRIMARY KEY REFERENCES chunks(id) ON DELETE CASCADE)", old
+    )
+    postgres_server.execute("INSERT INTO chunk_vectors SELECT id FROM chunks", old)
+    left = "SELECT id FROM chunks WHERE NOT (user_id = 'anna' AND node_id = 1) ORDER BY id"
+    expected = postgres_server.execute(left, old)
+
+    with Memory(postgres_server.url(old), user_id="anna") as memory:
+        assert Knowledge(memory.transactions, user_id="anna").delete_node(1)
+
+    assert postgres_server.execute("SELECT id FROM chunk_vectors ORDER BY id", old) == expected
+
+
 def test_a_failed_upgrade_leaves_all_tables_as_they_were(
     postgres_server: Server, old: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,8 +55,11 @@ def stats(database: Database, user_id: str, limit: Limit) -> MemoryStats:
 
     def count(connection: Connection) -> MemoryStats:
         [(file_bytes,)] = connection.execute(
-            "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(?::text[]) AS name",
-            ([leaf for table in TABLES for leaf in leaves(connection, table)],),
+            # Of a divided table, its partitions have the rows.
+            "SELECT CAST(sum(pg_total_relation_size(coalesce(part.relid, name::regclass))) AS BIGINT)"
+            " FROM unnest(?::text[]) AS name"
+            " LEFT JOIN LATERAL pg_partition_tree(name::regclass) AS part ON part.isleaf",
+            (list(TABLES),),
         )
         return replace(
             tenants.counts(connection, user_id),
