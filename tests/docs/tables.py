@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 
 from shepherd.cli.doctor import CUDA_BUILD
-from tests.docs.commands import Command
+from tests.docs.commands import ROOT, Command
 from tests.docs.needs import CONTAINERS, CUDA, CUDA_KIT, CUDA_PIP, Need
 
 __all__ = ["BENCHES", "INSTALLING", "INSTEAD", "NEEDS", "PREPARED", "THE_GATE", "WITHOUT_A_WHEEL", "steps_of"]
@@ -309,6 +309,14 @@ INSTEAD = {
         *_IMPORTED,
         "shepherd memory export export.jsonl",
         "shepherd eval export.jsonl --questions mine.jsonl",
+    ),
+    "PGOPTIONS=--search_path=shepherd psql -1 -v ON_ERROR_STOP=1 -f docs/how-to/partition.sql"
+    " postgresql://shepherd@server/memory": (
+        "shepherd config set memory_database 'postgresql://postgres@/postgres?host={pghost}&schema=divided'",
+        "shepherd memory add 'What is my dog called?' Rex",
+        "PGOPTIONS=--search_path=divided psql -1 -v ON_ERROR_STOP=1"
+        f" -f {ROOT}/docs/how-to/partition.sql 'postgresql://postgres@/postgres?host={{pghost}}'",
+        "shepherd memory search dog",
     ),
     'shepherd config set memory_database "postgresql://localhost/shepherd"': (
         "shepherd config set memory_database '{postgres}'",

@@ -104,7 +104,7 @@ def test_only_a_change_leaves_a_key_and_old_keys_are_deleted(
     assert n_keys() == before + 1
 
     postgres_server.execute(f"UPDATE writes SET written_at = written_at - {commits._KEPT_S + 1}", schema)
-    postgres_server.execute("INSERT INTO writes(key) SELECT gen_random_uuid()", schema)
+    postgres_server.execute("INSERT INTO writes(key, format) SELECT gen_random_uuid(), 99", schema)
     monkeypatch.setattr(store._database._cleaning, "_next", 0.0)
     store.add_memories("steve", [NewMemory("Which cat?", "Tom", 1_700_000_000, "user")])
     assert n_keys() == 2

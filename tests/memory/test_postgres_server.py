@@ -377,7 +377,7 @@ def test_backup_names_the_server_s_own_tools(memory: Memory, tmp_path: object) -
     ("harm", "problem"),
     [
         ("DELETE FROM context_terms WHERE id % 2 = 0", "missing from the index"),
-        ("INSERT INTO context_terms VALUES(99, 1, 1, 1, '{t1_ghost}')", "no memory"),
+        ("INSERT INTO context_terms VALUES(99, 1, 1, 1, '{t1_ghost}', NULL, NULL, 0)", "no memory"),
         ("UPDATE context_terms SET doc_len = 77", "differ from their memory"),
         ("UPDATE context_terms SET usual = 3", "with other words"),
         ("UPDATE tenants SET n = n + 5", "sums of 2 users are wrong"),

@@ -13,11 +13,24 @@ from shepherd.memory.schema import UPGRADES, USER_VERSION
 from tests.memory.conftest import NOW
 from tests.postgres import ON_A_SERVER
 
+# What version 7 made of the keys of a server, taken back.
+TO_VERSION_6_ON_A_SERVER = (
+    *(
+        f"ALTER TABLE {name} DROP COLUMN tenant, ADD PRIMARY KEY(id)"
+        for name in ("context_terms", "chunk_terms")
+    ),
+    *(
+        f"ALTER TABLE {name} DROP CONSTRAINT {name}_pkey, ADD PRIMARY KEY(id)"
+        for name in ("context", "chunks", "learned", "fact_history", "extraction_jobs")
+    ),
+    "DROP INDEX context_id",
+    "ALTER TABLE writes DROP COLUMN format",
+)
 # What version 6 added, taken away again.
-TO_VERSION_5_ON_A_SERVER = ("ALTER TABLE context DROP COLUMN pairs",)
+TO_VERSION_5_ON_A_SERVER = (*TO_VERSION_6_ON_A_SERVER, "ALTER TABLE context DROP COLUMN pairs")
 TO_VERSION_5 = (
     "DROP INDEX context_docs",
-    *TO_VERSION_5_ON_A_SERVER,
+    "ALTER TABLE context DROP COLUMN pairs",
     "CREATE INDEX context_docs ON context(id, timestamp, doc_len, thread, label, asks)",
 )
 # What version 2 added, taken away again; its index of words was of another version, too.

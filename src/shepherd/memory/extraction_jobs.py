@@ -84,8 +84,8 @@ def add_line(
     if rows:
         connection.execute(
             "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ?, told_at = ?"
-            " WHERE id = ?",
-            (json.dumps(ids), _dump(lines), state, due, now, rows[0][0]),
+            " WHERE user_id = ? AND id = ?",
+            (json.dumps(ids), _dump(lines), state, due, now, user_id, rows[0][0]),
         )
         return
     connection.execute(
@@ -174,9 +174,9 @@ def claim(
         "UPDATE extraction_jobs SET state = 'running', owner = ?, attempts = attempts + 1,"
         f" next_try = ? + ? * (1 << CASE WHEN attempts < {_MOST_DOUBLINGS} THEN attempts"
         f" ELSE {_MOST_DOUBLINGS} END)"
-        f" WHERE id = (SELECT id FROM extraction_jobs WHERE user_id = ? AND {_UNDER_WAY}"
+        f" WHERE user_id = ? AND id = (SELECT id FROM extraction_jobs WHERE user_id = ? AND {_UNDER_WAY}"
         f" AND next_try <= ? ORDER BY id LIMIT 1) RETURNING {_COLUMNS}",
-        (owner, now, lease_s, user_id, now),
+        (owner, now, lease_s, user_id, user_id, now),
     )
     return _job(rows[0]) if rows else None
 
@@ -228,7 +228,7 @@ def finish(
             items += learned.learn_fact(
                 connection, job.user_id, claim, since=since, told_at=told_at, evidence=evidence
             )
-    n_facts, _ = learned.counts(connection, items)
+    n_facts, _ = learned.counts(connection, job.user_id, items)
     sources = [*statements, *[("", -1)] * (len(new) - len(statements))]
     wanted = [
         (memory, source)
@@ -254,8 +254,9 @@ def finish(
     if items:
         learned.trim(connection, job.user_id)
     connection.execute(
-        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ?, given = ? WHERE id = ?",
-        (n_facts, n_memories, dropped, json.dumps(items) if items else "", job.id),
+        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ?, given = ?"
+        " WHERE user_id = ? AND id = ?",
+        (n_facts, n_memories, dropped, json.dumps(items) if items else "", job.user_id, job.id),
     )
     return n_facts, n_memories
 
@@ -372,13 +373,21 @@ def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -
         if len(kept) == len(job.lines):
             continue
         if not kept:
-            connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job.id,))
+            connection.execute("DELETE FROM extraction_jobs WHERE user_id = ? AND id = ?", (user_id, job.id))
             continue
         state = "waiting" if job.state == "running" else job.state
         due = job.next_try if job.state == "open" else 0
         connection.execute(
-            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ? WHERE id = ?",
-            (json.dumps([pair[0] for pair in kept]), _dump([pair[1] for pair in kept]), state, due, job.id),
+            "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = ?, next_try = ?"
+            " WHERE user_id = ? AND id = ?",
+            (
+                json.dumps([pair[0] for pair in kept]),
+                _dump([pair[1] for pair in kept]),
+                state,
+                due,
+                user_id,
+                job.id,
+            ),
         )
 
 
@@ -400,15 +409,22 @@ def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], 
         left, is_unsure = learned.take_back(connection, user_id, items, message_ids, terms)
         if kept and given and not is_unsure:
             connection.execute(
-                "UPDATE extraction_jobs SET message_ids = ?, facts = ?, memories = ?, given = ? WHERE id = ?",
-                (json.dumps(kept), *learned.counts(connection, left), json.dumps(left), job_id),
+                "UPDATE extraction_jobs SET message_ids = ?, facts = ?, memories = ?, given = ?"
+                " WHERE user_id = ? AND id = ?",
+                (
+                    json.dumps(kept),
+                    *learned.counts(connection, user_id, left),
+                    json.dumps(left),
+                    user_id,
+                    job_id,
+                ),
             )
         else:
-            _extract_again(connection, job_id, kept)
+            _extract_again(connection, user_id, job_id, kept)
     learned.forget_messages(connection, user_id, message_ids)
 
 
-def _extract_again(connection: Connection, job_id: int, message_ids: Sequence[int]) -> None:
+def _extract_again(connection: Connection, user_id: str, job_id: int, message_ids: Sequence[int]) -> None:
     """Make a done job due again with the messages that are left of it, or delete it without any."""
     lines = {}
     for message_id in message_ids:
@@ -416,12 +432,12 @@ def _extract_again(connection: Connection, job_id: int, message_ids: Sequence[in
         if rows and (line := without_blocks(rows[0][0]).strip()):
             lines[message_id] = line
     if not lines:
-        connection.execute("DELETE FROM extraction_jobs WHERE id = ?", (job_id,))
+        connection.execute("DELETE FROM extraction_jobs WHERE user_id = ? AND id = ?", (user_id, job_id))
         return
     connection.execute(
         "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = 'waiting', next_try = 0,"
-        " facts = 0, memories = 0, dropped = 0, given = '' WHERE id = ?",
-        (json.dumps(list(lines)), _dump(list(lines.values())), job_id),
+        " facts = 0, memories = 0, dropped = 0, given = '' WHERE user_id = ? AND id = ?",
+        (json.dumps(list(lines)), _dump(list(lines.values())), user_id, job_id),
     )
 
 

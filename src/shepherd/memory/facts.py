@@ -330,7 +330,9 @@ def restore(
     """Undo a change: the fact and its history are as before. Return False if the fact was changed again."""
     if _last_change(connection, user_id, key) != number:
         return False
-    [change] = connection.execute("SELECT value, changed_at FROM fact_history WHERE id = ?", (number,))
+    [change] = connection.execute(
+        "SELECT value, changed_at FROM fact_history WHERE user_id = ? AND id = ?", (user_id, number)
+    )
     now = connection.execute(
         "SELECT value, updated_at FROM facts WHERE user_id = ? AND key = ?", (user_id, key)
     )
@@ -394,9 +396,9 @@ def forget_values(connection: Connection, user_id: str, key: str) -> tuple[list[
     had = [row for row in rows if is_alike(row[1])]
     for number, _, value in had:
         if value is not None:
-            connection.execute("DELETE FROM fact_history WHERE id = ?", (number,))
+            connection.execute("DELETE FROM fact_history WHERE user_id = ? AND id = ?", (user_id, number))
         else:
-            _forget_evidence(connection, number)
+            _forget_evidence(connection, user_id, number)
     return sorted({row[1] for row in had}), sorted({row[2] for row in had if row[2] is not None})
 
 
@@ -411,11 +413,13 @@ def forget_statements(
     )
     for number, *evidence in rows:
         if is_meant(*evidence):
-            _forget_evidence(connection, number)
+            _forget_evidence(connection, user_id, number)
 
 
-def _forget_evidence(connection: Connection, number: int) -> None:
-    connection.execute("UPDATE fact_history SET statement = '' WHERE id = ?", (number,))
+def _forget_evidence(connection: Connection, user_id: str, number: int) -> None:
+    connection.execute(
+        "UPDATE fact_history SET statement = '' WHERE user_id = ? AND id = ?", (user_id, number)
+    )
 
 
 def is_alike(key: str, other: str) -> bool:
@@ -557,9 +561,12 @@ def move(connection: Connection, from_user: str, user_id: str) -> int:
     )
     for number, *columns in rows:
         if FactChange(*columns) in known:
-            connection.execute("DELETE FROM fact_history WHERE id = ?", (number,))
+            connection.execute("DELETE FROM fact_history WHERE user_id = ? AND id = ?", (from_user, number))
         else:
-            connection.execute("UPDATE fact_history SET user_id = ? WHERE id = ?", (user_id, number))
+            connection.execute(
+                "UPDATE fact_history SET user_id = ? WHERE user_id = ? AND id = ?",
+                (user_id, from_user, number),
+            )
     for change in changes:
         _clear_if_older(connection, user_id, change)
     connection.execute("DELETE FROM facts WHERE user_id = ?", (from_user,))

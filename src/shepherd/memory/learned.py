@@ -164,7 +164,9 @@ def propose(
         if proposed == value and (state == "new" or 0 < message_id == evidence.message_id):
             return []
         if state == "new":
-            connection.execute("UPDATE learned SET state = 'expired' WHERE id = ?", (number,))
+            connection.execute(
+                "UPDATE learned SET state = 'expired' WHERE user_id = ? AND id = ?", (user_id, number)
+            )
     return [
         _insert(
             connection,
@@ -280,12 +282,14 @@ def trim(connection: Connection, user_id: str) -> None:
     )
 
 
-def counts(connection: Connection, item_ids: Sequence[int]) -> tuple[int, int]:
-    """Return how many of these items are changes of facts, and how many memories."""
+def counts(connection: Connection, user_id: str, item_ids: Sequence[int]) -> tuple[int, int]:
+    """Return how many of these items of the user are changes of facts, and how many memories."""
     kinds = [
         kind
         for item_id in item_ids
-        for (kind,) in connection.execute("SELECT kind FROM learned WHERE id = ?", (item_id,))
+        for (kind,) in connection.execute(
+            "SELECT kind FROM learned WHERE user_id = ? AND id = ?", (user_id, item_id)
+        )
     ]
     n_memories = kinds.count("remembered")
     return len(kinds) - n_memories - kinds.count("proposed"), n_memories
@@ -556,7 +560,7 @@ def forget_fact(connection: Connection, user_id: str, key: str, values: Collecti
     rows = connection.execute("SELECT id, kind, key FROM learned WHERE user_id = ?", (user_id,))
     for number, kind, other in rows:
         if kind != "remembered" and facts.is_alike(key, other):
-            connection.execute("DELETE FROM learned WHERE id = ?", (number,))
+            connection.execute("DELETE FROM learned WHERE user_id = ? AND id = ?", (user_id, number))
     words = [re.escape(value.strip()) for value in values if value.strip()]
     if not words:
         return
@@ -568,7 +572,7 @@ def forget_fact(connection: Connection, user_id: str, key: str, values: Collecti
     )
     for number, question, answer in undone:
         if has_value(f"{question} {answer}"):
-            connection.execute("DELETE FROM learned WHERE id = ?", (number,))
+            connection.execute("DELETE FROM learned WHERE user_id = ? AND id = ?", (user_id, number))
 
 
 def _forget_statements(
@@ -582,7 +586,9 @@ def _forget_statements(
     )
     for number, *evidence in rows:
         if is_meant(*evidence):
-            connection.execute("UPDATE learned SET statement = '' WHERE id = ?", (number,))
+            connection.execute(
+                "UPDATE learned SET statement = '' WHERE user_id = ? AND id = ?", (user_id, number)
+            )
 
 
 def forget_session(connection: Connection, user_id: str, session_id: str) -> None:
@@ -600,10 +606,10 @@ def forget_messages(connection: Connection, user_id: str, message_ids: Collectio
     _forget_statements(connection, user_id, lambda statement, session, message: message in gone)
 
 
-def remove(connection: Connection, item_ids: Sequence[int]) -> None:
-    """Remove items from the list."""
+def remove(connection: Connection, user_id: str, item_ids: Sequence[int]) -> None:
+    """Remove items from the user's list."""
     for item_id in item_ids:
-        connection.execute("DELETE FROM learned WHERE id = ?", (item_id,))
+        connection.execute("DELETE FROM learned WHERE user_id = ? AND id = ?", (user_id, item_id))
 
 
 def take_back(
@@ -631,7 +637,7 @@ def take_back(
             continue
         is_unsure = is_unsure or not rows[0][0]
         _undone(connection, user_id, item, terms)
-        remove(connection, [item_id])
+        remove(connection, user_id, [item_id])
     return left[::-1], is_unsure
 
 
@@ -644,7 +650,8 @@ def move(connection: Connection, from_user: str, user_id: str) -> None:
     for (row_id,) in moved:
         number = _next_number(connection, user_id)
         connection.execute(
-            "UPDATE learned SET user_id = ?, number = ? WHERE id = ?", (user_id, number, row_id)
+            "UPDATE learned SET user_id = ?, number = ? WHERE user_id = ? AND id = ?",
+            (user_id, number, from_user, row_id),
         )
     if not unseen:
         _note_shown(connection, user_id, number)

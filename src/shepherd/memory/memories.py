@@ -46,7 +46,8 @@ __all__ = [
 # Number, next sequence, and what discourse.Neighbour needs of the memory before that.
 USER = (
     "SELECT t.number, t.next_sequence, c.thread, c.timestamp, c.session FROM tenants t"
-    f" LEFT JOIN context c ON c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
+    " LEFT JOIN context c ON c.user_id = t.user_id"
+    f" AND c.id = (t.number << {SEQUENCE_BITS} | (t.next_sequence - 1))"
     " WHERE t.user_id = ?"
 )
 MEMORY_COLUMNS = (

@@ -17,7 +17,7 @@ __all__ = [
 ]
 
 APPLICATION_ID = 0x53484550  # "SHEP"
-USER_VERSION = 6
+USER_VERSION = 7
 
 # A memory's id is tenant number << 40 | sequence: one user's memories lie together in the file, newest last,
 # and 2^23 users may have 2^40 memories each.
@@ -343,6 +343,8 @@ UPGRADES = {
         "ALTER TABLE context ADD COLUMN pairs BLOB NOT NULL DEFAULT ''",
         "DELETE FROM meta WHERE key = 'tokenizer_version'",
     ),
+    # Keys of PostgreSQL.
+    7: (),
 }
 # Full-text indexes of SQLite. Tokens of our one tokenizer, each with its tenant's number before it
 # (t17_word): document frequencies are the user's own, and any SQLite can open the file. Contentless: the text

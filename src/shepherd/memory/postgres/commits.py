@@ -14,6 +14,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from shepherd.memory.postgres.wire import Bound
+from shepherd.memory.schema import USER_VERSION
 
 if TYPE_CHECKING:
     from shepherd.memory.postgres.database import Connection
@@ -23,11 +24,16 @@ __all__ = ["STATEMENTS", "Cleaning", "Write"]
 STATEMENTS = (
     """CREATE TABLE writes(
         key UUID PRIMARY KEY,
-        written_at BIGINT NOT NULL DEFAULT extract(epoch FROM now()))""",
+        written_at BIGINT NOT NULL DEFAULT extract(epoch FROM now()),
+        format BIGINT NOT NULL DEFAULT refuse_older_shepherd())""",
     "CREATE INDEX writes_age ON writes(written_at)",
 )
 # A transaction that changed nothing has no number, and leaves nothing to look up.
-_INSERT = "INSERT INTO writes(key) SELECT ?::uuid WHERE txid_current_if_assigned() IS NOT NULL"
+# The format of the tables that this program knows: the server refuses the write if they have a newer one.
+_INSERT = (
+    f"INSERT INTO writes(key, format) SELECT ?::uuid, {USER_VERSION}"
+    " WHERE txid_current_if_assigned() IS NOT NULL"
+)
 _IS_THERE = "SELECT 1 FROM writes WHERE key = ?::uuid"
 # Nobody waits so long for a lost server.
 _KEPT_S = 7200

@@ -126,6 +126,11 @@ def from_statement(address: Address, error: psycopg.Error) -> ShepherdError:
         return StoreError(
             f"{where}: the connection was lost", hint="is the server running? pg_isready checks"
         )
+    if state == "23514" and error.diag.constraint_name == "writes_format":
+        return StoreError(
+            f"{where}: a newer Shepherd has upgraded this database; nothing of this change was stored",
+            hint="update this Shepherd, and start it again",
+        )
     if state == "0A000":
         return StoreError(
             f"{where}: {_first_line(error)} ({state})",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import StoreReadOnlyError
 from shepherd.memory import consistency, discourse, memories, tenants
+from shepherd.memory.postgres.by_user import leaves
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.schema import TABLES
 from shepherd.memory.postgres.size_limit import Limit
@@ -21,7 +22,7 @@ __all__ = ["check", "refresh_index", "settle", "stats"]
 _PAGE = 500
 _COUNTED = (
     (
-        "FROM context WHERE id NOT IN (SELECT id FROM context_terms)",
+        f"FROM context WHERE (id >> {SEQUENCE_BITS}, id) NOT IN (SELECT tenant, id FROM context_terms)",
         "{} [memory is|memories are] missing from the index of terms",
     ),
     (
@@ -29,7 +30,7 @@ _COUNTED = (
         "{} [entry of the index of terms has|entries of the index of terms have] no memory",
     ),
     (
-        "FROM context c JOIN context_terms t ON t.id = c.id"
+        f"FROM context c JOIN context_terms t ON t.tenant = c.id >> {SEQUENCE_BITS} AND t.id = c.id"
         " WHERE (t.doc_len, t.timestamp) IS DISTINCT FROM (c.doc_len, c.timestamp)",
         "{} [entry of the index of terms differs from its|entries of the index of terms differ from their]"
         " memory",
@@ -43,7 +44,8 @@ _COUNTED = (
 _ROWS = (
     "SELECT c.id, c.user_message, c.assistant_response, c.content_hash, c.doc_len,"
     " c.source, t.usual, t.terms, t.repeated, t.counts, t.doc_len"
-    f" FROM context c LEFT JOIN context_terms t ON t.id = c.id WHERE c.id > ? ORDER BY c.id LIMIT {_PAGE}"
+    f" FROM context c LEFT JOIN context_terms t ON t.tenant = c.id >> {SEQUENCE_BITS} AND t.id = c.id"
+    f" WHERE c.id > ? ORDER BY c.id LIMIT {_PAGE}"
 )
 
 
@@ -53,7 +55,10 @@ def stats(database: Database, user_id: str, limit: Limit) -> MemoryStats:
 
     def count(connection: Connection) -> MemoryStats:
         [(file_bytes,)] = connection.execute(
-            "SELECT sum(pg_total_relation_size(name::regclass)) FROM unnest(?::text[]) AS name",
+            # Of a divided table, its partitions have the rows.
+            "SELECT CAST(sum(pg_total_relation_size(coalesce(part.relid, name::regclass))) AS BIGINT)"
+            " FROM unnest(?::text[]) AS name"
+            " LEFT JOIN LATERAL pg_partition_tree(name::regclass) AS part ON part.isleaf",
             (list(TABLES),),
         )
         return replace(
@@ -72,7 +77,8 @@ def settle(database: Database) -> None:
 
     def tidy(connection: Connection) -> None:
         for index in ("context_terms_gin", "chunk_terms_gin"):
-            connection.execute("SELECT gin_clean_pending_list(?::text::regclass)", (index,))
+            for leaf in leaves(connection, index):
+                connection.execute("SELECT gin_clean_pending_list(?::text::regclass)", (leaf,))
         connection.run("ANALYZE context, context_terms, chunks, chunk_terms, nodes, edges")
 
     # Only the tables' owner may; autovacuum does it later.

@@ -12,7 +12,7 @@ import re
 
 from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import ForeignDatabaseError, StoreError, StoreMissingError, StoreReadOnlyError
-from shepherd.memory.postgres import commits, failures, migration
+from shepherd.memory.postgres import by_user, commits, failures, migration
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
 
@@ -25,18 +25,22 @@ _log = logging.getLogger(__name__)
 _PENDING = "gin_pending_list_limit = 1024"
 # Tables, columns and indexes of PostgreSQL alone.
 _OWN = (
+    by_user.REFUSAL,
+    "CREATE INDEX context_id ON context(id)",
     f"CREATE INDEX context_age ON context((id >> {SEQUENCE_BITS}), timestamp, id)",
     # terms: each once, as t17_word; usual: the parts (rank.PARTS) that most of them count in this memory;
     # repeated and counts: the terms that count otherwise, and their parts. doc_len and timestamp again, so
     # that ranking reads only these narrow rows.
-    """CREATE TABLE context_terms(
-        id BIGINT PRIMARY KEY,
+    f"""CREATE TABLE context_terms(
+        id BIGINT NOT NULL,
         timestamp BIGINT NOT NULL,
         doc_len INTEGER NOT NULL,
         usual SMALLINT NOT NULL DEFAULT 1,
         terms TEXT[] COLLATE "C" NOT NULL,
         repeated TEXT[] COLLATE "C",
-        counts INTEGER[])""",
+        counts INTEGER[],
+        {by_user.TENANT},
+        PRIMARY KEY(tenant, id))""",
     f"CREATE INDEX context_terms_gin ON context_terms USING gin (terms) WITH ({_PENDING})",
     "CREATE INDEX fact_history_user ON fact_history(user_id, changed_at, id)",
     # As every table of SQLite has: the order of sessions of one second.
@@ -47,12 +51,14 @@ _OWN = (
     "CREATE INDEX extraction_jobs_due ON extraction_jobs(user_id, state, next_try)",
     "CREATE INDEX chunks_docs ON chunks(id, node_id)",
     # As context_terms, of chunks.
-    """CREATE TABLE chunk_terms(
-        id BIGINT PRIMARY KEY,
+    f"""CREATE TABLE chunk_terms(
+        id BIGINT NOT NULL,
         doc_len INTEGER NOT NULL,
         terms TEXT[] COLLATE "C" NOT NULL,
         repeated TEXT[] COLLATE "C",
-        counts INTEGER[])""",
+        counts INTEGER[],
+        {by_user.TENANT},
+        PRIMARY KEY(tenant, id))""",
     f"CREATE INDEX chunk_terms_gin ON chunk_terms USING gin (terms) WITH ({_PENDING})",
     *commits.STATEMENTS,
     # Rows that every write updates.
@@ -63,6 +69,7 @@ _OWN = (
 _OWN_UPGRADES = {
     # The index of terms is made again: its counts have another unit.
     2: ("ALTER TABLE context_terms ADD COLUMN usual SMALLINT NOT NULL DEFAULT 1",),
+    7: by_user.UPGRADE,
 }
 # From SQLite's dialect, in this order. C is the order of code points, which is SQLite's.
 _TRANSLATIONS = (
@@ -79,7 +86,7 @@ _TRANSLATIONS = (
 def _translated(statement: str) -> str:
     for theirs, ours in _TRANSLATIONS:
         statement = statement.replace(theirs, ours)
-    return statement
+    return by_user.keyed(statement)
 
 
 _STATEMENTS = (*map(_translated, SHARED), *_OWN)
@@ -91,8 +98,6 @@ _ADD_LATER = (
         for statement in _STATEMENTS
         if re.match(rf"CREATE (TABLE|INDEX \w+ ON) ({'|'.join(_LATER)})\(", statement)
     ),
-    f"ALTER INDEX context_terms_gin SET ({_PENDING})",
-    f"ALTER INDEX chunk_terms_gin SET ({_PENDING})",
 )
 TABLES = tuple(found[1] for found in map(re.compile(r"CREATE TABLE (\w+)").match, _STATEMENTS) if found)
 
@@ -104,7 +109,8 @@ def prepare(database: Database) -> None:
 
 
 def _find_or_create(database: Database) -> None:
-    database.read(lambda connection: _name_schema(database, connection))
+    if database.read(lambda connection: _name_schema(database, connection)):
+        database.plan_once()
     if database.read(lambda connection: _are_there(database, connection)):
         if database.read(lambda connection: _is_older(database, connection)):
             if database.read_only:
@@ -128,10 +134,12 @@ def _find_or_create(database: Database) -> None:
             _log.warning("%s", done)
 
 
-def _name_schema(database: Database, connection: Connection) -> None:
-    [(version, encoding, current)] = connection.execute(
+def _name_schema(database: Database, connection: Connection) -> bool:
+    """Find out which schema is used; return whether its tables are divided into partitions."""
+    [(version, encoding, current, is_divided)] = connection.execute(
         "SELECT current_setting('server_version_num')::int, current_setting('server_encoding')::text,"
-        " current_schema()::text"
+        " current_schema()::text,"
+        " EXISTS (SELECT 1 FROM pg_class WHERE oid = to_regclass('context') AND relkind = 'p')"
     )
     if encoding != "UTF8":
         raise StoreError(
@@ -148,6 +156,7 @@ def _name_schema(database: Database, connection: Connection) -> None:
             hint="name one in the address: schema=NAME",
         )
     database.schema = database.schema or current
+    return bool(is_divided)
 
 
 def _are_there(database: Database, connection: Connection) -> bool:
@@ -210,6 +219,8 @@ def _upgrade(database: Database, connection: Connection) -> None:
             " which has to upgrade them",
             hint="open it once with the role that owns them",
         )
+    # A large table takes longer than a statement may, and all writers wait anyway.
+    connection.run("SET LOCAL statement_timeout = 0")
     for newer in range(version + 1, USER_VERSION + 1):
         for statement in UPGRADES[newer]:
             connection.run(_translated(statement))
@@ -217,6 +228,10 @@ def _upgrade(database: Database, connection: Connection) -> None:
             connection.run(statement)
     for statement in _ADD_LATER:
         connection.run(statement)
+    for table in ("context_terms", "chunk_terms"):
+        for index in by_user.leaves(connection, f"{table}_gin"):
+            connection.run(f"ALTER INDEX {index} SET ({_PENDING})")
+    by_user.refuse_older(connection)
     connection.execute("UPDATE meta SET value = ? WHERE key = 'user_version'", (USER_VERSION,))
 
 
@@ -258,6 +273,7 @@ def _create(database: Database, connection: Connection) -> str:
     kept = migration.put_aside(database, connection, old)
     for statement in _STATEMENTS:
         connection.run(statement)
+    by_user.refuse_older(connection)
     for key, value in (
         ("application_id", APPLICATION_ID),
         ("user_version", USER_VERSION),

@@ -51,7 +51,8 @@ _POSTINGS = (
 )
 _AROUND = (
     "SELECT id, {corpus.timestamp}, {corpus.thread}, {corpus.label}, {corpus.asks}, doc_len,"
-    " {corpus.pairs} FROM {corpus.rows} WHERE id = ANY(?::bigint[]) ORDER BY id"
+    " {corpus.pairs} FROM {corpus.rows} WHERE user_id = (SELECT user_id FROM tenants WHERE number = ?)"
+    " AND id = ANY(?::bigint[]) ORDER BY id"
 )
 # array_send: number of dimensions, flags, type, then length and lower bound of the one dimension.
 _ARRAY_HEADER_BYTES = 20
@@ -233,7 +234,8 @@ def _rescore(
     within_reach = {near for one in candidates for near in range(one - rank.REACH, one + rank.REACH + 1)}
     first, last = memory_range(scored.tenant)
     rows = connection.execute(
-        _AROUND.format(corpus=corpus), ([near for near in within_reach if first <= near <= last],)
+        _AROUND.format(corpus=corpus),
+        (scored.tenant, [near for near in within_reach if first <= near <= last]),
     )
     sums = scored.sums_of([row[0] for row in rows])
     around = [

@@ -36,7 +36,7 @@ _Found = tuple[list[FactRow], list[SearchResult]]
 # A writer of the same user may commit between two steps of a search; after so many times the tables answer.
 _MOST_TRIES = 3
 
-_ROWS = f"SELECT {COLUMNS} FROM context WHERE id = ANY(?::bigint[])"
+_ROWS = f"SELECT {COLUMNS} FROM context WHERE user_id = ? AND id = ANY(?::bigint[])"
 _NO_FACTS = f"{facts.ROWS_OF_USER} LIMIT 0"
 # Number of elements that PostgreSQL guesses in an array that it does not know. With fewer of them, planning
 # anew for each question looks cheaper to it than the plan that it has, which takes longer than the search.
@@ -48,7 +48,7 @@ _LOOK = (
     f'SELECT {_USER} AS kind, number, version, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
     " NULL::text, NULL::text, NULL::text FROM tenants WHERE user_id = ?1"
     f" UNION ALL SELECT {_MEMORY}, id, timestamp, pinned, NULL, user_message, assistant_response, source,"
-    " session FROM context WHERE id = ANY(?2::bigint[])"
+    " session FROM context WHERE user_id = ?1 AND id = ANY(?2::bigint[])"
 )
 _LOOK_WITH_FACTS = (
     f"{_LOOK} UNION ALL SELECT {_FACT}, created_at, updated_at, valid_from, key, value, NULL, NULL, NULL"
@@ -272,7 +272,7 @@ class PostgresStore(MemoryStore):
             )
 
         def fetch(ids: list[int]) -> dict[int, Row]:
-            return {row[0]: row for row in connection.execute(_ROWS, (ids,))}
+            return {row[0]: row for row in connection.execute(_ROWS, (user_id, ids))}
 
         return rows, best_results(query, find, fetch)
 
@@ -326,8 +326,10 @@ class PostgresStore(MemoryStore):
 
         def work(connection: transactions.Connection) -> dict[str, int]:
             columns = connection.execute(
+                # A partition's rows are counted with its table's.
                 "SELECT table_name::text, column_name::text FROM information_schema.columns"
                 " WHERE table_schema = current_schema() AND data_type = 'text'"
+                " AND NOT (SELECT relispartition FROM pg_class WHERE oid = quote_ident(table_name)::regclass)"
                 " ORDER BY table_name, ordinal_position"
             )
             return word_rows.count_rows(connection, columns, forms)

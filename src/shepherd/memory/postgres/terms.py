@@ -29,16 +29,17 @@ from shepherd.memory.postgres import text
 from shepherd.memory.postgres.database import Connection
 from shepherd.memory.postgres.text import escaped
 from shepherd.memory.records import NewMemory
+from shepherd.memory.schema import SEQUENCE_BITS
 
 __all__ = ["TERMS", "ServerChunks", "Terms", "add_all", "terms_of"]
 
-_TERM_COLUMNS = "id, timestamp, doc_len, usual, terms, repeated, counts"
+_TERM_COLUMNS = "id, timestamp, doc_len, usual, terms, repeated, counts, tenant"
 _INSERT_TERMS = (
-    f"INSERT INTO context_terms({_TERM_COLUMNS}) VALUES(?, ?, ?, ?, ?::text[], ?::text[], ?::int[])"
+    f"INSERT INTO context_terms({_TERM_COLUMNS}) VALUES(?, ?, ?, ?, ?::text[], ?::text[], ?::int[], ?)"
 )
 _INSERT_CHUNK_TERMS = (
-    "INSERT INTO chunk_terms(id, doc_len, terms, repeated, counts)"
-    " VALUES(?, ?, ?::text[], ?::text[], ?::int[])"
+    "INSERT INTO chunk_terms(id, doc_len, terms, repeated, counts, tenant)"
+    " VALUES(?, ?, ?::text[], ?::text[], ?::int[], ?)"
 )
 # Number of memories from which on they are copied, which takes four more round trips; and at once: the server
 # inserts these while the next ones are split into words.
@@ -163,6 +164,7 @@ class _TermRows(NewRows):
                 found.terms,
                 found.repeated,
                 found.counts,
+                self.tenant,
             )
         )
         stored = escaped(memory.question) + escaped(memory.answer)
@@ -187,18 +189,20 @@ class _TermIndex:
         signs = discourse.signs(question, answer, source)
         found = terms_of(tenant, question, answer, signs)
         connection.execute(
-            "INSERT INTO context_terms(id, timestamp, doc_len, usual, terms, repeated, counts)"
-            " SELECT id, timestamp, ?, ?, ?::text[], ?::text[], ?::int[] FROM context WHERE id = ?"
-            " ON CONFLICT(id) DO UPDATE SET timestamp = excluded.timestamp, doc_len = excluded.doc_len,"
-            " usual = excluded.usual, terms = excluded.terms, repeated = excluded.repeated,"
-            " counts = excluded.counts",
+            f"INSERT INTO context_terms({_TERM_COLUMNS})"
+            f" SELECT id, timestamp, ?, ?, ?::text[], ?::text[], ?::int[], id >> {SEQUENCE_BITS} FROM context"
+            " WHERE id = ? ON CONFLICT(tenant, id) DO UPDATE SET timestamp = excluded.timestamp,"
+            " doc_len = excluded.doc_len, usual = excluded.usual, terms = excluded.terms,"
+            " repeated = excluded.repeated, counts = excluded.counts",
             (found.length, found.usual, found.terms, found.repeated, found.counts, memory_id),  # type: ignore[arg-type]
         )
         memories.describe(connection, memory_id, found.length, question, answer, signs)
         return found.length
 
     def remove(self, connection: transactions.Connection, memory_id: int, question: str, answer: str) -> None:
-        connection.execute("DELETE FROM context_terms WHERE id = ?", (memory_id,))
+        connection.execute(
+            "DELETE FROM context_terms WHERE tenant = ? AND id = ?", (memory_id >> SEQUENCE_BITS, memory_id)
+        )
 
     def note_changes(
         self, connection: transactions.Connection, tenant: int, version: int, memory_ids: Iterable[int]
@@ -212,7 +216,7 @@ TERMS: TermIndex = _TermIndex()
 class ServerChunks(HotChunks):
     """ChunkIndex over chunk_terms."""
 
-    unindexed = "FROM chunks WHERE id NOT IN (SELECT id FROM chunk_terms)"
+    unindexed = f"FROM chunks WHERE (id >> {SEQUENCE_BITS}, id) NOT IN (SELECT tenant, id FROM chunk_terms)"
     orphaned = "FROM chunk_terms WHERE id NOT IN (SELECT id FROM chunks)"
 
     def add(
@@ -222,7 +226,10 @@ class ServerChunks(HotChunks):
         found = [(chunk_id, terms_of(tenant, text, "", 0)) for chunk_id, text in chunks]
         connection.execute_together(  # type: ignore[attr-defined]  # of the one engine that this serves
             [
-                (_INSERT_CHUNK_TERMS, (chunk_id, terms.length, terms.terms, terms.repeated, terms.counts))
+                (
+                    _INSERT_CHUNK_TERMS,
+                    (chunk_id, terms.length, terms.terms, terms.repeated, terms.counts, tenant),
+                )
                 for chunk_id, terms in found
             ]
         )
@@ -231,7 +238,10 @@ class ServerChunks(HotChunks):
     def remove(self, connection: transactions.Connection, chunks: Sequence[tuple[int, str]]) -> None:
         """Remove the words of each (id, text)."""
         ids = [chunk_id for chunk_id, _ in chunks]
-        connection.execute("DELETE FROM chunk_terms WHERE id = ANY(?::bigint[])", (ids,))  # type: ignore[arg-type]
+        connection.execute(
+            "DELETE FROM chunk_terms WHERE tenant = ANY(?::bigint[]) AND id = ANY(?::bigint[])",
+            ([*{chunk_id >> SEQUENCE_BITS for chunk_id in ids}], ids),  # type: ignore[arg-type]
+        )
 
     def clear(self, connection: transactions.Connection) -> None:
         """Remove the words of all chunks."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
+from shepherd.memory.postgres import by_user
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.memory.vectors import table
@@ -38,11 +39,13 @@ _STATEMENTS = {
     ),
     CHUNKS: (
         """CREATE TABLE IF NOT EXISTS chunk_vectors(
-                id BIGINT PRIMARY KEY REFERENCES chunks(id) ON DELETE CASCADE,
-                vector {type} NOT NULL, change BIGINT NOT NULL)""",
+                id BIGINT PRIMARY KEY, vector {type} NOT NULL, change BIGINT NOT NULL)""",
         f"""CREATE INDEX IF NOT EXISTS chunk_vectors_change
                 ON chunk_vectors((id >> {SEQUENCE_BITS}), change)""",
         table.CHUNKS_PENDING,
+        by_user.CHUNK_VECTORS_FOLLOW,
+        "DROP TRIGGER IF EXISTS chunk_vectors_follow ON chunks",
+        by_user.CHUNK_VECTORS_TRIGGER,
     ),
 }
 
