@@ -454,6 +454,7 @@ def quoted_from(title: str, question: str) -> str:
         ("Flat", "Where do I turn the water off in the flat?", "The stopcock is under the bath."),
         ("Plum crumble", "What spice is in the crumble?", SHORT_NOTES["Plum crumble"]),
         ("Plum crumble", "Is the crumble vegan?", ""),
+        ("Plum crumble", "Where did I eat the crumble?", ""),
         ("Plum crumble", "What spice is in the trifle?", ""),
         ("Rota", "What's the name of Jorrit's maths teacher?", ""),
     ],

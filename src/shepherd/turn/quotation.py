@@ -260,7 +260,8 @@ def _about(wanted: Wanted, sources: Iterable[Source], names: _Names) -> tuple[fl
     is answered by the recipe.
     """
     best: tuple[float, Quote] | None = None
-    if wanted.holds or wanted.is_person or wanted.is_yes_or_no or wanted.letters or wanted.owned:
+    is_certain = wanted.holds or wanted.is_person or wanted.is_place or wanted.is_yes_or_no
+    if is_certain or wanted.letters or wanted.owned:
         return None
     heavy = wanted.words - wanted.slight
     for source in sources if heavy else ():
