@@ -27,7 +27,7 @@ from shepherd.knowledge import (
 from shepherd.memory.injection_format import facts_block, fewer_facts
 from shepherd.prompt.asked_facts import asked_facts, named_in
 from shepherd.prompt.concepts import content_words, searched_words, wider_search
-from shepherd.prompt.near_facts import nearest_fact
+from shepherd.prompt.near_facts import GENERAL, nearest_fact
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import questions_in
 from shepherd.prompt.system_prompt import Snapshot, changed_since
@@ -325,7 +325,7 @@ def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     wanted |= {fact.key for fact in named_in(text, facts)}
     near = (nearest_fact(one, text, facts) for one in questions_in(text))
     wanted |= {key_of(one.fact) for one in near if one}
-    said = set(content_words(text))
+    said = set(content_words(text)) - GENERAL
 
     def is_touched(fact: Fact) -> bool:
         return not said.isdisjoint(content_words(f"{fact.key} {fact.value}"))

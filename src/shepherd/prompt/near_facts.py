@@ -21,10 +21,10 @@ from shepherd.prompt.questions import Question
 from shepherd.prompt.value_parts import parts_asked_for
 from shepherd.types import Fact
 
-__all__ = ["NearFact", "nearest_fact"]
+__all__ = ["GENERAL", "NearFact", "nearest_fact"]
 
 # Words of keys that say of what kind a value is, and nothing of what it is about.
-_GENERAL = frozenset(
+GENERAL = frozenset(
     content_words(
         "name number type kind sort code id info main current status title level discipline subject object"
         " preference model brand choice spoken own detail year place thing details size favorite usual"
@@ -121,8 +121,8 @@ def _nearness(one: Profile, asked: Asked, known: Known) -> Iterator[tuple[float,
     if not is_meant and not is_somebodys:
         return
     thing = content_words(_SUBJECT.sub("", _BESIDE.sub("", asked.text)))
-    hits = {key for word in thing if word not in _GENERAL for key in one.attributes if are_same(word, key)}
-    needed = set(one.attributes) - _GENERAL - FORMER
+    hits = {key for word in thing if word not in GENERAL for key in one.attributes if are_same(word, key)}
+    needed = set(one.attributes) - GENERAL - FORMER
     if not (hits & needed - _SEVERAL or (is_meant and not hits and is_in_value(asked, one))):
         return
     worths = {word: explained(word, one, asked, known)[0] for word in asked.words}
