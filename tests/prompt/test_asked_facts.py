@@ -127,7 +127,7 @@ PETRA = [
 @pytest.mark.parametrize(
     ("question", "key"),
     [
-        ("whats my surname", "full_name"),
+        ("whats my surname", "surname"),
         ("which town do I live in?", "home_town"),
         ("What do I do for a living?", "trade"),
         ("what did I do for a living before", "previous_job"),
@@ -400,7 +400,7 @@ ANA = [
         ("what craft do I do in my free time", "hobby"),
         ("What sort of boats do I build models of?", "hobby"),
         ("The nurse asked what I take and at what dose, can you remind me please?", "medication"),
-        ("what's my surname", "name"),
+        ("what's my surname", "surname"),
     ],
 )
 def test_a_fact_is_found_by_role_by_what_it_excludes_and_in_short_forms(question, key):

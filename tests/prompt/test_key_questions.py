@@ -14,6 +14,7 @@ from random import Random
 import pytest
 
 from shepherd.prompt.asked_facts import asked_facts
+from shepherd.prompt.value_parts import key_of
 from shepherd.types import Fact
 
 N_OTHERS, N_OF_TOPIC = 14, 3
@@ -70,7 +71,7 @@ def is_held_back(n: int) -> bool:
 def keys_found() -> list[tuple[Asked, str, set[str]]]:
     """For each question, those that ask for a fact first, the keys of the facts that it finds."""
     return [
-        (one, question, {fact.key for meant in asked_facts(question, facts) for fact in meant})
+        (one, question, {key_of(fact) for meant in asked_facts(question, facts) for fact in meant})
         for one in all_asked()
         for facts in [memory_of(one)]
         for question in (*one.asking, *one.beside)

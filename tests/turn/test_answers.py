@@ -2,6 +2,7 @@
 
 import pytest
 
+from shepherd.prompt.near_facts import NearFact
 from shepherd.turn.answer_judge import _names
 from shepherd.turn.answers import joined
 from shepherd.turn.quotation import Quote
@@ -54,3 +55,9 @@ def test_a_covered_code_is_explained():
 )
 def test_a_word_names_a_key_whatever_its_number(key, word, is_named):
     assert _names(key, word) == is_named
+
+
+def test_a_fact_that_may_be_meant_is_told_as_it_is_stored():
+    near = NearFact(Fact("riding_discipline", "eventing", 0, 0), is_sure=False)
+
+    assert joined([near]) == "I don't know for sure, but I have this stored: riding discipline: eventing."

@@ -420,3 +420,44 @@ def test_a_house_book_tells_when_how_much_and_where(question, sentence):
 )
 def test_an_answer_that_repeats_three_words_or_is_too_long(sentences, is_so):
     assert repeats(sentences) == is_so
+
+
+SHORT_NOTES = {
+    "Barrels": "# Barrels\n\n| row | wood | wine |\n|-|-|-|\n| A | Allier | Merlot |\n| B | Vosges | Syrah |",
+    "Laundry": "The laundry van comes Monday at 10. Driver is called Selwyn. Count the pillowcases.",
+    "Jabs": "The flu clinic gives 9 jabs an hour. Book no more than 22 jabs a morning. Gloves by Niamh.",
+    "Hours": "This year needs 450 hours of practice. So far 21 hours of practice are done.",
+    "Groups": "- Pawns: Tuesday, room Tal\n- Substitute coach: Liisbet\n- Coach's whistle: drawer 3",
+    "Trip": "Entry fee 35 euros per child. Allergic to peanuts: Joosep. Four children to a room.",
+    "Plum crumble": "900 g plums, 80 g sugar, star anise. Bake for 38 minutes.",
+    "Flat": "Flat stuff. Rent 410 is due on the 28th. The stopcock is under the bath.",
+    "Rota": "Jorrit is in class 4H2 this year. His room is 12.",
+}
+
+
+def quoted_from(title: str, question: str) -> str:
+    text = f"Source: {title}\n```\n{SHORT_NOTES[title]}\n```"
+    part = Part("knowledge", "chunk:1", text, about={"title": title})
+    quote = quotation(Question(question), sources_of([], [part], []))
+    return quote.sentence if quote else ""
+
+
+@pytest.mark.parametrize(
+    ("title", "question", "sentence"),
+    [
+        ("Barrels", "What's in the barrels of row B?", "B: Vosges, Syrah"),
+        ("Laundry", "What's the name of the man with the laundry van?", "Driver is called Selwyn."),
+        ("Jabs", "How many flu jabs may we book for one morning?", "Book no more than 22 jabs a morning."),
+        ("Hours", "How many hours of practice have I already done?", "So far 21 hours of practice are done."),
+        ("Groups", "Who stands in for me as coach?", "Substitute coach: Liisbet"),
+        ("Trip", "Which child can't have peanuts?", "Allergic to peanuts: Joosep."),
+        ("Flat", "Where do I turn the water off in the flat?", "The stopcock is under the bath."),
+        ("Plum crumble", "What spice is in the crumble?", SHORT_NOTES["Plum crumble"]),
+        ("Plum crumble", "Is the crumble vegan?", ""),
+        ("Plum crumble", "Where did I eat the crumble?", ""),
+        ("Plum crumble", "What spice is in the trifle?", ""),
+        ("Rota", "What's the name of Jorrit's maths teacher?", ""),
+    ],
+)
+def test_a_short_note_is_quoted_by_the_line_that_answers_or_as_a_whole(title, question, sentence):
+    assert quoted_from(title, question) == sentence

@@ -151,6 +151,10 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ("What do I want to give away?", "You want to give Hall 7.", UNKNOWN),
         # It cannot do that itself.
         ("Please forget my address.", ACKNOWLEDGED, FORGETS),
+        ("cat's name", ACKNOWLEDGED, "Your cat is called Mingau."),
+        ("brother's birthday", ACKNOWLEDGED, UNKNOWN),
+        ("languages I speak", ACKNOWLEDGED, UNKNOWN),
+        ("The bank wants a number that it can ring", ACKNOWLEDGED, UNKNOWN),
         ("Forget that I have a boat.", "You have a boat.", FORGETS),
         ("My sister has a boat called Iris.", "Your sister sister sister sister boat.", ACKNOWLEDGED),
     ],

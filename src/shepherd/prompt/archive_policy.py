@@ -15,6 +15,7 @@ from shepherd.claims import assertions, own_words, plain_facts
 from shepherd.claims.wordings import alternatives, rule
 from shepherd.escaping import without_blocks
 from shepherd.memory.stop_words import is_filler
+from shepherd.prompt.requests import is_bare_request
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Message
 
@@ -81,11 +82,12 @@ _FACTS_ALONE = ("instructions", "name", "pronouns")
 def is_statement(text: str) -> bool:
     """Return whether a message has a sentence, not a question, that says more than small talk and requests.
 
+    "My husband's name" alone asks.
     A task with its material ("Translate: my name is Peter") states nothing, nor does what is taken back.
     "Give me a recipe, I'm vegan" is a statement, and so is "I'm vegan, is there a recipe?".
     """
     text = _straight(without_blocks(text))
-    if rule("taken back").search(text):
+    if is_bare_request(text) or rule("taken back").search(text):
         return False
     # One "for example" in a long message unsays that sentence, and no other.
     meant = [

@@ -31,6 +31,7 @@ from shepherd.prompt.fact_kinds import (
     is_human,
     is_likewise,
     is_of_this_time,
+    serves,
 )
 from shepherd.prompt.fact_profiles import (
     AGES,
@@ -59,10 +60,25 @@ from shepherd.prompt.fact_values import (
 from shepherd.prompt.phrases import in_question
 from shepherd.prompt.question_words import is_silent, turns_to_somebody
 from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
+from shepherd.prompt.requests import as_question, indirect_request, is_bare_request
+from shepherd.prompt.value_parts import PartOfFact, parts_asked_for
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Fact
 
-__all__ = ["asked_facts", "asks", "asks_for_all", "is_of_others", "named_in", "names_a_thing", "words_in"]
+__all__ = [
+    "Asked",
+    "asked_by",
+    "asked_facts",
+    "asks",
+    "asks_for_all",
+    "explained",
+    "is_in_value",
+    "is_of_others",
+    "is_theirs",
+    "named_in",
+    "names_a_thing",
+    "words_in",
+]
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
@@ -91,7 +107,8 @@ _NO_FACT = re.compile(
 _TIMES = frozenset(content_words("day date month time"))
 _IT = re.compile(r"\b(?:it|its|they|them)\b", re.IGNORECASE)
 _WHICH_OF_MINE = re.compile(
-    r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) ([\w-]+(?: [\w-]+)?) (?:do|did|am|are|can|have) (?:i|we)\b",
+    r"\W*(?:(?:on|in|at|for|of) )?(?:which|what) (?!(?:do|did|am|are|can|have)\b)([\w-]+(?: [\w-]+)?)"
+    r" (?:(?:do|did|am|are|can|have) )?(?:i|we)\b",
     re.IGNORECASE,
 )
 # A name within a question; abbreviations such as GP are none.
@@ -158,6 +175,8 @@ _GENERIC = frozenset(content_words("group service company provider supplier syst
 # Which of several it is: the native language is not the one that is learned.
 _TELLING = frozenset(content_words("native mother second other spare"))
 _DIGITS = {stem: str(n) for n, word in enumerate(NUMERALS.split("|"), 1) for stem in content_words(word)}
+# What everybody has one of, and what no key of a thing says.
+_PERSONAL = frozenset(content_words("name surname first full nickname age birthday birth date height weight"))
 _NUMBERS = frozenset(content_words("number id digits"))
 # Who wants to know it, and what for.
 _ASKERS = frozenset(content_words("client customer people others somebody anyone form reach"))
@@ -182,7 +201,7 @@ def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
     """
     if not facts:
         return [[] for _ in questions_in(question)]
-    known = Known(facts)
+    known = Known([*facts, *parts_asked_for(question, facts)])
     return [
         facts_about_somebody(one.text, known) or _few(_facts_of(one, question, known))
         for one in questions_in(question)
@@ -190,6 +209,8 @@ def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
 
 
 def _few(facts: list[Fact]) -> list[Fact]:
+    wholes = {fact.whole for fact in facts if isinstance(fact, PartOfFact)}
+    facts = [fact for fact in facts if fact.key not in wholes]
     return facts if len(facts) <= _MOST_KNOWN else []
 
 
@@ -219,18 +240,18 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str =
     core = in_question(core)
     asked = _asked(core, context, known)
     names = asked.strangers | {word for word in asked.words if word in known.names}
-    if (names or asked.relations) and not _is_theirs(one, asked, known):
+    if (names or asked.relations) and not is_theirs(one, asked, known):
         return True
     is_named = not set(content_words(answer)).isdisjoint(one.attributes)
     # "What is the registration of my car?" is not answered by the car.
     return any(
-        (is_common(word) or (is_named and not is_silent(word))) and not _explained(word, one, asked, known)[0]
+        (is_common(word) or (is_named and not is_silent(word))) and not explained(word, one, asked, known)[0]
         for word in asked.words
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class Asked:
     """A question: the stems that have to be explained, those around it, and whom it is about."""
 
     text: str
@@ -245,7 +266,22 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     """Return the facts that one question asks for."""
     if dated := facts_on_date(question.text, known.profiles):
         return dated
+    asked = asked_by(question, message, known)
+    if asked is None:
+        return []
+    if counted := [one.fact for one in known.profiles if _counts(one, asked)]:
+        return counted
+    scores = {one.fact.key: score for one in known.profiles if (score := _score(one, asked, known))}
+    if not scores:
+        return _each(asked, known) if re.search(r"\band\b", asked.text) else []
+    best = max(scores.values())
+    return [one.fact for one in known.profiles if scores.get(one.fact.key, 0.0) > best - 0.1]
+
+
+def asked_by(question: Question, message: str, known: Known) -> Asked | None:
+    """Return what a question of a message asks for; None if it asks for nothing that facts can tell."""
     core, context = core_of(question.text)
+    is_indirect = indirect_request(question.text) is not None
     if question.before:
         context = f"{context} {question.before}"
     elif question.text != message:
@@ -257,22 +293,18 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     core = whole(_TAKING.sub("what is my", core))
     if _MEDICAL.search(message):
         core = _TAKES.sub("what is my medication", core)
-    is_asking = asks(core) or begins_question(core) or _ONLY_A_THING.fullmatch(core)
+    is_request = is_indirect or is_bare_request(core)
+    if is_request and not asks(core):
+        core = as_question(core)
+    is_asking = is_request or asks(core) or begins_question(core) or _ONLY_A_THING.fullmatch(core)
     if not is_asking or _NO_FACT.search(core):
-        return []
+        return None
     if _INDEFINITE.search(core) and not _MINE.search(core):
-        return []
-    asked = _asked(core, context, known)
-    if counted := [one.fact for one in known.profiles if _counts(one, asked)]:
-        return counted
-    scores = {one.fact.key: score for one in known.profiles if (score := _score(one, asked, known))}
-    if not scores:
-        return _each(asked, known) if re.search(r"\band\b", core) else []
-    best = max(scores.values())
-    return [one.fact for one in known.profiles if scores.get(one.fact.key, 0.0) > best - 0.1]
+        return None
+    return _asked(core, context, known)
 
 
-def _each(asked: _Asked, known: Known) -> list[Fact]:
+def _each(asked: Asked, known: Known) -> list[Fact]:
     """Return the facts that "Where do I live and work?" asks for, one for each word."""
     found: list[Fact] = []
     for word in asked.words:
@@ -286,7 +318,7 @@ def _each(asked: _Asked, known: Known) -> list[Fact]:
     return list(dict.fromkeys(found))
 
 
-def _asked(core: str, context: str, known: Known) -> _Asked:
+def _asked(core: str, context: str, known: Known) -> Asked:
     words = tuple(word for word in content_words(core) if word not in FRAME)
     words = tuple(word for word in words if word not in _ASKERS) or words
     if (kind := _KIND_OF.search(core)) and relations_among(content_words(kind[1])):
@@ -322,7 +354,7 @@ def _asked(core: str, context: str, known: Known) -> _Asked:
         for stem in content_words(name)[:1]
         if stem not in known.names and not is_common(stem) and stem not in choice
     )
-    return _Asked(core, words, frozenset(around) if is_open else frozenset(), near, relations, strangers)
+    return Asked(core, words, frozenset(around) if is_open else frozenset(), near, relations, strangers)
 
 
 def _near_mine(text: str) -> frozenset[str]:
@@ -337,7 +369,7 @@ def _near_mine(text: str) -> frozenset[str]:
     return frozenset(content_words(" ".join(found)))
 
 
-def _counts(one: Profile, asked: _Asked) -> bool:
+def _counts(one: Profile, asked: Asked) -> bool:
     """Return whether a question asks for this number and nothing else: "How many kids do I have?"."""
     if one.fact.key not in _COUNTED or not _MINE.search(asked.text):
         return False
@@ -348,24 +380,24 @@ def _counts(one: Profile, asked: _Asked) -> bool:
     return bool(is_number) and relations_among(asked.words) == wanted and len(asked.words) == 1
 
 
-def _score(one: Profile, asked: _Asked, known: Known) -> float:
+def _score(one: Profile, asked: Asked, known: Known) -> float:
     """Return how well a fact answers a question, 0.0 if it does not."""
     if not can_answer(one, asked.text) or not is_of_this_time(one, asked.text, asked.words):
         return 0.0
     if not is_likewise(one, asked.text, asked.words) or is_beyond(one, asked.text):
         return 0.0
-    if not _is_theirs(one, asked, known):
+    if not is_theirs(one, asked, known):
         return 0.0
     score, hits = 0.0, set()
     for word in asked.words:
-        worth, hit = _explained(word, one, asked, known)
+        worth, hit = explained(word, one, asked, known)
         if not worth and not is_silent(word, asked.text) and not _is_asked_by_name(one, asked):
             return 0.0
         score += worth
         hits |= hit
     if not hits - _WEAK and (asked.around or asked.near):
         # "…my student number, what is it?": the thing is named before the question.
-        is_meant = asked.words or (asked.relations and _IT.search(asked.text))
+        is_meant = asked.words or (asked.relations and (_IT.search(asked.text) or _THEIRS.search(asked.text)))
         others = asked.around | asked.near if is_meant else asked.near
         more = {key for key in one.attributes for word in others if are_related(word, key)}
         hits |= more
@@ -375,33 +407,33 @@ def _score(one: Profile, asked: _Asked, known: Known) -> float:
         is_hit = bool(asked.relations)
     else:
         is_hit = bool(hits & needed) if needed else set(one.attributes) <= hits
-        is_hit = is_hit or _is_in_value(asked, one)
+        is_hit = is_hit or is_in_value(asked, one)
     strong = [word for word in one.attributes if word not in _WEAK | _TIMES]
     is_part = len(strong) > 1 and strong[-1] in _APART and strong[-1] not in hits
     if not is_hit or is_part:
         return 0.0
     covered = len(hits & set(one.key)) / max(1, len(one.key))
     is_beside = one.head and one.head not in _WEAK and one.head not in hits and not one.is_bare
-    is_other = is_beside and one.head not in _GENERIC and is_common(one.head) and not _is_in_value(asked, one)
+    is_other = is_beside and one.head not in _GENERIC and is_common(one.head) and not is_in_value(asked, one)
     is_thing = _WHICH_OF_MINE.match(asked.text) and not WHEN.search(asked.text)
     if is_other and is_thing:
         return 0.0  # "What car do I drive?" does not ask for its registration
     return (score + 0.5 * covered) * (0.5 if is_beside else 1.0)
 
 
-def _is_asked_by_name(one: Profile, asked: _Asked) -> bool:
+def _is_asked_by_name(one: Profile, asked: Asked) -> bool:
     """Return whether a question asks for the thing itself, whatever it says besides: "Which car do I …"."""
     which = _WHICH_OF_MINE.match(asked.text)
     kind = content_words(which[1])[-1:] if which else []
     named = set(one.attributes) - _WEAK - _TIMES
-    if not kind or one.relations or not named.isdisjoint(_TELLING):
+    if not kind or kind[0] in _WEAK or one.relations or not named.isdisjoint(_TELLING):
         return False
     # A car is not its registration.
     is_beside = is_common(one.head) and not are_same(kind[0], one.head)
     return not is_beside and any(are_same(kind[0], word) for word in named)
 
 
-def _is_in_value(asked: _Asked, one: Profile) -> bool:
+def is_in_value(asked: Asked, one: Profile) -> bool:
     """Return whether the value tells more of what is asked about: "Which ward am I on?"."""
     told = [word for word in asked.words if word in one.value or not one.value.isdisjoint(forms_of(word))]
     if told and goes_on(asked.text, one.fact.value):
@@ -431,7 +463,7 @@ def _counts_in(value: str, question: str) -> bool:
     return bool(stem) and re.search(rf"\b\d[\d,.]*\W+(?:\w+\W+)?{stem}", value, re.IGNORECASE) is not None
 
 
-def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[float, set[str]]:
+def explained(word: str, one: Profile, asked: Asked, known: Known) -> tuple[float, set[str]]:
     """Return how well a fact explains a word of the question, and which words of its key do."""
     hits = {key for key in one.key if are_related(word, key)}
     if word in one.key:
@@ -441,6 +473,8 @@ def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[fl
     relation = relation_of(word)
     if (relation and _is_one_of(relation, one.relations)) or word in one.names:
         return 0.9, hits
+    if relation and serves(one, relation):
+        return 0.5, hits
     # "When did Maeve and I get married?"
     of = known.names.get(word, {relation} if relation else set())
     if of and one.is_event and not one.relations and all(is_kind_of(whose, "partner") for whose in of):
@@ -448,7 +482,7 @@ def _explained(word: str, one: Profile, asked: _Asked, known: Known) -> tuple[fl
     return _told_by_value(word, one, asked), hits
 
 
-def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
+def _told_by_value(word: str, one: Profile, asked: Asked) -> float:
     """Return how well the value of a fact explains a word that its key does not."""
     value = one.fact.value
     if _DIGITS.get(word, "-") in one.value:
@@ -496,12 +530,15 @@ def _told_by_value(word: str, one: Profile, asked: _Asked) -> float:
     return 0.3 if is_qualified or is_dated else 0.0
 
 
-def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
+def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
     """Return whether a fact is about those whom the question is about."""
     strangers = {name for name in asked.strangers if name not in one.value and name not in one.key}
     if strangers:
         return False
     if not one.relations:
+        is_personal = _PERSONAL.issuperset(one.attributes)
+        if is_personal and _THEIRS.search(asked.text) and not _MINE.search(asked.text):
+            return False  # "The landlord is Mr …, what was his last name?"
         others = {
             relation
             for relation in asked.relations
@@ -509,6 +546,7 @@ def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
             if not (one.is_event and is_kind_of(relation, "partner") and _MINE.search(asked.text))
             and not any(relation in known.names[name] for name in one.value & known.names.keys())
             and relation not in relations_among(one.value)
+            and not serves(one, relation)
             # "Who minds the children?" asks for the childminder.
             and not any(
                 relation_of(word) == relation and any(are_related(word, key) for key in one.attributes)
@@ -528,7 +566,7 @@ def _is_theirs(one: Profile, asked: _Asked, known: Known) -> bool:
     )
 
 
-def _is_definite(asked: _Asked, one: Profile) -> bool:
+def _is_definite(asked: Asked, one: Profile) -> bool:
     """Return whether a question without "my" means a thing of the user: "what make is the van"."""
     if any(word in one.value for word in asked.words if word not in one.key):
         return True

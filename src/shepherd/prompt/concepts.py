@@ -48,6 +48,8 @@ _PHRASES = (
     (re.compile(r"\b(?:hand|hands|handed) (?:it |them )?in\b", re.I), "submit"),
     (re.compile(r"\blook(?:s|ing|ed)? after\b", re.I), "service"),
     (re.compile(r"\b(?:people|friends|every(?:one|body)|they) calls? me(?: for short)?\b", re.I), "nickname"),
+    (re.compile(r"\b(?:stands?|standing|stood|fills?|filling) in for\b", re.I), "substitute"),
+    (re.compile(r"\b(?:can|must|may|should)(?:n['\u2019]t|not| not) (?:have|eat)\b", re.I), "allergic"),
     (re.compile(r"\b(?:these days|at the moment|at present)\b", re.I), ""),
     (re.compile(r"\bpart of (?:the )?(?:town|city)\b", re.I), "neighborhood"),
     (re.compile(r"\bline manager\b", re.I), "boss"),

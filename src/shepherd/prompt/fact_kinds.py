@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from shepherd.prompt.concepts import are_same, content_words, is_kind_of
-from shepherd.prompt.fact_profiles import FORMER, NAME, NUMERALS, Profile
+from shepherd.prompt.concepts import are_same, content_words, is_kind_of, relations_among
+from shepherd.prompt.fact_profiles import FORMER, NAME, NAMED, NUMERALS, Profile
 from shepherd.prompt.fact_values import agrees
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "is_likewise",
     "is_listed",
     "is_of_this_time",
+    "serves",
     "tells_name_asked_for",
 ]
 
@@ -71,7 +72,8 @@ _WHERE_IS = re.compile(r"\bwhere(?:['\u2019]?s| is| are) (?:my|our|the)\b", re.I
 _LOCATION = frozenset(
     content_words(
         "location home town city village address origin birthplace hometown school employer company workplace"
-        " cabin cottage allotment caravan boat mooring parking garage office desk holiday secondhome"
+        " stable livery kennel cabin cottage allotment caravan boat mooring"
+        " parking garage office desk holiday secondhome"
     )
 )
 _PLACE = _LOCATION | frozenset(
@@ -118,11 +120,25 @@ _NOBODY = frozenset(
 )
 _IDENTIFIES = ("_number", "_no", "_id", "_code", "_pin")
 _LISTED = re.compile(r",| and | & ")
+# Whose things and helpers are of the user's animals and children, though their keys do not say so.
+_FOR_PETS = frozenset(content_words("vet farrier groomer kennel cattery stable livery petsitter"))
+_FOR_CHILDREN = frozenset(
+    content_words("paediatrician pediatrician childminder nanny babysitter nursery creche")
+)
+_DESCRIBES = re.compile(r"\d|\b(?!and\b)[a-z]{2,}")
+_THING_ASKED = re.compile(r"\b(?:what|which) (\w+) (?:do|does|did|should|can|will|would)\b", re.IGNORECASE)
 
 
 def is_human(one: Profile) -> bool:
     """Return whether a fact is about a person, or about nobody but the user."""
     return not any(is_kind_of(relation, "pet") for relation in one.relations)
+
+
+def serves(one: Profile, relation: str) -> bool:
+    """Return whether a fact is about somebody or a place for the user's animals or children: the vet."""
+    kind = "pet" if not _FOR_PETS.isdisjoint(one.attributes) else ""
+    kind = "child" if not _FOR_CHILDREN.isdisjoint(one.attributes) else kind
+    return bool(kind) and is_kind_of(relation, kind)
 
 
 def tells_name_asked_for(text: str, key: str, value: str, *, is_name: bool) -> bool:
@@ -132,6 +148,10 @@ def tells_name_asked_for(text: str, key: str, value: str, *, is_name: bool) -> b
     """
     if _CALLED.search(text):
         return key not in _COUNTED or NAME.search(value) is not None
+    # "What present does my sister want?" does not ask who she is.
+    asked = _THING_ASKED.search(text) if is_name and not _DESCRIBES.search(value) else None
+    if asked and not set(content_words(asked[1])) <= NAMED and not relations_among(content_words(asked[1])):
+        return False
     return not (is_name and _ASKS_MORE.match(text) and set(content_words(value)) <= set(content_words(text)))
 
 

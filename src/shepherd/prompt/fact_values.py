@@ -58,8 +58,17 @@ _HOBBY = tuple(content_words("hobby"))
 # What people do for one.
 _DOING = frozenset(content_words("build make play practise collect spend enjoy do"))
 _STUDIES = frozenset(content_words("study studying degree course subject"))
+_TAUGHT = frozenset(content_words("subject teach taught"))
+_TEACHER = re.compile(
+    r"\b(?!\w*-time\b)[a-z]+ (?:teacher|lecturer|professor|tutor)\b"
+    r"|\b(?:teacher|lecturer|professor) (?:of|in) \w",
+    re.IGNORECASE,
+)
 _STUDENT = re.compile(r"\bstudent (?:of|in) \w|\w+ student\b", re.IGNORECASE)
-_I_EAT = re.compile(r"\b(?:i|we) (?:\w+ )?eat\b", re.IGNORECASE)
+_I_EAT = re.compile(
+    r"\b(?:i|we) (?:\w+ )?eat\b|\banimals? (?:do|did|am|are) (?:i|we) (?!have\b|own\b|keep\b|feed\b)",
+    re.IGNORECASE,
+)
 _SHORT = re.compile(
     r"\W*(?!(?:my|our|your|the|a|an)\b)((?:[\w'\u2019-]+ ){0,3}[\w'\u2019-]+),? (?:pls|plz|please)\W*",
     re.IGNORECASE,
@@ -180,12 +189,14 @@ def is_activity(word: str, one: Profile) -> bool:
 
 
 def is_study(word: str, value: str) -> bool:
-    """Return whether a value tells what somebody studies, whatever it is called: "PhD student in biology"."""
-    return word in _STUDIES and _STUDENT.search(value) is not None
+    """Return whether a value tells what somebody studies or teaches: "PhD student in biology"."""
+    return (word in _STUDIES and _STUDENT.search(value) is not None) or (
+        word in _TAUGHT and _TEACHER.search(value) is not None
+    )
 
 
 def without_animals(relations: frozenset[str], text: str) -> frozenset[str]:
-    """Return relations without the animals that somebody eats: "Do I eat fish?" is not about a pet."""
+    """Return relations without the animals that somebody eats or studies: "Do I eat fish?" asks of no pet."""
     if not _I_EAT.search(text):
         return relations
     return frozenset(one for one in relations if not is_kind_of(one, "pet"))

@@ -26,9 +26,12 @@ from shepherd.knowledge import (
 )
 from shepherd.memory.injection_format import facts_block, fewer_facts
 from shepherd.prompt.asked_facts import asked_facts, named_in
-from shepherd.prompt.concepts import searched_words, wider_search
+from shepherd.prompt.concepts import content_words, searched_words, wider_search
+from shepherd.prompt.near_facts import GENERAL, nearest_fact
 from shepherd.prompt.plan import Part
+from shepherd.prompt.questions import questions_in
 from shepherd.prompt.system_prompt import Snapshot, changed_since
+from shepherd.prompt.value_parts import key_of
 from shepherd.types import Fact, Injection, SearchResult
 
 if TYPE_CHECKING:
@@ -316,10 +319,17 @@ def _best_of(injection: Injection) -> Iterator[tuple[SearchResult, str]]:
 
 def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     """Return the few facts for a message; a very small model cannot follow instructions."""
-    asked, wanted = text.casefold(), {fact.key for meant in asked_facts(text, facts) for fact in meant}
+    asked, wanted = text.casefold(), {key_of(fact) for meant in asked_facts(text, facts) for fact in meant}
     # With the names by which the question may have asked.
     wanted |= {f"{key.rpartition('_')[0]}_name" for key in wanted}
     wanted |= {fact.key for fact in named_in(text, facts)}
+    near = (nearest_fact(one, text, facts) for one in questions_in(text))
+    wanted |= {key_of(one.fact) for one in near if one}
+    said = set(content_words(text)) - GENERAL
+
+    def is_touched(fact: Fact) -> bool:
+        return not said.isdisjoint(content_words(f"{fact.key} {fact.value}"))
+
     able = [fact for fact in facts if fact.key != INSTRUCTIONS or is_about(asked, fact.key)]
     # "Allergic" is about an allergy as well.
     stems = {word[:_STEM] for word in asked.split() if len(word) > _STEM}
@@ -327,7 +337,10 @@ def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     def is_far(key: str) -> bool:
         return not (is_about(asked, key) or any(word[:_STEM] in stems for word in words_of(key)))
 
-    ranked = sorted(able, key=lambda fact: (fact.key not in wanted, is_far(fact.key), -fact.updated_at))
+    ranked = sorted(
+        able,
+        key=lambda fact: (fact.key not in wanted, is_far(fact.key), not is_touched(fact), -fact.updated_at),
+    )
     keys = {fact.key for fact in ranked[: max(_SHORT_FACTS, len(wanted))]}
     return tuple(fact for fact in facts if fact.key in keys)
 

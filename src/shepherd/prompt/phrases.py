@@ -23,6 +23,7 @@ def _compiled(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...
 # In questions and in keys.
 _NAMES = _compiled(
     (r"\be[ -]?mails?\b", "email"),
+    (r"\b(?:last|family) name\b", "surname"),
     (r"\bt[ -]?shirts?\b", "shirt"),
     (r"\b(?:post|postal|zip)[ -]?codes?\b", "postcode"),
     (r"\b(?:user ?name|user[ -]?id|log[ -]?in(?: name)?|sign[ -]?in name|screen name)\b", "username"),
@@ -62,12 +63,42 @@ _NAMES = _compiled(
 
 _LOVE = r"(?:spouse|husband|wife|partner|boyfriend|girlfriend|fianc\u00e9e?)['\u2019]?s"
 _OTHERS = r"(?:people|they|others|you|anyone|everyone|clients|customers)"
-_EATS = r"(?:eat|have|drink|touch|tolerate)"
+_EATS = r"(?:eat|have|drink|touch|tolerate|stomach|digest)"
 _AT_WORK = r"(?:my |the )?(?:work|office|job|workplace)"
 
 # In questions alone.
 _ABOUT_NAMES = _compiled(
     (r"\b(?:pls|plz)\b", "please"),
+    (r"\b(?:first and (?:last|second|family)|first name and surname|full) names?\b", "name"),
+    (
+        r"^\W*(?:my )?name(?: please)?,? (?:both )?first and (?:last|second|family)(?: name)?\b",
+        "my name please",
+    ),
+    (
+        r"\bhow (?:is|are) (?:it|that|they) (?:spelled|spelt|written)\b"
+        r"|\bhow do (?:you|i) spell (?:it|that)\b",
+        "what is it",
+    ),
+    (r"\bany (?-i:[A-ZÀ-Þ])\w+ (?=languages?\b)", "any "),
+    (r"\b(sister|brother|son|daughter|child|girl|boy) in the middle\b", r"middle \1"),
+    (r"\bsecond name\b", "surname"),
+    (
+        r"\bnumber (?:is |do i (?:have|wear) )?on (?:my|the) (?:[\w-]+ )?(?:shirt|jersey|back|kit|bib)\b",
+        "is my jersey number",
+    ),
+    (
+        r"\bwhat (?:sort|kind|type) of (?:doctor|surgeon|nurse|teacher|engineer|scientist|researcher|artist"
+        r"|designer|lawyer|writer|cook|chef|manager|builder|consultant|specialist|therapist|technician|mechanic|musician)"
+        r" (?:is|was) (?=(?:my|our) [\w'\u2019 -]+\W*$)",
+        "what is the job of ",
+    ),
+    (r"\bfirst names? and (?:surname|(?:last|family|second) name)s?\b", "name"),
+    (r"\b(?:did|do) (?:i|we) (?:name|call) (?=(?:my|our|the)\b)", "is the name of "),
+    (
+        r"\bwhat(?:['\u2019]?s| is) (?:wrong|the (?:matter|problem|trouble)) with\b",
+        "what is the condition of",
+    ),
+    (r"\bwhat do(?:es)? (?:my |our |the )?[\w'\u2019-]+(?: [\w'\u2019-]+)? call me\b", "what is my nickname"),
     (r"\b(?:no|nr|num)\b\.?(?=\s*(?:\?|$|please|again))", "number"),
     (
         r"\b(?<!number )(?:should|do|can) (?:you|they|people|others|everyone|i be)(?: all)?"
@@ -113,6 +144,7 @@ _ABOUT_LIKES = _compiled(
     (rf"\b{_I} (?:{_DO}{_NOT}|cannot|do not) {_EATS}\b", "i avoid"),
     (rf"\b{_DO} {_I} not {_EATS}\b", "do i avoid"),
     (rf"\b{_DO} {_I} not (?:really |ever )?(?:like|love|stand|bear|enjoy)\b", "do i dislike"),
+    (rf"\b(?:can|must|may|should)(?:{_NOT}) {_EATS}\b", "avoid"),
     (rf"\bhow (?:do|did) {_I} (?:keep|stay|get) (?:fit|in shape|active)\b", "what is my sport"),
     (
         rf"\bhow (?:do )?{_I} (?:like to )?spend (?:my|our) (?:weekends?|evenings?|free time|spare time)\b",
@@ -141,6 +173,7 @@ _ABOUT_LIVES = _compiled(
     (r"\bat (?:home|ours|my place|our place)\b", ""),
     (r"\bwork(?:ing)? on\b", "project"),
     (r"\bon the side\b", "sidejob"),
+    (rf"\b(do|did) ({_I}) work (?:for|at)\b", r"\1 \2 employer"),
     (
         rf"\bhow (?:can|do|could|should) (?:i be reached|{_OTHERS} (?:reach|ring|call|phone) me)\b",
         "what is my phone",
@@ -175,7 +208,8 @@ _ABOUT_TIMES = _compiled(
     (r"\s+or not\b", ""),
     (r"\bin (?:my|our|the) family\b", "of my relatives"),
     (r"\bhow (?:early|late) do\b", "when do"),
-    (r"\bsince when\b|\bhow long have (?:i|we) been\b|\bhow long ago did\b", "when did"),
+    (r"\bhow long have (?:i|we) been\b", "when did i"),
+    (r"\bsince when\b|\bhow long ago did\b", "when did"),
     (r"\buntil when\b|\bhow long is (?=.*\b(?:valid|good)\b)", "when "),
     (
         rf"\bwhen (?:do|must|should|will) {_I} (?:have to |need to )?(?:need|get|renew) (?:a |my )?(?:new )?"

@@ -14,7 +14,8 @@ _SILENT = frozenset(
     content_words(
         "us under happen repeat possibly sorry hmm quick question curious oops write written"
         " put field order fit see buy spell spelled spelt record records stuff tick mean belong possess state"
-        " file list aside enter quote supply register registered official officially exact listed hold"
+        " label badge tag sticker envelope ticket certificate file list aside"
+        " enter quote supply register registered official officially exact listed hold"
     )
 )
 # What one does with somebody who is asked for: "Who do I ring?"

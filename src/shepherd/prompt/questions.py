@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from shepherd.claims.wordings import definition
 from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.requests import indirect_request
 from shepherd.sentences import is_question, split_sentences
 
 __all__ = ["Question", "asks_by_form", "begins_question", "core_of", "questions_in", "relations_in"]
@@ -22,7 +23,8 @@ _REMINDS = re.compile(
 _INDIRECT = re.compile(r"\b(?:tell|know|remember|remind|forgot|forget|say|wonder)\b", re.IGNORECASE)
 _AND = r",?\s+(?:and|but|or)\s+(?:also\s+)?"
 _ASKS_NEXT = (
-    rf"(?:whats?|whos?|whose|whom|which)\b|(?:wheres?|whens?|hows?|why)\b(?!\s+{_SUBJECT}\b)"
+    rf"(?:in|on|at|for|from|with|to)\s+(?:what|which|whom)\s+(?:\w+\s+)?{_BE}\b"
+    rf"|(?:whats?|whos?|whose|whom|which)\b|(?:wheres?|whens?|hows?|why)\b(?!\s+{_SUBJECT}\b)"
     rf"|{_BE}\s+{_SUBJECT}\b|(?:give|tell|show|remind)\s+me\b"
 )
 _COMMA = rf",\s+(?=(?!\w+\s+{_SUBJECT}\b){_WH}(?:['\u2019]s|\s+(?:\w+\s+){{0,2}}?{_BE})\b)"
@@ -106,7 +108,7 @@ _ASKED = re.compile(
 _NEEDED = re.compile(r"\bi (?:need|forgot|forget|want|lost) (?=(?:my|our)\b)", re.IGNORECASE)
 _GOES_ON = re.compile(
     r"(?:the|it|its|it['\u2019]s|i|i['\u2019]\w+|he|she|they|we|my|because|since|as|please|thanks|thank|dear"
-    r"|again|love|mate|for|to|in case|so)\b",
+    r"|again|love|mate|for|to|in case|so|fill me in|help me)\b",
     re.IGNORECASE,
 )
 
@@ -162,6 +164,8 @@ def core_of(text: str) -> tuple[str, str]:
         needed = _NEEDED if sentence != sentences[n] else _ASKED
         if begin is None and (indirect := _ASKED.search(sentence) or needed.search(sentence)):
             begin = indirect.end()
+        if begin is None:
+            begin = indirect_request(sentence)
         if begin is None:
             continue
         later = [gap for gap in _CUT.finditer(sentence, begin) if _GOES_ON.match(sentence, gap.end())]

@@ -121,6 +121,8 @@ _NOUNS = {
     "large": "size",
     "strong": "strength",
 }
+_AT_MOST = re.compile(r"\bhow many\b.*\b(?:may|can|could|are allowed|is allowed)\b", re.IGNORECASE)
+_SO_FAR = re.compile(r"\b(?:already|so far|until now|up to now|by now)\b", re.IGNORECASE)
 _UNITS = {
     "gram": "g(?:ram)?",
     "milligram": "m(?:illi)?g",
@@ -178,6 +180,12 @@ _DATES |= {
     "deadline": _DATES["day"],
 }
 _WHO = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
+# "What's the name of Ida's judo teacher?" is answered by a name.
+_NAME_OF_SOMEBODY = re.compile(
+    r"\bnames? of (?:the|my|our|\w+['\u2019]s) (?:[\w-]+ ){0,2}?(?:man|woman|person|girl|boy|lady|guy|teacher"
+    r"|driver|coach|doctor|nurse|vet|owner|neighbou?r|boss|landlord|landlady|plumber|electrician|mechanic|trainer|tutor)\b",
+    re.IGNORECASE,
+)
 _WHERE = re.compile(r"\W*(?:and\s+)?(?:from\s+)?where\b", re.IGNORECASE)
 _PLACE = (
     r"\b(?:in|at|on|under|behind|beside|inside|from|near|above|below|next to|outside|over|top of|between)\b"
@@ -370,7 +378,7 @@ def wanted_by(question: Question) -> Wanted:
         context,
         re.compile(form.holds, re.IGNORECASE) if form.holds else None,
         re.compile(likely, re.IGNORECASE) if likely else None,
-        is_person=_WHO.search(text) is not None,
+        is_person=(_WHO.search(text) or _NAME_OF_SOMEBODY.search(text)) is not None,
         is_yes_or_no=_YES_OR_NO.match(text) is not None,
         is_place=likely == _PLACE,
         asked=frozenset(form.asked) & words,
@@ -446,7 +454,11 @@ def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> _F
         )
     if adjective == "much" and not likely:
         likely = rf"\d ?(?:{_WEIGHT}|{_VOLUME})"
-    if adjective == "many" and (counted := _counted(text)):
+    if adjective == "many" and _AT_MOST.search(text):
+        likely = r"\b(?:no more than|at most|max(?:imum)?|up to|limit\w*|only)\b"
+    elif adjective in ("many", "much") and _SO_FAR.search(text):
+        likely = r"\b(?:so far|already|done|until now|up to now|as of)\b"
+    elif adjective == "many" and (counted := _counted(text)):
         likely = rf"{_NUMERAL}\W*(?:\w+\W+){{0,2}}?{counted}|{counted}\w*(?::|,)?\s*\d|{_SERVES}{_NUMERAL}"
     noun = "cost" if likely == _PRICE else _NOUNS.get(adjective, "")
     return _Form(words, pattern, likely, keywords(noun))

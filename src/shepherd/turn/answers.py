@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
+from shepherd.prompt.near_facts import NearFact
 from shepherd.prompt.questions import Question
 from shepherd.turn.fact_sentences import fact_clause, is_clause, sentence
 from shepherd.turn.quotation import Quote
@@ -13,8 +14,9 @@ from shepherd.types import Fact
 
 __all__ = ["Found", "joined"]
 
-# What answers a question: a sentence, facts or a quotation; the question itself where nothing is known.
-Found = str | tuple[Fact, ...] | Quote | Question
+# What answers a question: a sentence, facts, one that may be meant, or a quotation; the question itself where
+# nothing is known.
+Found = str | tuple[Fact, ...] | NearFact | Quote | Question
 
 _UNKNOWN = "I don't know that."
 _MOST_SENTENCES = 8
@@ -39,6 +41,8 @@ def joined(found: Sequence[Found]) -> str:
         elif kind == "facts":
             facts = {fact.key: fact.value for one in same if isinstance(one, tuple) for fact in one}
             sentences.append(_told(facts))
+        elif kind == "near":
+            sentences.append(_perhaps([one.fact for one in same if isinstance(one, NearFact)]))
         else:
             sentences += [one for one in same if isinstance(one, str)]
     if not sentences:
@@ -50,6 +54,8 @@ def joined(found: Sequence[Found]) -> str:
 def _kind(one: Found) -> str:
     if isinstance(one, Quote):
         return f"{one.kind}:{one.title}"
+    if isinstance(one, NearFact):
+        return "near"
     return "facts" if isinstance(one, tuple) else "sentence"
 
 
@@ -65,6 +71,12 @@ def _sentence(key: str, value: str) -> str:
     """Return what a fact says: "You live in Ulm."."""
     said = f"You told me: {value}" if is_clause(value) else sentence(fact_clause(key, value))
     return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
+def _perhaps(facts: Sequence[Fact]) -> str:
+    """Return facts that may be what is asked for, as they are stored."""
+    listed = "; ".join(f"{fact.key.replace('_', ' ')}: {fact.value.strip()}" for fact in facts)
+    return f"I don't know for sure, but I have this stored: {listed.removesuffix('.')}."
 
 
 def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:

@@ -73,6 +73,10 @@ _SPREAD = 1.0
 _DOUBTFUL_WORTH = 0.7  # of a sentence that has not all words, beside one of another source
 _NEARLY, _MOST_QUOTED = 0.9, 2
 _TALK_WORTH = 0.5  # of what was said, beside a document
+# The share of the question that a section has to have if no line has the form of an answer, and its words.
+_LEAST_ABOUT, _MOST_ABOUT = 0.5, 44
+_ABOUT_WORTH = 0.01  # beside the sentences of other sections
+_COVER = "\u2022\u2022"
 _FEW = 2  # sentences of a section that have the form of an answer
 _SURE = 0.8  # closeness of words that are as good as the same
 
@@ -229,9 +233,9 @@ def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) 
 
     Where it is not sure, the next best of the same section is quoted with it if it is about as good.
     """
-    wanted, names = wanted_by(question), names_of(facts)
+    wanted, names, sources = wanted_by(question), names_of(facts), list(sources)
     best: tuple[float, Quote] | None = None
-    for source in sources if wanted.words else ():
+    for source in sources if wanted.words else []:
         is_document = source.kind == "document"
         found = [*(_in_document if is_document else _in_talk)(wanted, source, names)]
         if not found:
@@ -246,7 +250,50 @@ def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) 
             if sentence in near and len(" ".join(near)) <= _LONGEST_QUOTED:
                 sentence = " ".join(near)
         best = worth, Quote(source.kind, source.title, sentence, is_sure)
+    return best or _about(wanted, sources, names)
+
+
+def _about(wanted: Wanted, sources: Iterable[Source], names: _Names) -> tuple[float, Quote] | None:
+    """Return the line or the short section of a document about a question that wants no certain form.
+
+    Most of its words, but those that ask, stand in one line or in the title: "What spice is in the crumble?"
+    is answered by the recipe.
+    """
+    best: tuple[float, Quote] | None = None
+    is_certain = wanted.holds or wanted.is_person or wanted.is_place or wanted.is_yes_or_no
+    if is_certain or wanted.letters or wanted.owned:
+        return None
+    heavy = wanted.words - wanted.slight
+    for source in sources if heavy else ():
+        if source.kind != "document":
+            continue
+        about, pieces = _words_of(source.about, names), [_words_of(one, names) for one in source.sentences]
+        told = about.union(*pieces) | numbers_in(" ".join((source.about, *source.sentences)))
+        if not wanted.needed <= told:
+            continue
+        titled = {word for word in heavy if _closeness(word, about) >= _SURE}
+        found = [{word for word in heavy if _closeness(word, words) >= _SURE} for words in pieces]
+        share = len(titled.union(*found)) / len(heavy)
+        most = max(found, key=lambda one: len(one - titled), default=set())
+        if (
+            share < _LEAST_ABOUT
+            or not (titled or len(most) > 1)
+            or (best and _ABOUT_WORTH * share <= best[0])
+        ):
+            continue
+        text = source.sentences[found.index(most)] if most - titled else _whole(source)
+        if len(text.split()) <= _MOST_ABOUT and not repeats([text]) and _COVER not in text:
+            best = _ABOUT_WORTH * share, Quote(source.kind, source.title, text)
     return best
+
+
+def _whole(source: Source) -> str:
+    """Return all sentences of a section; items of a list, which have no full stop, are set apart."""
+    text = ""
+    for sentence in source.sentences:
+        gap = " " if text.endswith((*_ENDS, ":")) else "; "
+        text += f"{gap if text else ''}{sentence}"
+    return text
 
 
 def _has_same_owner(question: str, sentence: str) -> bool:
@@ -337,8 +384,16 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
         n_places = sum(one[word] > 0 for one in inside) + (titled[word] >= max(most, _SURE))
         rare[word] = max(1, n_places) ** -_SPREAD
     known = wanted.words | about
+    lettered = [any(re.search(rf"\b{one}\b", text) for one in wanted.letters) for text in source.sentences]
+    # "Flat stuff." says nothing but the title.
+    empty = [
+        bool(words & about) and len(words - about) <= 1 and not numbers_in(one)
+        for one, words in zip(source.sentences, pieces, strict=True)
+    ]
     fitting = [
-        (wanted.holds is None or wanted.holds.search(one) is not None)
+        not (empty[n] and len(empty) > 1)
+        and (lettered[n] or not any(lettered))
+        and (wanted.holds is None or wanted.holds.search(one) is not None)
         and (not wanted.is_person or tells_somebody(one, known))
         and not repeats([one])
         and _goes_that_way(wanted, one, inside[n])

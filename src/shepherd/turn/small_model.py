@@ -20,9 +20,11 @@ from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
 from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, is_of_others, names_a_thing, words_in
 from shepherd.prompt.concepts import are_related, content_words
+from shepherd.prompt.near_facts import NearFact, nearest_fact
 from shepherd.prompt.phrases import in_key, in_question
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question, asks_by_form, begins_question, core_of, questions_in
+from shepherd.prompt.requests import indirect_request, is_bare_request
 from shepherd.sentences import sentence_spans, split_sentences
 from shepherd.turn.answer_judge import (
     ACKNOWLEDGED,
@@ -230,11 +232,16 @@ class Review:
         """Return the answer to question `n`, by the rules of one alone; the question if there is none."""
         question, facts = self._questions[n], self._asked_for[n]
         judge = Judge(self._judge.sources, question.text)
+        near = None if facts else self._near(question)
+        if near and near.is_sure:
+            return (near.fact,)
         if facts:
             told = [one for one in written if not _MEETING.fullmatch(" ".join(words_in(one)))]
             stated = (one for one in told if any(states(one, fact) and _names(one, fact) for fact in facts))
             return next((one for one in stated if judge.accepts(one, ())), tuple(facts))
         quoted = quotation(question, sources_of(*self._quotable), judge.sources.known)
+        if near and not (quoted and quoted.is_sure):
+            return near
         if quoted and not judge.sources.tells_ended(joined([quoted])):
             return quoted
         # Whether a sentence is about this question is known by its place alone.
@@ -298,7 +305,7 @@ class Review:
         """Return what a fact or a document says, in place of a sentence that answers nothing."""
         quoted = known_facts(self._asked, self._judge.sources.known) or self._warning()
         if not quoted and _is_question(self._asked):
-            best = quotation(self._questions[0], sources_of(*self._quotable), self._judge.sources.known)
+            best = self._nearest()
             quoted = joined([best]) if best else ""
             quoted = "" if self._judge.sources.tells_ended(quoted) else quoted
         elif not quoted and self._is_told(sentence):
@@ -312,6 +319,20 @@ class Review:
         if is_not_told:
             sentence = UNKNOWN
         return self._shown(quoted or (_ADVICE if sentence == DECLINED else sentence))
+
+    def _nearest(self) -> Found | None:
+        """Return the fact or the sentence that comes nearest to the question."""
+        question = self._questions[0]
+        near = self._near(question)
+        if near and near.is_sure:
+            return (near.fact,)
+        best = quotation(question, sources_of(*self._quotable), self._judge.sources.known)
+        return best if best and (best.is_sure or near is None) else near
+
+    def _near(self, question: Question) -> NearFact | None:
+        """Return the fact nearest to a question, unless it holds no longer."""
+        near = nearest_fact(question, self._asked, self._judge.sources.known)
+        return None if near and self._judge.sources.tells_ended(near.fact.value) else near
 
     def _warning(self) -> str:
         """Return a fact about the user's health that a question touches: "Can I take penicillin?"."""
@@ -390,7 +411,9 @@ _COURTESIES = [words_in(text) for text in (SEEN, "You're welcome!", "Goodbye!")]
 def _is_question(text: str) -> bool:
     """Return whether a message asks something, even without a question mark."""
     is_by_form = (asks_by_form(core_of(text)[0]) or names_a_thing(text)) and not plain_facts(text)
-    return asks(text) or is_by_form or (begins_question(text) and not is_statement(text))
+    if asks(text) or is_by_form or (begins_question(text) and not is_statement(text)):
+        return True
+    return (is_bare_request(text) or indirect_request(text) is not None) and not plain_facts(text)
 
 
 def _tells_plainly(text: str) -> bool:

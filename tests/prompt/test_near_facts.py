@@ -1,0 +1,104 @@
+"""The fact nearest to a question that no fact explains as a whole, and questions near which none is told."""
+
+from pathlib import Path
+
+import pytest
+
+from shepherd.prompt.near_facts import nearest_fact
+from shepherd.prompt.questions import questions_in
+from shepherd.types import Fact
+
+FACTS = {
+    "occupation": "pharmacist and game designer",
+    "museum": "Blackfriars Museum of Dress",
+    "position": "curator of textiles",
+    "registration_number": "PSI 55174",
+    "helmet_size": "57 cm",
+    "riding_discipline": "eventing",
+    "current_project": "Saltwick Hollow",
+    "bicycle": "steel Mercian tourer",
+    "saddle_height": "71.5 cm",
+    "fide_rating": "2287",
+    "choir": "The Foyle Larks",
+    "club": "Rook's Nest Chess School",
+    "phone": "0912 555 210",
+    "tortoise_breed": "Hermann's tortoise",
+    "doctor": "Dr Chaudhry",
+    "first_name": "Ana",
+}
+ALL = [Fact(key, value, 0, 0) for key, value in FACTS.items()]
+
+
+def nearest(question: str, facts=ALL) -> tuple[str, bool] | None:
+    found = [nearest_fact(one, question, facts) for one in questions_in(question)]
+    return next(((near.fact.key, near.is_sure) for near in found if near), None)
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("What's my position at the museum?", "position"),
+        ("What's my registration number as a pharmacist?", "registration_number"),
+        ("saddle height on my bike?", "saddle_height"),
+        ("What is the game I'm working on called?", "current_project"),
+        ("what size riding helmet do i take", "helmet_size"),
+    ],
+)
+def test_other_facts_explain_what_the_nearest_leaves_open(question, key):
+    assert nearest(question) == (key, True)
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("what kind of riding do I compete in?", "riding_discipline"),
+        ("what size jousting helmet do i take", "helmet_size"),
+        ("The show secretary asks what breed to put on the entry form for him.", "tortoise_breed"),
+        ("which doctor should they ring if I come over faint", "doctor"),
+    ],
+)
+def test_a_fact_that_has_the_rare_word_may_be_meant(question, key):
+    assert nearest(question) == (key, False)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is my blitz rating?",
+        "Who conducts the choir?",
+        "What's the guest password at the club?",
+        "What's my phone number at the museum?",
+        "What does my bicycle weigh?",
+        "What is my bicycle worth?",
+        "What colour is my bicycle?",
+        "How much did my bicycle cost?",
+        "What's my old helmet size?",
+        "What's my sister's helmet size?",
+        "What size gloves do I wear?",
+        "What is Domino's breed?",
+        "Where did I live before Foyle?",
+        "I sold my steel bicycle at the museum",
+    ],
+)
+def test_no_fact_comes_near_what_asks_for_something_else(question):
+    assert nearest(question) is None
+
+
+def test_of_two_that_come_equally_near_none_is_meant():
+    facts = [Fact("riding_hat", "57 cm", 0, 0), Fact("hat_riding", "58 cm", 0, 0)]
+
+    assert nearest("what riding hat do I compete with?", facts[:1]) == ("riding_hat", False)
+    assert nearest("what riding hat do I compete with?", facts) is None
+
+
+def test_near_misses_stay_unanswered():
+    facts: list[Fact] = []
+    found = []
+    for line in Path(__file__).with_name("near_misses.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("? "):
+            found.append((line, nearest(line[2:], facts)))
+        elif line and not line.startswith("#"):
+            facts = [Fact(*pair.split("=", 1), 0, 0) for pair in line.split("; ")]
+
+    assert len(found) > 80
+    assert [one for one in found if one[1]] == []
