@@ -35,7 +35,7 @@ from shepherd.turn import Finished, Warned
 from tests.learned import propose, remember
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
-PATIENCE_S = 60.0
+PATIENCE_S = 20.0
 
 
 class Listener:
