@@ -15,11 +15,12 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.providers import ProviderSettings
 from shepherd.server.errors import Denied
 from shepherd.server.models import Models
-from shepherd.server.pool import ModelPool
+from shepherd.server.pool import Lease, ModelPool
 from shepherd.server.served_model import ServedModel
 from shepherd.server.turns import Conversations
 
 MB = 1 << 20
+PATIENCE_S = 10.0
 
 
 class Shelf:
@@ -113,9 +114,19 @@ def test_a_model_is_added_once(shelf):
 # ---- leases and who leaves
 
 
+def lent(pool: ModelPool, name: str) -> Lease:
+    """Lease a model; fails where that does not end, instead of waiting for ever."""
+    found: list[Lease] = []
+    asking = threading.Thread(target=lambda: found.append(pool.lease_on_thread(name)), daemon=True)
+    asking.start()
+    asking.join(PATIENCE_S)
+    assert found, f"no lease of {name}"
+    return found[0]
+
+
 def use(pool: ModelPool, *names: str) -> None:
     for name in names:
-        pool.lease_on_thread(name).release()
+        lent(pool, name).release()
 
 
 def test_models_are_loaded_when_they_are_asked_for_and_stay_while_there_is_room(shelf):
@@ -168,7 +179,7 @@ def test_a_model_as_large_as_the_budget_is_loaded_and_a_larger_one_refused(shelf
 
 def test_a_lease_holds_its_model_until_it_is_released_once(shelf):
     pool = shelf.pool("a", "b", budget_mb=1)
-    lease = pool.lease_on_thread("a")
+    lease = lent(pool, "a")
     again = lease.again()
     assert lease.model.n_leases == 2
     lease.release()
@@ -176,13 +187,13 @@ def test_a_lease_holds_its_model_until_it_is_released_once(shelf):
     assert again.model.n_leases == 1
     assert again.engine is pool.models[0].engine
     assert again.conversations is pool.models[0].conversations
-    asking = threading.Thread(target=use, args=(pool, "b"))
+    asking = threading.Thread(target=use, args=(pool, "b"), daemon=True)
     asking.start()
     wait_for(lambda: pool.models[0] in pool._leaving)
     assert shelf.history == ["+a"]
     with again:
         pass
-    asking.join()
+    asking.join(PATIENCE_S)
 
     assert shelf.history == ["+a", "-a", "+b"]
     assert pool.models[0].n_leases == 0
@@ -190,7 +201,7 @@ def test_a_lease_holds_its_model_until_it_is_released_once(shelf):
 
 def wait_for(holds: Callable[[], object]) -> None:
     ticks = threading.Event()
-    for _ in range(4000):
+    for _ in range(2000):
         if holds():
             return
         ticks.wait(0.005)
@@ -199,7 +210,7 @@ def wait_for(holds: Callable[[], object]) -> None:
 
 def test_idle_models_leave_before_those_in_use(shelf):
     pool = shelf.pool("a", "b", "c", budget_mb=2)
-    with pool.lease_on_thread("a"):
+    with lent(pool, "a"):
         use(pool, "b")
         use(pool, "c")
 
