@@ -310,6 +310,25 @@ def test_the_background_gets_a_window_of_its_own_and_is_no_use_that_keeps_a_mode
     assert shelf.history == ["+a", "-a", "+b"]
 
 
+def test_a_model_in_use_does_not_leave_for_the_background_however_long_it_answers(shelf):
+    pool = shelf.pool("a", "b", budget_mb=1)
+    with lent(pool, "a") as lease:
+        lease.model.used_at -= 3600
+        with pytest.raises(UnavailableError, match="b is not loaded"):
+            pool.sibling(pool.models[1], 128, may_load=True)
+
+
+def test_the_state_of_a_model_says_what_becomes_of_it(shelf):
+    pool = shelf.pool("a", "b", budget_mb=1)
+    a, b = pool.models
+    states: list[tuple[str, str]] = []
+    a.on_unload.append(lambda: states.append((a.state, b.state)))
+    use(pool, "a", "b")
+
+    assert states == [("unloading", "loading")]
+    assert (a.state, b.state) == ("unloaded", "loaded")
+
+
 def test_the_background_waits_where_nobody_has_to_leave(shelf):
     pool = shelf.pool("a", "b", budget_mb=2)
     use(pool, "a")
