@@ -79,7 +79,9 @@ class Listener:
 
 
 @pytest.fixture
-def listen(home, scripted_model) -> Iterator[Callable[..., Listener]]:
+def listen(home, scripted_model, monkeypatch) -> Iterator[Callable[..., Listener]]:
+    """Starts conversations in which nothing is learned by itself: a test tells what is."""
+    monkeypatch.setenv("SHEPHERD_MEMORY_EXTRACTION", "false")
     started: list[Listener] = []
 
     def start(model: Path = scripted_model, **options: object) -> Listener:
