@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from shepherd.config import Config
 from shepherd.errors import StoreError
-from shepherd.memory import Memory
-from shepherd.prompt import take_snapshot
+from shepherd.memory import Memory, OpenJob
+from shepherd.prompt import Compaction, Exchange, take_snapshot
+from shepherd.prompt.compaction import PendingSummary
 from shepherd.prompt.draft import Draft
 from shepherd.prompt.ledger import Ledger, Restored, conversation_hashes
-from shepherd.server.stateless import ClientHistory, FinishedTurn, RequestStore
+from shepherd.server.chat import ChatRequest
+from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.types import Message, TurnStats
 
 SNAPSHOT = take_snapshot(
@@ -286,6 +288,28 @@ def test_where_the_window_begins_is_noted(store, memory):
     assert whole.n_left == 0
 
 
+class Worker:
+    """Takes note of what it is told of; messages are added to its job."""
+
+    open_job = OpenJob("worker", 1)
+
+    def __init__(self) -> None:
+        self.told_of: list[tuple[str, str]] = []
+
+    def told(self, session: str, user: str) -> None:
+        self.told_of.append((session, user))
+
+
+def test_what_the_user_said_is_told_to_the_worker(memory):
+    worker = Worker()
+    session = RequestStore(memory, Config(), worker).write(finished([Message("user", STATEMENT)]))
+
+    assert worker.told_of == [(session, "steve")]
+    job = memory.extraction.claim("worker", "steve")
+    assert job is not None
+    assert len(job.message_ids) == 1
+
+
 def test_a_failing_memory_costs_no_answer(store, memory, monkeypatch, caplog):
     def fail(*arguments: Any, **more: Any) -> str:
         raise StoreError("the disk is full")
@@ -302,3 +326,76 @@ def test_a_failing_memory_costs_no_answer(store, memory, monkeypatch, caplog):
         "storing the turn failed: the disk is full",
         "looking up the conversation failed: the disk is full",
     ]
+
+
+# ---- what is planned for the next request
+
+
+class Noting(Compaction):
+    """Notes which exchanges may be summed up; a summary of the first of them is pending then."""
+
+    def prepare(self, draft: Draft, exchanges: Sequence[Exchange], budget: Any) -> None:
+        self.offered = [exchange.user.raw for exchange in exchanges]
+        self.pending = PendingSummary(None, list(exchanges[:2]), False)  # type: ignore[arg-type]
+
+
+def test_turns_that_left_are_not_summed_up_and_a_summary_in_preparation_is_found_again(memory):
+    plans = Plans(memory, Config(), tells_private=True, summarizer=object())  # type: ignore[arg-type]
+    talk = [
+        Message("user", "one"), Message("assistant", "1"), Message("user", "two"),
+        Message("assistant", "2"), Message("user", "three"),
+    ]  # fmt: skip
+    history = begun(talk)
+    draft = history.draft(SNAPSHOT)
+    exchanges = history.exchanges(draft, ["k0", "k1", "k2", "k3", "k4"])
+    draft.evict(draft.history[:2])
+    compaction, answer = Noting(verbatim=2), Message("assistant", "3")
+    planned = RequestPlanner(
+        draft, None, None, history.restored, compaction, exchanges, lambda summary: SNAPSHOT
+    )  # type: ignore[arg-type]
+
+    plans.ended(planned, "steve", answer, "k5")
+
+    assert compaction.offered == ["two", "three"]
+    assert compaction.pending.exchanges[-1].key == "k5"
+    again = [Exchange(Message("user", "x"), answer, key=key) for key in ("k1", "k5")]
+    assert plans._pending_of("steve", again) is compaction.pending
+    assert plans._pending_of("ben", again) is None
+    assert plans._pending_of("steve", again[:1]) is None
+    without = Plans(memory, Config(), tells_private=True)
+    without.ended(planned, "steve", answer, "k5")
+    assert without._pending_of("steve", again) is None
+
+
+@pytest.mark.parametrize(
+    ("user", "uses_memory", "has_memory", "injects", "knows", "explains"),
+    [
+        ("steve", True, True, True, True, True),
+        ("steve", True, True, False, True, False),
+        ("steve", False, True, True, False, False),
+        ("", True, True, True, False, False),
+        ("steve", True, False, True, False, False),
+    ],
+)
+def test_knowledge_and_recall_are_for_users_with_a_memory(
+    memory, user, uses_memory, has_memory, injects, knows, explains
+):
+    plans = Plans(memory if has_memory else None, Config(rag_context_injection=injects), tells_private=True)
+    request = ChatRequest((Message("user", "hi"),), user, uses_memory=uses_memory)
+
+    assert (plans._knowledge(request) is not None) is knows
+    assert plans._explains(request) is explains
+
+
+def test_a_plan_is_quick_below_two_milliseconds_and_private_ones_do_not_count(memory):
+    plans = Plans(memory, Config(), tells_private=True)
+    draft = begun().draft(SNAPSHOT)
+    assert not plans.is_quick("steve")
+    plans.record_cost("steve", draft, 0.0019)
+    assert plans.is_quick("steve")
+    assert not plans.is_quick("ben")
+    plans.record_cost("steve", draft, 0.002)
+    assert not plans.is_quick("steve")
+    draft.private = True
+    plans.record_cost("steve", draft, 0.001)
+    assert not plans.is_quick("steve")

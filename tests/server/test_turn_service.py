@@ -13,6 +13,7 @@ from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.template import TemplateOptions
 from shepherd.memory import Memory
+from shepherd.prompt.ledger import conversation_hashes
 from shepherd.providers import ProviderSettings
 from shepherd.server.chat import ChatRequest
 from shepherd.server.errors import Denied
@@ -186,6 +187,30 @@ def test_an_answer_comes_back_with_the_ids_that_were_sampled(service_of, memory)
     assert edited[1].token_ids == ()
     assert of_another[1].token_ids == ()
     assert talk[1].token_ids == ()
+
+
+def test_counts_of_the_engine_are_known_for_the_next_request(service_of, memory):
+    service = service_of(memory)
+    turn = answered(service, asked())
+    request = asked(*HI, Message("assistant", ANSWER), Message("user", "And you?"))
+    hashes = conversation_hashes(request.messages)
+
+    restored = service._restored(request, hashes).messages
+    of_another = service._restored(replace(request, user_id="ben"), hashes).messages
+
+    assert restored[0].tokens == turn.history.messages[0].tokens > 0
+    assert restored[1].tokens == len(turn.answer.token_ids) > 0
+    assert restored[2].tokens == 0
+    assert [message.tokens for message in of_another] == [0, 0, 0]
+
+
+def test_the_time_of_recall_is_in_milliseconds(service_of, memory):
+    memory.set_fact("name", "Steve", "steve")
+    turn = service_of(memory).begin(asked(Message("user", "What is my name?")))
+    for _ in turn.reply:
+        pass
+
+    assert turn.end().recall_ms == turn.injection.recall_us / 1000 > 0
 
 
 def test_after_a_restart_the_ids_are_read_from_the_memory(service_of, memory):
