@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from array import array
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ import pytest
 from shepherd import kept_files
 from shepherd.inference import kept_conversations
 from shepherd.inference.kept_conversations import KeptConversations, _is_older
-from shepherd.inference.state_file import Front, read_front, size_of, write_state
+from shepherd.inference.state_file import Front, StateFileError, read_front, size_of, write_state
 
 OURS, ANNA, BEN = b"o" * 32, "a" * 32, "b" * 32
 MB = 1 << 20
@@ -244,6 +245,47 @@ def test_sizes_are_counted_anew_after_20_seconds(kept, free, tmp_path) -> None:
     free.now += 20
     assert kept._make_room(500_000)
     assert not (tmp_path / "kept" / ANNA / "1.state").exists()
+
+
+def test_what_was_written_since_the_files_were_listed_counts(kept, free, tmp_path) -> None:
+    assert kept._make_room(500_000)
+    [path] = sized(tmp_path, 1, size=900_000)
+    assert kept._make_room(400_000)
+    assert path.exists()
+    assert kept._make_room(200_000)  # more than is left, as far as is known: they are listed anew
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sizes", "is_sound"),
+    [
+        ((1,), (1,), True),
+        ((0,), (1,), False),
+        ((5,), (0,), False),
+        ((5, 5), (1, 1), True),
+        ((5, 6), (1, 1), False),
+        ((5, 4, 3), (1, 1, 1), True),
+        ((5, 3, 3), (1, 1, 1), False),
+        ((5, 3, 4), (1, 1, 1), False),
+        ((5, 3, 0), (1, 1, 1), False),
+    ],
+)
+def test_the_front_of_a_file_has_states_of_fewer_and_fewer_tokens(lengths, sizes, is_sound) -> None:
+    parts = [
+        (array("i", range(n)), b"s" * size, i > 0)
+        for i, (n, size) in enumerate(zip(lengths, sizes, strict=True))
+    ]
+    file = io.BytesIO()
+    write_state(file, OURS, 0, parts)
+    n_bytes = file.tell()
+    file.seek(0)
+
+    if is_sound:
+        assert read_front(file, n_bytes).parts == tuple(zip(lengths, sizes, strict=True))
+        file.seek(0)
+        n_bytes += 1
+    with pytest.raises(StateFileError):
+        read_front(file, n_bytes)
 
 
 def test_a_file_has_the_size_that_was_expected(write) -> None:
