@@ -275,7 +275,7 @@ def test_a_question_waits_for_its_answer_and_the_end_answers_it(home, scripted_m
         answers.append(conversation.revise({"fact": "old"}))
         answers.append(conversation.confirm("write_file", {}))
 
-    asking = threading.Thread(target=ask)
+    asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     wait_for(lambda: len(posted) == 1)
     assert posted[0].question.startswith("write_file can change something. Allow it?\n\n")
@@ -288,7 +288,7 @@ def test_a_question_waits_for_its_answer_and_the_end_answers_it(home, scripted_m
     wait_for(lambda: len(posted) == 3)
     assert posted[2].question == "write_file can change something. Allow it?"
     conversation.stop()
-    asking.join()
+    asking.join(PATIENCE_S)
 
     assert answers == [True, {"fact": "new"}, False]
 
