@@ -12,6 +12,7 @@ from shepherd.pictures import (
     LEFT_OUT,
     MARK,
     from_base64,
+    from_data_url,
     looks_like_picture,
     marked,
     media_type_of,
@@ -121,3 +122,74 @@ def test_a_picture_is_equal_by_its_contents_and_shows_none_of_them():
     assert Picture(png("red")) == RED != BLUE
     assert hash(Picture(png("red"))) == hash(RED)
     assert len(repr(RED)) < 200
+
+
+def segment(marker: int, payload: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, 2 + len(payload)) + payload
+
+
+# Bits, height, width, one component.
+FRAME = struct.pack(">BHHB3s", 8, 7, 5, 1, b"\x01\x11\x00")
+
+
+@pytest.mark.parametrize("marker", [0xC0, 0xC1, 0xC2, 0xC3, 0xC5, 0xC7, 0xC9, 0xCB, 0xCD, 0xCF])
+def test_the_size_of_a_jpeg_is_in_the_head_of_its_frame(marker):
+    before = segment(0xE0, bytes(14)) + segment(0xBF, bytes(20)) + segment(0xD0, bytes(20))
+    # Tables, extensions and conditioning are no frames, though their markers lie between those of frames.
+    tables = b"".join(segment(other, bytes(30)) for other in (0xC4, 0xC8, 0xCC))
+
+    assert size_of(b"\xff\xd8" + before + tables + segment(marker, FRAME)) == (5, 7)
+    assert size_of(b"\xff\xd8\xff\xff" + before + segment(marker, FRAME)) == (5, 7)
+    with pytest.raises(UsageError, match="damaged or cut short"):
+        size_of(b"\xff\xd8" + before + segment(marker, FRAME)[:8])
+    with pytest.raises(UsageError, match="damaged or cut short"):
+        size_of(b"\xff\xd8" + before + tables)
+
+
+def test_a_picture_comes_as_base64_or_as_a_data_url():
+    data = base64.b64encode(GIF).decode()
+
+    for url in (
+        f"data:image/gif;base64,{data}",
+        f"DATA:image/gif;BASE64,{data}",
+        f"data:;base64,{data}",
+        f"data:image/gif;charset=x;base64,{data[:8]}\n {data[8:]}",
+    ):
+        assert from_data_url(url).data == GIF
+    assert from_base64(f" {data}\n").data == GIF
+    for url in (f"data:image/gif,{data}", f"http://x/{data}", f"x data:image/gif;base64,{data}", ""):
+        with pytest.raises(UsageError, match="not a data: URL with base64"):
+            from_data_url(url)
+    with pytest.raises(UsageError, match="not valid base64"):
+        from_base64(data[:-1])
+
+
+@pytest.mark.parametrize(
+    ("data", "name"),
+    [
+        (b"\0\0\0\x18ftypheic", "HEIC"), (b"\0\0\0\x18ftypmif1", "HEIC"), (b"\0\0\0\x18ftypavif", "AVIF"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"), (b"RIFF\0\0\0\0WAVE", "RIFF"),
+    ],
+)  # fmt: skip
+def test_other_pictures_are_called_by_their_names(data, name):
+    with pytest.raises(UsageError, match=f"the picture is a {name} file, which can't be read"):
+        size_of(data + bytes(20))
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        (BMP[:26], (2, 2)),
+        (BMP[:25], None),
+        (GIF[:13], (1, 1)),
+        (GIF[:12], None),
+        (png("red", 5, height=7)[:33], (5, 7)),
+        (png("red", 5, height=7)[:32], None),
+    ],
+)
+def test_a_picture_has_a_size_from_its_head_on(data, size):
+    if size is not None:
+        assert size_of(data) == size
+    else:
+        with pytest.raises(UsageError):
+            size_of(data)

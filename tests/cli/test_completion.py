@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +13,7 @@ import pytest
 
 from shepherd.cli import completion
 from shepherd.cli.main import COMMANDS, parser_of
+from shepherd.commands.screen import Screen
 from shepherd.config import SETTINGS
 
 
@@ -145,3 +148,20 @@ def test_a_command_is_complete_where_the_cursor_has_left_it(line, point, is_beyo
     monkeypatch.setenv("COMP_POINT", str(point))
 
     assert completion._is_beyond("model") is is_beyond
+
+
+def test_a_person_is_told_where_the_script_goes_and_a_file_gets_the_script_alone():
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def told(*words: str, out: io.StringIO) -> tuple[str, str]:
+        screen = Screen(out, io.StringIO())
+        assert completion.execute(completion.build_parser().parse_args(list(words)), screen) == 0
+        return out.getvalue(), screen.err.getvalue()
+
+    script, note = told("bash", out=io.StringIO())
+    assert "complete" in script
+    assert note == ""
+    assert told("bash", out=Terminal())[1] == f"{completion._WHERE['bash']}\n"
+    assert json.loads(told("zsh", "--json", out=Terminal())[0]) == told("zsh", out=io.StringIO())[0][:-1]

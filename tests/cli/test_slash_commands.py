@@ -14,6 +14,9 @@ from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
+from shepherd.tools.toolbox import AssistantTool
+from shepherd.types import Tool
+from tests.learned import propose, remember
 
 NUMBERS = "/memory and /why number the memories that they list, and show their ids"
 DECIDED = "there is no such number, or it was decided or changed since | /learned lists what was learned"
@@ -239,3 +242,99 @@ def test_help_lists_every_command_and_quit_quits(say) -> None:
     assert not say.chat.done
     assert say("/quit") == (None, "", "")
     assert say.chat.done
+
+
+def test_help_is_in_two_columns_as_wide_as_the_longest_usage(say, monkeypatch) -> None:
+    monkeypatch.setattr("shepherd.commands.slash.terminal_size", lambda stream: (200, 24))
+    lines = say("/help")[1].splitlines()
+
+    width = max(len(command.usage) for command in COMMANDS.values())
+    assert [line.rstrip() for line in lines] == [
+        f"  {command.usage:{width}}  {command.help}" for command in COMMANDS.values()
+    ]
+    assert lines[-1].split() == ["/exit", "the", "same"]
+    say("/exit")
+    assert say.chat.done
+
+
+def test_without_a_memory_its_commands_say_why(say, engine) -> None:
+    say.chat.assistant = Assistant(engine, None, user_id="steve", config=say.assistant.config)
+    none = (
+        "this conversation has no memory | --nomemory or the provider turned it off;"
+        " shepherd memory works on it"
+    )
+    check(say, [
+        *((line, (none, "", "")) for line in ("/memory", "/facts", "/forget city", "/pin 1", "/learned")),
+        ("/focus", ("this conversation has no knowledge | --nomemory or the provider turned it off", "", "")),
+        ("/stats", (None, "learns  off: nothing was started that learns\n",
+                    "nothing has been answered yet\n")),
+    ])  # fmt: skip
+    for _ in say.chat.assistant.ask("hi there"):
+        pass
+    out, err = say("/why")[1:]
+    assert out == ""
+    assert err.startswith("nothing was appended")
+
+
+def test_why_says_since_when_a_fact_holds_and_the_answer_is_in_the_conversation(say) -> None:
+    say.memory.set_fact("city", "Ulm", "steve")
+    for _ in say.assistant.ask("Which city do I live in?"):
+        pass
+
+    why = say("/why")[1]
+    forgotten = say("/forget city")[2]
+
+    assert "city = Ulm" in why
+    assert why.splitlines()[-1].startswith("the whole prompt: ")
+    assert forgotten.splitlines()[0] == "the fact city is forgotten; it was Ulm"
+    assert forgotten.splitlines()[-1] == "this conversation still contains it; /clear begins a new one"
+    say("/facts colour blue")
+    assert "still contains" not in say("/forget colour")[2]
+
+
+def test_a_fact_that_changes_is_shown_with_what_it_was(say) -> None:
+    check(say, [
+        ("/facts city Ulm", (None, "", "city = Ulm\n")),
+        ("/facts city Ulm", (None, "", "city = Ulm\n")),
+        ("/facts city  Bern ", (None, "", "city = Bern; it was Ulm\n")),
+        ("/config max_tokens 9", (None, "", "max_tokens = 9 in this conversation\n")),
+        ("/config max_tokens  ", (None, "max_tokens = 9\n", "")),
+    ])  # fmt: skip
+
+
+def test_tools_are_listed_with_what_they_do(say, engine) -> None:
+    tools = [Tool("look", "Looks at it", {}), Tool("write", "Writes it", {})]
+    say.chat.assistant = Assistant(
+        engine,
+        say.memory,
+        user_id="steve",
+        config=say.assistant.config,
+        tools=[AssistantTool(tool, lambda arguments: "") for tool in tools],
+    )
+
+    assert say("/tools") == (None, "look  Looks at it\nwrite  Writes it\n", "")
+
+
+def test_what_was_learned_is_listed_and_decided(say) -> None:
+    remember(say.memory, "steve")
+    propose(say.memory, "steve")
+    out, err = say("/learned")[1:]
+    [proposed] = [item.id for item in say.memory.learned(user_id="steve") if item.kind == "proposed"]
+
+    assert "you live in Berlin" in out
+    assert err == "/accept NUMBER, /reject NUMBER, /keep NUMBER, /undo NUMBER; shepherd memory learned" \
+        " lists all of it\n"  # fmt: skip
+    assert say(f"/reject {proposed}")[0] is None
+    assert say("/learned")[2] == "/keep NUMBER, /undo NUMBER; shepherd memory learned lists all of it\n"
+
+
+def test_a_focus_is_of_whole_numbers_that_can_be_ids(say) -> None:
+    say.assistant.knowledge.add_node("Bees")
+    check(say, [
+        ("/focus 1, 1", (None, "    1  Bees  (primary)\n", "")),
+        ("/focus 1 2", ("there is no node 2 | /focus WORDS finds nodes", "", "")),
+        (f"/focus {'9' * 18}", (f"there is no node {'9' * 18} | /focus WORDS finds nodes", "", "")),
+        (f"/focus {'9' * 19}", (None, "", "no node matches\n")),
+        ("/focus 1 x", (None, "", "no node matches\n")),
+        ("/focus none", (None, "", "no node is in focus; /focus WORDS searches, /focus NUMBER adds one\n")),
+    ])  # fmt: skip

@@ -9,12 +9,16 @@ from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
 from shepherd.inference.names import (
+    _SHOWN,
     FILE_TYPES,
     HubName,
     choose,
+    is_projector,
     is_safe_path,
     parse_hub_name,
+    projector_of,
     quant_of,
+    stem_of,
     variants,
 )
 
@@ -133,3 +137,84 @@ MANY = (
 )
 def test_a_name_chooses_one_model_of_many(name, first):
     assert choose(parse_hub_name(name), variants(MANY)).files[0] == first
+
+
+@pytest.mark.parametrize(
+    ("files", "chosen"),
+    [
+        (("m.gguf", "mmproj-BF16.gguf", "mmproj-F16.gguf"), "mmproj-F16.gguf"),
+        (("m.gguf", "mmproj-F32.gguf", "mmproj-Q8_0.gguf", "mmproj-BF16.gguf"), "mmproj-BF16.gguf"),
+        (("m.gguf", "mmproj-F32.gguf", "mmproj-Q8_0.gguf"), "mmproj-Q8_0.gguf"),
+        (("m.gguf", "mmproj-F32.gguf", "mmproj-Q4_0.gguf"), "mmproj-F32.gguf"),
+        (("m.gguf", "mmproj-Q5_0.gguf", "mmproj-Q4_0.gguf"), "mmproj-Q4_0.gguf"),
+        (("m.gguf", "other.gguf", "mmproj-F16.gguf"), ""),
+        (("m-Q4_0.gguf", "m-Q8_0.gguf", "mmproj-F16.gguf"), "mmproj-F16.gguf"),
+        (("m.gguf", "other.gguf", "mmproj-other-F16.gguf", "mmproj-m-F16.gguf"), "mmproj-m-F16.gguf"),
+        (("m.gguf",), ""),
+    ],
+)  # fmt: skip
+def test_a_projector_is_that_of_the_model_and_one_of_16_bits_if_there_is_one(files, chosen):
+    assert projector_of("m.gguf", files) == chosen
+
+
+@pytest.mark.parametrize(
+    ("file", "is_one"),
+    [
+        ("mmproj-F16.gguf", True),
+        ("a/MMPROJ-model.GGUF", True),
+        ("mmproj/m.gguf", False),
+        ("m.gguf", False),
+        ("mmproj-F16.bin", False),
+    ],
+)
+def test_a_projector_is_known_by_the_name_of_its_file(file, is_one):
+    assert is_projector(file) is is_one
+
+
+def test_parts_are_numbered_from_one_to_their_count():
+    files = [
+        "a-00000-of-00002.gguf", "a-00001-of-00002.gguf", "a-00002-of-00002.gguf", "a-00003-of-00002.gguf",
+        "b-00002-of-00003.gguf", "c.gguf", "c.gguf",
+    ]  # fmt: skip
+
+    found = {variant.files: (variant.n_parts, variant.is_complete) for variant in variants(files)}
+
+    assert found == {
+        ("a-00000-of-00002.gguf",): (1, True),
+        ("a-00001-of-00002.gguf", "a-00002-of-00002.gguf"): (2, True),
+        ("a-00003-of-00002.gguf",): (1, True),
+        ("b-00002-of-00003.gguf",): (3, False),
+        ("c.gguf",): (1, True),
+    }
+    assert list(found) == sorted(found)
+    assert stem_of("a-00001-of-00002.gguf") == "a"
+    assert stem_of("c-1.gguf") == "c-1"
+
+
+def test_a_choice_that_is_not_one_model_is_refused_with_those_that_there_are():
+    many = variants([f"m-v{n}-Q4_0.gguf" for n in range(30)])
+    for name, candidates, says, hint in (
+        ("hf:u/r", (), "hf:u/r has no GGUF model", "repositories of their own"),
+        ("hf:u/r:Q8_0", variants(MANY), "hf:u/r has no model of quantisation Q8_0", "there are hf:u/r"),
+        ("hf:u/r", many, "has no model of quantisation Q4_K_M", "there are "),
+        ("hf:u/r:Q4_0", many, "hf:u/r has more than one model of quantisation Q4_0", " and "),
+        ("hf:u/r:Q8_0", variants(["x-Q4_0.gguf"]), "has no model", "there is hf:u/r:Q4_0"),
+        ("hf:u/r/z.gguf", variants(MANY), "hf:u/r has no z.gguf", "there are "),
+        ("hf:u/r", variants(["b-00002-of-00003.gguf"]), "of b-00002-of-00003.gguf only 1 are there",
+         "the publisher's upload is incomplete"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError) as caught:
+            choose(parse_hub_name(name), candidates)
+        assert says in str(caught.value)
+        assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("n", [_SHOWN, _SHOWN + 1, _SHOWN + 5])
+def test_a_long_list_ends_with_how_many_more_there_are(n):
+    many = variants([f"m-v{i:02}-Q4_0.gguf" for i in range(n)])
+
+    with pytest.raises(UsageError) as caught:
+        choose(parse_hub_name("hf:u/r:Q4_0"), many)
+
+    assert caught.value.hint.count("hf:u/r/") == _SHOWN
+    assert caught.value.hint.endswith(f" and {n - _SHOWN} more" if n > _SHOWN else ".gguf")

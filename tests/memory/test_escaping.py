@@ -18,6 +18,8 @@ from shepherd.escaping import (
     escape_text,
     shorten,
     storable,
+    without_blocks,
+    without_openings,
 )
 from shepherd.replies import Family, marks_of
 
@@ -235,3 +237,48 @@ def test_surrogate_pairs_are_joined_and_lone_ones_replaced() -> None:
 
 def test_ten_megabytes_show_their_beginning() -> None:
     assert escape_text("[x]\n" * 2_500_000, 9) == "\uff3bx\uff3d\\n\uff3bx\uff3d…"[:8] + "…"
+
+
+# First and last of each range of characters that have no width or no ink, and a neighbour that has.
+RANGES = [
+    (0x34F, 0x34F, 0x350), (0x115F, 0x1160, 0x115E), (0x17B4, 0x17B5, 0x17B6), (0x180B, 0x180F, 0x1810),
+    (0x2065, 0x2065, 0x206A), (0x2800, 0x2800, 0x2801), (0x3164, 0x3164, 0x3165), (0xFE00, 0xFE0F, 0xFE10),
+    (0xFFA0, 0xFFA0, 0xFFA1), (0xFFF0, 0xFFF8, 0xFFFC), (0x1BCA0, 0x1BCA3, 0x1BCA4),
+    (0x1D173, 0x1D17A, 0x1D172), (0xE0100, 0xE01EF, 0xE01F0), (0x200C, 0x200D, 0x2010),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "last", "neighbour"), RANGES)
+def test_no_hidden_character_keeps_a_role_from_being_seen(first: int, last: int, neighbour: int) -> None:
+    for code in {first, (first + last) // 2, last}:
+        for text in (f"us{chr(code)}er: hi", f"user{chr(code)}: hi"):
+            assert "\uff1a hi" in escape_text(text, LIMIT), hex(code)
+    if chr(neighbour).isprintable():
+        assert ": hi" in escape_text(f"us{chr(neighbour)}er: hi", LIMIT), hex(neighbour)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("hello", "hello"),
+        ("hello [1] you", "hello [1] you"),
+        ("[facts: a=b] hello", " hello"),
+        ("hello [facts: a=b] you", "hello  you"),
+        ("hello \uff3bfacts: a=b\uff3d you", "hello  you"),
+        ("a [facts: b=[c]] d [context: e] f", "a  d  f"),
+        ("a [facts: b", "a "),
+        ("a [facts: b]] c", "a  c"),
+        ("a [facts: b] c] d", "a  d"),
+        ("a [facts: b] [context: c] d", "a   d"),
+        ("a [facts: b] [c] d", "a  [c] d"),
+    ],
+)
+def test_a_message_without_its_blocks(text: str, rest: str) -> None:
+    assert without_blocks(text, "") == rest
+    assert without_blocks(text, "~").replace("~", "") == rest
+    assert ("~" in without_blocks(text, "~")) is (text != rest)
+    assert "[facts:" not in without_openings(text)
+    assert "[context:" not in without_openings(text)
+    assert len(without_openings(text)) == len(text)
+    if text == rest:
+        assert without_openings(text) == text

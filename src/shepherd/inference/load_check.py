@@ -42,7 +42,7 @@ __all__ = [
 # Bytes of 32 values of the KV cache, as ggml stores them.
 _BYTES_OF_32 = {"f32": 128, "f16": 64, "q8_0": 34}
 # Their caches are smaller than layers times heads times window, each by a rule of its own.
-_OTHER_CACHES = (".attention.sliding_window", ".ssm.", ".kv_lora_rank", ".shortconv.", ".wkv.")
+_OTHER_CACHES = (".attention.sliding_window", ".ssm.", ".attention.kv_lora_rank", ".shortconv.", ".wkv.")
 _LEAST_WINDOW = 2048
 
 

@@ -160,8 +160,7 @@ class Exchange:
                 return self._queue.get(timeout=0.05)
             except queue.Empty:
                 if time.monotonic() > deadline:
-                    self._link.close()
-                    self._is_over = True
+                    self._link.close()  # which ends the iteration
                     if self._has_ended:
                         return None
                     raise ProviderError(

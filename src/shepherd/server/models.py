@@ -68,9 +68,10 @@ class Models:
     def _take_remote(self, kind: _Kind) -> RemoteModel:
         assert self._open_remote is not None
         with self._lock:
-            i = next((i for i, (other, _) in enumerate(self._idle) if other == kind), -1)
-            model = self._idle.pop(i)[1] if i >= 0 else None
-        model = model or self._open_remote(*kind)
+            idle = next((entry for entry in self._idle if entry[0] == kind), None)
+            if idle is not None:
+                self._idle.remove(idle)
+        model = self._open_remote(*kind) if idle is None else idle[1]
         self._lent[id(model)] = kind
         return model
 
