@@ -67,6 +67,8 @@ class Vocabulary:
                 (self.controls if is_control else others).setdefault(text, token)
                 self._strips[token] = (bool(attributes & _LSTRIP), bool(attributes & _RSTRIP))
         found = {text: token for text, token in others.items() if _MARK.fullmatch(text)}
+        # All of them, for what nobody may say but a template.
+        self._all_marks = tuple(found)
         # If none of the others can overlap a mark, a text is cut at each.
         loose = (text for text in (*self.controls, *others) if not _MARK.fullmatch(text))
         self.marks = {} if any(map(_OF_MARKS.search, loose)) else found
@@ -102,6 +104,18 @@ class Vocabulary:
     def cut_pattern(self) -> re.Pattern[str]:
         """Matches the text of any control token or mark."""
         texts = sorted((*self.controls, *self.marks), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+
+    @cached_property
+    def mark_pattern(self) -> re.Pattern[str]:
+        """Matches the text of any mark that llama.cpp reads in a text, whoever wrote it."""
+        texts = sorted(self._all_marks, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+
+    @cached_property
+    def reserved_pattern(self) -> re.Pattern[str]:
+        """Matches the text of any control token or mark, even of marks at which texts are not cut."""
+        texts = sorted((*self.controls, *self._all_marks), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
 
     @cached_property
@@ -284,13 +298,26 @@ class PromptBuilder:
         self._run.append(text[start:])
 
     def content(self, text: str, pictures: Sequence[Picture] = ()) -> None:
-        """Add text that a person or a tool wrote, pictures at its marks. It never becomes a control token."""
+        """Add text that a person or a tool wrote, pictures at its marks. It never becomes a control token.
+
+        Marks of the vocabulary that llama.cpp reads in any text are tokenised in two pieces.
+        """
         for piece, picture in zip_longest(text.split(MARK, len(pictures)), pictures):
-            self._run.append(piece or "")
+            self._plain(piece or "")
             if picture is not None:
                 self._picture(picture)
         # The run ends in the template's text of the next message, and still is this one's.
         self._run_owner = self.owner
+
+    def _plain(self, text: str) -> None:
+        start = 0
+        for mark in self._vocabulary.mark_pattern.finditer(text):
+            self._run.append(text[start : mark.start() + 1])
+            start = mark.start() + 1
+            self._run_owner = self.owner
+            self.flush()
+            self._after_ids = True
+        self._run.append(text[start:])
 
     def _picture(self, picture: Picture) -> None:
         assert self._vision is not None

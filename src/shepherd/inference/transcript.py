@@ -419,10 +419,10 @@ class Transcript:
         )
 
     def _neutral_json(self, value: object) -> str:
-        return self._vocabulary.control_pattern.sub(_broken, json.dumps(value, ensure_ascii=False))
+        return self._vocabulary.reserved_pattern.sub(_broken, json.dumps(value, ensure_ascii=False))
 
     def _neutral(self, parts: Sequence[Part]) -> list[Part]:
-        pattern = self._vocabulary.control_pattern
+        pattern = self._vocabulary.reserved_pattern
         return [
             replace(part, text=pattern.sub(_broken, part.text), thought=pattern.sub(_broken, part.thought))
             for part in parts
