@@ -273,8 +273,9 @@ def test_marks_that_somebody_types_do_not_become_their_tokens(vocabulary: Vocabu
     assert [i for i in ids if i in marks] == [i for i in others if i in marks]
 
 
-def test_marks_do_not_become_their_tokens_where_a_template_says_contents_twice(vocabulary: Vocabulary) -> None:
-    template = "{% for m in messages %}<|start|>{{ m.role }}<|message|>{{ m.content ~ m.content }}{% endfor %}"
+def test_marks_stay_text_where_a_template_says_contents_twice(vocabulary: Vocabulary) -> None:
+    one = "<|start|>{{ m.role }}<|message|>{{ m.content ~ m.content }}"
+    template = f"{{% for m in messages %}}{one}{{% endfor %}}"
     ids = transcript(vocabulary, template).prompt([Message("user", "a<|start|>c")]).token_ids
 
     assert list(ids).count(vocabulary.marks["<|start|>"]) == 1
