@@ -33,6 +33,8 @@ from shepherd.turn.fact_sentences import (
         ("instructions", "Use emoji", "you want me to use emoji", "you no longer want me to use emoji"),
         ("nut_allergy", "Mateo has one", "Mateo has one", "no longer: Mateo has one"),
         ("vegan", "yes", "vegan: yes", "no longer yes (vegan)"),
+        ("retired_since", "2017", "retired since 2017", "no longer: retired since 2017"),
+        ("lives_in", "Cork", "you live in Cork", "you no longer live in Cork"),
         ("routine", "swim on Mondays", "routine: swim on Mondays", "no longer swim on Mondays (routine)"),
     ],
 )  # fmt: skip

@@ -53,6 +53,18 @@ _OWN = {
     "training_for": "are training for",
     "fears": "are afraid of",
     "instructions": "want me to",
+    "lives_in": "live in",
+    "works_at": "work at",
+    "works_for": "work for",
+    "works_as": "work as",
+    "born_in": "were born in",
+    "grew_up_in": "grew up in",
+    "studies": "study",
+    "studies_at": "study at",
+    "speaks": "speak",
+    "rides": "ride",
+    "drinks": "drink",
+    "eats": "eat",
 }
 # Other names of these, which people choose.
 _SAME = {"allergies": "allergy", "languages": "language", "dislike": "dislikes", "like": "likes"}
@@ -113,6 +125,9 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
     """Return subject, verb and rest of what a fact says; without a verb, it is no sentence."""
     key, value = _SAME.get(key, key), value.strip()
     who, _, what = key.rpartition("_")
+    if what == "since" and who:
+        # "Retired since 2017", "member since May"
+        return "", "", f"{_owned(key)} {value}"
     if key in _OWN:
         # An instruction begins as a sentence does: "Always use metric units".
         value = value[:1].lower() + value[1:] if key == "instructions" else value
