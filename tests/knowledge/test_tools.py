@@ -166,7 +166,7 @@ def test_knowledge_that_is_off_or_only_read_refuses(knowledge):
     read = Toolbox(knowledge_tools(knowledge, refusal=lambda: "", writes=False))
 
     assert "private" in off.call(ToolCall("1", "query_nodes", "{}")).text
-    assert "only be read" in read.call(ToolCall("1", "create_node", json.dumps(node))).text
+    assert "read-only" in read.call(ToolCall("1", "create_node", json.dumps(node))).text
     assert not read.call(ToolCall("1", "query_nodes", "{}")).failed
     assert knowledge.count_nodes() == 0
 

@@ -279,7 +279,7 @@ def test_a_folder_without_room_is_an_error_that_loses_nothing(machines) -> None:
             a.sync()
         assert str(caught.value).startswith(str(a.folder))
         assert str(caught.value).endswith(": cannot be written: No space left on device; nothing is lost")
-        assert caught.value.hint == "make room or connect the disk, and sync again"
+        assert caught.value.hint == "free some disk space or connect the disk, and sync again"
         a.sync()
         a.memory.edit_memory(one, answer="another")
     settle([a, b], 1)
