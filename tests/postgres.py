@@ -36,8 +36,6 @@ _SETTINGS = {
     "fsync": "off",
     "full_page_writes": "off",
     "max_connections": "40",
-    # Tests divide tables into partitions while others create theirs.
-    "max_locks_per_transaction": "256",
     "shared_buffers": "64MB",
     "autovacuum": "off",
 }

@@ -88,6 +88,8 @@ BEGIN
     LOOP
         EXECUTE statement;
     END LOOP;
-END $$;
 
-ANALYZE;
+    FOREACH name IN ARRAY by_user || by_tenant LOOP
+        EXECUTE format('ANALYZE %I', name);
+    END LOOP;
+END $$;

@@ -426,6 +426,8 @@ def test_what_is_read_ahead_comes_from_its_file_and_is_not_written_by_itself(
     assert len(file.read_bytes()) > len(before)  # the turn wrote all of it
 
 
+# Ctrl-C can come between the opening of a file and its `with`; then Python closes the file, and warns.
+@pytest.mark.filterwarnings("ignore:.*FileIO.*:pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("delay_s", [0.0001, 0.001, 0.003, 0.01, 0.03])
 def test_ctrl_c_while_an_engine_closes_leaves_no_thread_behind(endless_model: Path, delay_s: float) -> None:
     def interrupt(*_: object) -> None:
