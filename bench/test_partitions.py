@@ -1,4 +1,4 @@
-"""What do four hash partitions of PostgreSQL's tables cost a search?
+"""Measure what four hash partitions of PostgreSQL's tables cost a search.
 
 A million memories of 10,000 users on a server of the tests, on a socket; the same questions before and after
 docs/how-to/partition.sql, from the hot index and from the tables alone. SHEPHERD_BENCH_PARTITIONED is another

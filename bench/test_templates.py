@@ -1,4 +1,4 @@
-"""What does the text of a prompt cost with a chat template that reads more than each message by itself?
+"""Measure the text of a prompt with chat templates that read more than each message by itself.
 
 continued   milliseconds to render a conversation with a new question, from the record of the turn before
 whole       the same as a whole, as every other program does it

@@ -1,4 +1,4 @@
-"""What each kind of assertion takes as a value, and under which key, with what it refuses beside it."""
+"""The values that each kind of assertion takes, under which key, and those it refuses."""
 
 from __future__ import annotations
 

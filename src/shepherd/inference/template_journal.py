@@ -48,7 +48,7 @@ _LARGE = 1 << 60
 
 
 class _LoopLog:
-    """What the iterations of one loop have read and written."""
+    """Record of one loop: the reads and writes of its iterations."""
 
     __slots__ = ("base", "ends", "first", "limits", "names", "reach", "states")
 
@@ -213,12 +213,12 @@ class LoopRun(Charged):
 
     @property
     def first(self) -> bool:
-        """Whether this is the first iteration."""
+        """True in the first iteration."""
         return self._k == 0
 
     @property
     def last(self) -> bool:
-        """Whether this is the last iteration."""
+        """True in the last iteration."""
         outcome: bool = self.compare(_N_ITERATIONS, self.length_now(), "lteq", self._k + 1)
         return outcome
 
@@ -259,7 +259,7 @@ class _Selection:
 
 
 class Journal:
-    """What is known of a conversation's last rendering. One rendering at a time: hold the `lock`."""
+    """Record of a conversation's last rendering. Only one rendering may use it at a time: hold the `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""What a value must be, so that iterations of a loop that have read it would be the same again."""
+"""Limits of a value within which iterations of a loop that have read it would be the same again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class Limits:
-    """What a value must be for iterations to be the same: above, below and unlike some numbers, or equal.
+    """Limits of one value for iterations to be the same: above, below and unlike some numbers, or equal.
 
     Each limit is there with the first iteration that needs it. Later ones are narrower.
     """

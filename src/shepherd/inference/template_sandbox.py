@@ -348,7 +348,7 @@ class Charged:
 
     def charged(self, n_chars: int) -> Iterator[Any]:
         """Iterate within the budget; the loop's body has so many characters of its own."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: each kind of items counts in its own way
 
 
 def charge_iteration(items: Iterable[Any], n_chars: int) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What a template sees of a conversation: lists of messages and namespaces that record how they are used."""
+"""A conversation as a template sees it: lists of messages and namespaces that record how they are used."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def pending(replica: Replica) -> dict[str, Any]:
 def write(file: ConfigFile, values: dict[str, Any], warnings: list[str]) -> dict[str, Any]:
     """Change the file; return the values that it has now.
 
-    One that this version does not accept is left out with a warning: the other machines keep it.
+    A setting that this version does not accept is skipped with a warning; the other machines keep it.
     """
     taken = {}
     with file.changing() as document:
