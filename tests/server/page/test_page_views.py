@@ -6,7 +6,7 @@ import time
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from shepherd.knowledge import Knowledge
 from shepherd.types import Message
@@ -585,3 +585,24 @@ def test_every_view_is_reached_by_the_tab_key_and_shows_where_one_is(view, steve
 
     expect(link).to_have_attribute("aria-current", "page")
     expect(steve.page.locator("main")).to_be_focused()
+
+
+def test_a_view_that_has_loaded_leaves_the_focus_to_whoever_has_gone_on(steve):
+    page, held = steve.page, []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    steve.open("memories")
+    page.route("**/v1/facts*", hold, times=1)
+    page.get_by_role("link", name="Facts").click()
+    expect(page.locator("main")).to_have_attribute("aria-busy", "true")
+    colours = page.get_by_role("button", name="Colours")
+    colours.focus()
+    while not held:
+        page.wait_for_timeout(10)
+    held[0].continue_()
+    expect(page.locator("main")).not_to_have_attribute("aria-busy", "true")
+    expect(page.locator("main h1")).to_have_text("Facts")
+
+    expect(colours).to_be_focused()

@@ -185,7 +185,10 @@ document.getElementById("skip").addEventListener("click", (event) => {
   main.focus();
 });
 addEventListener("hashchange", async () => {
+  const { activeElement } = document;
   await showView();
+  // Whoever has gone on by keyboard while the view was loading keeps the focus.
+  if (![activeElement, document.body].includes(document.activeElement)) return;
   // As after a click on a link to another page: the keyboard goes on at its beginning, or where one writes.
   const first = main.querySelector("[data-first]");
   (first ?? main).focus({ preventScroll: true });
