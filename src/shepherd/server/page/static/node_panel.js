@@ -51,7 +51,8 @@ function draw(panel, node, around) {
 function facts(node, { isFocused }) {
   const kinds = [node.kind, ...node.dimensions].filter(Boolean);
   return [
-    h("p", { class: "meta" }, isFocused ? h("span", { class: "mark" }, "in focus, added to every message") : null, node.event_date ? h("span", {}, words(node.event_date)) : null, h("span", {}, `changed ${date(node.updated_at)}`), node.link ? link(node.link) : null),
+    isFocused ? h("p", {}, h("span", { class: "mark" }, "in focus, added to every message")) : null,
+    h("p", { class: "meta" }, node.event_date ? h("span", {}, words(node.event_date)) : null, h("span", {}, `changed ${date(node.updated_at)}`), node.link ? link(node.link) : null),
     kinds.length ? h("ul", { class: "chips" }, kinds.map((kind) => h("li", {}, words(kind)))) : null,
     node.index_error ? h("p", { class: "problem" }, node.index_error) : null,
   ];
