@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from shepherd.config.file import ConfigFile
+from shepherd.providers import ProviderTable
 from tests import models
 from tests.inference.manners import HERMES
+from tests.providers.upstream import Upstream, running, says, usage
 from tests.server.processes import ServerProcess
 
 THOUGHT = "Paris it is"
@@ -62,3 +65,23 @@ def calling(serve, tmp_path_factory) -> ServerProcess:
     path = tmp_path_factory.mktemp("calling") / "calling.gguf"
     models.scripted(path, script=CALLING_SCRIPT, template=HERMES)
     return serve("-m", path)
+
+
+@pytest.fixture(scope="session")
+def afar() -> Iterator[Upstream]:
+    """A provider on loopback, which has one answer."""
+    with running(says("From ", "afar.", counts=usage(100, 4))) as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="session")
+def with_providers(tmp_path_factory, scripted_model, afar) -> Iterator[ServerProcess]:
+    """A local model, and providers: one that may not use the memory, one that may, one without its key."""
+    home = tmp_path_factory.mktemp("providers")
+    table = ProviderTable(ConfigFile(home / ".config" / "shepherd" / "config.json"))
+    remote = {"kind": "openai", "model": "big", "base_url": f"{afar.url}/v1", "retries": 0}
+    table.add("work", {**remote, "api_key": "k", "max_tokens": 77})
+    table.add("friend", {**remote, "api_key": "k", "memory": True})
+    table.add("keyless", {"kind": "anthropic", "model": "claude"})
+    with ServerProcess(home, "-m", str(scripted_model), "--providers", "all") as server:
+        yield server

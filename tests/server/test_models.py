@@ -127,6 +127,7 @@ def test_a_model_is_described_in_openais_words_and_in_anthropics(client, state):
         "display_name": "tiny",
         "task": "chat",
         "state": "loaded",
+        "memory": True,
     }
     assert began.startswith("20")
     assert began.endswith("Z")

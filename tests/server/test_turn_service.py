@@ -15,7 +15,7 @@ from shepherd.inference.template import TemplateOptions
 from shepherd.memory import Memory
 from shepherd.prompt.ledger import conversation_hashes
 from shepherd.providers import ProviderSettings
-from shepherd.server.chat import ChatRequest
+from shepherd.server.chat import ChatRequest, delete_replaced
 from shepherd.server.errors import Denied
 from shepherd.server.models import Models
 from shepherd.server.turns import Conversations, ServedTurn, _joined
@@ -306,14 +306,13 @@ def test_memory_tools_are_there_where_they_are_asked_for(service_of, memory):
 
 
 def test_messages_that_a_request_replaces_are_deleted(service_of, memory):
-    service = service_of(memory)
-    answered(service, asked(session="talk"))
+    answered(service_of(memory), asked(session="talk"))
     session = memory.find_session("talk", "steve")
 
-    service.delete_replaced(asked(session="other", replaces=1))
-    service_of(None).delete_replaced(asked(session="talk", replaces=1))
+    delete_replaced(memory, asked(session="other", replaces=1))
+    delete_replaced(None, asked(session="talk", replaces=1))
     assert len(memory.load_session(session, user_id="steve")) == 2
-    service.delete_replaced(asked(session="talk", replaces=2))
+    delete_replaced(memory, asked(session="talk", replaces=2))
     assert [m.raw for m in memory.load_session(session, user_id="steve")] == ["Hello you"]
 
 

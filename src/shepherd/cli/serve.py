@@ -59,6 +59,7 @@ def build_parser() -> Parser:
     add_setting_option(parser, "--port", "server_port", "N")
     add_model_options(parser)
     add_setting_option(parser, "--models", "server_models", "NAMES")
+    add_setting_option(parser, "--providers", "server_providers", "NAMES")
     add_setting_option(parser, "--embeddings", "server_embeddings", "PATH")
     add_setting_option(parser, "--slots", "server_slots", "N")
     parser.add_argument(

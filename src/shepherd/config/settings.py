@@ -392,6 +392,11 @@ class Config:
     server_models: str = _text(
         "", "models that requests can choose too: GGUF files, hf:… or `installed` for all, comma-separated"
     )
+    server_providers: str = _text(
+        "",
+        "providers whose models requests can choose too: names from `shepherd provider list`, or `all`,"
+        " comma-separated",
+    )
     server_models_mb: int = _integer(
         0, 0, 1 << 26, "MiB for models with their contexts that are loaded at once; 0: 80 % of the memory"
     )

@@ -55,6 +55,7 @@ __all__ = [
     "ChatFields",
     "ChatRequest",
     "arguments_object",
+    "delete_replaced",
     "grammar_of",
 ]
 
@@ -153,6 +154,16 @@ def _check_replacing(state: ServerState, caller: Caller, request: ChatRequest) -
         raise invalid("replaces", "nothing is kept here that could be replaced", "no_memory")
     if not request.session:
         raise invalid("replaces", "the field session says in which conversation")
+
+
+def delete_replaced(memory: Memory | None, request: ChatRequest) -> None:
+    """Delete the messages that an accepted request replaces, with what was learned from them.
+
+    It does so for any model: the messages may be stored although the one that answers now uses no memory.
+    """
+    session = memory.find_session(request.session, request.user_id) if memory is not None else None
+    if memory is not None and session:
+        memory.delete_messages(session, request.replaces, request.user_id)
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:
@@ -350,7 +361,7 @@ class Chat:
                 raise
         if request.replaces:
             try:
-                await blocking(lambda: conversations.delete_replaced(request))
+                await blocking(lambda: delete_replaced(state.memory, request))
             except BaseException as error:
                 for one in (chat, *chat.others):
                     await one._end(error)

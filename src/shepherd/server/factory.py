@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from shepherd.config import Config
@@ -25,12 +25,13 @@ from shepherd.factory import (
 from shepherd.inference.hub import Report
 from shepherd.inference.models import ModelRegistry
 from shepherd.memory import Memory
-from shepherd.providers import ProviderTable
+from shepherd.providers import ProviderSettings, ProviderTable
 from shepherd.server.middleware import require_keys_for
 from shepherd.server.model_maker import ModelMaker, reserved_bytes
-from shepherd.server.offers import Offer, aliases_of, budget_of, name_of, offer_of, offered
+from shepherd.server.offers import Offer, aliases_of, budget_of, name_of, offer_of, offered, providers_of
 from shepherd.server.pool import ModelPool
 from shepherd.server.retrieval_api import Embeddings
+from shepherd.server.served_model import ServedModel
 from shepherd.server.state import ServerState
 from shepherd.turn.components import with_auto_resolved
 
@@ -57,25 +58,28 @@ def opened_server(
         provider = ProviderTable().get(config.provider)
         provider = replace(provider, model=model) if model else provider
         config = replace(config, model=provider.model or config.model) if provider.is_local else config
-        config = replace(config, max_tokens=provider.max_tokens or config.max_tokens)
         path = model_path(config, report) if provider.is_local else None
-        aliases, others = aliases_of(config), offered(config, report)
+        served = _Served(
+            provider, path, offered(config, report), providers_of(config, provider), aliases_of(config)
+        )
         embeddings = _embeddings(config)
         opened, is_writable = open_memory_or_read_only(config, warn) if memory else (None, False)
         if opened is not None:
             stack.callback(opened.close)
         keys = stack.enter_context(keys_without_memory(config)) if opened is None else opened.keys
         needs_key = require_keys_for(config.server_host, keys)
-        in_use = opened if provider.uses_memory else None
-        maker = ModelMaker(config, provider, in_use, is_writable, warn, loading)
-        pool = _pool(maker, path, others, aliases, stack)
+        maker = ModelMaker(config, opened, is_writable, warn, loading)
+        pool = _pool(served, maker, stack, report)
         if opened is not None:
             opened.wake_vectors()
+        uses_memory = opened is not None and any(model.provider.uses_memory for model in pool.models)
         learning = learning_of(
-            config, path, uses_memory=in_use is not None, is_writable=is_writable, for_everyone=True
+            config, path, uses_memory=uses_memory, is_writable=is_writable, for_everyone=True
         )
-        if learning.is_on and in_use is not None:
-            maker.worker = stack.enter_context(_worker(in_use, config, path, pool, maker))
+        if learning.is_on and opened is not None:
+            maker.worker = stack.enter_context(_worker(opened, config, path, pool, maker))
+        for loaded in pool.loaded:
+            loaded.converse_now()
         conversations = pool.default.converse_now()
         if embeddings is not None:
             stack.callback(embeddings.close)
@@ -98,16 +102,28 @@ def opened_server(
         )
 
 
-def _pool(
-    maker: ModelMaker, path: Path | None, others: list[Offer], aliases: dict[str, str], stack: ExitStack
-) -> ModelPool:
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """Models that the settings name. `path` is the default one's file, None for a provider's model."""
+
+    provider: ProviderSettings
+    path: Path | None
+    offers: list[Offer]
+    providers: list[ProviderSettings]
+    aliases: dict[str, str]
+
+
+def _pool(served: _Served, maker: ModelMaker, stack: ExitStack, report: Report) -> ModelPool:
     """Return the models, with the default loaded."""
-    config = maker.config
+    config, path = maker.config, served.path
     reserved = reserved_bytes(config, path)
     budget = budget_of(config)
     maker.room_bytes = max(1, budget - reserved) if budget else 0
-    maker.limits_default = bool(others or config.server_models_mb)
-    default = maker.local(offer_of(ModelRegistry().at(path))) if path is not None else maker.remote()
+    maker.limits_default = bool(served.offers or served.providers or config.server_models_mb)
+    if path is None:
+        default = maker.remote(served.provider)
+    else:
+        default = maker.local(offer_of(ModelRegistry().at(path)), served.provider)
     if config.server_models_mb and default.size_bytes > maker.room_bytes:
         raise UsageError(
             f"server_models_mb: {config.server_models_mb} MiB are too few: {default.name} needs about"
@@ -118,21 +134,19 @@ def _pool(
         [default],
         budget_bytes=budget and max(budget, default.size_bytes + reserved),
         reserved_bytes=reserved,
-        aliases=aliases,
-        takes_any=config.server_any_model and not others,
+        aliases=served.aliases,
+        takes_any=config.server_any_model and not served.offers and not served.providers,
     )
     maker.pool = pool
     stack.callback(pool.close)
-    for offer in others:
-        model = maker.local(offer)
-        if 0 < maker.room_bytes < model.size_bytes:
-            maker.warn(
-                f"{model.name} needs about {model.size_bytes >> 20} MiB, and cannot be loaded:"
-                f" {maker.room_bytes >> 20} MiB are left for models",
-                "server_models_mb allows more, a smaller n_ctx needs less",
-            )
-        pool.add(model)
-    for name, wanted in aliases.items():
+    for offer in served.offers:
+        _add(maker.local(offer), pool, maker)
+    for provider in served.providers:
+        try:
+            _add(_model_of(provider, maker, report), pool, maker)
+        except ShepherdError as error:
+            maker.warn(f"the provider {provider.name} can't be chosen: {error}", error.hint)
+    for name, wanted in served.aliases.items():
         if pool.find(wanted) is None or (wanted not in pool.names):
             raise UsageError(
                 f"server_model_aliases: {name} stands for {wanted}, which is not served",
@@ -141,6 +155,25 @@ def _pool(
     if default.open is not None:
         pool.load_now(default)
     return pool
+
+
+def _model_of(provider: ProviderSettings, maker: ModelMaker, report: Report) -> ServedModel:
+    """Return the model of a provider beside the default one. Raises ShepherdError if it has none."""
+    if not provider.is_local:
+        return maker.remote(provider)
+    path = model_path(replace(maker.config, model=provider.model or maker.config.model), report)
+    offer = offer_of(ModelRegistry().at(path))
+    return maker.local(replace(offer, also=(*offer.also, provider.name)), provider)
+
+
+def _add(model: ServedModel, pool: ModelPool, maker: ModelMaker) -> None:
+    if 0 < maker.room_bytes < model.size_bytes:
+        maker.warn(
+            f"{model.name} needs about {model.size_bytes >> 20} MiB, and cannot be loaded:"
+            f" {maker.room_bytes >> 20} MiB are left for models",
+            "server_models_mb allows more, a smaller n_ctx needs less",
+        )
+    pool.add(model)
 
 
 def _worker(

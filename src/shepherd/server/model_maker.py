@@ -21,7 +21,7 @@ from shepherd.inference import Engine, EngineSettings, PriorityLock
 from shepherd.inference.load_check import model_bytes
 from shepherd.inference.model import DEFAULT_WINDOW
 from shepherd.prompt import Summarizer
-from shepherd.providers import ProviderSettings, RemoteModel, open_remote
+from shepherd.providers import LOCAL, ProviderSettings, RemoteModel, open_remote
 from shepherd.server.models import Models
 from shepherd.server.offers import Offer, windows_in
 from shepherd.server.pool import ModelPool
@@ -44,11 +44,11 @@ _EMBEDDING_WINDOW = 512
 class ModelMaker:
     """Maker of a server's models, with all that they share. `room_bytes` limits each of them, 0 for no limit.
 
-    The default model, which is made first, is only limited if `limits_default`.
+    The default model, which is made first, is only limited if `limits_default`. `memory` is used by the
+    providers whose own settings allow it.
     """
 
     config: Config
-    provider: ProviderSettings
     memory: Memory | None
     is_writable: bool
     warn: Callable[[str, str], None]
@@ -59,18 +59,22 @@ class ModelMaker:
     pool: ModelPool | None = None
     priority_lock: PriorityLock = field(default_factory=PriorityLock)
 
-    def local(self, offer: Offer) -> ServedModel:
-        """Return a model of this machine, which is not loaded yet. Raises ModelError for a damaged file."""
+    def local(self, offer: Offer, provider: ProviderSettings | None = None) -> ServedModel:
+        """Return a model of this machine, which is not loaded yet. Raises ModelError for a damaged file.
+
+        Without `provider`, it has the settings that the model in this process has by default.
+        """
+        by = provider or ProviderSettings(LOCAL, "llamacpp")
         is_default = self.pool is None
         projector, draft_model = self.config.mmproj, self.config.draft_model
         if not is_default:  # the files that are named belong to the default model
             projector, draft_model = "none" if projector == "none" else "", ""
         drafts = str(existing_file(draft_model, "draft_model")) if draft_model else ""
         settings = replace(self._settings(), mmproj=projector, draft_model=drafts)
-        room, own = self.room_bytes, self._background_bytes(offer)
+        room, own = self.room_bytes, self._background_bytes(offer, by)
         limit = 0 if room == 0 or (is_default and not self.limits_default) else max(1, room - own)
         windows, needed = windows_in(limit, offer.path, settings)
-        model = ServedModel(offer.name, offer.path, offer.about, needed + own, also=offer.also)
+        model = ServedModel(offer.name, offer.path, offer.about, needed + own, also=offer.also, provider=by)
 
         def load() -> Engine:
             engine = self._open(offer.path, settings.slots, windows, projector, draft_model)
@@ -79,20 +83,27 @@ class ModelMaker:
             return engine
 
         model.open, model.close = load, Engine.close
-        model.converse = lambda engine: self._converse(model, engine)
+        model.converse = lambda engine: self._conversations(
+            model, Models(by, name=model.name, engine=engine), engine
+        )
         return model
 
-    def remote(self) -> ServedModel:
-        """Return the provider's model. ProviderError for a missing key."""
-        provider = self.provider
+    def remote(self, provider: ProviderSettings) -> ServedModel:
+        """Return a provider's model. Raises ProviderError for a missing key.
+
+        The default model has the name that the provider has for it, as clients know it from there. The others
+        have the provider's name before it, since two providers may offer models of one name.
+        """
 
         def open_one(sends: frozenset[str], uses_memory: bool) -> RemoteModel:
             return open_remote(provider, sends=sends, asks_memory=lambda: uses_memory)
 
         open_one(frozenset(), False).close()  # finds a missing key or client before the first request
-        name = provider.model or provider.name
+        full = "/".join(part for part in (provider.name, provider.model) if part)
+        name = full if self.pool is not None else provider.model or provider.name
         models = Models(provider, name=name, open_remote=open_one)
-        model = ServedModel(name, state="loaded")
+        also = [other for other in (full, provider.name, provider.model) if other and other != name]
+        model = ServedModel(name, state="loaded", also=tuple(also), provider=provider)
         model.stack.callback(models.close)
         model.converse = lambda _: self._conversations(model, models, None)
         return model
@@ -102,10 +113,14 @@ class ModelMaker:
         windows = min(self.config.server_windows or slots, slots)
         return replace(engine_settings(self.config), slots=slots, windows=windows)
 
-    def _background_bytes(self, offer: Offer) -> int:
+    def memory_of(self, provider: ProviderSettings) -> Memory | None:
+        """Return the memory if conversations with the provider may use it."""
+        return self.memory if provider.uses_memory else None
+
+    def _background_bytes(self, offer: Offer, provider: ProviderSettings) -> int:
         """Return the bytes of the contexts that summaries and learning have on a model's weights."""
         uses = sums_up(self.config, offer.path) + (extraction_model(self.config, offer.path) == offer.path)
-        if not uses or self.memory is None:
+        if not uses or self.memory_of(provider) is None:
             return 0
         settings = replace(engine_settings(self.config), n_ctx=_BACKGROUND_WINDOW, n_ubatch=128)
         return uses * (model_bytes(offer.path, settings, 0) - offer.about.size_bytes)
@@ -131,19 +146,16 @@ class ModelMaker:
             )
         return engine
 
-    def _converse(self, model: ServedModel, engine: Engine | None) -> Conversations:
-        provider = self.provider if self.provider.is_local else ProviderSettings("local", "llamacpp")
-        return self._conversations(model, Models(provider, name=model.name, engine=engine), engine)
-
     def _conversations(self, model: ServedModel, models: Models, engine: Engine | None) -> Conversations:
-        summarizer = self._summarizer(model, models) if self.memory is not None else None
+        memory = self.memory_of(models.provider)
+        config = replace(self.config, max_tokens=models.provider.max_tokens or self.config.max_tokens)
         return Conversations(
             models,
-            memory=self.memory,
-            config=with_auto_resolved(self.config, engine),
+            memory=memory,
+            config=with_auto_resolved(config, engine),
             writes_memory=self.is_writable,
             worker=self.worker,
-            summarizer=summarizer,
+            summarizer=self._summarizer(model, models) if memory is not None else None,
         )
 
     def _summarizer(self, model: ServedModel, models: Models) -> Summarizer | None:
@@ -155,7 +167,7 @@ class ModelMaker:
             assert pool is not None
             opened = summarizer_of(self.config, lambda n: pool.sibling(model, n), engine, queues=True)
         else:
-            provider, taken = self.provider, models.take()
+            provider, taken = models.provider, models.take()
             models.give_back(taken)
             opened = summarizer_of(
                 self.config, lambda _: open_remote(provider, sends=set()), taken, queues=True

@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fastapi import APIRouter, Request
 
 from shepherd.config import SETTINGS
 from shepherd.inference import Engine
-from shepherd.providers import ChatModel, ProviderSettings, RemoteModel
+from shepherd.providers import LOCAL, ChatModel, ProviderSettings, RemoteModel
 from shepherd.server.description import described
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.identity import caller_of
 from shepherd.server.state import ServerState
+
+if TYPE_CHECKING:
+    from shepherd.server.served_model import ServedModel
 
 __all__ = ["Models", "router"]
 
@@ -125,20 +128,24 @@ def _names(state: ServerState) -> list[str]:
 def _model(state: ServerState, name: str) -> dict[str, Any]:
     started = int(state.started_at)
     found = state.pool.find(name) if name in state.pool.names else None
-    provider = found.conversations.models.provider.name if found and found.conversations else "local"
     return {
         "id": name,
         "object": "model",
         "created": started,
-        "owned_by": provider,
+        "owned_by": LOCAL if found is None else found.provider.name,
         # Anthropic's names of these fields.
         "type": "model",
         "display_name": name,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
         # Shepherd's own: what it is good for.
         "task": "chat" if found is not None else "embedding",
-        **({"state": found.state} if found is not None else {}),
+        **({} if found is None else {"state": found.state, "memory": _uses_memory(state, found)}),
     }
+
+
+def _uses_memory(state: ServerState, model: ServedModel) -> bool:
+    """Return whether something is recalled for the model, and learned from what it is told."""
+    return state.memory is not None and model.provider.uses_memory
 
 
 # ---- settings

@@ -19,6 +19,7 @@ from shepherd.inference.models import (
     quant_in,
 )
 from shepherd.inference.names import HUB_PREFIX
+from shepherd.providers import ProviderSettings, ProviderTable
 
 if TYPE_CHECKING:
     from shepherd.config import Config
@@ -34,11 +35,14 @@ __all__ = [
     "name_of",
     "offer_of",
     "offered",
+    "providers_of",
     "windows_in",
 ]
 
 # Stands for all models on this machine.
 INSTALLED = "installed"
+# Stands for all providers that are configured.
+ALL = "all"
 # Of the machine's memory, when no setting says how much.
 _SHARE = 0.8
 
@@ -136,6 +140,21 @@ def _installed(registry: ModelRegistry) -> list[Offer]:
         if offer.about.chat_template:
             found.append(offer)
     return found
+
+
+def providers_of(config: Config, default: ProviderSettings) -> list[ProviderSettings]:
+    """Return the providers that `server_providers` names, without the default one.
+
+    Raises UsageError for one that is not configured or whose entry is invalid.
+    """
+    table, found = ProviderTable(), []
+    for name in _names_in(config.server_providers):
+        try:
+            found += [table.get(one) for one in (table.names() if name == ALL else [name])]
+        except UsageError as error:
+            raise UsageError(f"server_providers: {error}", hint=error.hint) from None
+    others = {provider.name: provider for provider in found if provider.name != default.name}
+    return list(others.values())
 
 
 def aliases_of(config: Config) -> dict[str, str]:

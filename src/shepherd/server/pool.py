@@ -119,7 +119,12 @@ class ModelPool:
         models = conversations.models
         about = None if models.engine is None else about_engine(models.engine)
         model = ServedModel(
-            models.name, about=about, conversations=conversations, engine=models.engine, state="loaded"
+            models.name,
+            about=about,
+            provider=models.provider,
+            conversations=conversations,
+            engine=models.engine,
+            state="loaded",
         )
         return cls([model], takes_any=takes_any)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from shepherd.errors import ShepherdError
 from shepherd.inference.vision import find_projector
+from shepherd.providers import LOCAL, ProviderSettings
 from shepherd.server.offers import About
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ class ServedModel:
     """A model that clients can name. Its `conversations` are there once it was loaded, and stay.
 
     `open` loads it and `close` unloads it; both are called by one thread at a time. A model without a file
-    (a provider's) is always loaded. `also` are other names; `size_bytes` is about what it takes with its
-    context. `on_unload` frees what else uses its weights.
+    (of a remote `provider`) is always loaded. `also` are other names; `size_bytes` is about what it takes
+    with its context. `on_unload` frees what else uses its weights.
     """
 
     name: str
@@ -38,6 +39,7 @@ class ServedModel:
     close: Callable[[Engine], None] = lambda engine: engine.close()
     converse: Callable[[Engine | None], Conversations] | None = None
     also: tuple[str, ...] = ()
+    provider: ProviderSettings = field(default_factory=lambda: ProviderSettings(LOCAL, "llamacpp"))
     conversations: Conversations | None = None
     engine: Engine | None = None
     on_unload: list[Callable[[], None]] = field(default_factory=list)

@@ -431,13 +431,6 @@ class Conversations:
             raise
         return tuple(others)
 
-    def delete_replaced(self, request: ChatRequest) -> None:
-        """Delete the messages that an accepted request replaces, with what was learned from them."""
-        memory = self._memory
-        session = memory.find_session(request.session, request.user_id) if memory is not None else None
-        if memory is not None and session:
-            memory.delete_messages(session, request.replaces, request.user_id)
-
     def begins_at_once(self, request: ChatRequest) -> bool:
         """Return True if `begin` is quick and waits for nothing: the event loop may call it."""
         engine = self.models.engine

@@ -185,7 +185,11 @@ class Embeddings(TypedDict):
 
 
 class ModelEntry(TypedDict):
-    """A model, with the fields of OpenAI's and of Anthropic's API; `task` is what it is good for."""
+    """A model, with the fields of OpenAI's and of Anthropic's API.
+
+    `owned_by` is the provider that runs it, `local` for this machine; `task` is what it is good for. With
+    `memory`, answers of this model use the memory of this server.
+    """
 
     id: str
     object: Literal["model"]
@@ -195,6 +199,8 @@ class ModelEntry(TypedDict):
     display_name: str
     created_at: str
     task: Literal["chat", "embedding"]
+    state: NotRequired[Literal["unloaded", "loading", "loaded", "unloading"]]
+    memory: NotRequired[bool]
 
 
 class ModelList(TypedDict):

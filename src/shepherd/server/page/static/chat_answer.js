@@ -95,7 +95,7 @@ export function drawBeneath(turn) {
     const items = turn.learned.slice(parts.learned.childElementCount);
     parts.learned.append(...items.map((item) => learnedLine(turn, item)));
   }
-  const says = JSON.stringify([turn.state, turn.isCut, turn.memory, Boolean(turn.answer)]);
+  const says = JSON.stringify([turn.state, turn.isCut, turn.memory, turn.usesMemory, Boolean(turn.answer)]);
   if (parts.footSays !== says) {
     parts.footSays = says;
     parts.foot = foot(turn);
@@ -118,7 +118,7 @@ function foot(turn) {
   const notes = [
     turn.state === "stopped" ? "stopped" : "",
     turn.isCut ? "the answer reached its maximum length" : "",
-    turn.memory ? "" : "memory was off: nothing was recalled, stored or learned",
+    turn.memory && turn.usesMemory ? "" : `${turn.memory ? "no memory with this model" : "memory was off"}: nothing was recalled, stored or learned`,
   ].filter(Boolean);
   return h("div", { class: "reply-foot" }, turn.answer ? copying : null, again, notes.length ? h("span", { class: "hint" }, notes.join(" · ")) : null);
 }

@@ -20,9 +20,11 @@ const running = new Map();
 const drafts = new Map();
 // Documents and pictures that were attached and not sent, likewise.
 const attached = new Map();
-// Models that answer chats, and the one that is chosen; a choice holds for this page.
+// Models that answer chats, as the server lists them, and the one that is chosen; a choice holds for this page.
 let models = null;
-let model = "";
+let model = null;
+// The provider of models on the server's own machine.
+const LOCAL = "local";
 
 export async function show(root, [name = ""]) {
   const [chat] = await Promise.all([running.get(name) ?? loaded(name), knowModel()]);
@@ -70,16 +72,33 @@ function listToggle(root, side) {
 }
 
 async function knowModel() {
-  models ??= ((await get("/v1/models").catch(() => null))?.data ?? []).filter((one) => (one.task ?? "chat") === "chat").map((one) => one.id);
-  model ||= models[0] ?? "";
+  models ??= ((await get("/v1/models").catch(() => null))?.data ?? []).filter((one) => (one.task ?? "chat") === "chat");
+  model ??= models[0] ?? null;
 }
 
-/** The name of the model, or a choice where there are several. */
-function modelChoice() {
-  if (models.length < 2) return h("span", { class: "model", title: model }, model);
-  const made = h("select", { class: "model", "aria-label": "Model" }, models.map((name) => h("option", { value: name, selected: name === model }, name)));
-  made.addEventListener("change", () => (model = made.value));
+/** The name of the model, or a choice where there are several; `changed()` is called when another is chosen. */
+function modelChoice(changed) {
+  if (models.length < 2) return h("span", { class: "model", title: model?.id ?? "" }, model?.id ?? "");
+  const providers = [...new Set(models.map((one) => one.owned_by))];
+  const option = (one) => h("option", { value: one.id, selected: one === model, title: one.id }, named(one, providers.length > 1));
+  const options = (provider) => models.filter((one) => one.owned_by === provider).map(option);
+  const groups = providers.map((provider) => h("optgroup", { label: provider === LOCAL ? "This machine" : provider }, options(provider)));
+  const made = h("select", { class: "model", "aria-label": "Model" }, providers.length > 1 ? groups : models.map(option));
+  made.addEventListener("change", () => {
+    model = models.find((one) => one.id === made.value);
+    changed();
+  });
   return made;
+}
+
+/** What a model is called; in a group of its provider without the provider's name before it. */
+function named(one, isGrouped) {
+  return isGrouped && one.id.startsWith(`${one.owned_by}/`) ? one.id.slice(one.owned_by.length + 1) : one.id;
+}
+
+/** Whether what is said to the chosen model is recalled and stored; a provider may be kept from the memory. */
+function usesMemory() {
+  return model?.memory ?? true;
 }
 
 /** A conversation as the server has it; an empty one without a name. */
@@ -106,7 +125,7 @@ async function stored(name) {
 }
 
 function newTurn(text, properties = {}) {
-  return { text, composed: "", documents: [], pictures: [], at: Date.now() / 1000, memory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
+  return { text, composed: "", documents: [], pictures: [], at: Date.now() / 1000, memory: true, usesMemory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
 }
 
 function addAnswer(turn, message) {
@@ -206,15 +225,17 @@ function composer(view) {
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
   const chips = h("ul", { class: "plain attachments", "aria-label": "Attached files" });
   const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small attach", title: "Text, Markdown, HTML, PDF, or pictures for models that read them. You can also drop files here, or paste pictures." });
-  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(), send, stop)));
+  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(() => made.draw()), send, stop)));
   const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
     const isBusy = Boolean(current(view.chat));
     send.hidden = isBusy;
     stop.hidden = !isBusy;
-    memory.setAttribute("aria-pressed", String(made.isMemoryOff));
-    fill(memory, icon(made.isMemoryOff ? "off" : "memories"), made.isMemoryOff ? "Memory off for this message" : "Memory on");
-    memory.title = "With memory off, nothing is recalled for the next message, and neither it nor its answer is stored.";
+    memory.disabled = !usesMemory();
+    memory.setAttribute("aria-pressed", String(made.isMemoryOff || memory.disabled));
+    const says = memory.disabled ? "No memory" : made.isMemoryOff ? "Memory off for this message" : "Memory on";
+    fill(memory, icon(made.isMemoryOff || memory.disabled ? "off" : "memories"), says);
+    memory.title = memory.disabled ? `“${model.owned_by}” is not allowed to use the memory of this server: nothing is recalled for it, and nothing is stored.` : "With memory off, nothing is recalled for the next message, and neither it nor its answer is stored.";
   };
   memory.addEventListener("click", () => {
     made.isMemoryOff = !made.isMemoryOff;
@@ -300,7 +321,7 @@ function saidIn(chat) {
 }
 
 function chosenModel() {
-  return models?.length > 1 ? model : "default";
+  return models?.length > 1 ? model.id : "default";
 }
 
 /** What the model could read of a conversation before its next message; null for nothing, and where pictures would be sent. */
@@ -337,7 +358,8 @@ async function stopAnswer(chat) {
 async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
   const messages = saidIn(chat);
   chat.name ||= randomName();
-  if (turn.memory) point(chat, `#/chat/${chat.name}`);
+  turn.usesMemory = usesMemory();
+  if (turn.memory && turn.usesMemory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
   running.set(begunAs, chat);
   chat.streams = (chat.streams ?? 0) + 1;
@@ -430,7 +452,7 @@ function taught(chat, turn, item) {
 
 function ended(chat, turn, state) {
   turn.state = turn.isStopped && state === "done" ? "stopped" : state;
-  turn.isStored = turn.memory && Boolean(turn.answer);
+  turn.isStored = turn.memory && turn.usesMemory && Boolean(turn.answer);
   // The server may have stored what it had, or have been stopped before.
   turn.isUncertain = turn.isStored && state === "failed";
   draw(chat, turn, true);

@@ -1,0 +1,39 @@
+"""The page of a server with several models and providers: which one answers, and what it may know."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from shepherd.memory import Memory
+
+
+def test_a_provider_is_chosen_and_the_page_says_that_it_has_no_memory(with_providers, visit, afar):
+    chat = visit(with_providers.url, "ines")
+    page = chat.page
+    chat.open("chat")
+    choice, memory = page.get_by_label("Model"), page.locator(".memory-switch")
+    groups = choice.locator("optgroup").evaluate_all("all => all.map((one) => one.label)")
+    assert groups == ["This machine", "work", "friend"]
+    expect(memory).to_have_text("Memory on")
+
+    choice.select_option("work/big")
+    expect(memory).to_have_text("No memory")
+    expect(memory).to_be_disabled()
+    page.get_by_label("Message", exact=True).fill("I live in Paris.")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose")).to_have_text("From afar.")
+    expect(page.locator(".reply-foot")).to_contain_text("no memory with this model: nothing was recalled")
+    assert page.url.endswith("#/chat")  # a reload would find nothing
+
+    choice.select_option("friend/big")
+    expect(memory).to_have_text("Memory on")
+    page.get_by_label("Message", exact=True).fill("I live in Rome.")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose")).to_have_count(2)
+    expect(page.locator(".talk")).to_have_count(1)
+
+    assert [one.body["messages"][-1]["content"][:16] for one in afar.asked[-2:]] == [
+        "I live in Paris.", "I live in Rome.",
+    ]  # fmt: skip
+    with Memory(with_providers.database) as stored:
+        assert len(stored.list_sessions("ines")) == 1
