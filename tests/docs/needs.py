@@ -6,13 +6,14 @@ end is the error that a reader gets, and that has to say what is lacking.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["CONTAINERS", "CUDA", "CUDA_KIT", "CUDA_PIP", "Need"]
+__all__ = ["CLUSTER", "CONTAINERS", "CUDA", "CUDA_KIT", "CUDA_PIP", "Need"]
 
 
 @dataclass(frozen=True)
@@ -46,4 +47,18 @@ CUDA = Need(_CUDA, _has_cuda, rf"({_LACKING})(?s:.*)\n  leave CMAKE_ARGS out to 
 CUDA_KIT = Need(_CUDA, _has_cuda, rf"({_LACKING})(?s:.*)\n  CPU=1 before it leaves CUDA out")
 # CMake's own words, through pip: "CUDA Toolkit not found", or, of its architectures, "no GPU was detected".
 CUDA_PIP = Need(_CUDA, _has_cuda, r"(?i)CMake Error(?s:.*)(CUDA|nvcc)")
+
+
+def _has_cluster() -> bool:
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        return True  # the first command installs them
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin"
+    return all(shutil.which(name, path=path) for name in ("etcd", "patroni", "haproxy", "pgbouncer"))
+
+
+CLUSTER = Need(
+    "etcd, Patroni, HAProxy and PgBouncer",
+    _has_cluster,
+    r"cluster: (not installed: |\S+: there is no cluster)",
+)
 CONTAINERS = Need("Docker that runs", _has_containers, r"cibuildwheel: error: .*(?i:docker)")

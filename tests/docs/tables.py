@@ -10,7 +10,7 @@ from importlib.util import find_spec
 
 from shepherd.cli.doctor import CUDA_BUILD
 from tests.docs.commands import ROOT, Command
-from tests.docs.needs import CONTAINERS, CUDA, CUDA_KIT, CUDA_PIP, Need
+from tests.docs.needs import CLUSTER, CONTAINERS, CUDA, CUDA_KIT, CUDA_PIP, Need
 
 __all__ = ["BENCHES", "INSTALLING", "INSTEAD", "NEEDS", "PREPARED", "THE_GATE", "WITHOUT_A_WHEEL", "steps_of"]
 
@@ -26,12 +26,14 @@ _ALL_BENCHES = ".venv/bin/python -m pytest bench --benchmark-only -s"
 _SMALL = "SHEPHERD_BENCH_SMALL=1 "
 # All of them, done in small.
 BENCHES = _SMALL + _ALL_BENCHES
+_CLUSTER = [f"tools/cluster {command} /tmp/cluster" for command in ("start", "status", "kill-leader", "stop")]
 # Command, run as it stands on every machine: what it needs to come to another end than its error.
 NEEDS: dict[str, Need] = {
     _CUDA_RUN: CUDA,
     CUDA_BUILD: CUDA_PIP,
     _CUDA_KIT: CUDA_KIT,
     _WHEELS: CONTAINERS,
+    **dict.fromkeys(_CLUSTER, CLUSTER),
 }
 
 # Command: what installation.py runs for it. It makes an environment, installs, or compiles.
@@ -78,6 +80,9 @@ INSTALLING = {
     "./tools/test --deep tests/prompt": (
         "./tools/test --deep tests/native/test_rank.py -k term_is_the_twins",
     ),
+    **{command: (command,) for command in _CLUSTER},
+    # It takes ten minutes.
+    "tools/test --cluster": ("tools/test --cluster --collect-only",),
     # 1: a fault survived.
     "./tools/mutants --since HEAD": ("./tools/mutants --count 1 src/shepherd/lru_cache.py || test $? = 1",),
     # In full they take long, and their figures want a machine that does nothing else.

@@ -132,3 +132,49 @@ def test_passwords_are_hidden_in_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert address.without_secrets("se.ret, seXret, tls, o+, word, h") == "***, seXret, ***, ***, ***, h"
     monkeypatch.delenv("PGPASSWORD")
     assert parse("postgresql://h/db").without_secrets("word") == "word"
+
+
+def test_replicas_are_reached_as_the_server_is_but_at_other_hosts() -> None:
+    url = "postgresql://u:secret@h:5433/db?schema=mine&sslmode=require"
+    address = parse(f"{url}&max_staleness=30&replicas=two,[::1]:7,three:1")
+    replicas = address.of_replica()
+
+    assert (address.max_staleness_s, address.parameters["host"]) == (30.0, "h")
+    assert (replicas.parameters["host"], replicas.parameters["port"]) == ("two,::1,three", "5432,7,1")
+    assert replicas.parameters["sslmode"] == "require"
+    assert replicas.parameters["password"] == "secret"
+    assert replicas.parameters["target_session_attrs"] == "any"
+    assert replicas.failover_timeout_s == 0.0
+    assert replicas.shown == "postgresql://u@two,::1,three:5432,7,1/db?schema=mine"
+    assert "secret" not in repr(address)
+
+
+def test_of_several_hosts_those_that_cannot_be_written_are_replicas() -> None:
+    address = parse("postgresql://one,two/db?max_staleness=1")
+
+    assert address.parameters["target_session_attrs"] == "read-write"
+    assert address.replica["host"] == "one,two"
+    assert address.replica["target_session_attrs"] == "prefer-standby"
+    assert parse("postgresql://one,two/db").max_staleness_s is None
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("max_staleness=30", "needs a replica to read from"),
+        ("replicas=two", "needs max_staleness="),
+        ("max_staleness=0&replicas=two", "a number of seconds, from 1 to 3600"),
+        ("max_staleness=1.5&replicas=two", "a number of seconds, from 1 to 3600"),
+        ("max_staleness=1&max_staleness=2&replicas=two", "a number of seconds, from 1 to 3600"),
+        ("max_staleness=30&replicas=", "takes hosts with their ports"),
+        ("max_staleness=30&replicas=two:0", "takes hosts with their ports"),
+        ("max_staleness=30&replicas=two:65536", "takes hosts with their ports"),
+        ("max_staleness=30&replicas=two,,three", "takes hosts with their ports"),
+        ("max_staleness=30&replicas=two/db", "takes hosts with their ports"),
+    ],
+)
+def test_replicas_that_cannot_be_meant_are_refused(query: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        parse(f"postgresql://h/db?{query}")
+
+    assert caught.value.hint

@@ -46,6 +46,8 @@ def failed(state: str) -> psycopg.Error:
         ("40001", StoreLockedError, "other writers were always first", "try again"),
         ("40P01", StoreLockedError, "other writers were always first", "try again"),
         ("54000", UsageError, "the key of a fact is too long", "under 2,000 bytes"),
+        ("42P10", StoreError, "probably because a newer Shepherd", "update this Shepherd"),
+        ("42703", StoreError, "probably because a newer Shepherd", "update this Shepherd"),
         ("42P01", StoreError, "a table is missing", "start again"),
         ("3F000", StoreError, "the schema is gone", "start again"),
         ("57P01", StoreError, "the connection was lost", "is the server running?"),

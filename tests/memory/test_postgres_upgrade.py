@@ -134,3 +134,21 @@ def test_this_server_is_told_so_once_a_newer_one_has_upgraded(postgres_server: S
 
         assert caught.value.hint == "update this Shepherd, and start it again"
         assert memory.get_fact("name") == "Steve"
+
+
+def test_an_edit_of_tables_with_newer_keys_is_refused_with_the_reason(postgres_server: Server) -> None:
+    name = postgres_server.new_schema()
+    with Memory(postgres_server.url(name), user_id="anna") as memory:
+        stored = memory.store_memory("Which tea?", "Green")
+        assert stored is not None
+        postgres_server.execute(
+            "ALTER TABLE context_terms DROP CONSTRAINT context_terms_pkey,"
+            " ADD PRIMARY KEY(tenant, id, doc_len)",
+            name,
+        )
+
+        with pytest.raises(StoreError, match="probably because a newer Shepherd has upgraded them") as caught:
+            memory.edit_memory(stored, answer="Black")
+
+        assert caught.value.hint == "update this Shepherd, and start it again"
+        assert [result.answer for result in memory.search("tea")] == ["Green"]

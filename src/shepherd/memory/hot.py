@@ -12,7 +12,8 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import Any
 
@@ -107,10 +108,13 @@ class HotRecall(HotIndexes):
         if slot is not None and slot.index is not None and not slot.failed:
             self._want(tenant)
 
-    def bring(self, tenant: int) -> bool:
+    def bring(
+        self, tenant: int, read: Callable[[], AbstractContextManager[Connection]] | None = None
+    ) -> bool:
         """Bring a tenant's index to what is committed if that is little work; return whether it is there now.
 
-        Outside of transactions. Waits a moment for another thread that does the same.
+        Outside of transactions. Waits a moment for another thread that does the same. `read` is where the
+        changes are read, by default the tables.
         """
         slot = self._slots.get(tenant)
         if slot is None or slot.failed or not slot.lock.acquire(timeout=self._tables.patience_s):
@@ -119,7 +123,7 @@ class HotRecall(HotIndexes):
             followed = slot.followed
             if followed is None or slot.index is None:
                 return False
-            with self._tables.read() as connection:
+            with (read or self._tables.read)() as connection:
                 ahead = hot_rows.look_ahead(connection, followed, self._tables.most_at_once)
                 is_little = ahead.work(followed) <= self._tables.most_at_once
                 return is_little and self._catch_up(connection, slot, ahead)

@@ -246,7 +246,9 @@ class Memory:
             more = self._vectors.search(user, message, query)
         found, results = self._store.recall(user, query if more is None else query._replace(limit=0))
         if only_times:
-            more = self._store.read(lambda connection: newest_results(connection, user, query, results))
+            more = self._store.read_for_search(
+                user, lambda connection: newest_results(connection, user, query, results)
+            )
         if more is not None:
             results = [*results, *more]
             self._store.recall_counts.note([result.id for result in more], now)
@@ -257,7 +259,13 @@ class Memory:
             asked = asked_time(message, periods)
         notes: dict[int, str] = {}
         if results:
-            former = self._former.of(user, found or (), lambda: self.fact_history(None, user))
+            former = self._former.of(
+                user,
+                found or (),
+                lambda: self._store.read_for_search(
+                    user, lambda connection: facts.history(connection, user, None)
+                ),
+            )
             if former.values:
                 # A question about the past is answered from the past as well.
                 results = results if asked else without_former_values(results, former)
@@ -267,7 +275,10 @@ class Memory:
                 notes[memory_id] = day + notes.get(memory_id, "")
         text = block.text
         if asked is not None:
-            past = injection_format.past_facts(asked, self.fact_periods(None, user))
+            periods_held = self._store.read_for_search(
+                user, lambda connection: facts.periods(connection, user, None)
+            )
+            past = injection_format.past_facts(asked, periods_held)
             text = injection_format.with_past_facts(text, past)
         return Injection(
             injection_format.render_tail(text, results, keywords, notes),
@@ -313,7 +324,9 @@ class Memory:
                 return near
         found = self._store.search(user, asked)
         if only_times:
-            found += self._store.read(lambda connection: newest_results(connection, user, asked, found))
+            found += self._store.read_for_search(
+                user, lambda connection: newest_results(connection, user, asked, found)
+            )
         return found
 
     # ---- memories

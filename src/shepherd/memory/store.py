@@ -69,6 +69,10 @@ class MemoryStore(ABC):
         """Do as `read`, for a few rows by an index."""
         return self.read(work)
 
+    def read_for_search(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
+        """Do as `read`, for a part of a user's search: of a state as old as that may be."""
+        return self.read(work)
+
     @abstractmethod
     def write(
         self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0, stays: bool = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
@@ -32,8 +33,13 @@ _OF_SEVERAL = {"connect_timeout": "3"}
 _TO_WRITE = {"target_session_attrs": "read-write"}
 _FAILOVER_S = 30.0
 _SECONDS = re.compile("[0-9]{1,3}|[12][0-9]{3}|3[0-5][0-9]{2}|3600")
+# A replica takes over nothing: if it does not answer soon, the other server is asked.
+_OF_REPLICAS = {"connect_timeout": "2", "target_session_attrs": "any"}
+# libpq 14 and newer.
+_STANDBY_FIRST = "prefer-standby"
+_HOST_AND_PORT = re.compile(r"(?P<host>/[^:,]+|\[[0-9A-Fa-f:.]+\]|[^/:,\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 # Parameters of ours, which libpq does not know.
-_OURS = ("schema", "failover_timeout")
+_OURS = ("schema", "failover_timeout", "max_staleness", "replicas")
 _SECRETS = ("password", "sslpassword", "oauth_client_secret")
 
 
@@ -46,6 +52,15 @@ class Address:
     parameters: dict[str, str] = field(repr=False)
     failover_timeout_s: float | None = None
     """Time to wait for a server that has answered before; None: as long as for a lock."""
+    max_staleness_s: float | None = None
+    """Age of the state that a search may see; None: searches see all that was committed before."""
+    replica: dict[str, str] = field(default_factory=dict, repr=False)
+    """Parameters by which a replica is reached, if max_staleness_s is given."""
+
+    def of_replica(self) -> Address:
+        """Return the address of the replicas; nobody waits for one that is away."""
+        shown = _shown(self.replica, self.schema)
+        return replace(self, shown=shown, parameters=self.replica, failover_timeout_s=0.0)
 
     def without_secrets(self, text: str) -> str:
         """Return `text` without this address's passwords, in case libpq repeats one."""
@@ -65,8 +80,7 @@ def parse(url: str, *, read_only: bool = False) -> Address:
         # urlunsplit would make postgresql:/db of postgresql:///db.
         base, _, asked = url.partition("?")
         query = parse_qsl(asked, keep_blank_values=True)
-        names = [value for key, value in query if key == "schema"]
-        waits = [value for key, value in query if key == "failover_timeout"]
+        ours = {name: [value for key, value in query if key == name] for name in _OURS}
         # libpq does not read `+` as a blank.
         theirs = urlencode([pair for pair in query if pair[0] not in _OURS], quote_via=quote)
         known = conninfo_to_dict(f"{base}?{theirs}" if theirs else base)
@@ -77,24 +91,66 @@ def parse(url: str, *, read_only: bool = False) -> Address:
         raise UsageError("memory_database: PostgreSQL cannot read this address", hint=_HINT) from None
     if any(not 0 < port < 65536 for port in ports):
         raise UsageError("memory_database: a port is from 1 to 65535", hint=_HINT)
+    names = ours["schema"]
     if len(names) > 1 or any(not _is_name(name) for name in names):
         raise UsageError(
             f"memory_database: schema= takes one name of 1 to {_LONGEST_NAME} bytes",
             hint="percent-encode characters such as & and /",
         )
-    if len(waits) > 1 or any(not _SECONDS.fullmatch(wait) for wait in waits):
-        raise UsageError(
-            "memory_database: failover_timeout= takes a number of seconds, up to 3600",
-            hint="for example failover_timeout=30",
-        )
     schema = names[0] if names else None
     parameters = {key: str(value) for key, value in known.items() if value is not None}
-    wait_s = float(waits[0]) if waits else None
+    wait_s, staleness_s = (_seconds(name, ours[name]) for name in ("failover_timeout", "max_staleness"))
     defaults = _DEFAULTS
-    if "," in parameters.get("host", parameters.get("hostaddr", "")):
+    if _has_several_hosts(parameters):
         defaults = _DEFAULTS | _OF_SEVERAL | ({} if read_only else _TO_WRITE)
         wait_s = _FAILOVER_S if wait_s is None else wait_s
-    return Address(_shown(parameters, schema), schema, {**defaults, **parameters}, wait_s)
+    replica = _of_replica(parameters, ours["replicas"], staleness_s)
+    shown = _shown(parameters, schema)
+    return Address(shown, schema, {**defaults, **parameters}, wait_s, staleness_s, replica)
+
+
+def _seconds(name: str, values: list[str]) -> float | None:
+    # A replica is never as new as the server that is written to.
+    is_wrong = any(not _SECONDS.fullmatch(value) for value in values)
+    if len(values) > 1 or is_wrong or (name == "max_staleness" and values and not int(values[0])):
+        least = "from 1 to 3600" if name == "max_staleness" else "up to 3600"
+        raise UsageError(
+            f"memory_database: {name}= takes a number of seconds, {least}", hint=f"for example {name}=30"
+        )
+    return float(values[0]) if values else None
+
+
+def _has_several_hosts(parameters: Mapping[str, str]) -> bool:
+    return "," in parameters.get("host", parameters.get("hostaddr", ""))
+
+
+def _of_replica(parameters: Mapping[str, str], named: list[str], staleness_s: float | None) -> dict[str, str]:
+    """Return libpq's parameters for replicas: those of replicas=, or the hosts that are standbys."""
+    if staleness_s is None:
+        if named:
+            raise UsageError(
+                "memory_database: replicas= needs max_staleness=, the age in seconds that a search may see",
+                hint="for example max_staleness=60",
+            )
+        return {}
+    if not named:
+        if not _has_several_hosts(parameters):
+            raise UsageError(
+                "memory_database: max_staleness= needs a replica to read from",
+                hint="name the replicas, as in replicas=host:port,host:port",
+            )
+        first = {"target_session_attrs": _STANDBY_FIRST} if psycopg.pq.version() >= 140000 else {}
+        return {**_DEFAULTS, **_OF_REPLICAS, **parameters, **first}
+    found = [_HOST_AND_PORT.fullmatch(one) for one in ",".join(named).split(",")]
+    places = [(one["host"].strip("[]"), one["port"] or "5432") for one in found if one is not None]
+    if len(places) < len(found) or any(not 0 < int(port) < 65536 for _, port in places):
+        raise UsageError(
+            "memory_database: replicas= takes hosts with their ports, separated by commas",
+            hint="for example replicas=two:5432,three:5432",
+        )
+    other = {key: value for key, value in parameters.items() if key not in ("host", "hostaddr", "port")}
+    hosts, ports = (",".join(parts) for parts in zip(*places, strict=True))
+    return {**_DEFAULTS, **_OF_REPLICAS, **other, "host": hosts, "port": ports}
 
 
 def _is_name(name: str) -> bool:

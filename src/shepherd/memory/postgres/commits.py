@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from shepherd.memory.postgres.wire import Bound
@@ -19,7 +20,7 @@ from shepherd.memory.schema import USER_VERSION
 if TYPE_CHECKING:
     from shepherd.memory.postgres.database import Connection
 
-__all__ = ["STATEMENTS", "Cleaning", "Write"]
+__all__ = ["POSITION", "STATEMENTS", "Cleaning", "Write", "Written"]
 
 STATEMENTS = (
     """CREATE TABLE writes(
@@ -43,6 +44,13 @@ _CLEAN = (
     f" WHERE written_at < extract(epoch FROM now()) - {_KEPT_S} LIMIT 10000 FOR UPDATE SKIP LOCKED)"
 )
 _CLEANING_S = 600.0
+# Of a standby: to where it shows the log of its primary. Their difference is the only form that is a number.
+POSITION = (
+    "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
+    " - '0/0'::pg_lsn)::bigint"
+)
+# Number of writers from which on those of long ago are forgotten.
+_MANY_WRITERS = 10_000
 
 
 class Cleaning:
@@ -85,3 +93,29 @@ class Write:
             return False
         self.is_in_doubt = False
         return bool(connection.execute(_IS_THERE, (self._key,)))
+
+
+class Written:
+    """Where the last change of each writer ends in the server's log. Thread-safe.
+
+    Nobody reads a state that is older than `kept_s`, so changes of before are in every state.
+    """
+
+    def __init__(self, kept_s: float) -> None:
+        self._kept_s = kept_s
+        self._positions: dict[Any, tuple[int, float]] = {}
+        self._lock = threading.Lock()
+
+    def note(self, writer: Hashable, position: int) -> None:
+        """Note that a change of a writer, named by the beginning of its transactions, ends at a position."""
+        now = time.monotonic()
+        with self._lock:
+            if len(self._positions) >= _MANY_WRITERS:
+                since = now - self._kept_s
+                kept = {one: place for one, place in self._positions.items() if place[1] >= since}
+                self._positions = kept
+            self._positions[writer] = (position, now)
+
+    def of(self, writer: Hashable) -> int:
+        """Return the position from which on a state has all changes of a writer."""
+        return self._positions.get(writer, (0, 0.0))[0]

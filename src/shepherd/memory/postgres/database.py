@@ -26,7 +26,7 @@ from psycopg.adapt import Transformer
 
 from shepherd.errors import ShepherdError, StoreError, StoreLockedError
 from shepherd.memory.postgres import commits, failures, text
-from shepherd.memory.postgres.address import parse
+from shepherd.memory.postgres.address import Address, parse
 from shepherd.memory.postgres.wire import Bound, Raw, exchange, find_out_about_pooler
 from shepherd.transactions import Value
 
@@ -70,6 +70,9 @@ class Connection:
         self._waiting: list[Bound] = []
         self.kept: dict[Any, Any] = {}
         """Values that a reader keeps for later in the transaction, which sees one moment."""
+        self.wants_position = False
+        self.position: int | None = None
+        """Where the transaction ends in the server's log, once it is committed, if that is wanted."""
 
     def execute(
         self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()
@@ -114,7 +117,11 @@ class Connection:
             # Not with the commit: a connection that broke long ago must show before anything is in doubt.
             self.execute_together([])
         if self._beginning and self._has_begun:
-            self.execute_together([*self._ending, _COMMIT])
+            ending = [*self._ending, _COMMIT]
+            if not self.wants_position:
+                self.execute_together(ending)
+                return
+            self.position = self.execute_together([*ending, (commits.POSITION, ())])[-1][0][0]
 
     def _defer(self, statements: Sequence[Bound]) -> None:
         self._waiting += statements
@@ -131,8 +138,8 @@ class Database:
     that has arrived (after `keep_keys`).
     """
 
-    def __init__(self, url: str, *, read_only: bool = False, patience_s: float = 5.0) -> None:
-        self.address = parse(url, read_only=read_only)
+    def __init__(self, url: str | Address, *, read_only: bool = False, patience_s: float = 5.0) -> None:
+        self.address = url if isinstance(url, Address) else parse(url, read_only=read_only)
         self.read_only = read_only
         self.is_closed = False
         self.schema = self.address.schema or ""
@@ -141,6 +148,9 @@ class Database:
         given = self.address.failover_timeout_s
         self._outage_s = patience_s if given is None else given
         self._cleaning: commits.Cleaning | None = None
+        self.written: commits.Written | None = None
+        """Where the changes of this process end in the server's log, for those who read elsewhere."""
+        self._answer_ms: int | None = None
         self._has_connected = False
         self._idle: list[Raw] = []
         self._lock = threading.Lock()
@@ -166,6 +176,13 @@ class Database:
         for raw in idle:
             raw.close()
 
+    def replica(self, *, patience_s: float, answer_s: float) -> Database:
+        """Return the replicas of this database, whose schema is known; they have to answer in time."""
+        other = Database(self.address.of_replica(), read_only=True, patience_s=patience_s)
+        other.schema, other._settings = self.schema, self._settings
+        other._answer_ms = int(answer_s * 1000)
+        return other
+
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work`; everything in it sees the same moment."""
         return self._run(work, _READ)
@@ -173,6 +190,10 @@ class Database:
     def look(self, statement: str, parameters: Sequence[Value | Sequence[Value]]) -> list[tuple[Any, ...]]:
         """Return the rows of one statement that reads, which sees one moment: one round trip."""
         return self._run(lambda connection: connection.execute(statement, parameters))
+
+    def together(self, statements: Sequence[Bound]) -> list[list[tuple[Any, ...]]]:
+        """Return the rows of each statement; without a transaction around them, all in one round trip."""
+        return self._run(lambda connection: connection.execute_together(statements))
 
     def ping(self) -> None:
         """Ask the server nothing: one round trip."""
@@ -192,7 +213,11 @@ class Database:
 
     def write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work` once it is committed. Writers of one user take turns."""
-        return self.write_locked(f"user {user_id}", work)
+        return self._run(work, *self.writer(user_id))
+
+    def writer(self, user_id: str) -> tuple[Bound, Bound]:
+        """Return what a user's changes begin with, by which `written` names them."""
+        return self._locked(f"user {user_id}")
 
     def write_locked(self, name: str, work: Callable[[Connection], _Result]) -> _Result:
         """Do as `write`, with a lock of that name."""
@@ -245,12 +270,16 @@ class Database:
         raw = self._take()
         try:
             connection = Connection(raw, *beginning, ending=write.ending if write else ())
-            if write is not None and write.has_arrived(connection):
-                return write.result  # type: ignore[no-any-return]
-            result = work(connection)
-            if write is not None:
-                write.result = result
+            connection.wants_position = write is not None and self.written is not None
+            if write is None or not write.has_arrived(connection):
+                result = work(connection)
+                if write is not None:
+                    write.result = result
+            else:
+                result = write.result
             self._commit(connection, write)
+            if self.written is not None and connection.position is not None:
+                self.written.note(beginning, connection.position)
             return result
         except psycopg.Error as error:
             if failures.needs_new_connection(error):
@@ -337,6 +366,7 @@ class Database:
     def _connect(self) -> Raw:
         try:
             raw = Raw.connect(**self.address.parameters, autocommit=True)  # type: ignore[arg-type]
+            raw.answer_ms = self._answer_ms
         except psycopg.Error as error:
             # A server that has answered before may be restarting; one that never did is not running.
             may_pass = self._has_connected or failures.is_passing(error)

@@ -161,6 +161,9 @@ def read_only(address: Address) -> StoreReadOnlyError:
 
 _RIGHTS = "GRANT the role its rights (docs/how-to/postgresql.md); --nomemory runs without memory"
 
+# An older Shepherd that is still running finds this out by its statements.
+_CHANGED = "the tables have changed, probably because a newer Shepherd has upgraded them; nothing was stored"
+
 _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "53100": (StoreFullError, "no space left on the server's disk; nothing of this change was stored",
               "free some disk space on the server"),
@@ -176,6 +179,9 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "40P01": (StoreLockedError, "other writers were always first", "try again"),
     "54000": (UsageError, "a user id or the key of a fact is too long for PostgreSQL",
               "keep both together under 2,000 bytes"),
+    # No such key for ON CONFLICT; no such column.
+    "42P10": (StoreError, _CHANGED, "update this Shepherd, and start it again"),
+    "42703": (StoreError, _CHANGED, "update this Shepherd, and start it again"),
     "42P01": (StoreError, "a table is missing", "tables are made when the database is opened: start again"),
     "3F000": (StoreError, "the schema is gone", "it is made when the database is opened: start again"),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from shepherd.memory.facts import FactRow
 from shepherd.memory.hot import HotRecall
 from shepherd.memory.postgres import maintenance, schema
 from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.postgres.replica import Replica, State, TooOldError
 from shepherd.memory.postgres.search import ServerTables
 from shepherd.memory.postgres.size_limit import Limit
 from shepherd.memory.postgres.terms import TERMS, ServerChunks
@@ -133,6 +134,7 @@ class PostgresStore(MemoryStore):
         )
         self.chunks = ServerChunks(self._chunk_recall)
         self._tenants: dict[str, int] = {}
+        self._replica = None if read_only else Replica.of(self._database)
 
     @property
     def path(self) -> str:
@@ -144,6 +146,10 @@ class PostgresStore(MemoryStore):
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work`; everything in it sees the same moment. May run it again."""
         return self._database.read(work)
+
+    def read_for_search(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
+        """Do as `read`; a replica answers if the address allows it and the replica is new enough."""
+        return self._searched(user_id, lambda database: database.read(work))
 
     def write(
         self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0, stays: bool = False
@@ -189,23 +195,46 @@ class PostgresStore(MemoryStore):
 
     def _find(self, user_id: str, query: RecallQuery, *, with_facts: bool) -> _Found:
         """Return the rows of the facts, if they are asked for, and the best memories, of one moment."""
+        return self._searched(
+            user_id, lambda database: self._find_in(database, user_id, query, with_facts=with_facts)
+        )
+
+    def _searched(self, user_id: str, search: Callable[[Database | State], _Result]) -> _Result:
+        """Return what a replica finds for a user, or the primary server if no replica will do."""
+        if self._replica is not None:
+            state = self._replica.state(self._database.writer(user_id))
+            if state is not None:
+                with contextlib.suppress(TooOldError, StoreError):
+                    return search(state)
+        return search(self._database)
+
+    def _find_in(
+        self, database: Database | State, user_id: str, query: RecallQuery, *, with_facts: bool
+    ) -> _Found:
         if not query.keywords or query.limit <= 0:
-            return self._look(user_id, [], with_facts=with_facts).facts, []
+            return self._look(database, user_id, [], with_facts=with_facts).facts, []
         tenant = self._tenants.get(user_id)
         n_tries = 0
         while tenant is not None and (version := self._recall.held_version(tenant)) is not None:
             try:
-                return self._find_hot(user_id, tenant, version, query, with_facts=with_facts)
+                return self._find_hot(database, user_id, tenant, version, query, with_facts=with_facts)
             except _StaleError:
                 n_tries += 1
-                if n_tries == _MOST_TRIES or not self._recall.bring(tenant):
+                if n_tries == _MOST_TRIES or not self._recall.bring(tenant, database.reading):
                     break
-        return self._database.read(
+        return database.read(
             lambda connection: self._find_cold(connection, user_id, query, with_facts=with_facts)
         )
 
     def _find_hot(
-        self, user_id: str, tenant: int, version: int, query: RecallQuery, *, with_facts: bool
+        self,
+        database: Database | State,
+        user_id: str,
+        tenant: int,
+        version: int,
+        query: RecallQuery,
+        *,
+        with_facts: bool,
     ) -> _Found:
         """Search the hot index, then read version, facts and rows in one statement: one round trip.
 
@@ -231,7 +260,7 @@ class PostgresStore(MemoryStore):
 
         def fetch(ids: list[int]) -> dict[int, Row]:
             nonlocal seen
-            seen = self._look(user_id, ids, with_facts=with_facts)
+            seen = self._look(database, user_id, ids, with_facts=with_facts)
             if (seen.tenant, seen.version) != (tenant, version):
                 raise _StaleError
             return seen.memories
@@ -276,13 +305,13 @@ class PostgresStore(MemoryStore):
 
         return rows, best_results(query, find, fetch)
 
-    def _look(self, user_id: str, ids: list[int], *, with_facts: bool) -> _Seen:
+    def _look(self, database: Database | State, user_id: str, ids: list[int], *, with_facts: bool) -> _Seen:
         """Return what one statement sees of a user."""
         seen = _Seen(None, None, [], {})
         statement = _LOOK_WITH_FACTS if with_facts else _LOOK
         # No memory has the id -1. As a text: psycopg takes 15 us for an array.
         padded = [*ids, *[-1] * (_GUESSED_IDS - len(ids))]
-        rows = self._database.look(statement, (user_id, "{" + ",".join(map(str, padded)) + "}"))
+        rows = database.look(statement, (user_id, "{" + ",".join(map(str, padded)) + "}"))
         for kind, one, two, three, key, text, answer, source, session in rows:
             if kind == _MEMORY:
                 seen.memories[one] = (one, text, answer, two, three, source, session)
@@ -367,6 +396,8 @@ class PostgresStore(MemoryStore):
                 self._database.write_locked(
                     "recalls", lambda connection: recall_counts.write(connection, waiting)
                 )
+        if self._replica is not None:
+            self._replica.close()
         self._recall.close()
         self._chunk_recall.close()
         self._database.close()

@@ -50,6 +50,8 @@ class Raw(psycopg.Connection[tuple[Any, ...]]):
         self.local: Bound | None = None
         """Behind a pooler: the statement that sets up each transaction."""
         self.keeps_prepared = True
+        self.answer_ms: int | None = None
+        """Longest time without a word from the server; None: any."""
 
 
 _Key = tuple[bytes, tuple[int, ...]]
@@ -132,7 +134,7 @@ def _together(raw: Raw, sent: Sequence[_Sent], form: pq.Format) -> list[pq.abc.P
         pgconn.send_query_prepared(name, values, formats, form)
         n += 1
     pgconn.pipeline_sync()
-    results = _read(pgconn)
+    results = _read(pgconn, raw.answer_ms)
     pgconn.exit_pipeline_mode()
     n_fine = next((place for place, one in enumerate(results) if one.status not in _FINE), len(results))
     for place, key in new.items():
@@ -170,14 +172,14 @@ def _in_turn(raw: Raw, sent: Sequence[_Sent], form: pq.Format) -> list[pq.abc.PG
     results = []
     for key, values, formats in sent:
         raw.pgconn.send_query_params(key[0], values, key[1], formats, form)
-        [result] = _read(raw.pgconn)
+        [result] = _read(raw.pgconn, raw.answer_ms)
         if result.status not in _FINE:
             raise psycopg.errors.error_from_result(result)
         results.append(result)
     return results
 
 
-def _read(pgconn: pq.abc.PGconn) -> list[pq.abc.PGresult]:
+def _read(pgconn: pq.abc.PGconn, answer_ms: int | None) -> list[pq.abc.PGresult]:
     """Return the results up to the end of the pipeline, or of the one statement without a pipeline."""
     is_pipeline = pgconn.pipeline_status != pq.PipelineStatus.OFF
     results: list[pq.abc.PGresult] = []
@@ -185,12 +187,12 @@ def _read(pgconn: pq.abc.PGconn) -> list[pq.abc.PGresult]:
     socket.register(pgconn.socket, select.POLLIN | select.POLLOUT)
     while pgconn.flush():
         # The server may wait for us to read before it reads on.
-        if any(event & ~select.POLLOUT for _, event in socket.poll()):
+        if any(event & ~select.POLLOUT for _, event in _wait(socket, answer_ms)):
             pgconn.consume_input()
     socket.modify(pgconn.socket, select.POLLIN)
     while True:
         while pgconn.is_busy():
-            socket.poll()
+            _wait(socket, answer_ms)
             pgconn.consume_input()
         result = pgconn.get_result()
         if result is None:
@@ -202,6 +204,13 @@ def _read(pgconn: pq.abc.PGconn) -> list[pq.abc.PGresult]:
             return results
         else:
             results.append(result)
+
+
+def _wait(socket: select.poll, answer_ms: int | None) -> list[tuple[int, int]]:
+    events = socket.poll(answer_ms)
+    if not events:
+        raise psycopg.OperationalError("the server does not answer")
+    return events
 
 
 @cache

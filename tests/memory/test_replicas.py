@@ -1,0 +1,135 @@
+"""Searches of a replica: no older than allowed, with everything that the process itself has stored."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from shepherd.errors import StoreError
+from shepherd.memory import Memory
+from shepherd.memory.postgres import replica as replicas
+from shepherd.memory.postgres.store import PostgresStore
+from tests.postgres import Server
+
+PATIENCE_S = 20.0
+
+
+@pytest.fixture(scope="module")
+def standby(postgres_server: Server) -> Iterator[Server]:
+    """A standby of the tests' server, which does not wait for it."""
+    server = Server(postgres_server)
+    postgres_server.execute("ALTER SYSTEM RESET ALL")
+    # A primary that was away is found again at once.
+    server.execute("ALTER SYSTEM SET wal_retrieve_retry_interval = '50ms'")
+    for one in (postgres_server, server):
+        one.execute("SELECT pg_reload_conf()")
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def address(postgres_server: Server, standby: Server) -> Iterator[Callable[[int], str]]:
+    """The address of an empty schema by the staleness that is allowed."""
+    url = postgres_server.url(postgres_server.new_schema())
+    yield lambda age_s: f"{url}&failover_timeout=0&max_staleness={age_s}&replicas={standby.folder}"
+    if not standby.execute("SELECT pg_is_wal_replay_paused()")[0][0]:
+        return
+    standby.execute("SELECT pg_wal_replay_resume()")
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def asked(memory: Memory) -> replicas.Replica:
+    store = memory._store
+    assert isinstance(store, PostgresStore)
+    assert store._replica is not None
+    return store._replica
+
+
+def catch_up(primary: Server, standby: Server, memory: Memory) -> None:
+    """Waits until the standby shows what is committed, and the memory knows that."""
+    [(place,)] = primary.execute("SELECT pg_current_wal_insert_lsn()::text")
+    wait_until(lambda: standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{place}'") == [(True,)])
+    asked(memory).ask_primary()
+
+
+def answers(memory: Memory, words: str = "editor") -> list[str]:
+    return [result.answer for result in memory.search(words, 5)]
+
+
+def test_searches_go_on_while_the_primary_is_away(
+    postgres_server: Server, standby: Server, address: Callable[[int], str]
+) -> None:
+    with Memory(address(60), user_id="anna") as memory, Memory(address(60), user_id="bob") as other:
+        memory.store_memory("Which editor?", "Helix")
+        memory.set_fact("name", "Anna")
+        other.store_memory("Which editor?", "Emacs")
+        other.store_memory("Which tea?", "Green")
+        catch_up(postgres_server, standby, memory)
+        asked(other).ask_primary()
+        answers(memory)
+        store = memory._store
+        assert isinstance(store, PostgresStore)
+        wait_until(lambda: store._recall.n_users == 1)  # answers by the index
+
+        postgres_server.stop(at_once=True)
+        try:
+            assert answers(memory) == ["Helix"]
+            recalled = memory.recall("my editor")
+            assert [fact.value for fact in recalled.facts] == ["Anna"]
+            assert [one.answer for one in recalled.results] == ["Helix"]
+            assert answers(other) == ["Emacs"]  # by the tables: nothing was asked before
+            with pytest.raises(StoreError, match=r"cannot be reached|lost"):
+                memory.store_memory("Which tea?", "Black")
+        finally:
+            postgres_server.start()
+
+        memory.store_memory("Which tea?", "White")
+        assert answers(memory, "tea") == ["White"]
+
+
+def test_a_process_sees_its_own_changes_before_the_replica_does(
+    postgres_server: Server, standby: Server, address: Callable[[int], str]
+) -> None:
+    with Memory(address(60), user_id="anna") as memory, Memory(address(60), user_id="anna") as other:
+        memory.store_memory("Which editor?", "Helix")
+        catch_up(postgres_server, standby, memory)
+        catch_up(postgres_server, standby, other)
+        standby.execute("SELECT pg_wal_replay_pause()")
+
+        memory.store_memory("Which editor for notes?", "Vim")
+        memory.set_fact("name", "Anna")
+
+        assert sorted(answers(memory)) == ["Helix", "Vim"]
+        assert [fact.value for fact in memory.recall("my editor").facts] == ["Anna"]
+        assert answers(other) == ["Helix"]  # of a minute ago, as it may
+
+        standby.execute("SELECT pg_wal_replay_resume()")
+        catch_up(postgres_server, standby, memory)
+        assert sorted(answers(other)) == ["Helix", "Vim"]
+
+
+def test_a_replica_that_is_too_far_behind_is_not_asked(
+    postgres_server: Server, standby: Server, address: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory(address(60), user_id="anna") as memory, Memory(address(60), user_id="anna") as other:
+        memory.store_memory("Which tea?", "Green")
+        catch_up(postgres_server, standby, other)
+        standby.execute("SELECT pg_wal_replay_pause()")
+        memory.store_memory("Which editor?", "Helix")
+        assert answers(other) == []
+
+        since = time.monotonic()
+        monkeypatch.setattr(replicas, "monotonic", lambda: time.monotonic() + 60.0)
+        asked(other).ask_primary()
+
+        assert answers(other) == ["Helix"]
+        # Until then the log grew while nobody knew how long it was.
+        assert not any(at < since for at, _ in asked(other)._known)
