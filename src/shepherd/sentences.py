@@ -41,6 +41,9 @@ _ABBREVIATIONS = frozenset(("approx", "ca", "dr", "mr", "mrs", "ms", "nr", "prof
 _FINAL_ABBREVIATIONS = frozenset(
     ("co", "corp", "etc", "inc", "jr", "ltd", "no", "sr", "a.m", "p.m", "u.s", "u.k", "e.u", "u.s.a", "d.c")
 )
+# Behind these, a number goes on: "ext. 17", "part no. KT-88".
+_BEFORE_NUMBERS = frozenset(("no", "nos", "ext", "tel", "mob", "max", "fig", "vol", "ref", "apt", "pp"))
+_NUMBER = re.compile(r"[A-Z]{0,4}[-/ ]?\d")
 
 
 def split_sentences(text: str, *, clauses: bool = False) -> list[str]:
@@ -88,6 +91,8 @@ def _continues(text: str, begin: int, before: str, gap: re.Match[str]) -> bool:
     word = _LAST_WORD.search(before)
     if word is None:
         return False
+    if word[1].casefold() in _BEFORE_NUMBERS and _NUMBER.match(text, gap.end()):
+        return True
     if word[1].casefold() in _FINAL_ABBREVIATIONS:
         return not text[gap.end()].isupper()
     return is_abbreviation(word[1])

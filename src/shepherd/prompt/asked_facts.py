@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd.prompt.asked_about import facts_about_somebody, facts_on_date
@@ -71,6 +71,7 @@ __all__ = [
     "asked_facts",
     "asks",
     "asks_for_all",
+    "companions",
     "explained",
     "is_in_value",
     "is_of_others",
@@ -134,6 +135,16 @@ _OCCASION = re.compile(
     r"|meeting|procedure|scan|class|lesson|dinner)\b.*",
     re.IGNORECASE,
 )
+# "… to avoid when we eat out tonight"
+_WHENEVER = re.compile(
+    r"(?<=\w) (?:when(?:ever)?|if) (?:i|we|they|you)(?: have to| need to)?"
+    r" (?:eat|dine|order|cook|shop|fill|buy|register|apply|sign)\b.*",
+    re.IGNORECASE,
+)
+_CALLED_SO = re.compile(
+    r"\W*(?:and )?what(?:['\u2019]?s| is| are) (?:(?:the|my|our) )?(\w+)(?: called| named)\b",
+    re.IGNORECASE,
+)
 _TAKING = re.compile(r"\bhow (?:do (?:i|we)|i) (?:like|take|drink|have) (?:my|our)\b", re.IGNORECASE)
 # "my favourite colour", with no verb that a fact could not explain.
 _ONLY_A_THING = re.compile(
@@ -142,6 +153,29 @@ _ONLY_A_THING = re.compile(
     r"[\w'\u2019-]+){1,5}\W*",
     re.IGNORECASE,
 )
+# "What am I restoring?" is answered by "restoring a tram".
+_DOING_NOW = re.compile(
+    r"\W*(?:and )?what (?:am|are) (?:i|we) (?:currently |now )?(\w{2,}ing)\b", re.IGNORECASE
+)
+# What is known, where another one is asked for: "What other car do we have besides the Kia?"
+_BESIDES = re.compile(
+    r"\W*\b(?:besides|apart from|other than|except(?: for)?|in addition to|not counting)"
+    r" (?:my |our |the )?(?P<known>[\w'\u2019-]+(?: [A-Z][\w-]*)?)",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(r"\b(?:other|else)\b", re.IGNORECASE)
+_PLAYERS = {
+    "instrument": re.compile(
+        r"\b(?:violinist|violist|cellist|pianist|guitarist|drummer|flautist|flutist|trumpeter|bassist|organist|harpist"
+        r"|saxophonist|clarinett?ist|percussionist|fiddler|accordionist|oboist|bassoonist)s?\b",
+        re.IGNORECASE,
+    ),
+    "position": re.compile(
+        r"\b(?:goal(?:keeper|ie)|keeper|striker|midfielder|defender|winger|forward|full-?back|centre-?(?:back|half)|prop"
+        r"|hooker|fly-?half|scrum-?half|setter|libero|pitcher|catcher|quarterback|point guard)s?\b",
+        re.IGNORECASE,
+    ),
+}
 _DOING = re.compile(
     r"\b(?:does|do|did) (?P<who>(?!(?:i|we|you)\b)(?:my |our )?[\w-]+(?: [\w-]+)?) do"
     r"(?: for (?:work|a job))?(?=\W*$)",
@@ -177,6 +211,7 @@ _TELLING = frozenset(content_words("native mother second other spare"))
 _DIGITS = {stem: str(n) for n, word in enumerate(NUMERALS.split("|"), 1) for stem in content_words(word)}
 # What everybody has one of, and what no key of a thing says.
 _PERSONAL = frozenset(content_words("name surname first full nickname age birthday birth date height weight"))
+_PLAYS = content_words("play playing")
 _NUMBERS = frozenset(content_words("number id digits"))
 # Who wants to know it, and what for.
 _ASKERS = frozenset(content_words("client customer people others somebody anyone form reach"))
@@ -226,6 +261,29 @@ def named_in(text: str, facts: Sequence[Fact]) -> list[Fact]:
     return [one.fact for one in profiles if one.is_bare and not words.isdisjoint(names_in(one.fact.value))]
 
 
+def companions(keys: Collection[str], facts: Sequence[Fact]) -> list[Fact]:
+    """Return the facts without which those of these keys are not understood.
+
+    They name the twins of `twins_age`, and the `second_dog` beside the `first_dog`.
+    """
+    known = Known(facts)
+    wanted = [one for one in known.profiles if one.fact.key in keys]
+    twins = frozenset[str]().union(*(one.names for one in wanted if "twin" in one.relations))
+    ranked = {rest for one in wanted if (rest := _unranked(one.fact.key))}
+    return [
+        one.fact
+        for one in known.profiles
+        if _unranked(one.fact.key) in ranked
+        or (one.is_bare and not twins.isdisjoint(names_in(one.fact.value)))
+    ]
+
+
+def _unranked(key: str) -> str:
+    """Return a key without "first" or "second", "" if it has neither."""
+    rest = re.sub(r"(?:^|_)(?:first|second|third)(?=_)", "", key)
+    return "" if rest == key else rest
+
+
 def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str = "") -> bool:
     """Return whether a question is about others than a fact is: "How old is Ida?".
 
@@ -269,6 +327,8 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     asked = asked_by(question, message, known)
     if asked is None:
         return []
+    if (besides := _BESIDES.search(question.text)) and _OTHER.search(question.text):
+        known = known.without(content_words(besides["known"]))
     if counted := [one.fact for one in known.profiles if _counts(one, asked)]:
         return counted
     scores = {one.fact.key: score for one in known.profiles if (score := _score(one, asked, known))}
@@ -280,7 +340,8 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
 
 def asked_by(question: Question, message: str, known: Known) -> Asked | None:
     """Return what a question of a message asks for; None if it asks for nothing that facts can tell."""
-    core, context = core_of(question.text)
+    text = _BESIDES.sub("", question.text) if _OTHER.search(question.text) else question.text
+    core, context = core_of(text)
     is_indirect = indirect_request(question.text) is not None
     if question.before:
         context = f"{context} {question.before}"
@@ -289,7 +350,7 @@ def asked_by(question: Question, message: str, known: Known) -> Asked | None:
     core = in_question(core)
     core = _DOING.sub(lambda found: f"is {found['who']} occupation", core)
     core = _IDENTITY.sub("what is my name", _TASK.sub("project", core))
-    core = _OCCASION.sub("", core)
+    core = _WHENEVER.sub("", _OCCASION.sub("", core))
     core = whole(_TAKING.sub("what is my", core))
     if _MEDICAL.search(message):
         core = _TAKES.sub("what is my medication", core)
@@ -440,6 +501,11 @@ def is_in_value(asked: Asked, one: Profile) -> bool:
         return True
     if told and _WHO_IS.fullmatch(asked.text) and len(told) == len(asked.words):
         return True
+    # "What is the joinery called?" is answered by "Kessler & Moe Joinery".
+    if told and (called := _CALLED_SO.match(asked.text)) and set(content_words(called[1])) <= {*told}:
+        return NAME.match(one.fact.value) is not None and not one.relations
+    if (doing := _DOING_NOW.match(asked.text)) and one.fact.value.casefold().startswith(doing[1].casefold()):
+        return True
     if asked.words and all(is_study(word, one.fact.value) for word in asked.words):
         return True
     if told and one.is_former and not FORMER.isdisjoint(content_words(asked.text)):
@@ -520,6 +586,11 @@ def _told_by_value(word: str, one: Profile, asked: Asked) -> float:
     )
     if is_described:
         return 0.4
+    if one.is_bare and any(
+        thing.search(value) and name in asked.text.casefold() and word in (*content_words(name), *_PLAYS)
+        for name, thing in _PLAYERS.items()
+    ):
+        return 0.4
     if word in _NUMBERS and is_number(value):
         is_named = any(are_related(other, one.head) for other in asked.words if other != word)
         return 0.4 if is_named else 0.0
@@ -561,8 +632,11 @@ def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
     if named and one.names and named.isdisjoint(one.names):
         return False
     told = one.relations | relations_among(one.value)
+    # Whoever is named needs no other relation: Maud, a twin and a daughter, has the daughters' age.
+    settled = frozenset[str]().union(*(known.names[name] for name in named & one.names))
     return all(
-        _is_one_of(relation, one.relations) and not is_another(relation, told) for relation in asked.relations
+        _is_one_of(relation, one.relations) and not is_another(relation, told)
+        for relation in asked.relations - settled
     )
 
 

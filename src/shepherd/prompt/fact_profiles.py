@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -60,6 +60,9 @@ _YEARS = re.compile(
 )
 
 # Words that tell one sister from another.
+_CHILDREN = ("son", "daughter", "child", "boy", "girl", "eldest", "youngest")
+_TWINS = 2
+_FIRST, _SECOND = (content_words(word)[0] for word in ("first", "second"))
 _RANKS = frozenset(
     (
         *("oldest", "eldest", "older", "elder", "middle", "younger", "youngest", "big", "little", "twin"),
@@ -77,6 +80,7 @@ class Profile:
     value: frozenset[str]
     relations: frozenset[str]
     names: frozenset[str]
+    is_ranked: bool = False  # "first" counts here, as in first_dog beside second_dog
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:
@@ -94,7 +98,7 @@ class Profile:
     @cached_property
     def is_former(self) -> bool:
         """True if the key belongs to another time: "previous_job"."""
-        return not FORMER.isdisjoint(self.key)
+        return not self.is_ranked and not FORMER.isdisjoint(self.key)
 
     @cached_property
     def is_event(self) -> bool:
@@ -120,7 +124,7 @@ class Known:
     def __init__(self, facts: Sequence[Fact]) -> None:
         self.names: dict[str, set[str]] = {}
         self._ranks: dict[str, set[str]] = {}
-        profiles = [profile_of(fact) for fact in facts]
+        profiles = _ranked([profile_of(fact) for fact in facts])
         for one in profiles:
             if one.is_bare:
                 # "older brother Caleb" of `sibling` is a brother.
@@ -137,6 +141,9 @@ class Known:
         if named := [word for word in one.key if word in self.names]:
             relations = frozenset().union(*(self.names[name] for name in named))
             return replace(one, relations=one.relations | relations, names=frozenset(named))
+        if one.relations == {"twin"} and (twins := self._only_children()):
+            of_twins = frozenset().union(*(self.names[name] for name in twins))
+            return replace(one, relations=one.relations | of_twins, names=twins)
         # The age of the youngest sister is not that of Salome, the middle one.
         ranks = _ranks_in(one.fact.key)
         names = (
@@ -146,6 +153,29 @@ class Known:
             and not (ranks and self._ranks[name] and self._ranks[name].isdisjoint(ranks))
         )
         return replace(one, names=frozenset(names))
+
+    def without(self, words: Collection[str]) -> Known:
+        """Return the facts without those whose values have one of these stems."""
+        return Known([one.fact for one in self.profiles if one.value.isdisjoint(words)])
+
+    def _only_children(self) -> frozenset[str]:
+        """Return the names of the user's children if they have two, who are the twins of `twins_age`."""
+        if any("twin" in of for of in self.names.values()):
+            return frozenset()
+        children = [name for name, of in self.names.items() if all(is_kind_of(one, "child") for one in of)]
+        return frozenset(children) if len(children) == _TWINS else frozenset()
+
+
+def _ranked(profiles: Sequence[Profile]) -> list[Profile]:
+    """Return profiles in which `first_dog` is no dog of former times if there is a `second_dog`."""
+    seconds = {frozenset(one.key) - {_SECOND} for one in profiles if _SECOND in one.key}
+    return [
+        replace(one, is_ranked=True)
+        if _FIRST in one.key
+        and (frozenset(one.key) - {_FIRST} in seconds or not one.relations.isdisjoint(_CHILDREN))
+        else one
+        for one in profiles
+    ]
 
 
 def _ranks_in(key: str) -> set[str]:

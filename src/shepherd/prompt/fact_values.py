@@ -24,11 +24,12 @@ __all__ = [
 
 # "my second supervisor" is not the supervisor.
 _QUALIFIER = re.compile(
-    r"\b(second|2nd|third|3rd|fourth|4th|fifth|5th|deputy|backup|back-up|reserve|substitute|stand-in)\b"
+    r"\b(first(?! (?:child|son|daughter|class|language|tongue|thing|aid|school))|1st|second"
+    r"|2nd|third|3rd|fourth|4th|fifth|5th|deputy|backup|back-up|reserve|substitute|stand-in)\b"
     r"(?= (?!(?:name|half|hand|of|time)\b)[a-z])",
     re.IGNORECASE,
 )
-_ORDINALS = {"2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth"}
+_ORDINALS = {"1st": "first", "2nd": "second", "3rd": "third", "4th": "fourth", "5th": "fifth"}
 _SURNAME = re.compile(r"\b(?:surname|(?:last|family|second) name)\b", re.IGNORECASE)
 _TWO_NAMES = re.compile(
     r"[A-ZÀ-Þ][\w.'\u2019-]*\s+(?:(?:de|da|van|von|der|den|la|al|bin)\s+)*[A-ZÀ-Þ][\w'\u2019-]+"

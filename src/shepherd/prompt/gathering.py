@@ -25,7 +25,7 @@ from shepherd.knowledge import (
     focus_block,
 )
 from shepherd.memory.injection_format import facts_block, fewer_facts
-from shepherd.prompt.asked_facts import asked_facts, named_in
+from shepherd.prompt.asked_facts import asked_facts, companions, named_in
 from shepherd.prompt.concepts import content_words, searched_words, wider_search
 from shepherd.prompt.near_facts import GENERAL, nearest_fact
 from shepherd.prompt.plan import Part
@@ -323,6 +323,7 @@ def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     # With the names by which the question may have asked.
     wanted |= {f"{key.rpartition('_')[0]}_name" for key in wanted}
     wanted |= {fact.key for fact in named_in(text, facts)}
+    wanted |= {fact.key for fact in companions(wanted, facts)}
     near = (nearest_fact(one, text, facts) for one in questions_in(text))
     wanted |= {key_of(one.fact) for one in near if one}
     said = set(content_words(text)) - GENERAL

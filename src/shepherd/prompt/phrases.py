@@ -64,10 +64,19 @@ _NAMES = _compiled(
 _LOVE = r"(?:spouse|husband|wife|partner|boyfriend|girlfriend|fianc\u00e9e?)['\u2019]?s"
 _OTHERS = r"(?:people|they|others|you|anyone|everyone|clients|customers)"
 _EATS = r"(?:eat|have|drink|touch|tolerate|stomach|digest)"
+_PART_TIME = r"(?:part[ -]?time|student|evening|holiday|saturday)"
+_BESIDE = r"(?:on the side of|next to|besides?|alongside|parallel to|while)"
+_MAIN = r"(?:stud(?:ies|y|ying)|school|uni(?:versity)?|college|degree|(?:main |day )?job)"
+_MY_JOB = r"(?:with )?(?:my|the) (?:job|career)\b"
+_RETIRING = r"(?:(?:i|we) )?(?:retir(?:ed?|ing)|my retirement|retirement|(?:took|drew) my pension)\b"
+_STOMACH = r"(?:my|our) (?:stomach|body|gut|tummy|skin|system|belly)"
+_COPES = r"(?:tolerate|handle|take|digest|stand|cope with|bear|agree with|like)"
 _AT_WORK = r"(?:my |the )?(?:work|office|job|workplace)"
 
 # In questions alone.
 _ABOUT_NAMES = _compiled(
+    (r"\bwhat (?:was|is) it (?:again )?(?=(?:that|which)\b)", "what "),
+    (r",?\s+(?:both|all(?: (?:two|three|four|five))?) of (?:them|us)\b", ""),
     (r"\b(?:pls|plz)\b", "please"),
     (r"\b(?:first and (?:last|second|family)|first name and surname|full) names?\b", "name"),
     (
@@ -135,6 +144,13 @@ _ABOUT_NAMES = _compiled(
     ),
 )
 _ABOUT_LIKES = _compiled(
+    (r"\b(?:stay|steer|keep)(?:ing)? (?:well )?(?:away|clear) (?:from|of)\b", "avoid"),
+    (
+        rf"\b(?:that |which )?{_STOMACH} (?:can(?:no|['\u2019]?)t|can not|do(?:es)?(?:n['\u2019]?t| not)"
+        rf"|won['\u2019]?t) (?:really )?{_COPES}\b",
+        "do i avoid",
+    ),
+    (rf"\b(?:can|does|will)(?:n['\u2019]?t)? {_STOMACH} (?:not )?(?:really )?{_COPES}\b", "do i avoid"),
     (
         rf"\b{_DO}{_NOT} {_I} (?:really |ever )?(?:like|love|stand|bear|enjoy)\b(?: to eat| eating)?",
         "do i dislike",
@@ -158,6 +174,26 @@ _ABOUT_LIKES = _compiled(
     (rf"\bdo {_I} (?:watch|stream) (?:films?|movies?|series|shows?|tv)(?: online| on)?\b", "is my streaming"),
 )
 _ABOUT_LIVES = _compiled(
+    (rf"\b{_PART_TIME} (?=job\b)", "side "),
+    (
+        rf"\bwhat do {_I} do (?:(?:at|on|in) (?:the )?\w+ )?to (?:earn|make)"
+        r" (?:a (?:bit|little)|some) (?:extra|more)(?: money| cash)?\b",
+        "what is my sidejob",
+    ),
+    (rf"\bwork (?:part[ -]?time|{_BESIDE} (?:my |the )?{_MAIN})\b", "sidejob"),
+    (rf"\b(?:stop(?:ped)?|quit|gave up|give up|finish(?:ed)?) (?:work(?:ing)?\b(?! on)|{_MY_JOB})", "retire"),
+    (
+        rf"\bwhat did {_I} (?:do|work as)(?: for (?:work|a living))? before {_RETIRING}",
+        "what was my former job",
+    ),
+    (rf"(?<=\w) before {_RETIRING}", ""),
+    (r"\b(teach|taught) (?:at|in) (?:the )?(?:school|college|university)\b", r"\1"),
+    (r"(\bwhat am i \w+ing) in (?:my|our) (?:free|spare) time\b", r"\1"),
+    (
+        r"\bwhere (?:would i|i would|i['\u2019]d) (?:really )?(?:like|love|dream) to (?:travel|go|visit)\b"
+        r"(?: to)?(?: (?:one|some) ?day)?",
+        "what is my dream destination",
+    ),
     (
         rf"\bhow (?:do|can|did|should|am) {_I} (?:usually |normally )?(?:get|go|travel|come|ride|commute)"
         rf"(?: in)?(?: to)? {_AT_WORK}\b",
@@ -223,6 +259,8 @@ _ABOUT_TIMES = _compiled(
 _QUESTIONS = (*_ABOUT_NAMES, *_ABOUT_LIKES, *_ABOUT_LIVES, *_ABOUT_TIMES)
 
 _KEYS = _compiled(
+    # It may be the only one.
+    (rf"\b{_PART_TIME} job\b", "side job job"),
     (r"\b(?:previous|former|last|old) (?:city|town|place|home|residence|location)\b", "former home"),
     (r"\blives? in\b", "location"),
     (r"\bworks? (?:for|at)\b", "employer"),

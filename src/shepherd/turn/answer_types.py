@@ -44,7 +44,9 @@ _MONEY = (
     r"[$\u00a3\u20ac\u00a5]|\d(?:p|k)\b|\b(?:pounds?|quid|dollars?|bucks|euros?|cents?|pence|kroner|kr|francs?|yen|rupees?|usd|eur|gbp|chf"
     r"|sek|nok|dkk|free|nothing)\b"
 )
-_LENGTH = r"(?:cm|mm|m|km|k|met(?:re|er)s?|feet|foot|ft|inch(?:es)?|in|miles?|yards?|pages?)\b"
+_LENGTH = (
+    r"(?:cm|mm|m|km|k|met(?:re|er)s?|feet|foot|ft|inch(?:es)?|in(?=\W*(?:$|[.,;)/]))|miles?|yards?|pages?)\b"
+)
 _WEIGHT = r"(?:kg|g|mg|kilos?|(?:kilo|milli)?gram(?:me)?s?|pounds?|lbs?|oz|ounces?|stones?|ton(?:ne)?s?)\b"
 _VOLUME = (
     r"(?:ml|cl|dl|l|lit(?:re|er)s?|pints?|gallons?|quarts?|cups?|tbsp|tsp|(?:table|tea)?spoons?(?:fuls?)?|scoops?|drops?|tins?"
@@ -56,10 +58,13 @@ _UNNAMED = "".join(rf"(?-i:(?<![A-ZÀ-Þ]\w{{{n}}}\s))" for n in range(1, 16))
 _LABELS = r"\b(?:rent|prices?|fees?|costs?|deposit|budget|dues|subs|balance|total|excess)\s\d"
 _AMOUNT = rf"{_MONEY}|{_LABELS}|(?!\b(?:19|20)\d\d\b){_UNNAMED}(?!no\b){_NUMERAL}(?![a-z])"
 _PRICE = rf"{_MONEY}|\d[.,]\d\d\b"
+_LASTING = (
+    rf"{_SOME}\W*(?:\w+\W+)?{_SPAN}|\b(?:hour|day|week|month|year)long\b|\bovernight\b|{_NUMERAL}\W*[hm]\b"
+    r"|\b(?:until|till)\b|\bor (?:two|so)\b"
+)
 # A measure that "how …" asks for. Its adjective need not be in the answer.
 _MEASURES = {
-    "long": rf"{_SOME}\W*(?:\w+\W+)?{_SPAN}|\b(?:hour|day|week|month|year)long\b|\bovernight\b"
-    rf"|{_NUMERAL}\W*(?:{_LENGTH}|h\b|m\b)|\b(?:until|till)\b|\bor (?:two|so)\b",
+    "long": rf"{_LASTING}|{_NUMERAL}\W*{_LENGTH}",
     "often": r"\b(?:every|each|once|twice|daily|weekly|fortnightly|monthly|yearly|annually|quarterly|always"
     rf"|never|times|{_DAY})\b|\bper\W+(?:day|week|month|year)\b|\b(?:two|three|four) \w+s\b",
     "old": rf"(?<!every )(?<!for )(?<!after ){_NUMERAL}\W+(?:years?|months?|weeks?)\b"
@@ -100,7 +105,7 @@ _SAME = {
 _TIME = (
     rf"\d{{1,2}}[:.]\d\d|\b(?:{_DAY}|{_MONTH}|{_SPAN}|\d{{4}}|\d+(?:st|nd|rd|th)|(?:at|after|before|until|till|since|from|by|past"
     rf"|week|in)\W+{_NUMERAL}|\d+\W+to\W+\d+|\d+k|[ap]\.?m|o['\u2019]clock|noon|midnight|morning|afternoon|evening|bedtime|tonight|today"
-    r"|tomorrow|yesterday|daily|weekly|easter|christmas|holidays|now|soon|ago|always|never|tides?|birthday|below|above|when|once)\b"
+    r"|tomorrow|yesterday|(?:after|before)\W+(?!that\b|all\b|it\b|this\b)[a-z]+|daily|weekly|easter|christmas|holidays|now|soon|ago|always|never|tides?|birthday|below|above|when|once)\b"
 )
 # The thing that an adjective measures, as texts have it: "Height 2.6 m".
 _NOUNS = {
@@ -194,11 +199,12 @@ _COLOR = (
     r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|teal|navy"
     r"|turquoise)\b"
 )
+_PHONE = r"\d[\d ()/-]{4,}\d"
 # What a noun behind "what" or "which" wants the answer to have, if not the noun itself.
 _KINDS = (
     (r"temp\w*|degrees", _MEASURES["hot"]),
     (r"pressures?|psi", r"\d\W*(?:bar|psi|kpa)\b|\b\d[\d.]*\b"),
-    (r"(?:tele)?phone numbers?|mobile numbers?", r"\d[\d ()/-]{4,}\d"),
+    (r"(?:tele)?phone numbers?|mobile numbers?", _PHONE),
     (r"numbers?", r"\d"),
     (r"price|fees?|rent|cost|charge|rate|penalty|fine|deposit|excess|balance|dues|subs", rf"{_MONEY}|\d"),
     (r"percent\w*|share|discount|strength|ratio", r"%|\bper ?cent|\d|\bto\b|\bhalf\b"),
@@ -237,7 +243,10 @@ _SURNAME = re.compile(r"\b(?:surname|(?:last|family|second) name)\b", re.IGNOREC
 # A first name alone is none.
 _FULL_NAME = r"(?-i:\b[A-ZÀ-Þ][\w.'\u2019-]* [A-ZÀ-Þ][\w'\u2019-]+)|\b(?:surname|(?:last|family) name)\b"
 _WHOSE = re.compile(r"(\w+)['\u2019]s? (?:surname|(?:last|family|second) name)\b", re.IGNORECASE)
-_WITH = re.compile(r"\bwith\b", re.IGNORECASE)
+# "the quickdraws with the red tape" are nobody's company.
+_WITH = re.compile(
+    r"\bwith (?:whom?|me|us)\b|\bwhom?\b.*\bwith\b(?:\W*$| (?:in|on|at|to|for)\b)", re.IGNORECASE
+)
 _WITH_SOMEBODY = (
     r"\b(?:with|and|shar\w+|alongside|together|joined|joins|beside|by|plus)\b(?: (?:my|our|the))?[^.!?]*?"
     r"(?:(?-i:\b[A-ZÀ-Þ][a-zß-ÿ]+)|\bm[ou]m|\bdad|sister|brother|friend|colleague|cousin|boss)"
@@ -248,6 +257,12 @@ _IN_CHOIR = re.compile(
 )
 _VOICES = frozenset(content_words("part voice sing"))
 _VOICE = r"\b(?:soprano|mezzo|alto|contralto|tenor|baritone|bass|treble|descant)s?\b"
+# "How can I tell that the bread is done?"
+_SIGN = re.compile(
+    r"\bhow (?:can|do|will|would|should) (?:i|we|you|one) (?:tell|know|see|check|notice|find out)"
+    r" (?:that|when|if|whether)\b.* (?:is|are|has|have|needs?) (?:to be )?(\w+)\W*$",
+    re.IGNORECASE,
+)
 _SHOULD_BE = re.compile(r"\bwhat should\b.*\bbe (?:at|set (?:at|to)|pumped (?:up )?to)\W*$", re.IGNORECASE)
 _IS_THE = re.compile(
     r"\b(?:what|which) (?:\w+ ){1,3}(?:is|are|means?) (?:the )?(\w+)(?: ones?)?\W*$", re.IGNORECASE
@@ -267,11 +282,12 @@ _CALLS = frozenset(content_words("ring call phone dial text reach"))
 _MY_NUMBER = re.compile(r"\bmy (?:(?:tele)?phone|mobile) number\b", re.IGNORECASE)
 _DIALS = re.compile(r"\bnumber\b.*\b(?:ring|call|phone|dial|text|reach)\b", re.IGNORECASE)
 _LASTS = frozenset(("take", "last", "stay"))
-_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-Z](?:[\w-]|['\u2019](?!s\b))*)\b(?!\.\d)")
+_NAME = re.compile(r"(?<=\w)[,;]?\s+([A-ZÀ-Þ](?:[\w-]|['\u2019](?!s\b))*)\b(?!\.\d)")
 _LETTER = re.compile(r"(?<=[a-z] )(?!I\b)[A-Z](?![\w'\u2019.])")
 _YES_OR_NO = re.compile(
     r"\W*(?:and\s+)?(?:is|are|was|were|do|does|did|has|have|can|could|will)\b", re.IGNORECASE
 )
+_PERSONS_NUMBER = re.compile(r"\b[A-ZÀ-Þ][\w-]+['\u2019]s (?:(?:tele)?phone |mobile |cell )?number\b")
 _BIRTH = re.compile(r"\b(?:birthday|birth date|date of birth)\b", re.IGNORECASE)
 _WEEKDAYS = frozenset(content_words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"))
 _DAYS = {
@@ -408,6 +424,9 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
         return _Form(words, _WITH_SOMEBODY)
     if _IN_CHOIR.search(text):
         return _Form(words - _VOICES or words, _VOICE)
+    if sign := _SIGN.search(text):
+        likely = rf"\b(?:{re.escape(sign[1])}|done|ready|means?|until|when)\b"
+        return _Form(words, likely=likely, hints=(*keywords("means"), *keywords(sign[1])))
     if _SHOULD_BE.search(text):
         return _Form(words, likely=_MEASURES[""])
     if _ASKS_PRICE.search(text) and words & _COSTS:
@@ -422,6 +441,8 @@ def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:
     asked = keywords(nouns)[-1:]
     if one := _IS_THE.search(text):  # "Which band is the strong one?" stands beside "strong"
         asked = keywords(one[1])[-1:] or asked
+    if _PERSONS_NUMBER.search(text):
+        return _Form(words - content_of("number phone") or words, _PHONE, hints=("contact", "phone"))
     if _DIALS.search(text):  # "What number do I ring …"
         return _Form(words - _CALLS - {*asked} or words, r"\d{3}", hints=("contact",))
     if _ADDRESS_NOUN.fullmatch(nouns):
@@ -438,6 +459,8 @@ def _measured(text: str, words: frozenset[str], adjective: str, rest: str) -> _F
     """Return the form of the answer to "how long …" and the like."""
     pattern, likely = _MEASURES.get(_SAME.get(adjective, adjective), ""), ""
     verbs: Collection[str] = _LASTS if adjective == "long" else ()
+    if not words.isdisjoint(verbs):
+        pattern = _LASTING
     if adjective == "much" and (words & _COSTS or _ASKS_PRICE.search(text)):
         pattern, likely, verbs = _AMOUNT, _PRICE, _COSTS
     if not pattern:

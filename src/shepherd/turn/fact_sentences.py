@@ -70,6 +70,8 @@ _OWN = {
 _SAME = {"allergies": "allergy", "languages": "language", "dislike": "dislikes", "like": "likes"}
 # Values that are no nouns: "take the bus to Ulm every Monday".
 _LABELS = ("routine",)
+# Keys that go on with their value: "retired since 2017", "married on 4 May".
+_GOES_ON = re.compile(r"\w+_(?:since|until)|(?:\w+_)?[a-z]+ed_(?:in|on|at)")
 _COUNTED = ("children", "siblings", "pets")
 # What is known of others: of one, and of several.
 _OF_OTHERS = {
@@ -125,8 +127,7 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
     """Return subject, verb and rest of what a fact says; without a verb, it is no sentence."""
     key, value = _SAME.get(key, key), value.strip()
     who, _, what = key.rpartition("_")
-    if what == "since" and who:
-        # "Retired since 2017", "member since May"
+    if _GOES_ON.fullmatch(key):
         return "", "", f"{_owned(key)} {value}"
     if key in _OWN:
         # An instruction begins as a sentence does: "Always use metric units".
@@ -150,7 +151,8 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
         if not who:
             return "you", "are", years
         is_relation = relations_among(content_words(who))
-        return f"your {who.replace('_', ' ')}" if is_relation else who.title(), "is", years
+        be = "are" if is_relation and who.endswith(_PLURALS) else "is"
+        return f"your {who.replace('_', ' ')}" if is_relation else who.title(), be, years
     return f"your {_owned(key)}", "are" if _MANY.search(key) else "is", value
 
 

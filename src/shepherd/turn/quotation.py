@@ -55,10 +55,14 @@ _BAR = "|\uff5c"
 _ROW = re.compile(rf"\s*[{_BAR}](.+)[{_BAR}]\s*")
 _RULE = re.compile(rf"\s*[{_BAR}][\s:{_BAR}-]+[{_BAR}]\s*")
 _ITEM = re.compile(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+(?=\S)")
+# A line that begins with a time: "06:35 Nolan's shop, 12 loaves".
+_TIMED = re.compile(r"\s*\d{1,2}[:.]\d\d\b\W*\w")
 _LABELLED = re.compile(r"[^.:!?]{1,40}: +\S")
 _LABEL = re.compile(r"([\w][^.:!?|]{1,30}): ")
 _LABELLED_BACK = re.compile(r"\W*(?:back|return|home|inbound)(?: \w+)?:", re.IGNORECASE)
 _ENDS = (".", "!")
+_OPEN_ENDS = ("?", ",", ";", ":", "-")
+_LONGEST_LINE = 70  # characters of a line that is no running text
 _CLOSING = "\"')]*_\u201d\u2019"
 _LONGEST_SECTION = 1500  # characters of a text without headings
 
@@ -163,12 +167,21 @@ def _sections(title: str, text: str) -> Iterator[Source]:
                 named = " ".join((label[1] if label else heading, *_heads(lines))).strip()
                 yield Source("document", title, f"{title} {first} {named}", sentences)
             lines, size = [], 0
-        if is_heading:
+        # "Harbour contacts" above a list without marks is a heading too.
+        if not is_heading and not first and not lines and _is_title(line):
+            first = heading = line.strip()
+        elif is_heading:
             heading = line.lstrip("# ")
             first = first or heading
         else:
             lines.append(line)
             size += len(line)
+
+
+def _is_title(line: str) -> bool:
+    """Return whether the first line of a document is its title."""
+    is_marked = _ITEM.match(line) or _ROW.fullmatch(line) or _LABELLED.match(line) or _TIMED.match(line)
+    return bool(line.strip()) and not is_marked and _is_short(line.rstrip().removesuffix(":"))
 
 
 def _heads(lines: Sequence[str]) -> Iterator[str]:
@@ -182,17 +195,38 @@ def _quotable(lines: Sequence[str]) -> Iterator[str]:
     """Yield the items of lists, lines such as "Rent: 900", and the whole sentences of running text."""
     blocks: list[list[str]] = [[]]
     for line in _without_tables(lines):
-        if not line.strip() or _ITEM.match(line) or _LABELLED.match(line):
+        if not line.strip() or _ITEM.match(line) or _LABELLED.match(line) or _TIMED.match(line):
             blocks.append([])
         if line.strip():
             blocks[-1].append(line)
-    for block in filter(None, blocks):
+    for block, is_listed in _lists_apart(blocks):
         mark = _ITEM.match(block[0])
         block[0] = block[0][mark.end() if mark else 0 :]
-        is_item = mark or _LABELLED.match(block[0])
+        is_item = mark or is_listed or _LABELLED.match(block[0]) or _TIMED.match(block[0])
         for sentence in split_sentences("\n".join(block)):
             if is_item or sentence.rstrip(_CLOSING).endswith(_ENDS):
                 yield " ".join(sentence.split())
+
+
+def _lists_apart(blocks: Iterable[list[str]]) -> Iterator[tuple[list[str], bool]]:
+    """Yield blocks of lines, and whether each is a line of a list without marks.
+
+    Of such a list, no line ends a sentence or goes on with the one before it.
+    """
+    for block in blocks:
+        if len(block) > 1 and all(map(_is_short, block)) and not any(map(_continues, block[1:])):
+            yield from (([line], True) for line in block)
+        elif block:
+            yield block, False
+
+
+def _is_short(line: str) -> bool:
+    """Return whether a line is no sentence and no line of running text."""
+    return len(line) <= _LONGEST_LINE and not line.rstrip().endswith((*_ENDS, *_OPEN_ENDS))
+
+
+def _continues(line: str) -> bool:
+    return line[:1].isspace() or line[:1].islower()
 
 
 def _without_tables(lines: Sequence[str]) -> Iterator[str]:
@@ -309,7 +343,9 @@ def _has_same_owner(question: str, sentence: str) -> bool:
 def _words_of(text: str, names: _Names) -> frozenset[str]:
     """Return the stems of a text, with the names of the people and animals in it, or what they are."""
     words = content_of(text)
-    meant = (one | other for one, other in names if one <= words or other <= words)
+    kinds = Counter(one for one, _ in names)
+    # "the dogs" are not Biscuit alone.
+    meant = (one | other for one, other in names if (one <= words and kinds[one] == 1) or other <= words)
     return words.union(*meant)
 
 

@@ -18,7 +18,15 @@ from shepherd.claims.keys import LISTS, items_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
-from shepherd.prompt.asked_facts import asked_facts, asks, asks_for_all, is_of_others, names_a_thing, words_in
+from shepherd.prompt.asked_facts import (
+    asked_facts,
+    asks,
+    asks_for_all,
+    is_of_others,
+    named_in,
+    names_a_thing,
+    words_in,
+)
 from shepherd.prompt.concepts import are_related, content_words
 from shepherd.prompt.near_facts import NearFact, nearest_fact
 from shepherd.prompt.phrases import in_key, in_question
@@ -70,7 +78,9 @@ _ASKS_INDIRECTLY = re.compile(
 )
 _OF_HEALTH = ("allergy", "avoids", "condition")
 _WANTS_TO_KNOW = re.compile(
-    r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far))\b", re.IGNORECASE
+    r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
+    r"|what \w+ (?:does|do|has|have) (?:the|my|our))\b",
+    re.IGNORECASE,
 )
 
 
@@ -315,8 +325,10 @@ class Review:
         if sentence == NOTHING_STORED and self._quotable[2]:
             sentence = UNKNOWN
         # Who, when or how old is something that the user may have told: nothing that a larger model would do.
-        is_not_told = sentence == DECLINED and _WANTS_TO_KNOW.match(self._asked)
-        if is_not_told:
+        is_not_told = _WANTS_TO_KNOW.match(self._asked) or (
+            _is_question(self._asked) and named_in(self._asked, self._judge.sources.known)
+        )
+        if sentence == DECLINED and is_not_told:
             sentence = UNKNOWN
         return self._shown(quoted or (_ADVICE if sentence == DECLINED else sentence))
 
