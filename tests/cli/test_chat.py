@@ -163,7 +163,10 @@ def test_the_bundled_model_is_introduced_by_its_limits(settings, words):
 def test_what_was_learned_is_told_at_the_end_once():
     with Memory(user_id="steve") as memory:
         [item] = learn(memory, "steve", LIVED, Claim("location", "Köln", LIVED, 0))
-        for said in (f"learned: you live in Köln \N{MIDDLE DOT} shepherd memory learned --undo {item.id}\n", ""):
+        for said in (
+            f"learned: you live in Köln \N{MIDDLE DOT} shepherd memory learned --undo {item.id}\n",
+            "",
+        ):
             screen = Screen(io.StringIO(), io.StringIO())
             chat.show_news_at_end(screen, memory, "steve")
             assert screen.err.getvalue() == said

@@ -70,8 +70,8 @@ def test_a_memory_is_encrypted_and_decrypted_with_the_key_in_a_file(home, databa
     assert run("encrypt", "--key-file", str(key), "-y") == (
         0,
         "",
-        f"encrypted: {database}, with the key in {key}. Keep a copy of that file elsewhere: the memory and its"
-        " backups cannot be read without it.\n",
+        f"encrypted: {database}, with the key in {key}. Keep a copy of that file elsewhere: the memory and"
+        " its backups cannot be read without it.\n",
     )
     assert is_encrypted(str(database))
     assert key.stat().st_mode & 0o777 == 0o600

@@ -14,8 +14,31 @@ from pathlib import Path
 import pytest
 
 from shepherd.cli import (  # noqa: F401  (so that tools/mutants knows whose options these are)
-    apikey, bench, chat, completion, config, context, conversations, decrypt, demo, doctor, encrypt, eval,
-    facts, fragment, knowledge, mcp, memory, model, parsing, provider, serve, sync, template, tools, trace,
+    apikey,
+    bench,
+    chat,
+    completion,
+    config,
+    context,
+    conversations,
+    decrypt,
+    demo,
+    doctor,
+    encrypt,
+    eval,
+    facts,
+    fragment,
+    knowledge,
+    mcp,
+    memory,
+    model,
+    parsing,
+    provider,
+    serve,
+    sync,
+    template,
+    tools,
+    trace,
     tui,
 )  # fmt: skip
 from shepherd.cli.main import COMMANDS, parser_of

@@ -1,6 +1,7 @@
 """Commands with all that they print, as in the files of transcripts/, each in a new home and this process.
 
-A line `$ …` is a command, `# …` a comment, `@ NAME` begins a file that `| ` lines fill, `< NAME` behind a command is its stdin.
+A line `$ …` is a command, `# …` a comment. `@ NAME` begins a file that `| ` lines fill, and `< NAME` behind
+a command is its stdin.
 Below a command are its lines on stdout ("  "), those on stderr ("! "), and its exit code unless it is 0
 ("= 1"). What differs between runs has names: HOME, TODAY, TIME, NOW, SIZE, ID1 …
 
@@ -22,8 +23,27 @@ from pathlib import Path
 import pytest
 
 from shepherd.cli import (  # noqa: F401  (so that tools/mutants knows whose commands these are)
-    apikey, completion, config, context, conversations, eval, facts, fragment, knowledge, main, memory,
-    misplaced, model, original_config, parsing, provider, receipts, sync, template, tools, trace,
+    apikey,
+    completion,
+    config,
+    context,
+    conversations,
+    eval,
+    facts,
+    fragment,
+    knowledge,
+    main,
+    memory,
+    misplaced,
+    model,
+    original_config,
+    parsing,
+    provider,
+    receipts,
+    sync,
+    template,
+    tools,
+    trace,
 )  # fmt: skip
 from shepherd.encryption import set_asker, use_settings
 from shepherd.encryption.unlocking import forget_all
@@ -70,7 +90,9 @@ class Replay:
             code = main.main(shlex.split(command)[1:])
         except SystemExit as ending:  # --help
             code = int(ending.code or 0)
-        shown = [f"  {text}" for text in out.text.splitlines()] + [f"! {text}" for text in err.text.splitlines()]
+        shown = [f"  {text}" for text in out.text.splitlines()] + [
+            f"! {text}" for text in err.text.splitlines()
+        ]
         return [self.named(text).rstrip() for text in shown] + ([f"= {code}"] if code else [])
 
     def named(self, text: str) -> str:
@@ -79,7 +101,9 @@ class Replay:
         text = re.sub(r"TODAY \d\d:\d\d\b", "TODAY TIME", text)
         text = re.sub(r"\b[\d,]+(\.\d)? ([KMG]iB|bytes)\b", "SIZE", text)
         text = re.sub(r"\b\d[\d.]* (µs|ms|s)\b|(?<=_us\": )[\d.]+", "TIME", text)
-        return re.sub(r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)([0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{8})\b", self._id, text)
+        return re.sub(
+            r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)([0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{8})\b", self._id, text
+        )
 
     def _id(self, match: re.Match[str]) -> str:
         return self.ids.setdefault(match[0][:8], f"ID{len(self.ids) + 1}")

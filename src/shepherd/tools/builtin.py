@@ -267,7 +267,8 @@ class _MemoryTools:
 
 def _limit(arguments: Arguments) -> int:
     """Return how many results are wanted: models send numbers beyond the schema's limits."""
-    return max(1, min(arguments.get("limit", _MOST_RESULTS), _MOST_RESULTS))
+    limit: int = arguments.get("limit", _MOST_RESULTS)
+    return max(1, min(limit, _MOST_RESULTS))
 
 
 def _part_of(value: str | None, offset: int) -> dict[str, Any]:
