@@ -98,7 +98,7 @@ def test_a_transaction_is_committed_or_rolled_back_as_a_whole(database):
     with database.write() as connection:
         connection.execute("INSERT INTO meta(key, value) VALUES('a', 1)")
         connection.defer("INSERT INTO meta(key, value) VALUES(?, ?)", ("b", 2))
-    with pytest.raises(ZeroDivisionError), database.write() as connection:
+    with pytest.raises(ZeroDivisionError), database.write() as connection:  # noqa: PT012
         connection.execute("INSERT INTO meta(key, value) VALUES('c', 3)")
         connection.defer("INSERT INTO meta(key, value) VALUES('d', 4)")
         raise ZeroDivisionError
@@ -118,7 +118,7 @@ def test_a_statement_that_fails_is_an_error_of_the_store(database):
         with pytest.raises(ShepherdError) as caught, transaction() as connection:
             connection.execute("SELECT nothing FROM nowhere")
         assert str(database.path) in str(caught.value)
-    with pytest.raises(ShepherdError), database.write() as connection:
+    with pytest.raises(ShepherdError), database.write() as connection:  # noqa: PT012
         connection.execute("INSERT INTO meta(key, value) VALUES('a', 1)")
         connection.defer("INSERT INTO nowhere VALUES(1)")
     with database.read() as connection:
