@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shepherd.cli import (  # noqa: F401  (so that tools/mutants knows whose options these are)
+# These imports tell tools/mutants whose options are tested here.
+from shepherd.cli import (  # noqa: F401
     apikey,
     bench,
     chat,

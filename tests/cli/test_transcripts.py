@@ -22,7 +22,8 @@ from pathlib import Path
 
 import pytest
 
-from shepherd.cli import (  # noqa: F401  (so that tools/mutants knows whose commands these are)
+# These imports tell tools/mutants whose commands are tested here.
+from shepherd.cli import (  # noqa: F401
     apikey,
     completion,
     config,
