@@ -144,10 +144,12 @@ def test_what_is_still_readable_is_named(home, database):
     os.link(database, home / "link")
     copy = database.with_name("memory.db.before-restore")
     copy.write_bytes(database.read_bytes())
+    database.with_name("memory.db.before-a-key").write_bytes(b"x")
     key = str(home / "key")
 
     err = run("encrypt", "--key-file", key, "-y")[2]
 
+    assert "before-a-key" not in err
     assert "the bytes of the old database could not be overwritten: the file has another name" in err
     assert "delete hard links and snapshots of the file" in err
     assert f"{copy} is an older copy of this memory, and not encrypted" in err
