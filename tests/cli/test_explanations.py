@@ -13,14 +13,17 @@ from shepherd.commands.explain import (
     explain_injection,
     explain_stats,
     explain_turn,
+    fact_provenance,
     item_in_words,
+    kept_in_words,
     list_learned,
     news_in_words,
     nothing_to,
     state_in_words,
 )
 from shepherd.commands.screen import Screen
-from shepherd.memory import LearnedItem
+from shepherd.inference import KeptCounts
+from shepherd.memory import FactPeriod, LearnedItem
 from shepherd.turn import Finished
 from shepherd.types import Fact, Injection, SearchResult, TurnStats
 
@@ -232,3 +235,79 @@ def test_a_turn_without_a_trace_says_nothing_and_one_of_little_says_little():
         "  entity    ()",
         "all of it: shepherd trace tree s/1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((1, 1 << 20, 3 << 29, 2, 1, 0, 0), "1 conversation, 1.0 MiB of 1.5 GiB; 2 written, 1 read"),
+        (
+            (2000, 5, 6, 1234, 5678, 3, 0),
+            "2,000 conversations, 5 bytes of 6 bytes; 1,234 written, 5,678 read, 3 failed",
+        ),
+        (
+            (0, 0, 0, 0, 0, 0, 4),
+            "0 conversations, 0 bytes of 0 bytes; 0 written, 0 read, 4 dropped before they were written",
+        ),
+    ],
+)
+def test_what_is_kept_on_disk_is_counted(counts, words):
+    assert kept_in_words(KeptCounts(*counts)) == words
+
+
+def test_everything_of_a_turn_is_explained():
+    out = io.StringIO()
+    screen = Screen(out, out)
+    entries = {
+        "assembled/total_tokens": 1234,
+        "budget/total": 4096,
+        "entities/count": 1,
+        "entities/0000/name": "Anna",
+        "entities/0000/type": "person",
+        "entities/0000/relevance": 0.5,
+        "entities/0000/tokens": 7,
+        "rag/chunks_selected": 2,
+        "rag/chunks/0000/doc_title": "Bees",
+        "rag/chunks/0000/relevance": 0.25,
+        "rag/chunks/0001/doc_title": "B" * 300,
+        "rag/chunks/0001/tokens": 1,
+        "history/compression_level": "light",
+        "warnings/0000": "first",
+        "warnings/0001": "second",
+        "warnings/0003": "never",
+    }
+
+    explain_turn(screen, "s", 3, entries)
+
+    assert out.getvalue().splitlines() == [
+        "the whole prompt: 1,234 of 4,096 tokens",
+        "  entity   Anna (person), relevance 0.50, 7 tokens",
+        "  passage  Bees, relevance 0.25",
+        f"  passage  {'B' * 199}\N{HORIZONTAL ELLIPSIS}, 1 token",
+        "  history  compressed, light",
+        "  warning  first",
+        "  warning  second",
+        "all of it: shepherd trace tree s/3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "statement", "words"),
+    [
+        ("user", "", "set by you"),
+        ("extraction", "I like tea.", 'you said "I like tea."'),
+        ("tool", "", "set by the model, with a tool"),
+        ("import", "", "imported"),
+        ("import:mem0", "", "imported from mem0"),
+        ("mcp", "", "from mcp"),
+        ("", "", "from an older version"),
+    ],
+)
+def test_a_fact_says_where_it_came_from(source, statement, words):
+    since = int(time.time()) - 3 * 86_400
+    period = FactPeriod(
+        key="drink", value="tea", since=since, until=None, source=source, statement=statement,
+        recorded_at=since,
+    )  # fmt: skip
+
+    assert fact_provenance(period) == f"{words} \N{MIDDLE DOT} 3 days ago"

@@ -64,10 +64,12 @@ def test_a_linked_file_is_still_linked(tmp_path):
     assert (tmp_path / "real").read_text() == ""
 
 
-def test_without_a_file_lines_are_kept_and_removed_in_this_run(tmp_path):
+@pytest.mark.parametrize("has_path", [True, False])
+def test_without_a_file_lines_are_kept_and_removed_in_this_run(tmp_path, has_path):
     (tmp_path / "file").touch()
     warned: list[str] = []
-    history = open_history(tmp_path / "file" / "history", lambda: False, warned.append)
+    path = tmp_path / "file" / "history" if has_path else None
+    history = open_history(path, lambda: False, warned.append)
     assert lines(history) == []
     history.append_string("one")
     history.append_string("two")
@@ -75,7 +77,18 @@ def test_without_a_file_lines_are_kept_and_removed_in_this_run(tmp_path):
     history.remove({"one"})
 
     assert lines(history) == ["two"]
-    assert "the history is not saved" in warned[0]
+    assert warned == ([f"{path}: the history is not saved: File exists"] if has_path else [])
+
+
+def test_a_private_line_is_kept_in_this_run_alone(tmp_path):
+    path = tmp_path / "history"
+    history = opened(path, private=True)
+    assert lines(history) == []
+
+    history.append_string("secret")
+
+    assert lines(history) == ["secret"]
+    assert path.read_bytes() == b""
 
 
 @pytest.fixture

@@ -141,6 +141,28 @@ def test_a_file_is_ones_own_only_in_ones_home(tmp_path, monkeypatch):
         assert not is_own_file(home / "memory.db")
 
 
+def notes(path: Path) -> list[tuple[str, int]]:
+    with Memory(path) as memory:
+        return memory.transactions.read(
+            lambda connection: connection.execute(
+                "SELECT key, value FROM meta WHERE key LIKE 'account%' ORDER BY key"
+            )
+        )
+
+
+def test_an_account_is_noted_once_and_only_with_a_number(path):
+    store(path, "old:steve")
+    assert found(path, "old", 0) == ("old:steve", "")
+    assert notes(path) == []
+    assert found(path, "old", LAPTOP) == ("old:steve", "")
+    before = notes(path)
+    assert [number for _, number in before] == [LAPTOP]
+    assert before[0][0].endswith("old:steve")
+    # A number of another account does not replace it.
+    assert found(path, "old", DESKTOP) == ("old:steve", "")
+    assert notes(path) == before
+
+
 @pytest.fixture
 def renamed(tmp_path, monkeypatch, caplog):
     """Names this machine; in an empty home folder, of the user steve."""

@@ -471,6 +471,50 @@ def test_an_index_that_is_too_far_behind_is_built_again(store, cold, monkeypatch
     assert_same(store, cold)
 
 
+@IN_A_FILE
+def test_an_index_that_a_write_left_behind_is_brought_up_without_a_question(store, cold, monkeypatch) -> None:
+    ids = fill(store, 100)
+    make_hot(store)
+    monkeypatch.setattr(hot_rows, "_KEPT_VERSIONS", 5)
+    for memory_id in ids[:20]:
+        delete(cold, "steve", memory_id)
+
+    fill(store, 1, seed=2)
+
+    assert store._recall.wait()
+    assert is_hot(store)
+    assert_same(store, cold)
+
+
+@IN_A_FILE
+def test_an_index_is_saved_again_when_much_has_changed(store) -> None:
+    fill(store, 600)
+    make_hot(store)
+    recall = store._recall
+    slot = recall._slots[1]
+    recall._save(slot)
+    path = saved_file(store)
+    first = path.stat().st_ino
+    version = slot.followed.version
+
+    def is_saved_again(saved_version: int) -> bool:
+        slot.saved_version = saved_version
+        before = path.stat().st_ino
+        recall._save(slot)
+        return path.stat().st_ino != before
+
+    assert slot.saved_version == version
+    assert path.stat().st_ino == first
+    assert not is_saved_again(version)
+    assert not is_saved_again(version - 512)  # 500, and a fiftieth of the memories
+    assert is_saved_again(version - 513)
+    assert slot.saved_version == version
+    assert is_saved_again(-1)
+    path.unlink()
+    recall._save(slot)
+    assert path.exists()
+
+
 def test_a_user_never_sees_what_another_stored(store, cold) -> None:
     fill(store, 50, "steve", seed=1)
     fill(store, 50, "anna", seed=2)
@@ -911,7 +955,7 @@ def test_a_file_of_a_server_that_lost_commits_is_ignored(database, monkeypatch) 
 @ON_A_SERVER
 def test_machines_leave_each_others_files_valid(database, monkeypatch, tmp_path) -> None:
     # The same path on two disks.
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # which is made
     for machine in ("one", "two"):
         monkeypatch.setattr("socket.gethostname", lambda machine=machine: machine)
         store = open_(database)

@@ -124,3 +124,15 @@ def test_claimed_users_notes_are_dropped(memory: Memory) -> None:
 
     assert memory.ledger.find(["a"], "local") == {}
     assert memory.get_fact("name", "steve")
+
+
+def test_a_user_has_as_many_notes_as_the_limit(path) -> None:
+    with Memory(path, user_id="steve") as memory:
+        memory.ledger.put({f"{n:05}": "" for n in range(4096)})
+        memory.ledger.put({"last": ""})
+
+        assert memory.ledger.find(["00000", "last"]) in ({"last": ""}, {"last": "", "00000": ""})
+        rows_left = memory.transactions.read(
+            lambda connection: connection.execute("SELECT count(*) FROM ledger")
+        )
+        assert rows_left == [(4096,)]

@@ -10,6 +10,7 @@ from dataclasses import replace
 from textual.app import App, ComposeResult
 from textual.widgets import OptionList
 
+from shepherd.memory import ExtractionStats
 from shepherd.prompt import Plan
 from shepherd.prompt.plan import Part, Share
 from shepherd.tui.conversation import ChatState
@@ -181,3 +182,20 @@ def test_the_status_line_drops_its_last_parts_where_they_do_not_fit() -> None:
             assert app.lines()[-1] == " · ".join(parts[: fitting[-1]])[:room].strip()
 
         shown(play, width)
+
+
+def test_the_status_line_says_how_learning_is_going() -> None:
+    line = StatusLine()
+    seen = []
+    for counts in (
+        {"waiting": 1, "running": 1, "dead": 3, "done": 1},
+        {"dead": 1234, "done": 1},
+        {"done": 1},
+        {"done": 1, "open": 1},
+        {},
+    ):
+        line._queue = ExtractionStats(**counts)
+        seen.append(line._learning().plain)
+
+    assert seen == ["learning: 2 to do", "1,234 not learned", "learned all", "", ""]
+    assert StatusLine()._learning().plain == ""

@@ -173,7 +173,8 @@ class _MemoryTools:
 
     def search(self, arguments: Arguments) -> object:
         self._check()
-        found = self._memory.search(arguments["query"], arguments.get("limit"), self._user_id)
+        limit = _limit(arguments) if "limit" in arguments else None
+        found = self._memory.search(arguments["query"], limit, self._user_id)
         return {
             "memories": [
                 {
@@ -205,7 +206,7 @@ class _MemoryTools:
 
     def get_fact(self, arguments: Arguments) -> object:
         self._check()
-        offset = arguments.get("offset", 0)
+        offset = max(0, arguments.get("offset", 0))
         if "date" in arguments:
             facts = self._memory.facts_at(moment_of(arguments["date"], time.time()), self._user_id)
             if "key" in arguments:
@@ -235,8 +236,8 @@ class _MemoryTools:
         return {"values": shown}
 
     def list_learned(self, arguments: Arguments) -> object:
-        limit, waiting = arguments.get("limit", _MOST_RESULTS), arguments.get("waiting", False)
-        items = self._memory.learned(limit, waiting_only=waiting, user_id=self._user_id)
+        waiting = arguments.get("waiting", False)
+        items = self._memory.learned(_limit(arguments), waiting_only=waiting, user_id=self._user_id)
         return {"learned": [_item(item) for item in items]}
 
     def decide_learned(self, arguments: Arguments) -> object:
@@ -262,6 +263,12 @@ class _MemoryTools:
             raise UsageError("that is too long to be remembered", hint="store what matters of it")
         if not self._keeps_secrets and is_secret(name, value):
             raise UsageError("that looks like a secret, and secrets are not stored")
+
+
+def _limit(arguments: Arguments) -> int:
+    """Return how many results are wanted: models send numbers beyond the schema's limits."""
+    limit: int = arguments.get("limit", _MOST_RESULTS)
+    return max(1, min(limit, _MOST_RESULTS))
 
 
 def _part_of(value: str | None, offset: int) -> dict[str, Any]:
