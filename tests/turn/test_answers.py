@@ -61,3 +61,14 @@ def test_a_fact_that_may_be_meant_is_told_as_it_is_stored():
     near = NearFact(Fact("riding_discipline", "eventing", 0, 0), is_sure=False)
 
     assert joined([near]) == "I don't know for sure, but I have this stored: riding discipline: eventing."
+
+
+def test_another_assistants_answer_is_told_with_its_question_and_with_doubt():
+    asked = f"How do I get to {'Bardsey ' * 20}?"
+    found = Quote("answered", asked, "By boat.")
+
+    said = joined([found])
+
+    assert said.startswith("I don't know for sure, but when you asked another assistant \"How do I get to ")
+    assert said.endswith('…", it answered: "By boat."')
+    assert len(said) < 200

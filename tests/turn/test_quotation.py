@@ -261,6 +261,27 @@ def test_answer_that_no_assistant_wrote_is_quoted_for_its_question():
     assert found(replied, "Which boat do I row?") is None
 
 
+FERRY = "How do I get the ferry to Bardsey Island?"
+LEAVES = "The boat to Bardsey leaves from Porth Meudwy."
+
+
+def test_an_imported_answer_of_another_assistant_is_quoted_if_nothing_else_is():
+    def found(asked: str, *others: SearchResult, source: str = "chatgpt") -> Quote | None:
+        told = SearchResult(1, FERRY, f"{LEAVES} Book ahead.", 0, 1.0, 1.0, 0.0, source=source)
+        return quotation(Question(asked), sources_of([Message("user", asked)], (), [told, *others]))
+
+    own = SearchResult(
+        2, "The boat to Bardsey leaves at noon from Aberdaron.", "Ok.", 0, 1.0, 1.0, 0.0, source="turn"
+    )
+    asked = "Where does the boat to Bardsey leave from?"
+
+    assert found(asked) == Quote("answered", FERRY, LEAVES)
+    assert found(asked, source="turn") is None
+    assert found("Where does my boat to Bardsey leave from?") is None
+    assert found("Where does the train to Rhyl leave from?") is None
+    assert found(asked, own) == Quote("told", "", own.question, is_sure=True)
+
+
 def test_sources_are_the_sections_of_documents_with_their_headings():
     text = "Before all headings stands this.\n\n# Cave\n\nIt is old. Is it?\n\n"
     text += "## Prices\n\n- Adults pay 12 euros\n\n## Empty\n"

@@ -715,3 +715,21 @@ def test_a_sentence_about_another_thing_with_the_same_value_is_not_shown(
     review = Review(messages, [], Promise(stores=True))
 
     assert written not in review.feed(written) + review.end("stop")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "is_shown"),
+    [
+        ("How do I get the ferry to Bardsey?", "Your ferry leaves at Bardsey.", False),
+        ("When do I meet Bram in Ulm?", "Your Bram is in Ulm.", False),
+        ("What is my friend called?", "Your friend is called Bram.", True),
+    ],
+)
+def test_an_answer_that_repeats_the_question_says_nothing(question, answer, is_shown):
+    said = [
+        Message("user", "My friend Bram is in Ulm, at the ferry to Bardsey."),
+        Message("assistant", "Nice."),
+    ]
+    review = Review([*said, Message("user", question)], [], Promise(stores=True))
+
+    assert (answer in review.feed(answer) + review.end("stop")) is is_shown

@@ -133,6 +133,7 @@ DENIES = re.compile(
 _WISHES = frozenset(
     ("want", "wish", "hope", "plan", "dream", "travel", "visit", "buy", "give", "gift", "present")
 )
+_ASKING = frozenset(("how", "what", "when", "where", "which", "who", "whose"))
 _OTHER_TIME = frozenset(("before", "was", "were", "did", "used", "previously", "ago", "formerly"))
 # "Where does Ida live?" is not answered by "You live in Ulm".
 _ABOUT_THE_USER = re.compile(r"you\b(?! said\b)", re.IGNORECASE)
@@ -367,9 +368,11 @@ class Judge:
             return False
         if "phone" in thing and sum(map(str.isdigit, groups["v"])) < _SHORTEST_PHONE:
             return False
-        # "Where did I live before Berlin?" is not answered by what the question names.
+        # "Where did I live before Berlin?" is not answered by what the question names, nor is "How do I get
+        # the ferry to Bardsey?" by "Your ferry leaves at Bardsey".
         asked = set(words_in(self.asked))
-        is_repeated = asked.issuperset(value) and not asked.isdisjoint(_OTHER_TIME)
+        says_nothing = asked.issuperset(thing) and not asked.isdisjoint(_ASKING)
+        is_repeated = asked.issuperset(value) and (says_nothing or not asked.isdisjoint(_OTHER_TIME))
         counts = "children" if about.startswith("children") else ""
         is_bad = is_repeated or value[-1] in _UNFINISHED
         if is_bad or not tells_name_asked_for(self.asked, counts, groups["v"], is_name=about == "name"):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
+from shepherd.escaping import shorten
 from shepherd.prompt.near_facts import NearFact
 from shepherd.prompt.questions import Question
 from shepherd.turn.fact_sentences import fact_clause, is_clause, sentence
@@ -20,6 +21,7 @@ Found = str | tuple[Fact, ...] | NearFact | Quote | Question
 
 _UNKNOWN = "I don't know that."
 _MOST_SENTENCES = 8
+_LONGEST_ASKED = 80  # characters of a question that was asked once
 _COVER = "\u2022\u2022"
 _COVERED = " Codes and passwords are covered when a document is imported; your own file still shows them."
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
@@ -85,6 +87,9 @@ def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
     sentences = " and ".join(f'"{sentence}"' for sentence in once)
     if quotes[0].kind == "document":
         said = f'your document "{quotes[0].title}" says: {" ".join(once)}'
+    elif quotes[0].kind == "answered":
+        asked = shorten(quotes[0].title, _LONGEST_ASKED)
+        said = f'when you asked another assistant "{asked}", it answered: {sentences}'
     elif quotes[0].kind == "stored":
         said = f"I have this stored: {sentences}"
     else:

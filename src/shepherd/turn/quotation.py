@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
-from shepherd.memory.discourse import assistants
+from shepherd.memory.discourse import TALKS, assistants
 from shepherd.prompt.archive_policy import is_statement
 from shepherd.prompt.concepts import FRAME, meanings_of
 from shepherd.prompt.fact_profiles import names_of
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # Text of a document, what the user said, and what he imported or entered as the answer to a question.
-Kind = Literal["document", "told", "stored"]
+Kind = Literal["document", "told", "stored", "answered"]
 
 MOST_WORDS = 60  # of an answer to one question
 _MOST_REPEATED = 2  # times that the same three words can stand in an answer
@@ -77,6 +77,10 @@ _SPREAD = 1.0
 _DOUBTFUL_WORTH = 0.7  # of a sentence that has not all words, beside one of another source
 _NEARLY, _MOST_QUOTED = 0.9, 2
 _TALK_WORTH = 0.5  # of what was said, beside a document
+# What another assistant answered is quoted if nothing else is, and never about what is the user's own.
+_ANSWERED_WORTH = 0.01
+_IMPORTED = TALKS - {"turn"}
+_OWN = re.compile(r"\b(?:my|mine|our|ours)\b", re.IGNORECASE)
 # The share of the question that a section has to have if no line has the form of an answer, and its words.
 _LEAST_ABOUT, _MOST_ABOUT = 0.5, 44
 _ABOUT_WORTH = 0.01  # beside the sentences of other sections
@@ -89,7 +93,7 @@ _Names = Sequence[tuple[frozenset[str], frozenset[str]]]
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A sentence with the title of its document, "" for other kinds.
+    """A sentence with the title of its document, or the question that it answered once; "" for other kinds.
 
     It `is_sure` if it, with what it is about, has all words of the question.
     """
@@ -104,8 +108,9 @@ class Quote:
 class Source:
     """Sentences that can be quoted: a section of a document, or what the user said or stored once.
 
-    `title` names it for readers; `about` has the title and the headings, or the question that was stored,
-    whose words count for each sentence.
+    Of the kind `answered`, they are another assistant's answer, which may be wrong. `title` names the source
+    for readers; `about` has the title and the headings, or the question that was stored, whose words count
+    for each sentence.
     """
 
     kind: Kind
@@ -135,13 +140,19 @@ def sources_of(
 
 
 def _of_memory(memory: SearchResult) -> Iterator[Source]:
-    """Yield what the user said, and an answer that was imported or entered by hand: no assistant's words."""
+    """Yield what the user said, an answer entered by hand, and one that another assistant gave.
+
+    What this assistant said is none: the model would quote itself.
+    """
     by_assistants = assistants(memory.question, memory.answer, memory.source)
     if not by_assistants & ASSISTANT_QUESTION:
         yield _told(memory.question)
     if not by_assistants & ASSISTANT_ANSWER:
         about = memory.question if is_question(memory.question) else ""
         yield Source("stored", "", about, _short_sentences(memory.answer))
+    elif memory.source in _IMPORTED and is_question(memory.question):
+        question = " ".join(memory.question.split())
+        yield Source("answered", question, question, _short_sentences(memory.answer))
 
 
 def _told(text: str) -> Source:
@@ -275,6 +286,10 @@ def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) 
         if not found:
             continue
         score, sentence, is_sure = max(found, key=lambda one: one[0])
+        if source.kind == "answered":
+            if _OWN.search(question.text):
+                continue
+            score, is_sure = _ANSWERED_WORTH * score, False
         worth = score if is_sure else _DOUBTFUL_WORTH * score
         if best is not None and worth <= best[0]:
             continue
@@ -355,7 +370,7 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
     Other words for the same thing do not count: in talk they are too often about something else.
     """
     about, pieces = _words_of(source.about, names), [_words_of(one, names) for one in source.sentences]
-    if source.kind == "stored":  # the answer to this question
+    if source.kind in ("stored", "answered"):  # the answer to this question
         pieces = [words | about for words in pieces]
     told = about.union(*pieces) | numbers_in(" ".join((source.about, *source.sentences)))
     if not wanted.needed <= told or (wanted.context and not wanted.context & told):
