@@ -81,7 +81,7 @@ INSTALLING = {
         "./tools/test --deep tests/native/test_rank.py -k term_is_the_twins",
     ),
     **{command: (command,) for command in _CLUSTER},
-    # It takes ten minutes.
+    # It takes a quarter of an hour.
     "tools/test --cluster": ("tools/test --cluster --collect-only",),
     # 1: a fault survived.
     "./tools/mutants --since HEAD": ("./tools/mutants --count 1 src/shepherd/lru_cache.py || test $? = 1",),

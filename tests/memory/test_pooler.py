@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -145,6 +146,34 @@ def test_a_restart_of_the_pooler_is_not_noticed(postgres_server: Server, pooler:
         postgres_server.start()
         memory.store_memory("Which cat?", "Tom")
         assert [result.answer for result in memory.search("cat")] == ["Tom"]
+
+
+def test_a_memory_is_opened_once_the_server_behind_the_pooler_is_back(
+    postgres_server: Server, pooler: Pooler
+) -> None:
+    address = pooler.url(postgres_server.new_schema())
+    # Its log-in fails, as behind HAProxy without a leader.
+    with psycopg.connect(postgres_server.url(database="template1"), autocommit=True) as other:
+        other.execute("ALTER DATABASE postgres ALLOW_CONNECTIONS false")
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres'")
+        back = threading.Timer(0.3, other.execute, ["ALTER DATABASE postgres ALLOW_CONNECTIONS true"])
+        log, before = pooler.folder / "log", (pooler.folder / "log").stat().st_size
+        first = psycopg.connect(pooler.url())
+        try:
+            # The first client makes the pooler find that out, which then refuses others.
+            first.pgconn.send_query(b"SELECT 1")
+            deadline = time.monotonic() + 20
+            while b"login failed" not in log.read_bytes()[before:] and time.monotonic() < deadline:
+                time.sleep(0.01)
+            with pytest.raises(StoreError, match="the pooler has no connection to its server"):
+                Memory(f"{address}&failover_timeout=0")
+        finally:
+            first.close()
+            back.start()
+        with Memory(f"{address}&failover_timeout=30") as memory:
+            memory.store_memory("Which dog?", "Rex")
+            assert [result.answer for result in memory.search("dog")] == ["Rex"]
+        back.join()
 
 
 def test_without_a_pooler_statements_stay_prepared(postgres_server: Server) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 
@@ -9,7 +11,9 @@ import pytest
 
 from shepherd.errors import StoreError
 from shepherd.memory import Memory
+from shepherd.memory.postgres import commits
 from shepherd.memory.postgres import replica as replicas
+from shepherd.memory.postgres.commits import POSITION, without_header
 from shepherd.memory.postgres.store import PostgresStore
 from tests.postgres import Server
 
@@ -133,3 +137,64 @@ def test_a_replica_that_is_too_far_behind_is_not_asked(
         assert answers(other) == ["Helix"]
         # Until then the log grew while nobody knew how long it was.
         assert not any(at < since for at, _ in asked(other)._known)
+
+
+def test_a_replica_that_does_not_answer_is_left_alone(
+    postgres_server: Server, standby: Server, address: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "_ANSWER_S", 0.1)
+    with Memory(address(60), user_id="anna") as memory:
+        memory.store_memory("Which editor?", "Helix")
+        catch_up(postgres_server, standby, memory)
+        assert answers(memory) == ["Helix"]
+        backends = "SELECT pid FROM pg_stat_activity WHERE application_name = 'shepherd'"
+        stopped = [pid for (pid,) in standby.execute(backends)]
+        assert stopped
+
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            assert answers(memory) == ["Helix"]
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_an_idle_standby_at_the_end_of_a_page_of_the_log_is_current(
+    postgres_server: Server, standby: Server, address: Callable[[int], str]
+) -> None:
+    with Memory(address(60), user_id="anna") as memory:
+        memory.store_memory("Which editor?", "Helix")
+        postgres_server.execute("SELECT pg_switch_wal()")
+        [(end,)] = postgres_server.execute(POSITION)
+        wait_until(lambda: standby.execute(POSITION)[0][0] >= without_header(end))
+
+        asked(memory).ask_primary()
+
+        assert standby.execute(POSITION)[0][0] < end
+        asked(memory).accept(without_header(end), 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "end"),
+    [
+        (8192 + 24, 8192),
+        (8192 + 23, 8192 + 23),
+        (8192 + 40, 8192 + 40),
+        ((1 << 20) + 40, 1 << 20),
+        ((1 << 20) + 24, 1 << 20),
+        ((1 << 20) + 48, (1 << 20) + 48),
+    ],
+)
+def test_headers_of_the_log_are_not_counted(place: int, end: int) -> None:
+    assert without_header(place) == end
+
+
+def test_changes_that_every_state_has_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commits, "_MANY_WRITERS", 3)
+    written = commits.Written(kept_s=0.0)
+    for writer in ("anna", "bob", "carol", "dan"):
+        written.note(writer, 8000)
+        time.sleep(0.001)
+
+    assert [written.of(writer) for writer in ("anna", "bob", "carol", "dan")] == [0, 0, 0, 8000]

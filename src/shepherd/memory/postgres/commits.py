@@ -20,7 +20,7 @@ from shepherd.memory.schema import USER_VERSION
 if TYPE_CHECKING:
     from shepherd.memory.postgres.database import Connection
 
-__all__ = ["POSITION", "STATEMENTS", "Cleaning", "Write", "Written"]
+__all__ = ["POSITION", "STATEMENTS", "Cleaning", "Write", "Written", "without_header"]
 
 STATEMENTS = (
     """CREATE TABLE writes(
@@ -49,6 +49,10 @@ POSITION = (
     "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
     " - '0/0'::pg_lsn)::bigint"
 )
+# The log consists of pages that begin with a header, the first one of a segment with a longer one. Segments
+# begin at whole megabytes.
+_PAGE_BYTES, _HEADER_BYTES = 8192, 24
+_SEGMENT_BYTES, _LONG_HEADER_BYTES = 1 << 20, 40
 # Number of writers from which on those of long ago are forgotten.
 _MANY_WRITERS = 10_000
 
@@ -114,8 +118,19 @@ class Written:
                 since = now - self._kept_s
                 kept = {one: place for one, place in self._positions.items() if place[1] >= since}
                 self._positions = kept
-            self._positions[writer] = (position, now)
+            self._positions[writer] = (without_header(position), now)
 
     def of(self, writer: Hashable) -> int:
         """Return the position from which on a state has all changes of a writer."""
         return self._positions.get(writer, (0, 0.0))[0]
+
+
+def without_header(place: int) -> int:
+    """Return a place in the log as a standby counts it.
+
+    At the end of a page the server that writes has counted the header of the next one, which a standby gets
+    with the next record: without writes, it would seem to be behind for ever.
+    """
+    if place % _SEGMENT_BYTES == _LONG_HEADER_BYTES:
+        return place - _LONG_HEADER_BYTES
+    return place - _HEADER_BYTES if place % _PAGE_BYTES == _HEADER_BYTES else place

@@ -381,8 +381,9 @@ class Database:
             raw.close()
             if failures.is_lost(error):
                 # A pooler takes connections while its server is away.
+                may_pass = self._has_connected or failures.is_passing(error)
                 failure = failures.from_connecting(self.address, error)
-                raise _UnreachableError(failure, may_pass=self._has_connected) from None
+                raise _UnreachableError(failure, may_pass=may_pass) from None
             raise
         except BaseException:
             raw.close()

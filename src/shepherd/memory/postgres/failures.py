@@ -43,7 +43,9 @@ _NO_ENTRY = ("no pg_hba.conf entry", "pg_hba.conf rejects")
 _NOT_THERE = ("does not exist",)
 # Of several hosts none is the one that libpq was told to look for (target_session_attrs).
 _STANDBY = ("session is read-only", "is in hot standby mode")
-_PASSING = ("starting up", "in recovery", *_STANDBY)
+# PgBouncer takes clients while its own server is away, or refuses them.
+_NO_SERVER = ("server login has been failing", "query_wait_timeout")
+_PASSING = ("starting up", "in recovery", *_STANDBY, *_NO_SERVER)
 _REFUSED = "unsupported startup parameter"  # PgBouncer
 _TOO_MANY = ("too many clients", "remaining connection slots", "too many connections")
 
@@ -108,6 +110,11 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
         return StoreReadOnlyError(
             f"{where}: none of these servers can be written ({words[:300]})",
             hint="wait until one has taken over, or name the primary server",
+        )
+    if any(known in words for known in _NO_SERVER):
+        return StoreError(
+            f"{where}: the pooler has no connection to its server ({words[:300]})",
+            hint="is the server running? the pooler's log says why it cannot connect",
         )
     return StoreError(
         f"{where}: the server cannot be reached ({words[:300]})",

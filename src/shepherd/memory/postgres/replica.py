@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any, NoReturn, TypeVar
 
-from shepherd.errors import StoreError
+from shepherd.errors import ShepherdError, StoreError
 from shepherd.memory.postgres import commits
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.transactions import Value
@@ -34,9 +34,6 @@ _MOST_BETWEEN_S = 2.0
 _ANSWER_S = 2.0
 _PLACE_S = 0.5
 _REST_S = 1.0
-# The log consists of pages with a header of 24 bytes. At the end of a page the primary counts the header of
-# the next one, the standby does not.
-_PAGE_BYTES, _HEADER_BYTES = 8192, 24
 
 
 class TooOldError(Exception):
@@ -106,9 +103,7 @@ class Replica:
         [(is_standby, place)] = self._primary.look(f"SELECT pg_is_in_recovery(), ({commits.POSITION})", ())
         if is_standby:
             return
-        if place % _PAGE_BYTES == _HEADER_BYTES:
-            place -= _HEADER_BYTES
-        self._known.append((before, place))
+        self._known.append((before, commits.without_header(place)))
         while self._known[0][0] < before - self._max_staleness_s:
             self._known.popleft()
 
@@ -167,7 +162,7 @@ def _ask(owner: weakref.ref[Replica], closing: threading.Event, between_s: float
             return
         try:
             replica.ask_primary()
-        except StoreError as error:
+        except ShepherdError as error:
             if not closing.is_set():
                 _log.info("%s", error)
         del replica
