@@ -43,6 +43,7 @@ FLOORS = [
         "installation",
         "kept_files",
         "lru_cache",
+        "pattern_index",
         "replies",
         "secret_detection",
         "sentences",

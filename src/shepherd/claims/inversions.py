@@ -12,6 +12,7 @@ import re
 from functools import cache, partial
 
 from shepherd.claims.wordings import replacements, rule
+from shepherd.pattern_index import Replacements
 
 __all__ = ["turned_round"]
 
@@ -21,21 +22,24 @@ _ELSEWHERE = ("paraphrases_elsewhere.txt",)
 
 def turned_round(text: str) -> str:
     """Return the sentence with its statements in the order that the frames know."""
-    for pattern, replacement in _patterns(_TABLES):
-        text = pattern.sub(partial(_filled, replacement), text)
-    if rule("other languages").search(text):
-        for pattern, replacement in _patterns(_ELSEWHERE):
-            text = pattern.sub(partial(_filled, replacement), text)
-    return text
+    text = _replacements(_TABLES).apply(text)
+    return _replacements(_ELSEWHERE).apply(text) if rule("other languages").search(text) else text
 
 
 @cache
-def _patterns(tables: tuple[str, ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple(
-        (re.compile(rf"(?<![\w'])(?:{pattern})", re.IGNORECASE), replacement)
-        for table in tables
-        for pattern, replacement in replacements(table)
-    )
+def _replacements(tables: tuple[str, ...]) -> Replacements:
+    rows = [row for table in tables for row in replacements(table)]
+
+    def replace(n: int, text: str) -> str:
+        return _pattern(rows[n].pattern).sub(partial(_filled, rows[n].template), text)
+
+    return Replacements([row.needed for row in rows], replace)
+
+
+@cache
+def _pattern(wording: str) -> re.Pattern[str]:
+    """Return the pattern of a wording, compiled when a text first has the words for it."""
+    return re.compile(rf"(?<![\w'])(?:{wording})", re.IGNORECASE)
 
 
 def _filled(replacement: str, match: re.Match[str]) -> str:

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from shepherd.claims.inversions import turned_round
+from shepherd.pattern_index import Replacements
 
 __all__ = ["spelled_out"]
 
@@ -438,6 +440,9 @@ def spelled_out(text: str) -> str:
     """Return the text with apostrophes where people who type quickly leave them out: "im", "dont"."""
     text = _NAME_IN_NEXT.sub(" called", text)
     # In German, "im" means "in the".
-    for pattern, spelling in _SPELLINGS[1 if _GERMAN.search(text) else 0 :]:
-        text = pattern.sub(spelling, text)
-    return turned_round(text)
+    return turned_round(_replacements().apply(text, first=1 if _GERMAN.search(text) else 0))
+
+
+@cache
+def _replacements() -> Replacements:
+    return Replacements.of(_SPELLINGS)

@@ -16,7 +16,7 @@ from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.references import with_referents
 from shepherd.claims.spellings import spelled_out
-from shepherd.claims.wordings import Frame, alternatives, frames, rule, words
+from shepherd.claims.wordings import Frame, Frames, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
 
 __all__ = ["Assertion", "assertions", "stating_sentences"]
@@ -144,7 +144,7 @@ def _instructed(sentence: str, typed: str) -> list[Assertion]:
     """
     filler = _fillers().match(sentence)
     text = sentence[filler.end() if filler else 0 :].lstrip(_EDGE)
-    for frame in _frames_of_instructions():
+    for frame in _frames_of_instructions().possible(text):
         match = frame.pattern.match(text)
         if match is None:
             continue
@@ -158,7 +158,11 @@ def _instructed(sentence: str, typed: str) -> list[Assertion]:
 
 def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     """Return who is named beside a relation, even in a question: "a gift for my brother Tom?"."""
-    pairs = [(frame, match) for frame in _frames_anywhere() for match in frame.pattern.finditer(sentence)]
+    pairs = [
+        (frame, match)
+        for frame in _frames_anywhere().possible(sentence)
+        for match in frame.pattern.finditer(sentence)
+    ]
     # A supposition takes a name back: "if I had a cat, my cat Tofu …".
     plain = rule("polite questions").sub("", sentence)
     if (
@@ -286,20 +290,25 @@ def _withdrawn() -> re.Pattern[str]:
 
 
 @cache
-def _frames_of_instructions() -> tuple[Frame, ...]:
-    return tuple(frame for frame in frames() if frame.kind == INSTRUCTIONS)
+def _frames_of_instructions() -> Frames:
+    return Frames(frame for frame in frames() if frame.kind == INSTRUCTIONS)
 
 
 @cache
-def _frames_anywhere() -> tuple[Frame, ...]:
-    return tuple(frame for frame in frames() if frame.is_anywhere)
+def _frames_anywhere() -> Frames:
+    return Frames(frame for frame in frames() if frame.is_anywhere)
+
+
+@cache
+def _frames_of_clauses() -> Frames:
+    return Frames(frame for frame in frames() if not frame.is_anywhere and frame.kind != INSTRUCTIONS)
 
 
 def _of_clause(text: str, sentence: str, *, greets: bool) -> Iterator[Assertion]:
     matches = [
         (frame, match)
-        for frame in frames()
-        if not frame.is_anywhere and frame.kind != INSTRUCTIONS and (match := frame.pattern.match(text))
+        for frame in _frames_of_clauses().possible(text)
+        if (match := frame.pattern.match(text))
     ]
     ends = [pair for pair in matches if pair[0].ends]
     states = [pair for pair in matches if not pair[0].ends]

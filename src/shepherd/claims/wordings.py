@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["Frame", "alternatives", "definition", "frames", "replacements", "rule", "tables", "words"]
+from shepherd.pattern_index import PatternIndex, needed_words
+
+__all__ = [
+    "Frame",
+    "Frames",
+    "Replacement",
+    "alternatives",
+    "definition",
+    "frames",
+    "replacements",
+    "rule",
+    "tables",
+    "words",
+]
 
 _LINE = re.compile(r"(?P<mark>[!?*-]?)(?P<kind>\w+) \| (?P<stops>[^|]+) \| (?P<wording>.+)")
 _MARKS = {"!": "changes", "-": "ends", "?": "is_weak", "*": "is_anywhere"}
@@ -20,17 +35,24 @@ _SEASONS = "spring|summer|autumn|fall|winter"
 class Frame:
     """A wording that begins a clause, and the words that end the value behind it, as alternatives.
 
+    A text without one of the `needed` words does not match, if there are any.
     `changes`: it says that something is new. `ends`: that it holds no longer.
     `is_weak`: it may mean something else. `is_anywhere`: it may stand within a clause, even in a question.
     """
 
     kind: str
-    pattern: re.Pattern[str]
+    wording: str
     stop_words: str
+    needed: frozenset[str]
     changes: bool = False
     ends: bool = False
     is_weak: bool = False
     is_anywhere: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of the wording, compiled when a text first has the words for it: few ever are."""
+        return _beginning(self.wording)
 
     @property
     def stops(self) -> re.Pattern[str]:
@@ -38,9 +60,29 @@ class Frame:
         return _stopping(self.stop_words)
 
 
+class Frames:
+    """Some of the frames, of which a text may match few."""
+
+    def __init__(self, frames: Iterable[Frame]) -> None:
+        self._frames = tuple(frames)
+        self._index = PatternIndex(frame.needed for frame in self._frames)
+
+    def possible(self, text: str) -> Iterator[Frame]:
+        """Yield the frames that may match in a text, in their order."""
+        return map(self._frames.__getitem__, self._index.possible(text))
+
+
+class Replacement(NamedTuple):
+    """A pattern, what stands in its place, and the words of which a text that matches has one, if any."""
+
+    pattern: str
+    template: str
+    needed: frozenset[str]
+
+
 @cache
 def frames() -> tuple[Frame, ...]:
-    """Return all frames. The first call compiles them, which takes about 0.4 seconds."""
+    """Return all frames."""
     stops: dict[str, list[str]] = {}
     found = []
     for section, line in _sections("frames.txt"):
@@ -78,7 +120,7 @@ def _sections(file: str) -> Iterator[tuple[str, str]]:
             yield section, line
 
 
-def replacements(file: str) -> Iterator[tuple[str, str]]:
+def replacements(file: str) -> Iterator[Replacement]:
     """Yield the patterns of a table of other wordings, each with what stands in its place.
 
     A definition of the table hides one of the frames that has the same name.
@@ -90,7 +132,7 @@ def replacements(file: str) -> Iterator[tuple[str, str]]:
             known[name] = _expanded(pattern, known)
         else:
             pattern, _, replacement = line.partition(" => ")
-            yield _expanded(pattern, known), replacement
+            yield Replacement(_expanded(pattern, known), replacement, _needed(pattern, known))
 
 
 def tables(file: str) -> dict[str, dict[str, str]]:
@@ -144,8 +186,17 @@ def _lines(file: str) -> Iterator[str]:
     return (line for line in text.replace("\n  ", "").splitlines() if line and not line.startswith("#"))
 
 
-def _expanded(pattern: str, definitions: dict[str, str]) -> str:
+def _expanded(pattern: str, definitions: Mapping[str, str]) -> str:
     return re.sub(r"(?<!\?P)<(\w+)>", lambda match: definitions[match[1]], pattern)
+
+
+# Anything or nothing, in the place of each definition: most patterns have words enough of their own, and
+# definitions are long.
+_ANYTHING: Mapping[str, str] = defaultdict(lambda: "(?:.|)")
+
+
+def _needed(pattern: str, definitions: Mapping[str, str]) -> frozenset[str]:
+    return needed_words(_expanded(pattern, _ANYTHING)) or needed_words(_expanded(pattern, definitions))
 
 
 def _frame(line: str, definitions: dict[str, str], stops: dict[str, list[str]]) -> Frame:
@@ -159,11 +210,17 @@ def _frame(line: str, definitions: dict[str, str], stops: dict[str, list[str]]) 
     flag = _MARKS.get(parts["mark"])
     return Frame(
         parts["kind"],
-        # The value begins behind a blank or an apostrophe: "I live in" does not begin "I live inside".
-        re.compile(rf"(?:{wording})(?:^|(?<=[\s'(])|(?=\s))", re.IGNORECASE),
+        wording,
         "|".join(words),
+        needed_words(_spaced(_expanded(parts["wording"], _ANYTHING))) or needed_words(wording),
         **({flag: True} if flag else {}),
     )
+
+
+@cache
+def _beginning(wording: str) -> re.Pattern[str]:
+    # The value begins behind a blank or an apostrophe: "I live in" does not begin "I live inside".
+    return re.compile(rf"(?:{wording})(?:^|(?<=[\s'(])|(?=\s))", re.IGNORECASE)
 
 
 @cache

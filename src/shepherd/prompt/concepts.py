@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from shepherd._native.text import STOP_WORDS, keywords
+from shepherd.pattern_index import Replacements
 
 __all__ = [
     "FRAME",
@@ -115,10 +116,13 @@ class _Lexicon:
 
 def content_words(text: str) -> list[str]:
     """Return the stems of the words of a text that say something, in their order, each once."""
-    for pattern, word in _PHRASES:
-        text = pattern.sub(word, text)
-    text = _HYPHEN.sub(" ", text)
+    text = _HYPHEN.sub(" ", _phrases().apply(text))
     return [word for word in dict.fromkeys(keywords(text)) if word not in STOP_WORDS]
+
+
+@cache
+def _phrases() -> Replacements:
+    return Replacements.of(_PHRASES)
 
 
 def searched_words(question: str) -> str:
