@@ -208,6 +208,14 @@ def test_the_peer_answers_by_numbers_of_questions(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
+def test_a_peer_that_cannot_run_here_has_no_figures() -> None:
+    with _Peer(1, 1, 1) as peer:
+        peer._command = [sys.executable, "-c", "print('{}')"]
+        peer.start()
+
+    assert (peer.version, peer.per_second) == ("", 0.0)
+
+
 def test_a_peer_that_ends_early_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with _Peer(1, 1, 1) as peer:
         peer._command = [sys.executable, "-c", ""]

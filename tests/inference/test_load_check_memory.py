@@ -152,6 +152,7 @@ def test_negative_numbers_are_no_size(header: GGUFHeader) -> None:
     assert cache_bytes(with_values(header, block_count=-2), 1000, "f16") == 0
     wide = with_values(header, attention__key_length=16, attention__value_length=16, attention__head_count=-1)
     assert cache_bytes(wide, 32, "f16") == 64 * VALUES
+    assert cache_bytes(with_values(header, block_count="many"), 32, "f16") == 0
 
 
 def context_bytes(cells: int, *, ubatch: int = 512, heads: int = HEADS, bytes_of_32: int = 64) -> int:

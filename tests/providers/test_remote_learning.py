@@ -149,18 +149,24 @@ def test_entries_tell_messages_apart_by_all_that_they_say() -> None:
 
 
 def test_counts_of_the_server_teach_its_characters_per_token(make) -> None:
-    model = make(says("a" * 200, usage=Usage(50, 100)), says("ok"))
+    model = make(says("a" * 200, usage=Usage(50, 100)), says("ok", usage=Usage(190, 1)))
     before = model._ratio.value
 
     list(model.generate(HELLO))
 
     assert _counted(model._account) == 50 + 100
+    assert make(retries=2)._policy.retries == 2
     # 346 characters in 50 tokens, then 200 in 100.
     ratio = type(model._ratio)(before)
     ratio.observe(346, 50)
     ratio.observe(200, 100)
     assert model._ratio.value == ratio.value
     assert model._ratios.load("openai:m").value == round(ratio.value, 4)
+
+    # 200 more characters in what is not counted yet.
+    list(model.generate([*HELLO, Message("assistant", "a" * 200), Message("user", "v" * 200)]))
+    ratio.observe(200, 190 - 150)
+    assert model._ratio.value == ratio.value
 
 
 @pytest.mark.parametrize(("n", "is_observed"), [(99, False), (100, True)])
@@ -261,6 +267,7 @@ def test_what_fitted_once_is_the_least_window(make) -> None:
     list(model.generate(HELLO))
 
     assert model._fitted == 307
+    assert make()._fitted == 0
 
 
 def test_a_refused_prompt_teaches_before_it_is_raised(make) -> None:
