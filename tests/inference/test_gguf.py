@@ -73,7 +73,10 @@ def test_header_says_what_the_file_holds(plain_model: Path) -> None:
         (gguf_file(n_keys=1 << 63), "keys; at most"),
         (gguf_file(keys=struct.pack("<Q", 1 << 40)), "key 0 is 1099511627776 bytes long"),
         (gguf_file(keys=text("k") + struct.pack("<I", 77)), "unknown type 77"),
-        (gguf_file(keys=text("k") + struct.pack("<IQ", 8, 1 << 50)), "needs 1125899906842624 bytes, the file"),
+        (
+            gguf_file(keys=text("k") + struct.pack("<IQ", 8, 1 << 50)),
+            "needs 1125899906842624 bytes, the file",
+        ),
         (
             gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 8, 1 << 60)),
             "claims 1,152,921,504,606,846,976 entries, more than the file has room for",
