@@ -21,6 +21,7 @@ from shepherd.factory import (
     extraction_model,
     keys_without_memory,
     learning_of,
+    model_path,
     open_embedder,
     open_engine,
     open_memory,
@@ -31,10 +32,13 @@ from shepherd.factory import (
     summarizer_of,
     sums_up,
     try_database_server,
+    unlock_copy,
+    unlock_memory,
     vector_settings,
 )
 from shepherd.inference import Engine, EngineSettings, PriorityLock, embedding, embedding_endpoint
 from shepherd.inference.names import BUILT_IN_FILE
+from shepherd.memory import Memory
 from shepherd.types import Learning
 from tests import models
 
@@ -276,6 +280,7 @@ def test_summarizers_open_their_model_with_a_small_window(
 
 def test_a_file_that_a_setting_names_must_be_there(home: Path) -> None:
     assert existing_file("~/model.gguf", "model") == home / "model.gguf"
+    assert model_path(Config(model="~/model.gguf")) == home / "model.gguf"
 
     with pytest.raises(UsageError) as caught:
         existing_file("nothing", "model")
@@ -294,7 +299,7 @@ def test_a_draft_model_must_have_the_vocabulary_of_the_model(plain_model: Path, 
         check_setting(Config(model=str(model), draft_model=str(draft)), "draft_model")
 
     check(plain_model, plain_model)
-    with pytest.raises(ModelLoadError):
+    with pytest.raises(ModelLoadError, match=r"spm\.gguf.*plain\.gguf"):
         check(plain_model, model_file("spm"))
     check(plain_model.with_name("none.gguf"), model_file("spm"))
 
@@ -537,3 +542,34 @@ def test_an_account_without_a_name_owns_its_memory(home: Path) -> None:
     with open_memory(config, read_only=True) as memory:
         assert memory.user_id == own
         assert memory.get_fact("name") == "Ada"
+
+
+def test_the_key_of_a_memory_is_asked_for_as_the_settings_say(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr(factory.encryption, "use_settings", lambda *given: asked.append(given))
+    config = replace(ANNA, memory_key_command="print key", memory_key_file="key.txt")
+
+    open_memory(config).close()
+    assert not unlock_memory(config)
+    unlock_copy(config, home / "none.db")
+
+    assert asked == [("print key", "key.txt")] * 3
+
+
+def test_a_memory_whose_account_cannot_be_found_is_closed(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Memory] = []
+    close = Memory.close
+    monkeypatch.setattr(Memory, "close", lambda memory: closed.append(memory) or close(memory))
+
+    def fails(*_: object, **__: object) -> None:
+        raise StoreReadOnlyError("no")
+
+    monkeypatch.setattr(factory, "find_user", fails)
+    with pytest.raises(StoreReadOnlyError):
+        open_memory(Config())
+
+    assert len(closed) == 1
