@@ -359,3 +359,19 @@ def test_attributes_and_members_are_those_of_the_sandbox() -> None:
         assert rendered("{{ (" + hidden + ") is defined }}", **values)[0] == "False"
     with limited():
         assert "lipsum" not in SandboxedEnvironment().globals
+
+
+def test_line_feeds_behind_blocks_and_blanks_before_them_are_dropped() -> None:
+    assert rendered("a\n  {% if x %}\n b\n  {% endif %}\nc")[0] == "a\n b\nc"
+
+
+def test_a_tree_is_measured_when_it_is_rendered() -> None:
+    environment = SandboxedEnvironment()
+    with limited():
+        tree = environment.parsed("{% for i in xs %}ab{% endfor %}")
+        assert "_iterable" not in repr(tree)
+        template = environment.from_string(environment.measured(tree))
+    block = limited()
+    with block:
+        assert template.render(VALUES) == "ababab"
+    assert STEPS - block._budget.steps == 4
