@@ -81,6 +81,8 @@ def test_numbers_are_those_of_the_engine(engine: Engine) -> None:
     assert stats.window_tokens == engine.window_tokens
     assert stats.prefill_ms == counts["prefill_ns"] / 1e6
     assert stats.decode_ms == counts["decode_ns"] / 1e6
+    assert generation._first_s is not None
+    assert stats.ttft_ms == 1e3 * generation._first_s
     assert 0 < stats.prefill_ms < stats.ttft_ms <= stats.total_ms <= took_ms
     assert (stats.stopped_by, stats.warnings) == (generation._stream.stopped_by, ())
 
