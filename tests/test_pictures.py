@@ -89,6 +89,30 @@ def test_what_is_no_picture_says_why(data, why):
         picture_of(data)
 
 
+def png_of(width, height, n_bytes=40):
+    """A picture by its head alone, with so many bytes."""
+    head = struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", width, height)
+    return head + bytes(n_bytes - len(head))
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "why"),
+    [
+        ((8000, 5000), (8000, 5001), "8000 x 5001 pixels; at most 40 million are read, and 16384 on a side"),
+        ((16_384, 1), (16_385, 1), "16385 x 1 pixels"),
+        ((1, 16_384), (1, 16_385), "1 x 16385 pixels"),
+        ((1, 1, 20 << 20), (1, 1, (20 << 20) + 1), "21.0 MB; at most 21 MB are read"),
+        ((1, 1), (0, 1), "no pixels"),
+        ((1, 1), (1, 0), "no pixels"),
+        ((1, 1, 33), (1, 1, 32), "cut short"),
+    ],
+)
+def test_a_picture_can_be_as_large_as_its_limits(within, beyond, why):
+    assert picture_of(png_of(*within)).data == png_of(*within)
+    with pytest.raises(UsageError, match=why):
+        picture_of(png_of(*beyond))
+
+
 @pytest.mark.parametrize("data", [b"", b"BM is how it begins", b"%PDF-1.4", b"<svg", b"# A text\n"])
 def test_texts_and_documents_do_not_look_like_pictures(data):
     assert not looks_like_picture(data)
