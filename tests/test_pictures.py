@@ -126,6 +126,7 @@ def test_pictures_stand_where_their_marks_are():
     assert parts_of(message) == ["a", RED, "b", BLUE]
     assert with_marks(message) is message
     assert without_pictures(message).sent == f"a{LEFT_OUT}b{LEFT_OUT}"
+    assert (message.sent, message.pictures) == (text, (RED, BLUE))
 
 
 def test_pictures_without_a_mark_precede_the_text_and_other_marks_go():
@@ -188,6 +189,16 @@ def test_a_picture_comes_as_base64_or_as_a_data_url():
         from_base64(data[:-1])
 
 
+def test_base64_of_more_than_a_picture_can_have_is_not_decoded():
+    data = base64.b64encode(GIF).decode()
+    most = (20 << 20) * 3 // 2
+
+    assert from_base64(" " * (most - len(data)) + data).data == GIF
+    with pytest.raises(UsageError, match="the picture is too large") as caught:
+        from_base64(" " * (most + 1 - len(data)) + data)
+    assert caught.value.hint == "at most 21 MB are read"
+
+
 @pytest.mark.parametrize(
     ("data", "name"),
     [
@@ -209,6 +220,11 @@ def test_other_pictures_are_called_by_their_names(data, name):
         (GIF[:12], None),
         (png("red", 5, height=7)[:33], (5, 7)),
         (png("red", 5, height=7)[:32], None),
+        (b"\xff\xd8" + segment(0xC0, FRAME)[:9], (5, 7)),
+        (b"\xff\xd8" + segment(0xC0, FRAME)[:8], None),
+        (b"\xff\xd8\xff" + segment(0xC0, FRAME), (5, 7)),
+        (b"\xff\xd8" + b"\xff" * 4095 + segment(0xC0, FRAME), (5, 7)),
+        (b"\xff\xd8" + b"\xff" * 4096 + segment(0xC0, FRAME), None),
     ],
 )
 def test_a_picture_has_a_size_from_its_head_on(data, size):
