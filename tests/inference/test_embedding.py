@@ -369,3 +369,20 @@ def test_a_text_without_a_number_is_an_error(mean_model, monkeypatch):
         with pytest.raises(ModelError, match="gives no numbers for a text"):
             embedder.embed(["dog"])
         assert not embedder.embed_tokens([array("i")]).any()
+
+
+def test_context_and_model_are_freed_once_and_in_this_order(mean_model, rank_model, monkeypatch):
+    freed = []
+    for name in ("llama_free", "llama_model_free"):
+        free = getattr(llama(), name)
+        monkeypatch.setattr(llama(), name, lambda one, free=free, name=name: freed.append(name) or free(one))
+    Embedder(mean_model, n_threads=1).close()
+    with Reranker(rank_model, n_threads=1) as reranker:
+        pass
+    reranker.close()
+    assert freed == ["llama_free", "llama_model_free"] * 2
+
+    monkeypatch.setattr(llama(), "llama_init_from_model", lambda *given: None)
+    with pytest.raises(ModelLoadError, match="no context for model"):
+        Embedder(mean_model, n_threads=1)
+    assert freed[4:] == ["llama_model_free"]
