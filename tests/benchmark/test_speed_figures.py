@@ -31,7 +31,7 @@ from shepherd.errors import InternalError, UsageError
 from shepherd.memory import Memory
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def data() -> corpus.Corpus:
     return corpus.build(60, 3, 120)
 

@@ -102,6 +102,7 @@ def test_a_key_file_of_another_encryption_is_said_so(database) -> None:
 def test_all_places_that_have_another_key_are_named(database, tmp_path: Path, keyring) -> None:
     for name in ("set", "noted"):
         (tmp_path / name).write_text("wrong\n")
+    assert keyring_name(SALT) == "memory-" + 16 * "73"
     keyring[keyring_name(SALT)] = "wrong"
     use_settings("echo wrong", str(tmp_path / "set"))
     path = database("file", place=str(tmp_path / "noted"))

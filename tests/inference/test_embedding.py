@@ -386,3 +386,13 @@ def test_context_and_model_are_freed_once_and_in_this_order(mean_model, rank_mod
     with pytest.raises(ModelLoadError, match="no context for model"):
         Embedder(mean_model, n_threads=1)
     assert freed[4:] == ["llama_model_free"]
+
+
+@pytest.mark.parametrize(("n_ctx", "most", "batch"), [(514, 514, 528), (528, 528, 528), (2049, 2048, 2048)])
+def test_a_text_has_at_most_2048_tokens_and_a_batch_room_for_one(build, n_ctx, most, batch):
+    with Embedder(build(f"wide-{n_ctx}", n_ctx=n_ctx), n_threads=1) as embedder:
+        assert embedder.most_tokens == most
+        assert embedder._model.batch_tokens == batch
+        ids = embedder.tokenize("dog " * 3000)
+        assert len(ids) > most
+        assert embedder.embed_tokens([ids]).any()

@@ -372,6 +372,8 @@ def test_results_keep_their_fields_and_come_by_score():
         Record("SearchResult", {"chunk_id": 2, "title": "", "text": "x", "score": 0.9, "date": ""}),
         Record("SearchResult", {"chunk_id": 1, "title": "Notes", "text": "chess", "score": 0.1, "date": ""}),
     ]
+    [plain] = OWN["rerank-chunks"]("q", [Record("SearchResult", {"chunk_id": 3, "text": "x"})])
+    assert plain.get("score") == 0
     named = [result(1, "chess", 0.5), result(2, "Ann plays", 0.5)]
     boosted = OWN["apply-rag-boosts"](named, RESOLVED)
     assert [(one.get("chunk_id"), one.get("score")) for one in boosted] == [(2, 1.3), (1, 1.0)]
