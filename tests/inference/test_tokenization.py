@@ -1,0 +1,148 @@
+"""A vocabulary's patterns, ids and texts, at the ends of its buffers and after its model is gone."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shepherd.errors import UsageError
+from shepherd.inference import EngineSettings
+from shepherd.inference.model import LoadedModel
+from shepherd.inference.tokenization import Vocabulary
+from tests import models
+
+BUILDERS = {
+    "bpe": models.llama,
+    "bpe with bos": partial(models.llama, add_bos=True),
+    "spm": partial(models.llama, spm=True),
+}
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Vocabulary]]:
+    folder = tmp_path_factory.mktemp("vocabularies")
+    loaded = []
+    for name, build in BUILDERS.items():
+        build(folder / f"{name}.gguf")
+        loaded.append(LoadedModel(folder / f"{name}.gguf", EngineSettings(n_ctx=256, n_threads=1)))
+    yield {name: model.vocabulary for name, model in zip(BUILDERS, loaded, strict=True)}
+    for model in loaded:
+        model.close()
+
+
+def test_a_vocabulary_says_what_its_file_says(vocabularies: dict[str, Vocabulary]) -> None:
+    bpe, with_bos, spm = vocabularies.values()
+
+    assert (bpe.n_tokens, bpe.piece(bpe.bos), bpe.piece(bpe.eos)) == (401, "<|endoftext|>", "<|im_end|>")
+    assert (spm.bos, spm.eos, spm.piece(0), spm.piece(-1)) == (1, 2, "<unk>", "")
+    assert [one.adds_bos for one in (bpe, with_bos, spm)] == [False, True, True]
+    assert [one.prefixes_space for one in (bpe, spm)] == [False, True]
+    assert bpe.gap_marks is None
+    assert bpe.longest_bytes == max(len(bpe.detokenize([i], shown={i})) for i in range(bpe.n_tokens))
+    assert {"<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"} == spm.controls.keys()
+    assert [spm.is_end(token) for token in (0, 1, 2, spm.controls["<|im_end|>"])] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_patterns_match_the_longest_text(vocabularies: dict[str, Vocabulary]) -> None:
+    bpe = vocabularies["bpe"]
+
+    for pattern in (bpe.control_pattern, bpe.cut_pattern, bpe.reserved_pattern):
+        assert [found[0] for found in pattern.finditer("a<|im_end|><|im_start|>b")] == [
+            "<|im_end|>", "<|im_start|>",
+        ]  # fmt: skip
+        assert pattern.search("im_end") is None
+    marks = bpe.ids_of(["<|im_start|>", "<|im_end|>", "no mark"])
+    assert marks == tuple(sorted(bpe.controls[one] for one in ("<|im_start|>", "<|im_end|>")))
+    assert bpe.ids_of(["<|im_end|>", "<|im_end|>"]) == (bpe.controls["<|im_end|>"],)
+    assert bpe.strips(bpe.controls["<|im_end|>"]) == bpe.strips(5) == (False, False)
+
+
+def test_control_tokens_are_read_only_on_request(vocabularies: dict[str, Vocabulary]) -> None:
+    for vocabulary in vocabularies.values():
+        end = vocabulary.controls["<|im_end|>"]
+        assert end not in vocabulary.tokenize("<|im_end|>")
+        special = vocabulary.tokenize("<|im_end|>", special=True)
+        assert special[-1] == end
+        assert vocabulary.detokenize([end]) == b""
+        assert vocabulary.detokenize([end], shown={end}) == b"<|im_end|>"
+        assert vocabulary.tokenize("") == array("i")
+
+
+def test_framed_text_has_the_models_own_marks(vocabularies: dict[str, Vocabulary]) -> None:
+    bpe, with_bos, spm = vocabularies.values()
+
+    for vocabulary, marks in ((bpe, []), (with_bos, [with_bos.bos]), (spm, [1])):
+        plain = vocabulary.tokenize("the fox")
+        assert list(vocabulary.tokenize("the fox", framed=True)) == [*marks, *plain]
+        assert list(vocabulary.tokenize("", framed=True)) == marks
+
+
+def test_text_behind_other_ids_has_no_blank_before_it(vocabularies: dict[str, Vocabulary]) -> None:
+    spm, bpe = vocabularies["spm"], vocabularies["bpe"]
+
+    for text in ("fox", " fox", "\nfox", "<|im_end|>", "ü"):
+        assert spm.detokenize(spm.tokenize_after(text)) == text.encode()
+        assert bpe.tokenize_after(text) == bpe.tokenize(text)
+    assert spm.detokenize(spm.tokenize("fox")) == b" fox"
+    assert spm.tokenize_after("") == array("i")
+
+
+def test_texts_and_tokens_longer_than_expected_are_whole(
+    vocabularies: dict[str, Vocabulary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bpe = vocabularies["bpe"]
+    expected = bpe.tokenize("the fox " * 3)
+    tokenize, piece = bpe._c.llama_tokenize, bpe._c.llama_token_to_piece
+    asked: list[int] = []
+
+    def tokenized(vocabulary: Any, data: bytes, n: int, out: Any, capacity: int, *more: Any) -> int:
+        """Normalise, as some tokenizers do, into more ids than the text has bytes."""
+        asked.append(capacity)
+        return -2 * n if capacity < 2 * n else tokenize(vocabulary, data, n, out, capacity, *more)
+
+    monkeypatch.setattr(bpe._c, "llama_tokenize", tokenized)
+    assert bpe.tokenize("the fox " * 3) == expected
+    assert asked == [24 + 4, 48]
+
+    def long_piece(vocabulary: Any, token: int, buffer: Any, size: int, *more: Any) -> int:
+        if token != 5:
+            return piece(vocabulary, token, buffer, size, *more)
+        if size < 300:
+            return -300
+        ctypes.memmove(buffer, b"x" * 300, 300)
+        return 300
+
+    monkeypatch.setattr(bpe._c, "llama_token_to_piece", long_piece)
+    one = bpe.detokenize([6])
+    assert bpe.detokenize([6, 5, 6]) == one + b"x" * 300 + one
+
+
+def test_a_vocabulary_whose_model_is_gone_says_so(tmp_path: Path) -> None:
+    models.llama(tmp_path / "model.gguf")
+    model = LoadedModel(tmp_path / "model.gguf", EngineSettings(n_ctx=256, n_threads=1))
+    vocabulary = model.vocabulary
+    assert not vocabulary.is_closed
+    assert vocabulary.address > 0
+    model.close()
+
+    assert vocabulary.is_closed
+    assert vocabulary.address == 0
+    for use in (
+        lambda: vocabulary.tokenize("a"),
+        lambda: vocabulary.detokenize([1]),
+        lambda: vocabulary.piece(1),
+        lambda: vocabulary.is_end(1),
+    ):
+        with pytest.raises(UsageError, match="the engine is closed"):
+            use()
