@@ -14,7 +14,9 @@ import pytest
 from shepherd.errors import UsageError
 from shepherd.inference import EngineSettings
 from shepherd.inference.model import LoadedModel
-from shepherd.inference.tokenization import Vocabulary
+from shepherd.inference.tokenization import Prompt, Vocabulary
+from shepherd.inference.vision import PlacedPicture
+from shepherd.types import Picture
 from tests import models
 
 BUILDERS = {
@@ -126,6 +128,17 @@ def test_texts_and_tokens_longer_than_expected_are_whole(
     monkeypatch.setattr(bpe._c, "llama_token_to_piece", long_piece)
     one = bpe.detokenize([6])
     assert bpe.detokenize([6, 5, 6]) == one + b"x" * 300 + one
+
+
+def test_what_precedes_the_newest_message_is_a_prompt_of_its_own() -> None:
+    placed = [PlacedPicture(at, Picture(b"x"), 0) for at in (2, 6)]
+    whole = Prompt(array("i", range(10)), (4, 6), "text", (2, 6, 9), head=2, pictures=tuple(placed), newest=6)
+
+    before = whole.before_newest
+
+    assert before == Prompt(array("i", range(6)), (6,), "", (2,), head=2, pictures=(placed[0],), newest=6)
+    nothing = Prompt(array("i", range(3)), (3,), "text").before_newest
+    assert (nothing.token_ids, nothing.tokens_per_message, nothing.boundaries) == (array("i"), (0,), ())
 
 
 def test_a_vocabulary_whose_model_is_gone_says_so(tmp_path: Path) -> None:
