@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shepherd.errors import ContextOverflowError, UsageError
-from shepherd.inference import Engine, EngineSettings
+from shepherd.inference import Engine, EngineSettings, Generation
 from shepherd.inference import model as model_module
 from shepherd.inference.model import _default_threads
 from shepherd.inference.template import TemplateOptions
@@ -215,6 +215,24 @@ def test_an_answer_that_is_not_wanted_any_more_is_not_begun(engine: Engine) -> N
 
     assert answer.stats.finish_reason == "cancelled"
     assert answer.stats.decoded_tokens == 0
+
+
+def test_probabilities_and_tokens_come_only_where_they_are_asked_for(engine: Engine) -> None:
+    def run(**options: object) -> Generation:
+        generation = engine.complete([40, 41], sampling=Sampling(temperature=0), max_tokens=3, **options)  # type: ignore[arg-type]
+        run_to_end(generation)
+        return generation
+
+    assert run().logprobs == ()
+    assert [len(token.top) for token in run(logprobs=0).logprobs] == [0, 0, 0]
+    asked = run(logprobs=2)
+    assert [len(token.top) for token in asked.logprobs] == [2, 2, 2]
+    assert [token.token_id for token in asked.logprobs] == list(asked.token_ids) == list(run().token_ids)
+    for token in asked.logprobs:
+        assert token.piece == engine.detokenize([token.token_id])
+        assert (token.top[0].token_id, token.top[0].logprob) == (token.token_id, token.logprob)
+    assert asked.take_logprobs() == list(asked.logprobs)
+    assert asked.take_logprobs() == []
 
 
 # ---- states and settings
