@@ -14,7 +14,7 @@ import pytest
 from shepherd.errors import UsageError
 from shepherd.inference import EngineSettings
 from shepherd.inference.model import LoadedModel
-from shepherd.inference.tokenization import Prompt, Vocabulary
+from shepherd.inference.tokenization import Prompt, PromptBuilder, Vocabulary
 from shepherd.inference.vision import PlacedPicture
 from shepherd.types import Picture
 from tests import models
@@ -159,3 +159,109 @@ def test_a_vocabulary_whose_model_is_gone_says_so(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match="the engine is closed"):
             use()
+
+
+# ---- prompts being made
+
+
+def builder(vocabulary: Vocabulary, n_messages: int = 2) -> PromptBuilder:
+    def tokenize(text: str, after_ids: bool) -> array[int]:
+        return vocabulary.tokenize_after(text) if after_ids else vocabulary.tokenize(text)
+
+    return PromptBuilder(vocabulary, tokenize, n_messages)
+
+
+def test_text_is_cut_at_control_tokens_of_the_template_alone(vocabularies: dict[str, Vocabulary]) -> None:
+    bpe = vocabularies["bpe"]
+    end = bpe.controls["<|im_end|>"]
+    building = builder(bpe)
+
+    building.template("a<|im_end|>b", bound_at=1)
+    building.owner = 1
+    building.content("c<|im_end|>")
+    building.template("d")
+    building.flush()
+    prompt = building.prompt(building.counts, "text")
+
+    head, tail = bpe.tokenize("a"), bpe.tokenize("bc<|im_end|>d")
+    assert prompt.token_ids == array("i", [*head, end, *tail])
+    assert prompt.tokens_per_message == (len(head) + 1, len(tail))
+    assert (prompt.text, prompt.boundaries, prompt.head, prompt.newest) == ("text", (len(head),), 0, 0)
+
+
+def test_bos_comes_once_and_moves_all_places_by_one(vocabularies: dict[str, Vocabulary]) -> None:
+    for vocabulary in vocabularies.values():
+        building = builder(vocabulary)
+        building.template("<|im_start|>a<|im_end|>")
+        building.mark()
+        building.bound(is_head=True)
+        building.owner = 1
+        building.template("<|im_start|>b<|im_end|>")
+        n = len(building.ids)
+        at = building.marked.n_ids  # type: ignore[union-attr]
+        prompt = building.prompt(building.counts, "")
+
+        by = int(vocabulary.adds_bos)
+        assert len(prompt.token_ids) == n + by
+        assert (prompt.token_ids[0] == vocabulary.bos) == bool(by)
+        assert (prompt.boundaries, prompt.head, prompt.newest) == ((at + by,), at + by, at + by)
+        assert sum(prompt.tokens_per_message) == n + by
+
+        written = builder(vocabulary)
+        written.template(vocabulary.piece(vocabulary.bos) + "<|im_end|>")
+        own = written.prompt(written.counts, "")
+        assert list(own.token_ids) == [vocabulary.bos, vocabulary.controls["<|im_end|>"]]
+        assert (own.head, own.newest, own.boundaries) == (0, 0, ())
+        if by:
+            empty = builder(vocabulary)
+            empty.template("x")
+            empty.flush()
+            plain = empty.prompt(empty.counts, "")
+            assert (plain.head, plain.newest) == (0, 0)
+
+
+def test_a_prompt_goes_on_from_a_mark_as_it_was(vocabularies: dict[str, Vocabulary]) -> None:
+    for vocabulary in vocabularies.values():
+        whole = builder(vocabulary, 3)
+        whole.template("<|im_start|>system")
+        whole.flush()
+        whole.bound(is_head=True)
+        whole.answer(vocabulary.tokenize_after("fox"))
+        whole.owner = 1
+        whole.content("the ")
+        whole.mark()
+        mark, ids = whole.marked, array("i", whole.ids)
+        assert mark is not None
+        other = builder(vocabulary, 3)
+        other.resume(mark, array("i", [*ids, 5, 5]))
+
+        for building in (whole, other):
+            building.owner = 2
+            building.template("dog<|im_end|>")
+        first, second = whole.prompt(whole.counts, "t"), other.prompt(other.counts, "t")
+
+        assert second.token_ids == first.token_ids
+        assert second.tokens_per_message == first.tokens_per_message
+        assert second.boundaries == first.boundaries == (first.head,)
+        assert second.head == first.head > 0
+        shorter = builder(vocabulary, 1)
+        shorter.resume(mark, ids)
+        assert shorter.counts == list(mark.counts[:1])
+
+
+def test_an_answer_enters_as_its_ids_and_what_follows_has_no_blank(
+    vocabularies: dict[str, Vocabulary],
+) -> None:
+    spm = vocabularies["spm"]
+    building = builder(spm)
+    sampled = spm.tokenize_after("fox")
+
+    building.template("<|im_start|>the ")
+    building.owner = 1
+    building.answer(sampled)
+    building.template("es")
+    building.flush()
+
+    start = spm.controls["<|im_start|>"]
+    assert building.ids == array("i", [start, *spm.tokenize("the "), *sampled, *spm.tokenize_after("es")])
+    assert sum(building.counts) == len(building.ids)
