@@ -236,8 +236,8 @@ class _Finder(ast.NodeVisitor):
             middle = self.source[self.span(plain[0])[1] : self.span(plain[1])[0]]
             self.add(start, end, self.text(plain[1]) + middle + self.text(plain[0]))
         for part in (node.func, *node.args, *node.keywords):
-            # zip(…, strict=True) asserts that there are as many of each, see visit_Assert.
-            if not (isinstance(part, ast.keyword) and self.text(part) == "strict=True"):
+            # It asserts that there are as many of each, see visit_Assert.
+            if not (self.text(node.func) == "zip" and self.text(part) == "strict=True"):
                 self.visit(part)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:

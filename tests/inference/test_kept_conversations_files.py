@@ -19,7 +19,6 @@ from shepherd.inference.state_file import Front, read_front, write_state
 
 ANNA, BERT = "anna", "bert"
 IDENTITY = b"i" * 32
-# Names whose files are chosen by their numbers would depend on the order of a folder.
 OLD = 1_000_000_000
 
 

@@ -53,7 +53,7 @@ def changed(source: str) -> set[str]:
         ('__all__ = ["a"]', set()),
         ("x = zip(a, strict=True)", set()),
         ("x = zip(a, strict=False)", {"x = zip(a, strict=True)"}),
-        ("x = f(a, sure=True)", {"x = f(a, sure=False)"}),
+        ("x = f(a, strict=True)", {"x = f(a, strict=False)"}),
     ],
 )  # fmt: skip
 def test_faults_of_a_source(source: str, faults: set[str]) -> None:
