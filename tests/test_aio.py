@@ -175,3 +175,19 @@ def test_what_was_learned_is_awaited_too(memory):
         return states
 
     assert asyncio.run(decided()) == ["kept", "undone", "new", "accepted"]
+
+
+AWAITED = """
+    recall enrich search store_memory get_memory edit_memory pin_memory delete_memory delete_memories
+    restore_forgotten delete_user clear_memory list_memories count_memories count_recalls set_fact get_fact
+    get_all_facts clear_fact fact_history facts_at fact_periods learned learned_since take_news keep undo
+    accept reject stats
+"""
+
+
+def test_each_method_is_awaited_under_its_own_name(memory):
+    own = vars(AsyncMemory(memory))
+
+    assert {name: method.__wrapped__ for name, method in own.items()} == {
+        name: getattr(memory, name) for name in AWAITED.split()
+    }

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 import pytest
 
 from shepherd.errors import UsageError
-from shepherd.http_endpoint import api_url, bearer_headers, is_header_value, retry_after_s, split_address
+from shepherd.http_endpoint import (
+    ResponseTooLongError,
+    ServerResponse,
+    api_url,
+    bearer_headers,
+    is_header_value,
+    post_json,
+    retry_after_s,
+    split_address,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +81,59 @@ def test_a_key_is_what_a_header_can_hold() -> None:
 )
 def test_the_pause_is_the_one_that_the_server_asks_for(headers: dict[str, str], seconds: float) -> None:
     assert retry_after_s(headers) == seconds
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    """The address of a server that answers with the request's headers and body."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            answer = json.dumps({"key": self.headers["Authorization"], "body": json.loads(body)}).encode()
+            self.send_response(429)
+            self.send_header("Retry-After", "7")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_json_body_is_posted_and_the_answer_bounded(echo: str) -> None:
+    expected = json.dumps({"key": "Bearer sk-1", "body": {"a": [1]}}).encode()
+    headers = bearer_headers("api_key", "sk-1")
+    options = {"timeout": 5.0, "max_bytes": len(expected)}
+
+    assert post_json(echo, {"a": [1]}, headers, **options) == ServerResponse(429, expected, 7.0)
+
+    with pytest.raises(ResponseTooLongError, match=f"longer than {len(expected) - 1} bytes"):
+        post_json(echo, {"a": [1]}, headers, timeout=5.0, max_bytes=len(expected) - 1)
+    with pytest.raises(ResponseTooLongError):
+        post_json(echo, {"a": [1]}, headers, **options, should_stop=lambda: True)
+
+
+def test_a_key_is_sent_as_a_bearer_or_refused_with_its_setting() -> None:
+    assert bearer_headers("api_key", "") == {}
+    for key in ("sk 1", "sk\n1", "schlüssel"):
+        with pytest.raises(UsageError, match=r"^api_key contains characters that no key has$"):
+            bearer_headers("api_key", key)
+
+
+@pytest.mark.parametrize(
+    ("address", "is_one"),
+    [
+        ("http://host", True), ("https://host:1/x", True), ("ftp://host", False), ("http://", False),
+        ("http://host:0", False), ("http://host:x", False), ("http://[", False), ("host", False),
+    ],
+)  # fmt: skip
+def test_an_address_has_a_scheme_a_host_and_a_port_or_none(address: str, is_one: bool) -> None:
+    assert (split_address(address) is not None) == is_one

@@ -89,6 +89,30 @@ def test_what_is_no_picture_says_why(data, why):
         picture_of(data)
 
 
+def png_of(width, height, n_bytes=40):
+    """A picture by its head alone, with so many bytes."""
+    head = struct.pack(">8sI4sII", b"\x89PNG\r\n\x1a\n", 13, b"IHDR", width, height)
+    return head + bytes(n_bytes - len(head))
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "why"),
+    [
+        ((8000, 5000), (8000, 5001), "8000 x 5001 pixels; at most 40 million are read, and 16384 on a side"),
+        ((16_384, 1), (16_385, 1), "16385 x 1 pixels"),
+        ((1, 16_384), (1, 16_385), "1 x 16385 pixels"),
+        ((1, 1, 20 << 20), (1, 1, (20 << 20) + 1), "21.0 MB; at most 21 MB are read"),
+        ((1, 1), (0, 1), "no pixels"),
+        ((1, 1), (1, 0), "no pixels"),
+        ((1, 1, 33), (1, 1, 32), "cut short"),
+    ],
+)
+def test_a_picture_can_be_as_large_as_its_limits(within, beyond, why):
+    assert picture_of(png_of(*within)).data == png_of(*within)
+    with pytest.raises(UsageError, match=why):
+        picture_of(png_of(*beyond))
+
+
 @pytest.mark.parametrize("data", [b"", b"BM is how it begins", b"%PDF-1.4", b"<svg", b"# A text\n"])
 def test_texts_and_documents_do_not_look_like_pictures(data):
     assert not looks_like_picture(data)
@@ -102,6 +126,7 @@ def test_pictures_stand_where_their_marks_are():
     assert parts_of(message) == ["a", RED, "b", BLUE]
     assert with_marks(message) is message
     assert without_pictures(message).sent == f"a{LEFT_OUT}b{LEFT_OUT}"
+    assert (message.sent, message.pictures) == (text, (RED, BLUE))
 
 
 def test_pictures_without_a_mark_precede_the_text_and_other_marks_go():
@@ -164,6 +189,16 @@ def test_a_picture_comes_as_base64_or_as_a_data_url():
         from_base64(data[:-1])
 
 
+def test_base64_of_more_than_a_picture_can_have_is_not_decoded():
+    data = base64.b64encode(GIF).decode()
+    most = (20 << 20) * 3 // 2
+
+    assert from_base64(" " * (most - len(data)) + data).data == GIF
+    with pytest.raises(UsageError, match="the picture is too large") as caught:
+        from_base64(" " * (most + 1 - len(data)) + data)
+    assert caught.value.hint == "at most 21 MB are read"
+
+
 @pytest.mark.parametrize(
     ("data", "name"),
     [
@@ -185,6 +220,11 @@ def test_other_pictures_are_called_by_their_names(data, name):
         (GIF[:12], None),
         (png("red", 5, height=7)[:33], (5, 7)),
         (png("red", 5, height=7)[:32], None),
+        (b"\xff\xd8" + segment(0xC0, FRAME)[:9], (5, 7)),
+        (b"\xff\xd8" + segment(0xC0, FRAME)[:8], None),
+        (b"\xff\xd8\xff" + segment(0xC0, FRAME), (5, 7)),
+        (b"\xff\xd8" + b"\xff" * 4095 + segment(0xC0, FRAME), (5, 7)),
+        (b"\xff\xd8" + b"\xff" * 4096 + segment(0xC0, FRAME), None),
     ],
 )
 def test_a_picture_has_a_size_from_its_head_on(data, size):

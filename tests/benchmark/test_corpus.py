@@ -53,3 +53,7 @@ def test_three_quarters_of_the_words_of_questions_are_those_of_one_memory():
 
     assert {3, 4, 5, 6} == set(n_words)
     assert 0.7 < sum(shared) / sum(n_words) < 0.85
+
+
+def test_the_data_stays_that_of_earlier_figures():
+    assert corpus.build(300, 7, 20).digest == "eaedd454be7f112a"

@@ -12,8 +12,18 @@ import numpy as np
 import pytest
 from llama_cpp import Llama
 
-from shepherd.errors import ModelFormatError, ModelLoadError, UsageError
-from shepherd.inference.embedding import Embedder, Reranker, _PooledModel
+from shepherd.errors import ModelError, ModelFormatError, ModelLoadError, UsageError
+from shepherd.inference import load_check
+from shepherd.inference.binding import llama
+from shepherd.inference.embedding import (
+    Embedder,
+    Reranker,
+    _chosen_pooling,
+    _cut,
+    _PooledModel,
+    _stated_pooling,
+)
+from shepherd.inference.gguf import GGUFHeader
 from tests import models
 
 TEXTS = [
@@ -259,3 +269,130 @@ def test_texts_of_one_length_share_a_batch_that_is_filled_to_its_limit(sizes, ba
     texts = [array("i", [0] * size) for size in sizes]
 
     assert list(_PooledModel._batches(SimpleNamespace(batch_tokens=10), texts)) == batches
+
+
+# ---- parts of it
+
+
+def header_of(**metadata):
+    names = {f"bert.{key.replace('__', '.')}": value for key, value in metadata.items()}
+    return GGUFHeader(3, {"general.architecture": "bert", **names}, {}, (), 0)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "stated", "chosen"),
+    [
+        ({"pooling_type": 1}, 1, -1),  # llama.cpp takes the file's
+        ({"pooling_type": 3}, 3, -1),
+        ({"pooling_type": 0}, 0, 3),
+        ({"pooling_type": 0, "attention__causal": False}, 0, 1),
+        ({"attention__causal": True}, -1, 3),
+        ({"attention__causal": False}, -1, 1),
+        ({"pooling_type": "mean"}, -1, 3),
+    ],
+)
+def test_pooling_is_the_files_or_that_of_its_kind(metadata, stated, chosen):
+    header = header_of(**metadata)
+
+    assert _stated_pooling(header) == stated
+    assert _chosen_pooling(header, stated) == chosen
+
+
+@pytest.mark.parametrize(("n", "expected"), [(3, [0, 1, 2]), (4, [0, 1, 2, 3]), (6, [0, 1, 2, 5])])
+def test_the_last_id_stays_when_a_text_is_cut(n, expected):
+    assert list(_cut(array("i", range(n)), 4)) == expected
+
+
+def test_a_model_is_named_by_its_file_width_and_size(mean_model):
+    with Embedder(mean_model, n_threads=1) as embedder:
+        assert embedder.name == f"tiny-encoder/32/{mean_model.stat().st_size}"
+        assert (embedder.pooling, embedder.most_tokens) == ("mean", 64)
+        assert embedder._model.batch_tokens == 512
+        framed, plain = embedder.tokenize("dog"), embedder.tokenize("dog", framed=False)
+        assert list(framed) == [2, *plain, 3]
+        assert embedder.count_tokens("dog") == 3
+        assert 3 < embedder.n_vocab == embedder._model.vocabulary.n_tokens
+        parameters = []
+        make = embedder._model._c.llama_init_from_model
+
+        def made(model, given):
+            parameters.append(given)
+            return make(model, given)
+
+        for n_threads in (0, 3):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(embedder._model._c, "llama_init_from_model", made)
+                embedder._model._c.llama_free(embedder._model._make_context(1, n_threads))
+    usual = llama().llama_context_default_params().n_threads
+    assert [(one.n_threads, one.n_threads_batch) for one in parameters] == [(usual, usual), (3, 3)]
+    assert {(one.n_ctx, one.n_batch, one.n_ubatch, one.n_seq_max) for one in parameters} == {
+        (512, 512, 512, 16)
+    }
+
+
+def test_models_are_tried_unless_they_are_trusted(mean_model, rank_model, monkeypatch):
+    required = []
+    monkeypatch.setattr(
+        load_check, "require", lambda path, *, is_trusted: required.append((path, is_trusted))
+    )
+    for make, path in ((Embedder, mean_model), (Reranker, rank_model)):
+        make(path, n_threads=1).close()
+        make(path, n_threads=1, is_trusted=True).close()
+
+    assert required == [(path, trusted) for path in (mean_model, rank_model) for trusted in (False, True)]
+
+
+def test_pairs_and_their_tokens_are_counted(rank_model):
+    with Reranker(rank_model) as reranker:
+        scores, n_tokens = reranker.counted_scores("dog", ["texas", "dog texas"])
+        assert reranker.counted_scores("dog", []) == ([], 0)
+
+    assert len(scores) == 2
+    assert n_tokens == 5 + 6
+
+
+def test_a_template_frames_a_pair_and_only_it_says_control_tokens(rank_model):
+    with Reranker(rank_model) as reranker:
+        reranker._template = "[CLS]{query}[SEP]{document}[SEP]"
+        framed = list(reranker._pair("dog [SEP]", "texas"))
+        reranker._template = ""
+        assert framed == list(reranker._pair("dog [SEP]", "texas"))
+
+    assert framed.count(3) == 2
+
+
+def test_a_text_without_a_number_is_an_error(mean_model, monkeypatch):
+    with Embedder(mean_model) as embedder:
+        monkeypatch.setattr(
+            _PooledModel, "_compute", lambda self, texts: np.full((len(texts), self.width), np.nan)
+        )
+        with pytest.raises(ModelError, match="gives no numbers for a text"):
+            embedder.embed(["dog"])
+        assert not embedder.embed_tokens([array("i")]).any()
+
+
+def test_context_and_model_are_freed_once_and_in_this_order(mean_model, rank_model, monkeypatch):
+    freed = []
+    for name in ("llama_free", "llama_model_free"):
+        free = getattr(llama(), name)
+        monkeypatch.setattr(llama(), name, lambda one, free=free, name=name: freed.append(name) or free(one))
+    Embedder(mean_model, n_threads=1).close()
+    with Reranker(rank_model, n_threads=1) as reranker:
+        pass
+    reranker.close()
+    assert freed == ["llama_free", "llama_model_free"] * 2
+
+    monkeypatch.setattr(llama(), "llama_init_from_model", lambda *given: None)
+    with pytest.raises(ModelLoadError, match="no context for model"):
+        Embedder(mean_model, n_threads=1)
+    assert freed[4:] == ["llama_model_free"]
+
+
+@pytest.mark.parametrize(("n_ctx", "most", "batch"), [(514, 514, 528), (528, 528, 528), (2049, 2048, 2048)])
+def test_a_text_has_at_most_2048_tokens_and_a_batch_room_for_one(build, n_ctx, most, batch):
+    with Embedder(build(f"wide-{n_ctx}", n_ctx=n_ctx), n_threads=1) as embedder:
+        assert embedder.most_tokens == most
+        assert embedder._model.batch_tokens == batch
+        ids = embedder.tokenize("dog " * 3000)
+        assert len(ids) > most
+        assert embedder.embed_tokens([ids]).any()

@@ -73,10 +73,19 @@ def test_header_says_what_the_file_holds(plain_model: Path) -> None:
         (gguf_file(n_keys=1 << 63), "keys; at most"),
         (gguf_file(keys=struct.pack("<Q", 1 << 40)), "key 0 is 1099511627776 bytes long"),
         (gguf_file(keys=text("k") + struct.pack("<I", 77)), "unknown type 77"),
-        (gguf_file(keys=text("k") + struct.pack("<IQ", 8, 1 << 50)), "truncated"),
-        (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 8, 1 << 60)), "more than the file has room for"),
+        (
+            gguf_file(keys=text("k") + struct.pack("<IQ", 8, 1 << 50)),
+            "needs 1125899906842624 bytes, the file",
+        ),
+        (
+            gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 8, 1 << 60)),
+            "claims 1,152,921,504,606,846,976 entries, more than the file has room for",
+        ),
         (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 4, 1 << 62)), "truncated"),
-        (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 9, 1 << 61)), "more than the file has room for"),
+        (
+            gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 9, 1 << 61)),
+            "claims 2,305,843,009,213,693,952 entries, more than the file has room for",
+        ),
         (gguf_file(keys=text("k") + struct.pack("<IIQ", 9, 5000, 1)), "elements of unknown type"),
         (gguf_file(keys=b"", n_keys=0), "does not say its architecture"),
         (
@@ -100,6 +109,15 @@ def test_damaged_header_is_refused_with_its_reason(tmp_path: Path, content: byte
 
     assert "model.gguf" in str(caught.value)
     assert caught.value.hint
+
+
+def test_tensor_of_a_type_that_is_newer_must_begin_in_the_file(tmp_path: Path) -> None:
+    for offset, data in ((0, b""), (32, bytes(32))):
+        newer = tensor(shape=(3, 1), kind=1000, offset=offset)
+        header_of(tmp_path, gguf_file(tensors=newer, n_tensors=1, data=data))
+
+    with pytest.raises(ModelFormatError, match="truncated: tensor"):
+        header_of(tmp_path, gguf_file(tensors=tensor(kind=1000, offset=64), n_tensors=1, data=bytes(32)))
 
 
 def test_block_sizes_are_those_of_the_gguf_package() -> None:

@@ -87,6 +87,31 @@ def test_an_interrupt_before_the_first_piece_was_counted_keeps_it(tmp_path):
     assert (tmp_path / "partial").read_bytes() == b"first"
 
 
+def test_a_file_that_ends_too_early_is_asked_for_its_rest(registry, hub, model_bytes):
+    hub.add(REPO, FILE, model_bytes, size=len(model_bytes) + 10)
+    events: list[Transferred | Waiting] = []
+
+    with pytest.raises(ModelError):
+        registry.pull(SPEC, events.append)
+
+    waiting = next(event for event in events if isinstance(event, Waiting))
+    assert waiting.reason == "the connection ended early"
+    assert hub.asked("store")[1].range == f"bytes={len(model_bytes)}-"
+
+
+def test_a_hub_that_goes_away_after_its_listing_is_waited_for(hub, cache):
+    client = Hub(endpoint=hub.endpoint, token=False, retry_wait_s=0.001)
+    listing = client.listing(REPO, lambda event: None)
+    hub.__exit__()
+    events: list[Transferred | Waiting] = []
+
+    with pytest.raises(ModelError, match="refused") as caught:
+        client.download(listing, listing.files[FILE], cache / "part", events.append)
+
+    assert "a download resumes where it stopped" in caught.value.hint
+    assert len([event for event in events if isinstance(event, Waiting)]) == 4
+
+
 def test_a_hub_without_ranges_is_read_from_the_start_again(registry, hub, model_bytes):
     hub.ranges_supported = False
     fail_store(hub, cut_after=100_000)

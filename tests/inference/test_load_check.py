@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import shutil
@@ -15,6 +16,9 @@ import pytest
 from shepherd import subprocess_sandbox
 from shepherd.errors import ModelFormatError, ModelLoadError
 from shepherd.inference import Engine, load_check, read_header
+from shepherd.inference.binding import llama, load_weights
+from shepherd.inference.names import BUILT_IN_FILE
+from shepherd.subprocess_sandbox import Ending
 from tests.inference.malformed import with_number
 
 LONG = 120.0
@@ -151,6 +155,140 @@ def test_process_killed_for_memory_is_recognised() -> None:
     error = load_check._failure("m.gguf", ending, 5_000_000_000)
     assert "memory ran out, its weights take 5.0 GB" in str(error)
     assert "smaller quantisation" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("ending", "says", "hint"),
+    [
+        (Ending("refused", "no", "do that"), "no", "do that"),
+        (
+            Ending("hung", "it had not ended after 60 s"),
+            "model 'm.gguf' did not load: it had not ended after 60 s, in a trial in a process of its own",
+            "try again when the machine and its disk are idle, or shepherd config set model_trial false  "
+            " (loads it without a trial)",
+        ),
+        (
+            Ending("killed"),
+            "model 'm.gguf' was being tried in a process of its own, which was killed (SIGKILL): most likely"
+            " memory ran out, its weights take 5.0 GB; 3.0 GB are available now",
+            "take a smaller quantisation, or close other programs; with all layers on a GPU, shepherd config"
+            " set model_trial false   (loads it without a trial)",
+        ),
+        (
+            Ending("crashed", "SIGABRT"),
+            "model 'm.gguf' crashes llama.cpp, found in a trial in a process of its own: SIGABRT",
+            "the file is damaged or made for another llama.cpp: fetch or convert it again, or upgrade"
+            " llama-cpp-python",
+        ),
+    ],
+)
+def test_every_ending_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, ending: Ending, says: str, hint: str
+) -> None:
+    monkeypatch.setattr(load_check, "available_bytes", lambda: 3_000_000_000)
+
+    error = load_check._failure("m.gguf", ending, 5_000_000_000)
+
+    assert (str(error), error.hint) == (says, hint)
+
+
+def test_a_system_that_does_not_tell_its_memory_is_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_check, "available_bytes", lambda: None)
+
+    assert str(load_check._failure("m.gguf", Ending("killed"), 0)).endswith("its weights take 0.0 GB")
+
+
+def test_the_bundled_model_and_a_model_in_a_trial_start_no_process(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert processes_started(BUILT_IN_FILE) == 0
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert processes_started(model) == 0
+    monkeypatch.delattr(sys, "frozen")
+    monkeypatch.setenv("SHEPHERD_CHILD", "1")
+    assert processes_started(model) == 0
+    assert not load_check.is_known(model)
+
+
+def test_a_trial_that_python_cannot_run_is_a_warning(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+
+    load_check.require(model, loading=told.append)
+
+    assert told == [f"trying {model}, new here, in a process of its own …", ""]
+    [record] = caplog.records
+    assert record.getMessage() == (
+        f"model '{model}' was not tried before it is loaded: No such file or directory"
+    )
+    assert not load_check.is_known(model)
+
+
+@pytest.mark.parametrize(("limit_s", "expected"), [(0, 70.0), (7, 7)])
+def test_a_trial_has_a_minute_and_twenty_seconds_for_each_gigabyte(
+    model: Path, monkeypatch: pytest.MonkeyPatch, limit_s: float, expected: float
+) -> None:
+    limits: list[float] = []
+
+    def run(module: str, arguments: list[str], *, limit_s: float) -> Ending:
+        limits.append(limit_s)
+        return Ending("good")
+
+    monkeypatch.setattr(subprocess_sandbox, "run", run)
+    os.truncate(model, 500_000_000)
+
+    load_check.require(model, limit_s=limit_s)
+
+    assert limits == [expected]
+
+
+def test_what_is_known_stays_so_while_it_is_used(model: Path, cache: Path) -> None:
+    load_check.vouch(model)
+    [record] = cache.iterdir()
+    os.utime(record, (1000, 1000))
+
+    assert load_check.is_known(model)
+    assert record.stat().st_mtime > 1_000_000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes are POSIX's")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.gguf")
+
+    load_check.vouch(tmp_path / "pipe.gguf")
+
+    assert not load_check.is_known(tmp_path / "pipe.gguf")
+
+
+def test_only_the_first_megabyte_is_read_again(model: Path) -> None:
+    os.truncate(model, (1 << 20) + 10)
+    for where, stays in (((1 << 20) - 1, False), (1 << 20, True)):
+        load_check.vouch(model)
+        status = model.stat()
+        with open(model, "r+b") as file:
+            file.seek(where)
+            file.write(b"x")
+        os.utime(model, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert load_check.is_known(model) == stays
+
+
+def test_a_trial_reads_a_text_in_many_scripts(plain_model: Path) -> None:
+    c = llama()
+    model = load_weights(str(plain_model), hint="", n_gpu_layers=0)
+    try:
+        tokens, n = load_check._tokens(c, model)
+        vocabulary = c.llama_model_get_vocab(model)
+        expected = (ctypes.c_int32 * 100)()
+        n_all = c.llama_tokenize(
+            vocabulary, load_check._TEXT, len(load_check._TEXT), expected, 100, True, True
+        )
+    finally:
+        c.llama_model_free(model)
+
+    assert n_all > 20
+    assert list(tokens[:n]) == list(expected[: min(n_all, 32)])
 
 
 def test_folder_of_the_user_is_not_searched_for_modules(

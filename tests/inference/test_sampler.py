@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +12,11 @@ import numpy as np
 import pytest
 from gguf import GGUFWriter
 
+from shepherd._native import engine as native
 from shepherd.errors import UsageError
 from shepherd.inference import Engine, read_header
-from shepherd.inference.sampler import check_sampling, recommended_sampling
+from shepherd.inference.binding import llama
+from shepherd.inference.sampler import Lent, SamplerCache, check_sampling, recommended_sampling
 from shepherd.types import SAMPLERS, Sampling
 from tests.inference.engines import exact_settings, run_to_end
 
@@ -187,3 +191,92 @@ def test_samplers_run_in_their_order_and_no_others(endless_model: Path) -> None:
         assert usual == named != turned
         assert likeliest == plain == ids_of(engine, GREEDY)
         assert drawn == unchanged
+
+
+# ---- samplers that are lent
+
+
+@pytest.fixture
+def lending(plain_model: Path) -> Iterator[tuple[SamplerCache, list[object]]]:
+    """A cache of samplers, and those of them that were freed."""
+    freed: list[object] = []
+    with Engine(plain_model, settings=exact_settings()) as engine, pytest.MonkeyPatch.context() as patch:
+        vocabulary = engine.model.vocabulary
+        cache = SamplerCache(vocabulary.n_tokens, vocabulary.address)
+        free = llama().llama_sampler_free
+        patch.setattr(llama(), "llama_sampler_free", lambda one: freed.append(one) or free(one))
+        yield cache, freed
+        cache.close()
+
+
+def lend(cache: SamplerCache, *seeds: int) -> tuple[list[Lent[Sampling]], ExitStack]:
+    undo = ExitStack()
+    return [cache.borrow(Sampling(seed=seed), native.Stream(), undo) for seed in seeds], undo
+
+
+def test_a_sampler_is_lent_to_one_run_at_a_time(lending) -> None:
+    cache, _ = lending
+    [first, second, other], undo = lend(cache, 1, 1, 2)
+    assert len({first.address, second.address, other.address}) == 3
+    assert not first.is_idle
+    assert cache.built == 3
+
+    undo.close()
+    assert first.is_idle
+    [again, another], _ = lend(cache, 1, 1)
+    assert {again, another} == {first, second}
+    assert cache.built == 3
+
+
+def test_eight_idle_samplers_are_kept_those_used_last(lending) -> None:
+    cache, freed = lending
+    lent, undo = lend(cache, *range(12))
+    undo.close()
+    assert freed == []  # they are counted when the next one is lent
+
+    [running], _ = lend(cache, 12)
+    assert freed == [one.sampler for one in lent[:4]]
+    lend(cache, 4)
+    assert cache.built == 13
+    _, undo = lend(cache, 0)
+    undo.close()
+    assert cache.built == 14
+    assert len(freed) == 4
+    assert not running.is_idle
+
+
+def test_samplers_are_freed_in_the_end_and_no_more_are_lent(lending) -> None:
+    cache, freed = lending
+    lent, _ = lend(cache, 1, 2)
+
+    cache.close()
+    cache.close()
+
+    assert freed == [one.sampler for one in lent]
+    with pytest.raises(UsageError, match="the engine is closed"):
+        lend(cache, 1)
+
+
+def test_a_bias_names_tokens_of_the_model(lending) -> None:
+    cache, _ = lending
+    with ExitStack() as undo:
+        cache.borrow(Sampling(logit_bias=((0, 1.0), (400, 1.0))), native.Stream(), undo)
+        for token in (-1, 401):
+            with pytest.raises(UsageError, match=f"logit_bias names token {token}") as caught:
+                cache.borrow(Sampling(logit_bias=((token, 1.0),)), native.Stream(), undo)
+            assert caught.value.hint == "the model's tokens are 0 to 400"
+
+
+def test_recommendations_are_rounded_whole_or_passed_over() -> None:
+    def recommended(**values: object) -> Sampling:
+        return recommended_sampling({f"general.sampling.{key}": value for key, value in values.items()})
+
+    assert recommended(temp=0.949999988, top_k=20.0, penalty_last_n=32, mirostat=2) == Sampling(
+        temperature=0.95, top_k=20, repeat_last_n=32, mirostat=2
+    )
+    assert recommended(temp=True, top_k="20", top_p=math.nan, min_p=math.inf) == Sampling()
+    assert recommended(temp=-1, top_p=0.5) == Sampling(top_p=0.5)
+    assert recommended(xtc_probability=0.5, xtc_threshold=0.2, mirostat_tau=4, mirostat_eta=0.2) == Sampling(
+        xtc_probability=0.5, xtc_threshold=0.2, mirostat_tau=4.0, mirostat_eta=0.2
+    )
+    assert recommended(min_p=0.1, penalty_repeat=1.25) == Sampling(min_p=0.1, repeat_penalty=1.25)

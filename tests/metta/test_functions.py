@@ -311,3 +311,129 @@ def test_host_of_a_memory_without_models_says_so(tmp_path):
         own = functions(host_of(memory.transactions, "steve"))
         with pytest.raises(UsageError, match="no embedder"):
             own["embed-query"]("x")
+
+
+def texts(records):
+    return [record.text("text") for record in records]
+
+
+def test_a_budget_is_shared_by_what_there_is_to_show():
+    def budget(total, state=STATE, own=OWN):
+        return own["allocate-token-budget"]("who is ann", state, total).fields
+
+    assert budget(1000) == {
+        "total": 1000, "system": 15, "history": 24, "entities": 958, "rag": 0, "query": 3,
+    }  # fmt: skip
+    assert budget(10) == {"total": 10, "system": 15, "history": 0, "entities": 0, "rag": 0, "query": 3}
+    assert budget(1000, Record("DialogueState", {"turns": TURNS}))["entities"] == 0
+
+
+def test_each_category_is_compressed_to_its_own_budget():
+    fitted = OWN["handle-overflow"](CONTENT, Record("TokenBudget", {"history": 10, "entities": 3, "rag": 25}))
+
+    assert fitted.get("history").text("text") == "Recent conversation:\nAssistant: said 7"
+    assert texts(fitted.get("entities")) == ["• Ann (Person)"]
+    assert [one.get("chunk_id") for one in fitted.get("rag_chunks")] == [4]
+    assert (fitted.text("system"), fitted.text("query")) == ("be brief", "who is ann")
+    history = Record("TokenBudget", {"history": 10})
+    less = OWN["handle-overflow"](CONTENT, history)
+    assert less.get("entities") == CONTENT.get("entities")
+    assert len(less.get("rag_chunks")) == 5
+
+
+def test_entities_come_by_their_confidence_and_have_a_shorter_form():
+    found = [
+        Record("ResolvedEntity", {"entity_id": 2, "confidence": 0.2}),
+        Record("ResolvedEntity", {"entity_id": 1}),
+    ]
+    ann, acme = OWN["format-entity-context"](STATE, found, 1000)
+
+    assert (ann.get("relevance"), acme.get("relevance")) == (1.0, 0.7)
+    assert ann.text("text") == "• Ann (Person)\n  email: a@b\n  hobby: chess\n  Related: works at Acme"
+    assert (ann.get("shorter"), acme.get("shorter")) == (["• Ann (Person)"], [])
+    assert (ann.get("tokens"), acme.get("tokens")) == (11, 3)
+    assert OWN["format-entity-context"](STATE, found, 14) == [ann, acme]
+    assert OWN["format-entity-context"](STATE, found, 13) == [ann]
+    both = OWN["format-entity"](ANN, 0.5, [("hobby", "chess"), ("email", "a@b")])
+    assert both.fields == {
+        "entity_id": 1, "text": "• Ann (Person)\n  email: a@b\n  hobby: chess", "relevance": 0.5,
+        "shorter": ["• Ann (Person)"], "tokens": 7,
+    }  # fmt: skip
+    odd = Record("Entity", {"entity_id": 4, "name": "Odd", "type": Symbol("planet")})
+    assert OWN["format-entity"](odd, 1.0, []).text("text").startswith("• Odd")
+    stranger = Record("EntityRelationship", {"relation": "knows", "target": 9})
+    assert OWN["get-entity-relationships"](Record("Entity", {"relations": [stranger]}), STATE) == []
+
+
+def test_results_keep_their_fields_and_come_by_score():
+    low, high = result(1, "chess", 0.1), Record("SearchResult", {"chunk_id": 2, "text": "x", "score": 0.9})
+
+    assert OWN["rerank-chunks"]("q", [low, high]) == [
+        Record("SearchResult", {"chunk_id": 2, "title": "", "text": "x", "score": 0.9, "date": ""}),
+        Record("SearchResult", {"chunk_id": 1, "title": "Notes", "text": "chess", "score": 0.1, "date": ""}),
+    ]
+    [plain] = OWN["rerank-chunks"]("q", [Record("SearchResult", {"chunk_id": 3, "text": "x"})])
+    assert plain.get("score") == 0
+    named = [result(1, "chess", 0.5), result(2, "Ann plays", 0.5)]
+    boosted = OWN["apply-rag-boosts"](named, RESOLVED)
+    assert [(one.get("chunk_id"), one.get("score")) for one in boosted] == [(2, 1.3), (1, 1.0)]
+    chunks = [chunk(1, "a b", 0.2), chunk(2, "c d", 0.9), chunk(3, "e f", 0.5)]
+    assert [one.get("chunk_id") for one in OWN["select-top-chunks"](chunks, 2)] == [2, 3]
+    assert OWN["select-top-chunks"](chunks, -1) == []
+    seen = []
+    own = functions(Host(count, search_vectors=lambda vector, n: seen.append((vector, n)) or []))
+    assert own["search-vector-index"]([1, 2], 3) == []
+    assert seen == [([1.0, 2.0], 3)]
+
+
+def test_passages_are_taken_while_they_fit(knowledge):
+    knowledge.add_node("Walrus facts", source_text="Walruses have tusks and they are very large animals.")
+    own = functions(Host(count, knowledge=knowledge))
+    both = own["retrieve-rag-chunks"]("walruses", [], 1000)
+    sizes = [one.get("tokens") for one in both]
+    assert len(both) > 2
+
+    assert own["retrieve-rag-chunks"]("walruses", [], sum(sizes)) == both
+    assert len(own["retrieve-rag-chunks"]("walruses", [], sum(sizes) - 1)) == len(both) - 1
+    assert own["retrieve-rag-chunks"]("walruses", [], min(sizes) - 1) == []
+    assert own["allocate-token-budget"]("x", STATE, 1000).get("rag") > 0
+    turned = functions(Host(count, knowledge=knowledge, rerank=lambda query, found: found[::-1]))
+    assert turned["retrieve-rag-chunks"]("walruses", [], 1000) == both[::-1]
+    assert OWN["retrieve-rag-chunks"]("walruses", [], 1000) == []
+
+
+def test_four_bytes_are_a_token_where_nobody_counts():
+    own = functions(Host())
+
+    for text, tokens in (("ab", 1), ("abc", 2), ("abcdef", 2), ("é" * 4, 3)):
+        content = Record("ContextContent", {"rag_chunks": [Record("KnowledgeChunk", {"formatted": text})]})
+        assert own["total-tokens"](content) == tokens
+
+
+def test_text_is_cut_after_whole_words():
+    shorter = functions(Host(count, summarize=lambda text, n: f"{n} of {len(text.splitlines())} in words"))
+
+    assert shorter["summarize-turns"](TURNS, 5) == "5 of 8 in words"
+    assert shorter["summarize-turns"](TURNS, 4) == "4 of 8 in"
+    assert shorter["summarize-turns"]([], 4) == ""
+    assert OWN["summarize-turns"](TURNS, 2) == "8 earlier"
+    assert OWN["summarize-turns"]([], 2) == ""
+
+
+def test_preferences_are_kept_if_the_whole_fits():
+    wanted = Record("UserPreferences", {"style": "Formal", "verbosity": "Concise", "formatting": ["links"]})
+    block = OWN["format-preferences"](wanted)
+    assert block.splitlines()[:3] == ["User preferences:", "Write formally.", "Keep answers short."]
+    assert len(block.splitlines()) == 4
+    whole = OWN["build-system-prompt"](wanted, "helpful", 1000)
+    n = count(whole)
+    assert OWN["build-system-prompt"](wanted, "helpful", n) == whole
+    assert OWN["build-system-prompt"](wanted, "helpful", n - 1) != whole
+    formats = dict.fromkeys(
+        ("use_bullets", "use_numbered_lists", "include_code_blocks", "include_links"), True
+    )
+    every = Record("UserPreferences", {"formatting": Record("FormattingPreferences", formats)})
+    listed = Record("UserPreferences", {"formatting": ["bullets", "numbered lists", "code blocks", "links"]})
+    assert OWN["format-preferences"](every) == OWN["format-preferences"](listed)
+    assert OWN["truncate-system-prompt"](["a b", "c d", "e"], 5) == "a b\n\nc d\n\ne"
+    assert OWN["truncate-system-prompt"]([], 5) == ""

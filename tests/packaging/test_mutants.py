@@ -51,6 +51,9 @@ def changed(source: str) -> set[str]:
         ("assert a is not None", set()),
         ('_log.debug("%s", a + 1)', set()),
         ('__all__ = ["a"]', set()),
+        ("x = zip(a, strict=True)", set()),
+        ("x = zip(a, strict=False)", {"x = zip(a, strict=True)"}),
+        ("x = f(a, strict=True)", {"x = f(a, strict=False)"}),
     ],
 )  # fmt: skip
 def test_faults_of_a_source(source: str, faults: set[str]) -> None:

@@ -104,7 +104,8 @@ class _PooledModel:
             # Where positions are a table, one beyond its end would be read outside of it.
             trained = trained_window(self._c, handles.model)
             self.most_tokens = min(trained or _MOST_TOKENS, _MOST_TOKENS)
-            self.batch_tokens = max(self.most_tokens, _LEAST_BATCH)
+            # As many for each sequence, or llama.cpp aborts when it makes the context.
+            self.batch_tokens = -(-max(self.most_tokens, _LEAST_BATCH) // _MOST_SEQUENCES) * _MOST_SEQUENCES
             handles.context = self._make_context(pooling, n_threads)
             self.vocabulary = Vocabulary(handles.model)
         except BaseException:

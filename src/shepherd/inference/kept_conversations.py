@@ -202,9 +202,7 @@ class KeptConversations:
         try:
             with open(entry.path, "rb") as file:
                 parts = read_states(file, entry.front)
-        except FileNotFoundError:  # forgotten meanwhile
-            return []
-        except MemoryError:
+        except (FileNotFoundError, MemoryError):  # forgotten meanwhile, or too large for now
             return []
         except (OSError, StateFileError) as error:
             with self._lock:

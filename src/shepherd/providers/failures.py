@@ -43,8 +43,8 @@ _MOST_DIGITS = 12
 class Overflow:
     """Tokens of the window, and of the prompt without the answer; 0 where nobody said."""
 
-    window: int = 0
-    prompt: int = 0
+    window: int
+    prompt: int
 
 
 def _pattern(words: str) -> re.Pattern[str]:
