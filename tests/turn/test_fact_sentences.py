@@ -34,6 +34,8 @@ from shepherd.turn.fact_sentences import (
         ("nut_allergy", "Mateo has one", "Mateo has one", "no longer: Mateo has one"),
         ("vegan", "yes", "vegan: yes", "no longer yes (vegan)"),
         ("retired_since", "2017", "retired since 2017", "no longer: retired since 2017"),
+        ("retired_in", "2019", "retired in 2019", "no longer: retired in 2019"),
+        ("twins_age", "9", "your twins are 9 years old", "your twins are no longer 9 years old"),
         ("lives_in", "Cork", "you live in Cork", "you no longer live in Cork"),
         ("routine", "swim on Mondays", "routine: swim on Mondays", "no longer swim on Mondays (routine)"),
     ],

@@ -87,6 +87,10 @@ _FEELS_ABOUT_IT = re.compile(
     r"(?! (?:when|if|as)\b)(?!.*\?)|^\W*(?:i'm |i am )?(?:badly |very )?allergic\W*$",
     re.IGNORECASE,
 )
+# "Got my first job!! Lifeguard at the lido"
+_GOT_A_JOB = re.compile(
+    r"^\W*(?:i |i've |just |finally )*(?:got|landed) (?:my|a|the) (?:[a-z]+ )?job[!.]+$", re.IGNORECASE
+)
 _EVADES = re.compile(
     r"\W*(?:h+m+|no(?:t|ne|thing)?|yours?|i|i'd|it|that|depends|hard|tough|never|can't|well|u+m+|dunno|idk"
     r"|don't|does"
@@ -106,6 +110,7 @@ def joined(sentences: Iterable[str]) -> Iterator[str]:
         if (
             (_HAS_ONE.search(before) and _NAMES_IT.match(sentence))
             or (_ASKS_ONESELF.match(before) and not _EVADES.match(sentence))
+            or (_GOT_A_JOB.match(before) and not _EVADES.match(sentence))
             or (_NAMES_A_THING.match(before) and _FEELS_ABOUT_IT.match(sentence))
         ):
             before = f"{before} {sentence}"

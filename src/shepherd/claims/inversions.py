@@ -14,10 +14,18 @@ from functools import cache, partial
 from shepherd.claims.wordings import replacements, rule
 from shepherd.pattern_index import Replacements
 
-__all__ = ["turned_round"]
+__all__ = ["standard_english", "turned_round"]
 
 _TABLES = ("middles.txt", "inversions.txt", "paraphrases.txt")
+_DIALECTS = ("dialects.txt",)
 _ELSEWHERE = ("paraphrases_elsewhere.txt",)
+
+
+def standard_english(text: str) -> str:
+    """Return a sentence of a dialect, of a learner or of somebody in a hurry as others would write it."""
+    for pattern, replacement in _patterns(_DIALECTS):
+        text = pattern.sub(partial(_filled, replacement), text)
+    return text
 
 
 def turned_round(text: str) -> str:

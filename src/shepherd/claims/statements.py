@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from shepherd.claims.beginnings import joined, with_subject
+from shepherd.claims.inversions import standard_english
 from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.references import with_referents
@@ -91,7 +92,7 @@ def assertions(message: str) -> list[Assertion]:
     greets = bool(rule("introducing", begins=True).match(text) or rule("contrast").search(text))
     before = ""
     for n, (typed, asks) in enumerate(_sentences(text)):
-        sentence = spelled_out(with_referents(typed, before))
+        sentence = spelled_out(with_referents(standard_english(typed), before))
         found += _stated(sentence, typed, asks, greets=greets and n < _INTRODUCTION)
         before = typed
     return found
