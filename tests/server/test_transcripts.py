@@ -1,8 +1,9 @@
 """Requests with whole answers, as in the files of transcripts/: a new server and memory for each file.
 
 A line `> METHOD PATH` is a request, `> {…}` below it its body, and `> NAME: VALUE` a header. Below are the
-status, the type, and the body of the answer. What differs between runs and machines has names: ID, NOW, and
-N.N for numbers with a fraction.
+status, the type, and the body of the answer. In a request `$conv`, `$resp` and `$msg` stand for the last ids of
+a conversation, a response and an item. What differs between runs and machines has names: ID, NOW, and N.N for
+numbers with a fraction.
 
 After a change that is meant, write them anew, and read what `git diff` shows:
 
@@ -84,7 +85,9 @@ def served(folder: Path, model: Path) -> Iterator[httpx.Client]:
             yield client
 
 
-def answered(client: httpx.Client, lines: list[str]) -> list[str]:
+def answered(client: httpx.Client, lines: list[str], ids: dict[str, str]) -> list[str]:
+    """Return the lines of an answer; `$conv` in a request is the last id of a conversation, and so on."""
+    lines = [re.sub(r"\$(\w+)", lambda found: ids[found[1]], line) for line in lines]
     method, path = lines[0].split(" ", 1)
     headers, content = {}, None
     for line in lines[1:]:
@@ -95,6 +98,7 @@ def answered(client: httpx.Client, lines: list[str]) -> list[str]:
             content = line
             headers.setdefault("Content-Type", "application/json")
     answer = client.request(method, path, headers=headers, content=content)
+    ids.update((name[1], name[0]) for name in re.finditer(r"\b(conv|resp|msg)_[0-9A-Za-z]{8,}", answer.text))
     kind = answer.headers.get("content-type", "")
     more = [f"{name}: {answer.headers[name]}" for name in ("allow", "retry-after") if name in answer.headers]
     body = [line.rstrip() for line in answer.text.replace(str(client.base_url), "http://HOST").splitlines()]
@@ -111,11 +115,12 @@ def named(text: str) -> str:
 def written(text: str, folder: Path, model: Path) -> str:
     """Return a transcript with what its requests are answered now."""
     done: list[str] = []
+    ids: dict[str, str] = {}
     with served(folder, model) as client:
         for part in re.split(r"\n(?=> [A-Z]+ /)", text):
             asked = [line[2:] for line in part.splitlines() if line.startswith("> ")]
             done += [f"> {line}" for line in asked]
-            done += answered(client, asked)
+            done += answered(client, asked, ids)
     return "\n".join(done) + "\n"
 
 
