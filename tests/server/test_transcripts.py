@@ -1,9 +1,9 @@
 """Requests with whole answers, as in the files of transcripts/: a new server and memory for each file.
 
 A line `> METHOD PATH` is a request, `> {…}` below it its body, and `> NAME: VALUE` a header. Below are the
-status, the type, and the body of the answer. In a request `$conv`, `$resp` and `$msg` stand for the last ids of
-a conversation, a response and an item. What differs between runs and machines has names: ID, NOW, and N.N for
-numbers with a fraction.
+status, the type and the body of the answer. In a request, `$conv`, `$resp` and `$msg` stand for the last ids
+of a conversation, a response and an item. What differs between runs and machines has names: ID, NOW, and N.N
+for numbers with a fraction.
 
 After a change that is meant, write them anew, and read what `git diff` shows:
 
