@@ -26,9 +26,12 @@ import pytest
 # These imports tell tools/mutants whose commands are tested here.
 from shepherd.cli import (  # noqa: F401
     apikey,
+    chat,
     completion,
+    composing,
     config,
     context,
+    conversation,
     conversations,
     eval,
     facts,
