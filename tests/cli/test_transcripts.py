@@ -3,7 +3,8 @@
 A line `$ …` is a command, `# …` a comment. `@ NAME` begins a file that `| ` lines fill, and `< NAME` behind
 a command is its stdin.
 Below a command are its lines on stdout ("  "), those on stderr ("! "), and its exit code unless it is 0
-("= 1"). What differs between runs has names: HOME, TODAY, TIME, NOW, SIZE, ID1 …
+("= 1"). MODEL says "Hello, I am a shepherd. Café is open today!" to everything. What differs between runs has
+names: HOME, TODAY, TIME, NOW, SIZE, ID1 …
 
 After a change that is meant, write them anew, and read what `git diff` shows:
 
@@ -25,9 +26,12 @@ import pytest
 # These imports tell tools/mutants whose commands are tested here.
 from shepherd.cli import (  # noqa: F401
     apikey,
+    chat,
     completion,
+    composing,
     config,
     context,
+    conversation,
     conversations,
     eval,
     facts,
@@ -48,6 +52,8 @@ from shepherd.cli import (  # noqa: F401
 )  # fmt: skip
 from shepherd.encryption import set_asker, use_settings
 from shepherd.encryption.unlocking import forget_all
+from tests import models
+from tests.conftest import SCRIPT
 
 FOLDER = Path(__file__).with_name("transcripts")
 NAMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
@@ -69,12 +75,18 @@ class Stream(io.TextIOWrapper):
 class Replay:
     """Runs commands in a home folder and names what differs between runs."""
 
-    def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
-        self.home, self.patch = home, patch
+    def __init__(self, home: Path, patch: pytest.MonkeyPatch, model_file: Path) -> None:
+        self.home, self.patch, self.model = home, patch, model_file
         self.ids: dict[str, str] = {}
         for name in [name for name in os.environ if name.startswith(("SHEPHERD_", "XDG_"))]:
             patch.delenv(name)
-        settings = {"HOME": str(home), "SHEPHERD_USER_ID": "steve", "NO_COLOR": "1", "COLUMNS": "100"}
+        settings = {
+            "HOME": str(home),
+            "SHEPHERD_USER_ID": "steve",
+            "NO_COLOR": "1",
+            "COLUMNS": "100",
+            "SHEPHERD_MODEL_TRIAL": "false",
+        }
         for name, value in settings.items():
             patch.setenv(name, value)
         (home / "here").mkdir()
@@ -82,7 +94,7 @@ class Replay:
 
     def run(self, line: str) -> list[str]:
         """Return the lines below a command."""
-        command, _, file = line.partition(" < ")
+        command, _, file = line.replace("MODEL", str(self.model)).partition(" < ")
         data = Path(file).read_bytes() if file else b""
         out, err = Stream(), Stream()
         for name, stream in (("stdin", Stream(data)), ("stdout", out), ("stderr", err)):
@@ -97,7 +109,11 @@ class Replay:
         return [self.named(text).rstrip() for text in shown] + ([f"= {code}"] if code else [])
 
     def named(self, text: str) -> str:
-        text = text.replace(str(self.home), "HOME").replace(time.strftime("%Y-%m-%d"), "TODAY")
+        text = (
+            text.replace(str(self.model), "MODEL")
+            .replace(str(self.home), "HOME")
+            .replace(time.strftime("%Y-%m-%d"), "TODAY")
+        )
         text = re.sub(r"\b1[789]\d{8}\b", "NOW", text)
         text = re.sub(r"TODAY \d\d:\d\d\b", "TODAY TIME", text)
         text = re.sub(r"\b[\d,]+(\.\d)? ([KMG]iB|bytes)\b", "SIZE", text)
@@ -140,14 +156,17 @@ def no_key_is_known():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_commands_print_what_the_transcript_shows(name, tmp_path, monkeypatch):
+def test_commands_print_what_the_transcript_shows(name, tmp_path, monkeypatch, scripted_model):
     text = (FOLDER / f"{name}.txt").read_text("utf-8")
 
-    assert Replay(tmp_path, monkeypatch).transcript(text) == text
+    assert Replay(tmp_path, monkeypatch, scripted_model).transcript(text).splitlines() == text.splitlines()
 
 
 if __name__ == "__main__":
-    for path in sorted(FOLDER.glob("*.txt")):
-        with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-            written = Replay(Path(folder), patch).transcript(path.read_text("utf-8"))
-        path.write_text(written, "utf-8")
+    with tempfile.TemporaryDirectory() as place:
+        models.scripted(Path(place, "scripted.gguf"), script=SCRIPT)
+        for path in sorted(FOLDER.glob("*.txt")):
+            with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+                replay = Replay(Path(folder), patch, Path(place, "scripted.gguf"))
+                written = replay.transcript(path.read_text("utf-8"))
+            path.write_text(written, "utf-8")

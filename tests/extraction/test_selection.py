@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.extraction.answer import Extracted, select
+from shepherd.extraction.answer import Extracted, _source, select
 from shepherd.memory import Memory
 
 EATS_MEAT = "Does the user eat meat?"
@@ -141,3 +141,37 @@ def test_a_memory_that_tells_a_secret_of_the_line_is_dropped(memory, pair, is_ke
     chosen = select(found, [line], memory, "steve", facts_only=False, secrets=False)
 
     assert (chosen.context, chosen.dropped) == (([pair], 0) if is_kept else ([], 1))
+
+
+def test_values_that_nobody_stated_are_counted(memory):
+    line = "My name is Steve and I live in Ulm."
+    facts = {"name": "Steve", "location": "Ulm", "editor": "Vim", "job": "pilot"}
+    options = {"facts_only": False, "secrets": False}
+
+    chosen = select(Extracted(dict(facts)), (line,), memory, "steve", **options)
+    assert {(claim.key, claim.value) for claim in chosen.claims} == {("name", "Steve"), ("location", "Ulm")}
+    assert chosen.dropped == 2
+    stated = Extracted({"name": "Steve", "location": "Ulm"}, dropped=3)
+    assert select(stated, (line,), memory, "steve", **options).dropped == 3
+
+
+@pytest.mark.parametrize(
+    ("lines", "sources"),
+    [
+        (("I like Helix.",), [("I like Helix.", 0)]),
+        (("Hello.", "I like Helix.", "Thanks."), [("I like Helix.", 1)]),
+        (("I like Helix.", "I like Helix a lot."), [("I like Helix a lot.", 1)]),
+    ],
+)
+def test_a_memory_has_the_sentence_and_the_line_that_it_came_from(memory, lines, sources):
+    answer = Extracted(context=[("Which editor does the user like?", "Helix")])
+
+    chosen = select(answer, lines, memory, "steve", facts_only=False, secrets=False)
+
+    assert chosen.sources == sources
+
+
+def test_a_memory_of_one_of_several_lines_has_none(memory):
+    assert _source("Vim", ["I like Helix."], secrets=False) == ("", 0)
+    assert _source("Vim", ["I like Helix.", "And tea."], secrets=False) == ("", -1)
+    assert _source("Vim", [], secrets=False) == ("", -1)

@@ -513,6 +513,9 @@ def test_an_index_is_saved_again_when_much_has_changed(store) -> None:
     path.unlink()
     recall._save(slot)
     assert path.exists()
+    assert recall.forget_saved(1) == [str(path)]
+    assert slot.saved_version == -1
+    assert recall.forget_saved(1) == []
 
 
 def test_a_user_never_sees_what_another_stored(store, cold) -> None:

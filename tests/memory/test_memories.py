@@ -113,6 +113,18 @@ def test_edit_that_makes_a_double_is_refused(memory: Memory) -> None:
     assert memory.get_memory(second).answer == "second"  # type: ignore[union-attr]
 
 
+def test_a_memory_is_not_restored_beside_one_that_says_the_same(memory: Memory) -> None:
+    first = memory.store_memory("q", "a")
+    assert memory.delete_memory(first)
+    second = memory.store_memory("q", "a")
+
+    with pytest.raises(UsageError, match=f"memory {second} already says exactly this") as caught:
+        memory.restore_forgotten(first)
+
+    assert caught.value.hint == "delete it first"
+    assert memory.count_memories() == 1
+
+
 def test_edit_without_change_is_fine(memory: Memory) -> None:
     memory_id = memory.store_memory(*IDE)
     assert memory_id is not None

@@ -13,9 +13,10 @@ from shepherd.tui.items import PlanPart, _in_full, _in_short
 from shepherd.types import Fact, MemoryRecord
 
 NOW = int(time.time())
-FACT = Fact("city", "Ulm", NOW - 3 * 86_400, NOW - 3 * 86_400)
-RECORD = MemoryRecord(7, "Which\ndog?", "Rex\x1b", NOW - 90, False, "user")
-PINNED = MemoryRecord(8, "Which dog?", "", NOW - 90, True, "user")
+LONG_AGO = NOW - 3 * 86_400 - 60
+FACT = Fact("city", "Ulm", LONG_AGO, LONG_AGO)
+RECORD = MemoryRecord(7, "Which\ndog?", "Rex\x1b", LONG_AGO, False, "user")
+PINNED = MemoryRecord(8, "Which dog?", "", LONG_AGO, True, "user")
 PASSAGE = PlanPart("Bees", "They\x07 fly.", "knowledge \N{MIDDLE DOT} chunk:1")
 FFFD = "\ufffd"
 
@@ -31,7 +32,7 @@ def styles(content: Content) -> list[tuple[str, str]]:
         (RECORD, f"Which dog?\nRex{FFFD}\n{provenance(RECORD)}"),
         (PINNED, f"\N{BLACK DIAMOND} Which dog?\n{provenance(PINNED)}"),
         (PASSAGE, "Bees\nknowledge \N{MIDDLE DOT} chunk:1"),
-        (Fact("k" * 121, "v" * 120, NOW, NOW), f"{'k' * 119}… = {'v' * 120} \N{MIDDLE DOT} just now"),
+        (Fact("k" * 121, "v" * 120, 1, LONG_AGO), f"{'k' * 119}… = {'v' * 120} \N{MIDDLE DOT} 3 days ago"),
     ],
 )
 def test_an_item_is_listed_in_a_few_lines(item, text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -214,3 +215,66 @@ def test_code_has_the_colours_of_its_language_and_none_without_one():
 
     assert len(colours("```python\ndef f(): return 1\n```\n")) > 1
     assert len(colours("```\ndef f(): return 1\n```\n")) <= 1
+
+
+LAID_OUT = Path(__file__).with_name("markup.txt")
+
+
+def laid_out(width: int) -> list[str]:
+    """The lines of a long text: margin, text, what wrapping took away, padding, style, a mark for bullets."""
+    document = Document()
+    document.append(LONG + NESTED, is_complete=True)
+    return [
+        f"{line.before.plain}|{line.text.plain}|{line.continues!r} {line.padding} {line.style}"
+        f"{' marked' if line.is_marked else ''} {styled(line)}".rstrip()
+        for line in lines(document, width)
+    ]
+
+
+def styled(line: Line) -> str:
+    spans = [*line.before.spans, *line.text.spans]
+    names = [str(span.style) for span in spans if isinstance(span.style, str) and span.style.startswith(".")]
+    return " ".join(dict.fromkeys(names))
+
+
+NESTED = """
+1. one
+
+   more of one
+2. two
+   - inner
+
+     apart
+   - > quoted in an item
+3.
+4. ***
+
+- a
+
+  b
+
+- c
+
+> first
+>
+> second
+>> deeper
+
+text before
+> a bar
+- x
+- y
+
+text after ~~gone~~ [a link](https://example.com) ![a picture](x.png)\\
+broken
+"""
+
+
+def test_a_long_text_is_laid_out_line_by_line():
+    found = [line for width in (40, 12) for line in laid_out(width)]
+
+    assert found == LAID_OUT.read_text("utf-8").split("\n")
+
+
+if __name__ == "__main__":
+    LAID_OUT.write_text("\n".join(line for width in (40, 12) for line in laid_out(width)), "utf-8")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from shepherd.errors import UsageError
 from shepherd.memory import ExtractionJob, LearnedItem, Memory
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.trace.traces import Entry
@@ -20,7 +22,16 @@ from shepherd.transactions import Connection
 from shepherd.turn.fact_sentences import former_clause, learned_clause, sentence
 from shepherd.types import Injection
 
-__all__ = ["find_item", "job_ids", "memory_id", "public_injection", "public_item", "sequence_of", "traced"]
+__all__ = [
+    "find_item",
+    "job_ids",
+    "memory_id",
+    "public_injection",
+    "public_item",
+    "sequence_of",
+    "traced",
+    "with_public_ids",
+]
 
 _SEQUENCES = (1 << SEQUENCE_BITS) - 1
 _LARGE_NUMBER = re.compile(r"[0-9]{13,}")
@@ -37,6 +48,15 @@ def memory_id(memory: Memory, user_id: str, sequence: int) -> int | None:
     store = memory.transactions
     tenant = store.read(lambda connection: store.find_number(connection, user_id))
     return tenant << SEQUENCE_BITS | sequence if tenant is not None and 0 < sequence <= _SEQUENCES else None
+
+
+@contextmanager
+def with_public_ids() -> Iterator[None]:
+    """Let errors of the memory name other memories by their public ids, as in "memory 3 already says …"."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(_with_public_ids(str(error)), hint=error.hint) from None
 
 
 def job_ids(memory: Memory, jobs: Iterable[ExtractionJob]) -> dict[str, ExtractionJob]:
@@ -107,4 +127,8 @@ def _public(path: str, value: Any) -> Any:
         return value
     if isinstance(value, int):
         return sequence_of(value)
-    return _LARGE_NUMBER.sub(lambda number: str(sequence_of(int(number[0]))), value)
+    return _with_public_ids(value)
+
+
+def _with_public_ids(text: str) -> str:
+    return _LARGE_NUMBER.sub(lambda number: str(sequence_of(int(number[0]))), text)

@@ -32,6 +32,7 @@ from shepherd.server.public_ids import (
     job_ids,
     public_item,
     sequence_of,
+    with_public_ids,
 )
 from shepherd.server.state import Own, OwnMemory
 from shepherd.tools import decide
@@ -276,7 +277,8 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
     _memory(own, memory_id)
     stored_id = own.memory_id(memory_id)
     if change.question is not None or change.answer is not None:
-        memory.edit_memory(stored_id, question=change.question, answer=change.answer, user_id=own.user)
+        with with_public_ids():
+            memory.edit_memory(stored_id, question=change.question, answer=change.answer, user_id=own.user)
     if change.pinned is not None:
         memory.pin_memory(stored_id, change.pinned, own.user)
     return _memory(own, memory_id)
@@ -295,7 +297,9 @@ def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 @described("Memory", 404)
 def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Restore a memory that this server deleted recently, with its id, source, conversation and pin."""
-    if not own.writable.restore_forgotten(own.memory_id(memory_id), own.user):
+    with with_public_ids():
+        is_restored = own.writable.restore_forgotten(own.memory_id(memory_id), own.user)
+    if not is_restored:
         raise missing("memory that can be restored")
     return _memory(own, memory_id)
 
