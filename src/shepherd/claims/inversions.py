@@ -23,9 +23,7 @@ _ELSEWHERE = ("paraphrases_elsewhere.txt",)
 
 def standard_english(text: str) -> str:
     """Return a sentence of a dialect, of a learner or of somebody in a hurry as others would write it."""
-    for pattern, replacement in _patterns(_DIALECTS):
-        text = pattern.sub(partial(_filled, replacement), text)
-    return text
+    return _replacements(_DIALECTS).apply(text)
 
 
 def turned_round(text: str) -> str:

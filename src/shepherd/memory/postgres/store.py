@@ -356,10 +356,11 @@ class PostgresStore(MemoryStore):
         def work(connection: transactions.Connection) -> dict[str, int]:
             columns = connection.execute(
                 # A partition's rows are counted with its table's.
-                "SELECT table_name::text, column_name::text FROM information_schema.columns"
-                " WHERE table_schema = current_schema() AND data_type = 'text'"
-                " AND NOT (SELECT relispartition FROM pg_class WHERE oid = quote_ident(table_name)::regclass)"
-                " ORDER BY table_name, ordinal_position"
+                "SELECT relname::text, attname::text"
+                " FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid"
+                " WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
+                " AND NOT relispartition AND attnum > 0 AND NOT attisdropped AND atttypid = 'text'::regtype"
+                " ORDER BY relname, attnum"
             )
             return word_rows.count_rows(connection, columns, forms)
 
