@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from shepherd.commands.conversations import (
     continue_conversation,
-    how_to_forget_history,
     list_conversations,
     rename_conversation,
     save_conversation,
@@ -22,11 +21,11 @@ from shepherd.commands.explain import (
     explain_turn,
     kept_in_words,
     learned_in_words,
-    list_facts,
     list_learned,
     list_memories,
     nothing_to,
 )
+from shepherd.commands.facts import FACTS_USAGE, clear_fact_in_chat, run_facts
 from shepherd.commands.screen import Screen, counted, fitted, near_miss, shortened, terminal_size
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
@@ -176,25 +175,6 @@ def _memory(chat: Chat, query: str) -> None:
         )
 
 
-def _facts(chat: Chat, argument: str) -> None:
-    key, _, value = argument.partition(" ")
-    if not key:
-        facts = chat.memory.get_all_facts(chat.user)
-        list_facts(chat.screen, facts)
-        if not facts:
-            chat.screen.note("no facts yet; /facts KEY VALUE sets one")
-    elif value.strip():
-        before = chat.memory.get_fact(key, chat.user)
-        chat.memory.set_fact(key, value.strip(), chat.user)
-        former = f"; it was {shortened(before)}" if before not in (None, value.strip()) else ""
-        chat.screen.note(f"{key} = {shortened(value)}{former}")
-    else:
-        found = chat.memory.get_fact(key, chat.user)
-        if found is None:
-            raise UsageError(f"there is no fact {key!a}", hint="/facts lists them")
-        chat.screen.print(f"{key} = {found}")
-
-
 def _why(chat: Chat, argument: str) -> None:
     assistant = chat.assistant
     memory, user = assistant.memory, chat.user
@@ -241,15 +221,8 @@ def _forget(chat: Chat, argument: str) -> None:
         chat.forget_lines([record.question])
         chat.screen.note(f"forgotten: {shortened(record.question or record.answer)}")
         _note_still_said(chat, [record.question or record.answer])
-    elif (value := chat.memory.get_fact(argument, chat.user)) is not None:
-        said = [period.statement for period in chat.memory.fact_periods(argument, chat.user, corrected=True)]
-        chat.memory.clear_fact(argument, chat.user)
-        chat.forget_lines([f"/facts {argument} {value}", *said])
-        chat.screen.note(
-            f"the fact {argument} is forgotten; it was {shortened(value)}\n{how_to_forget_history(argument)}"
-        )
-        if not _note_still_said(chat, said) and any(value in one.sent for one in chat.assistant.history):
-            chat.screen.note("this conversation still contains it; /clear begins a new one")
+    elif clear_fact_in_chat(chat, argument):
+        pass
     elif removed := chat.memory.clear_memory(argument, chat.user):
         chat.forget_lines([argument])
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
@@ -571,7 +544,7 @@ def _shown(chat: Chat, key: str) -> str:
 
 COMMANDS: dict[str, Command] = {
     "memory": Command("/memory [WORDS]", "list the newest memories, or search them", _memory),
-    "facts": Command("/facts [KEY [VALUE]]", "list facts, show one, or set one", _facts),
+    "facts": Command(FACTS_USAGE, "list facts, show or set one; history, at DATE, clear KEY", run_facts),
     "why": Command("/why", "show what was appended to the last message, and why", _why),
     "context": Command("/context [refresh]", "show tokens by part, or reload the background", show_context),
     "focus": Command("/focus [NUMBERS|none]", "show or set the nodes in focus", change_focus),
