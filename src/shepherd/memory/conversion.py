@@ -30,7 +30,7 @@ from shepherd.memory.identify import Owner, identify
 from shepherd.memory.schema import APPLICATION_ID
 from shepherd.paths import sync_folder
 
-__all__ = ["LOGS", "convert", "database_to_convert"]
+__all__ = ["LOGS", "convert", "database_to_convert", "require_alone"]
 
 LOGS = ("-wal", "-shm", "-journal")
 _PART = ".converting"
@@ -61,6 +61,17 @@ def database_to_convert(path: str | os.PathLike[str]) -> tuple[str, MemoryKey | 
         what = "it is empty" if owner is Owner.NOBODY else "an older Shepherd made it"
         raise StoreError(f"{file}: {what}", hint="shepherd memory stats brings it up to date; then try again")
     return file, key
+
+
+def require_alone(file: str, key: MemoryKey | None) -> None:
+    """Raise StoreLockedError while somebody else has the database open; call it before the user is asked."""
+    try:
+        with _alone(file, key) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")  # as it was, if the user then says no
+    except OSError as error:
+        raise failures.from_os_error(file, error) from error
+    except SQLiteError as error:
+        raise failures.from_sqlite_error(file, error) from error
 
 
 def convert(file: str, old: MemoryKey | None, new: MemoryKey | None, entry: KeyEntry | None) -> bool:
