@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shlex
 import time
 from collections.abc import Callable, Iterator
@@ -17,10 +18,10 @@ from shepherd.commands.slash import COMMANDS, Chat
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, EngineSettings
-from shepherd.memory import Memory
+from shepherd.memory import Claim, Memory
 from shepherd.tools.toolbox import AssistantTool
 from shepherd.types import Tool
-from tests.learned import propose, remember
+from tests.learned import learn, propose, remember
 
 NUMBERS = "/memory and /why number the memories that they list, and show their ids"
 DECIDED = "there is no such number, or it was decided or changed since | /learned lists what was learned"
@@ -358,6 +359,41 @@ def test_why_says_since_when_a_fact_holds_and_the_answer_is_in_the_conversation(
     assert forgotten.splitlines()[-1] == "this conversation still contains it; /clear begins a new one"
     say("/facts colour blue")
     assert "still contains" not in say("/forget colour")[2]
+
+
+def test_why_shows_a_passage_beside_what_else_was_appended_and_how_it_begins(say) -> None:
+    text = "# House notes\n\nThe stopcock is under the sink, behind the bucket. " + "Turn it clockwise. " * 20
+    say.assistant.knowledge.add_node("House notes", source_text=text)
+    say.memory.set_fact("city", "Ulm", "steve")
+    for _ in say.assistant.ask("Where is the stopcock of the house?"):
+        pass
+
+    _, out, err = say("/why")
+    lines = out.splitlines()
+
+    place = lines.index("passages")
+    assert lines.index("facts") < place < len(lines) - 1
+    assert re.fullmatch(r"  House notes, relevance [01]\.\d\d, \d+ tokens", lines[place + 1])
+    assert lines[place + 2].startswith("     # House notes The stopcock is under the sink, behind")
+    assert len(lines[place + 2]) == 5 + 200
+    assert lines[place + 3].startswith("the whole prompt: ")
+    assert out.count("House notes, relevance") == 1
+    shown = "/forget KEY, /facts KEY VALUE · shepherd knowledge edit ID, forget ID"
+    assert err.splitlines()[0] == f"to change it: {shown}"
+
+
+def test_of_much_that_was_learned_the_newest_ten_are_counted(say) -> None:
+    facts = [Claim(f"pet{n}_name", f"Rex {n}", "All my pets.", 0) for n in range(12)]
+    learn(say.memory, "steve", "All my pets.", *facts)
+
+    out, err = say("/learned")[1:]
+
+    assert out.count("All my pets.") == 10
+    rest = "/keep NUMBER, /undo NUMBER; shepherd memory learned"
+    assert err == f"the newest 10 of 12; {rest} lists all of it\n"
+    facts = [Claim(f"cat{n}_name", f"Rex {n}", "All my cats.", 0) for n in range(40)]
+    learn(say.memory, "steve", "All my cats.", *facts)
+    assert say("/learned")[2] == f"the newest 10 of 52; {rest} --limit 52 lists all of it\n"
 
 
 def test_a_fact_that_changes_is_shown_with_what_it_was(say) -> None:

@@ -52,6 +52,8 @@ __all__ = [
 
 
 _LISTED = 10
+_LISTED_BY_SHELL = 50  # by `shepherd memory learned` without --limit
+_EVERY = (1 << 63) - 1
 _NUMBERS = "/memory and /why number the memories that they list, and show their ids"
 
 
@@ -194,7 +196,7 @@ def _why(chat: Chat, argument: str) -> None:
     if turn is not None:
         root = turn_path(session, turn)
         entries = {path[len(root) + 1 :]: value for path, value in traces.turn(session, turn)}
-        explain_turn(chat.screen, session, turn, entries)
+        explain_turn(chat.screen, session, turn, entries, with_passages=assistant.last is None)
 
 
 def _stats(chat: Chat, argument: str) -> None:
@@ -323,14 +325,19 @@ def _undo(chat: Chat, argument: str) -> None:
 def _learned(chat: Chat, argument: str) -> None:
     if argument:
         raise UsageError(f"usage: {COMMANDS['learned'].usage}")
-    items = chat.memory.learned(_LISTED, user_id=chat.user)
+    every = chat.memory.learned(_EVERY, user_id=chat.user)  # at most a few thousand are kept
+    items, n = every[:_LISTED], len(every)
     list_learned(chat.screen, items)
     if not items:
         chat.screen.note("nothing has been learned yet")
         return
     waits = any(item.kind == "proposed" and item.state == "new" for item in items)
     decisions = "/accept NUMBER, /reject NUMBER, " if waits else ""
-    chat.screen.note(f"{decisions}/keep NUMBER, /undo NUMBER; shepherd memory learned lists all of it")
+    first = f"the newest {_LISTED} of {n:,}; " if n > _LISTED else ""
+    limit = f" --limit {n}" if n > _LISTED_BY_SHELL else ""
+    chat.screen.note(
+        f"{first}{decisions}/keep NUMBER, /undo NUMBER; shepherd memory learned{limit} lists all of it"
+    )
 
 
 def _accept(chat: Chat, argument: str) -> None:
