@@ -105,7 +105,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         return 0
     if old is None and arguments.rekey:
         raise UsageError(f"{file}: the memory is not encrypted", hint="shepherd encrypt encrypts it")
-    require_alone(file, old)
+    require_alone(file)
     chosen = _choose(arguments, config, file, old is not None)
     if chosen.source != "passphrase" and not agreed(
         f"Encrypt {file} ({size(os.path.getsize(file))}) with {chosen.in_words}?", screen, yes=arguments.yes
@@ -141,7 +141,7 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
     if old is None:
         screen.result({"file": file, "encrypted": False}, note=f"{file} is not encrypted")
         return 0
-    require_alone(file, old)
+    require_alone(file)
     question = f"Decrypt {file}? Then anyone who can read the file can read the memory."
     if not agreed(question, screen, yes=arguments.yes):
         screen.note("nothing was changed")
