@@ -150,8 +150,12 @@ def test_facts_takes_the_actions_of_the_shell_command(say) -> None:
           "its history still has it. To delete that too: shepherd facts clear city --history\n")),
         ("/facts clear city", ("there is no fact 'city' | /facts lists them", "", "")),
         ("/facts set city Bern", (None, "", "city = Bern\n")),
-        ("/facts clear city --history", (None, "", "city is forgotten, with all values that it had\n")),
-        ("/facts history city", ("there is no fact 'city' | /facts lists them", "", "")),
+        ("/facts clear city --history",
+         ("/facts clear keeps the history of the fact | shepherd facts clear city --history deletes it,"
+          " with its copies", "", "")),
+        ("/facts clear city", (None, "", "the fact city is forgotten; it was Bern\n"
+         "To restore it: /facts set city Bern\n"
+         "its history still has it. To delete that too: shepherd facts clear city --history\n")),
     ])  # fmt: skip
     assert say.memory.get_all_facts("steve") == []
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
 from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
-from shepherd.commands.facts import found_fact, note_left, set_fact, show_facts_at, show_history, values_of
-from shepherd.commands.screen import Screen, day, shortened
+from shepherd.commands.facts import found_fact, set_fact, show_facts_at, show_history
+from shepherd.commands.screen import Screen, counted, day, shortened
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.wording import mentions
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["build_parser", "execute"]
 
+_EVERY = (1 << 63) - 1
+_LISTED = 20
 _NO_FACTS = "no facts yet; shepherd facts set KEY VALUE sets one"
 _KEY_HELP = "name of the fact; favorite_color and favoriteColor are the same"
 
@@ -95,7 +97,7 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if arguments.receipt and not arguments.history:
         raise UsageError("--receipt needs --history", hint="without it, the history keeps the values")
     before, receipt = found_fact(memory, arguments.key), Receipt()
-    values = values_of(memory, arguments.key) if arguments.history else set()
+    values = _values(memory, arguments.key) if arguments.history else set()
     if not memory.clear_fact(arguments.key, with_history=arguments.history, receipt=receipt):
         raise _missing(arguments.key)
     if values:
@@ -113,7 +115,28 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if arguments.receipt and not screen.as_json:
         print_receipt(receipt, arguments, screen)
     if values and not screen.as_json:
-        note_left(memory, values, screen)
+        _note_left(memory, values, screen)
+
+
+def _values(memory: Memory, key: str) -> set[str]:
+    return {period.value for period in memory.fact_periods(key, corrected=True)}
+
+
+def _note_left(memory: Memory, values: set[str], screen: Screen) -> None:
+    """Name memories and conversations that still have a value; by their ids, since it may be a secret."""
+    from shepherd.commands.conversations import still_said
+
+    has_value = mentions(values)
+    ids = [
+        str(one.id)
+        for one in memory.list_memories(limit=_EVERY)
+        if has_value is not None and has_value(f"{one.question}\n{one.answer}")
+    ]
+    if ids:
+        n = counted(len(ids), "memory still has", "memories still have")
+        screen.note(f"{n} a value of it. To delete, run\n  shepherd memory forget {' '.join(ids[:_LISTED])}")
+    if note := still_said(memory, values):
+        screen.note(note)
 
 
 def _at(memory: Memory, arguments: Namespace, screen: Screen) -> None:

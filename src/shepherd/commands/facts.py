@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from shepherd.commands.action_names import action_meant
 from shepherd.commands.conversations import how_to_forget_history, still_said
 from shepherd.commands.explain import list_facts
-from shepherd.commands.screen import Screen, counted, day, shortened
+from shepherd.commands.screen import Screen, day, shortened
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.wording import mentions
 
 if TYPE_CHECKING:
     from shepherd.commands.slash import Chat
@@ -23,17 +22,13 @@ __all__ = [
     "FACTS_USAGE",
     "clear_fact_in_chat",
     "found_fact",
-    "note_left",
     "run_facts",
     "set_fact",
     "show_facts_at",
     "show_history",
-    "values_of",
 ]
 
 FACTS_USAGE = "/facts [KEY [VALUE] | ACTION]"
-_EVERY = (1 << 63) - 1
-_LISTED = 20
 
 
 # ---- for both
@@ -102,26 +97,6 @@ def show_history(
     return True
 
 
-def values_of(memory: Memory, key: str, user_id: str | None = None) -> set[str]:
-    """Return all values that a fact had."""
-    return {period.value for period in memory.fact_periods(key, user_id, corrected=True)}
-
-
-def note_left(memory: Memory, values: set[str], screen: Screen, user_id: str | None = None) -> None:
-    """Name memories and conversations that still have a value; by their ids, since it may be a secret."""
-    has_value = mentions(values)
-    ids = [
-        str(one.id)
-        for one in memory.list_memories(user_id, limit=_EVERY)
-        if has_value is not None and has_value(f"{one.question}\n{one.answer}")
-    ]
-    if ids:
-        n = counted(len(ids), "memory still has", "memories still have")
-        screen.note(f"{n} a value of it. To delete, run\n  shepherd memory forget {' '.join(ids[:_LISTED])}")
-    if note := still_said(memory, values, user_id):
-        screen.note(note)
-
-
 # ---- /facts
 
 
@@ -176,24 +151,16 @@ def _history(chat: Chat, key: str) -> None:
         raise _missing(key)
 
 
-def _clear(chat: Chat, rest: str) -> None:
-    words = rest.split()
-    key = " ".join(word for word in words if word != "--history")
-    _given(key, "/facts clear KEY [--history]")
-    if "--history" in words:
-        _clear_with_history(chat, key)
-    elif not clear_fact_in_chat(chat, key):
+def _clear(chat: Chat, key: str) -> None:
+    _given(key, "/facts clear KEY")
+    if "--history" in key.split():
+        named = " ".join(word for word in key.split() if word != "--history") or "KEY"
+        raise UsageError(
+            "/facts clear keeps the history of the fact",
+            hint=f"shepherd facts clear {shlex.quote(named)} --history deletes it, with its copies",
+        )
+    if not clear_fact_in_chat(chat, key):
         raise _missing(key)
-
-
-def _clear_with_history(chat: Chat, key: str) -> None:
-    values = values_of(chat.memory, key, chat.user)
-    said = [period.statement for period in chat.memory.fact_periods(key, chat.user, corrected=True)]
-    if not chat.memory.clear_fact(key, chat.user, with_history=True):
-        raise _missing(key)
-    chat.forget_lines([*(line for value in values for line in _lines_that_set(key, value)), *said])
-    chat.screen.note(f"{key} is forgotten, with all values that it had")
-    note_left(chat.memory, values, chat.screen, chat.user)
 
 
 def clear_fact_in_chat(chat: Chat, key: str) -> bool:
@@ -241,7 +208,7 @@ def _missing(key: str) -> ShepherdError:
 
 
 _NO_FACTS = "no facts yet; /facts KEY VALUE sets one"
-# As `shepherd facts` has them. None of these names is a key, except after `set`, `get`, `clear` or `history`.
+# As `shepherd facts` has them. As a first word, none of these names is a key.
 _ACTIONS: dict[str, Callable[[Chat, str], None]] = {
     "list": _list,
     "get": _get,
