@@ -185,11 +185,16 @@ def test_a_version_of_sqlite_that_can_do_harm_is_noted(version, state, monkeypat
 @pytest.mark.parametrize(
     ("n", "settings", "state", "said"),
     [
-        (0, {}, "ok", "0 conversations kept, 0 bytes of 1.9 GiB, in "),
-        (1, {"cache_disk_gb": 1.5}, "ok", "1 conversation kept, 2.9 KiB of 1.4 GiB, in "),
-        (0, {"cache_disk_gb": 0}, "note", "none is kept on disk: cache_disk_gb is 0"),
-        (1, {"cache_disk_gb": 0}, "note", "none is kept on disk: cache_disk_gb is 0; 2.9 KiB are left in "),
-        (0, {"cache_ram_mb": 0}, "note", "none is kept on disk: cache_ram_mb is 0"),
+        (0, {}, "ok", "0 prepared for reuse on disk, 0 bytes of 1.9 GiB, in "),
+        (1, {"cache_disk_gb": 1.5}, "ok", "1 prepared for reuse on disk, 2.9 KiB of 1.4 GiB, in "),
+        (0, {"cache_disk_gb": 0}, "note", "none is prepared for reuse on disk: cache_disk_gb is 0"),
+        (
+            1,
+            {"cache_disk_gb": 0},
+            "note",
+            "none is prepared for reuse on disk: cache_disk_gb is 0; 2.9 KiB are left in ",
+        ),
+        (0, {"cache_ram_mb": 0}, "note", "none is prepared for reuse on disk: cache_ram_mb is 0"),
     ],
 )
 def test_what_is_kept_of_conversations_is_told_with_its_limit(n, settings, state, said, monkeypatch):
@@ -200,6 +205,7 @@ def test_what_is_kept_of_conversations_is_told_with_its_limit(n, settings, state
     assert (found.name, found.state) == ("conversations", state)
     assert found.detail.startswith(said)
     assert ("are left" in found.detail) is ("are left" in said)
+    assert found.detail.endswith("(a cache; your chats are in the memory)") is (state == "ok")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -197,3 +199,41 @@ def test_a_passphrase_that_cannot_be_used_changes_nothing(database, monkeypatch,
 
     assert run("encrypt", "--passphrase") == (2, "", words)
     assert not is_encrypted(str(database))
+
+
+def test_an_empty_passphrase_is_called_empty(database, monkeypatch):
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("getpass.getpass", lambda question: "")
+
+    assert run("encrypt", "--passphrase") == (
+        2,
+        "",
+        "the passphrase is empty; nothing was changed | run the command again, and type four words or more",
+    )
+    assert not is_encrypted(str(database))
+
+
+def test_nothing_is_asked_while_another_program_has_the_memory_open(home, database, monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr("shepherd.cli.encrypt.ask_passphrase", asked.append)
+    monkeypatch.setattr("shepherd.cli.encrypt.agreed", lambda question, *_, **__: asked.append(question))
+    program = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM facts').fetchall()"
+    )
+    program += "; print('open', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", program, database], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout.readline() == b"open\n"
+        before = database.read_bytes()
+        code, _, said = run("encrypt", "--passphrase")
+        other.stdin.write(b"\n")
+
+    assert "another program has the memory open" in said
+    assert (code != 0, asked) == (True, [])
+    run("encrypt", "--passphrase")
+    assert len(asked) == 1
+    assert database.read_bytes() == before
+    assert fact() == "a finch"

@@ -178,7 +178,7 @@ def test_a_mistake_is_one_line_on_stderr_with_its_remedy_and_exit_code_2(argumen
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--user", "anna"]])
-@pytest.mark.parametrize("command", ["facts", "memory", "knowledge", "trace"])
+@pytest.mark.parametrize("command", ["memory", "knowledge", "trace"])
 def test_a_command_without_its_action_lists_the_actions_that_it_has(command, options, home):
     done = forked(*options, command, home=home)
 

@@ -52,7 +52,11 @@ def test_a_node_is_edited_and_forgotten(shepherd, two):
 
     assert (node["notes"], node["dimensions"]) == ("a writer\n\nof novels", ["people"])
     assert (nothing.returncode, "nothing to change" in nothing.stderr) == (2, True)
-    assert (gone.returncode, gone.stderr) == (1, "1 node removed\nwarning: there is no node 7\n")
+    assert (gone.returncode, gone.stderr) == (
+        1,
+        "1 node removed\nMessages, traces and memories that quote it stay. To find them by a word of it:\n"
+        "  shepherd memory audit --canary WORD\nwarning: there is no node 7\n",
+    )
     assert shepherd("knowledge", "unlink", "1").stderr.startswith("0 edges removed")
     assert shepherd("knowledge", "show", "2").returncode == 1
 

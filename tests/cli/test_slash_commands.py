@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import io
+import re
+import shlex
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from shepherd.assistant import Assistant
+from shepherd.cli.main import parser_of
+from shepherd.commands.facts import _ACTIONS
 from shepherd.commands.screen import Screen
 from shepherd.commands.slash import COMMANDS, Chat
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.inference import Engine, EngineSettings
-from shepherd.memory import Memory
+from shepherd.memory import Claim, Memory
 from shepherd.tools.toolbox import AssistantTool
 from shepherd.types import Tool
-from tests.learned import propose, remember
+from tests.learned import learn, propose, remember
 
 NUMBERS = "/memory and /why number the memories that they list, and show their ids"
 DECIDED = "there is no such number, or it was decided or changed since | /learned lists what was learned"
@@ -112,11 +117,79 @@ def test_facts_are_set_shown_and_forgotten_with_their_lines(say) -> None:
         ("/facts zip", ("there is no fact 'zip' | /facts lists them", "", "")),
         ("/facts", (None, "  city = Ulm\n", "")),
         ("/forget city",
-         (None, "", "the fact city is forgotten; it was Ulm\n"
+         (None, "", "the fact city is forgotten; it was Ulm\nTo restore it: /facts set city Ulm\n"
           "its history still has it. To delete that too: shepherd facts clear city --history\n")),
     ])  # fmt: skip
-    assert say.editor.forgotten == ["//facts city Ulm", "/facts city Ulm"]
+    assert say.editor.forgotten == [
+        "//facts city Ulm",
+        "//facts set city Ulm",
+        "/facts city Ulm",
+        "/facts set city Ulm",
+    ]
     assert say.memory.get_fact("city") is None
+
+
+def test_facts_takes_the_actions_of_the_shell_command(say) -> None:
+    today = time.strftime("%Y-%m-%d")
+    missing = "there is no fact 'zip' | /facts lists them"
+    check(say, [
+        ("/facts history", (None, "", "no facts yet; /facts KEY VALUE sets one\n")),
+        ("/facts set city New Ulm", (None, "", "city = New Ulm\n")),
+        ("/facts set city Bern", (None, "", "city = Bern; it was New Ulm\n")),
+        ("/facts get city", (None, "city = Bern\n", "")),
+        ("/facts get zip", (missing, "", "")),
+        ("/facts list", (None, "  city = Bern\n", "")),
+        (f"/facts at {today}", (None, "city\tBern\n", "")),
+        ("/facts at 1999-01-01", (None, "", "no fact is known for 1999-01-01 23:59\n")),
+        ("/facts history city",
+         (None, f"{today}\tNew Ulm\t{today}\tuser\t\n{today}\tBern\tnow\tuser\t\n", "")),
+        ("/facts history zip", (missing, "", "")),
+        ("/facts clear zip", (missing, "", "")),
+        ("/facts clear city",
+         (None, "", "the fact city is forgotten; it was Bern\nTo restore it: /facts set city Bern\n"
+          "its history still has it. To delete that too: shepherd facts clear city --history\n")),
+        ("/facts clear city", ("there is no fact 'city' | /facts lists them", "", "")),
+        ("/facts set city Bern", (None, "", "city = Bern\n")),
+        ("/facts clear city --history",
+         ("/facts clear keeps the history of the fact | shepherd facts clear city --history deletes it,"
+          " with its copies", "", "")),
+        ("/facts clear city", (None, "", "the fact city is forgotten; it was Bern\n"
+         "To restore it: /facts set city Bern\n"
+         "its history still has it. To delete that too: shepherd facts clear city --history\n")),
+    ])  # fmt: skip
+    assert say.memory.get_all_facts("steve") == []
+
+
+def test_no_name_of_an_action_becomes_a_fact_by_mistake(say) -> None:
+    meant = "did you mean /facts {}? /facts set {} VALUE sets a fact of that name"
+    check(say, [
+        ("/facts forget city", (f"there is no action 'forget' | {meant.format('clear', 'forget')}", "", "")),
+        ("/facts show city", (f"there is no action 'show' | {meant.format('get', 'show')}", "", "")),
+        ("/facts add city Ulm", (f"there is no action 'add' | {meant.format('set', 'add')}", "", "")),
+        ("/facts at",
+         ("usage: /facts at DATE | a date is 2026-03-01 (end of the day) or 2026-03-01 14:30", "", "")),
+        ("/facts at home", ("expected a date such as 2026-03-01 | a month (2026-03), a year or a moment"
+                            " (2026-03-01 14:30) is possible, too", "", "")),
+        ("/facts set city", ("usage: /facts set KEY VALUE | /facts lists the facts", "", "")),
+        ("/facts list city", ("usage: /facts list | /facts get KEY shows one fact", "", "")),
+    ])  # fmt: skip
+    assert say.memory.get_all_facts("steve") == []
+    assert say("/facts set history of art") == (None, "", "history = of art\n")
+    assert set(_ACTIONS) == set(parser_of("facts").actions.choices)
+
+
+def test_a_forgotten_fact_is_restored_by_the_command_that_is_shown(say) -> None:
+    say.memory.set_fact("favourite colour", "deep 'blue'", "steve")
+    say.memory.set_fact("motto", "long " * 40, "steve")
+    say("/facts tortoise_name Esio Trot")
+
+    shown = say("/forget tortoise_name")[2].splitlines()[1]
+    assert shown == "To restore it: /facts set tortoise_name Esio Trot"
+    say(shown.partition(": ")[2])
+    assert say.memory.get_fact("tortoise_name", "steve") == "Esio Trot"
+    [command] = [line for line in say("/forget favourite colour")[2].splitlines() if "restore" in line]
+    assert shlex.split(command)[-4:] == ["facts", "set", "favourite colour", "deep 'blue'"]
+    assert "/facts history motto shows it" in say("/forget motto")[2]
 
 
 def test_memories_are_named_by_their_numbers_in_the_list(say) -> None:
@@ -292,10 +365,45 @@ def test_why_says_since_when_a_fact_holds_and_the_answer_is_in_the_conversation(
     assert "still contains" not in say("/forget colour")[2]
 
 
+def test_why_shows_a_passage_beside_what_else_was_appended_and_how_it_begins(say) -> None:
+    text = "# House notes\n\nThe stopcock is under the sink, behind the bucket. " + "Turn it clockwise. " * 20
+    say.assistant.knowledge.add_node("House notes", source_text=text)
+    say.memory.set_fact("city", "Ulm", "steve")
+    for _ in say.assistant.ask("Where is the stopcock of the house?"):
+        pass
+
+    _, out, err = say("/why")
+    lines = out.splitlines()
+
+    place = lines.index("passages")
+    assert lines.index("facts") < place < len(lines) - 1
+    assert re.fullmatch(r"  House notes, relevance [01]\.\d\d, \d+ tokens", lines[place + 1])
+    assert lines[place + 2].startswith("     # House notes The stopcock is under the sink, behind")
+    assert len(lines[place + 2]) == 5 + 200
+    assert lines[place + 3].startswith("the whole prompt: ")
+    assert out.count("House notes, relevance") == 1
+    shown = "/forget KEY, /facts KEY VALUE · shepherd knowledge edit ID, forget ID"
+    assert err.splitlines()[0] == f"to change it: {shown}"
+
+
+def test_of_much_that_was_learned_the_newest_ten_are_counted(say) -> None:
+    facts = [Claim(f"pet{n}_name", f"Rex {n}", "All my pets.", 0) for n in range(12)]
+    learn(say.memory, "steve", "All my pets.", *facts)
+
+    out, err = say("/learned")[1:]
+
+    assert out.count("All my pets.") == 10
+    rest = "/keep NUMBER, /undo NUMBER; shepherd memory learned"
+    assert err == f"the newest 10 of 12; {rest} lists all of it\n"
+    facts = [Claim(f"cat{n}_name", f"Rex {n}", "All my cats.", 0) for n in range(40)]
+    learn(say.memory, "steve", "All my cats.", *facts)
+    assert say("/learned")[2] == f"the newest 10 of 52; {rest} --limit 52 lists all of it\n"
+
+
 def test_a_fact_that_changes_is_shown_with_what_it_was(say) -> None:
     check(say, [
         ("/facts city Ulm", (None, "", "city = Ulm\n")),
-        ("/facts city Ulm", (None, "", "city = Ulm\n")),
+        ("/facts city Ulm", (None, "", "city = Ulm, as before\n")),
         ("/facts city  Bern ", (None, "", "city = Bern; it was Ulm\n")),
         ("/config max_tokens 9", (None, "", "max_tokens = 9 in this conversation\n")),
         ("/config max_tokens  ", (None, "max_tokens = 9\n", "")),

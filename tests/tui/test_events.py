@@ -139,11 +139,16 @@ def test_a_command_is_told_as_one_and_its_output_has_results_and_remarks(listen)
     listener = listen()
 
     set_, listed = listener.say("/facts name Steve"), listener.say("/facts")
+    history = listener.say("/facts history name")
     slash = listener.say("//etc")
 
     assert set_[0] == Asked("/facts name Steve", is_command=True)
     assert not any(is_result for is_result, _ in lines_of(set_))
     assert [line for line in lines_of(listed) if "Steve" in line[1]] == [(True, "  name = Steve")]
+    assert [line.split()[1:] for _, line in lines_of(history)][:2] == [
+        ["value", "until", "source", "you", "said"],
+        ["Steve", "now", "user"],
+    ]
     assert slash[0] == Asked("//etc", is_command=False)
     assert not listener.of(Failed)
     assert len(listener.of(History)) == 1  # no command changed the conversation

@@ -269,14 +269,17 @@ def _device(config: Config) -> Finding:
 
 
 def _kept(config: Config) -> Finding:
-    """Return how many conversations are kept on disk, and where."""
+    """Return how many caches of conversations are on disk, and where. The conversations are in the memory."""
     found, folder = kept_files.usage(), kept_files.folder()
     if config.cache_disk_gb == 0 or config.cache_ram_mb == 0:
         off = "cache_disk_gb" if config.cache_disk_gb == 0 else "cache_ram_mb"
         left = f"; {size(found.size_bytes)} are left in {folder}" if found.n else ""
-        return Finding("conversations", "note", f"none is kept on disk: {off} is 0{left}")
+        return Finding("conversations", "note", f"none is prepared for reuse on disk: {off} is 0{left}")
     limit = size(int(config.cache_disk_gb * 1e9))
-    kept = f"{counted(found.n, 'conversation')} kept, {size(found.size_bytes)} of {limit}, in {folder}"
+    kept = (
+        f"{found.n:,} prepared for reuse on disk, {size(found.size_bytes)} of {limit}, in {folder}"
+        " (a cache; your chats are in the memory)"
+    )
     return Finding("conversations", "ok", kept)
 
 

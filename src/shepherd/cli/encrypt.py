@@ -74,7 +74,7 @@ def _add_options(parser: Parser) -> None:
 
 def ask_passphrase(question: str) -> str | None:
     """Ask at the terminal, without showing what is typed; None where there is nobody to ask."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not _is_terminal():
         return None
     try:
         return getpass.getpass(question) or None
@@ -82,9 +82,13 @@ def ask_passphrase(question: str) -> str | None:
         return None
 
 
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Encrypt; returns the exit code."""
-    from shepherd.memory.conversion import database_to_convert
+    from shepherd.memory.conversion import database_to_convert, require_alone
 
     config = loaded_settings(arguments).config
     path = _path(config)
@@ -101,6 +105,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         return 0
     if old is None and arguments.rekey:
         raise UsageError(f"{file}: the memory is not encrypted", hint="shepherd encrypt encrypts it")
+    require_alone(file)
     chosen = _choose(arguments, config, file, old is not None)
     if chosen.source != "passphrase" and not agreed(
         f"Encrypt {file} ({size(os.path.getsize(file))}) with {chosen.in_words}?", screen, yes=arguments.yes
@@ -128,7 +133,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
     """Decrypt; returns the exit code."""
-    from shepherd.memory.conversion import database_to_convert
+    from shepherd.memory.conversion import database_to_convert, require_alone
 
     config = loaded_settings(arguments).config
     path = _path(config)
@@ -136,6 +141,7 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
     if old is None:
         screen.result({"file": file, "encrypted": False}, note=f"{file} is not encrypted")
         return 0
+    require_alone(file)
     question = f"Decrypt {file}? Then anyone who can read the file can read the memory."
     if not agreed(question, screen, yes=arguments.yes):
         screen.note("nothing was changed")
@@ -233,6 +239,11 @@ def _in_file(path: Path, is_rekeyed: bool) -> _Chosen:
 
 def _typed(file: str) -> _Chosen:
     text = ask_passphrase(f"New passphrase of {file}: ")
+    if text is None and _is_terminal():
+        raise UsageError(
+            "the passphrase is empty; nothing was changed",
+            hint="run the command again, and type four words or more",
+        )
     if text is None:
         raise UsageError(
             "a passphrase can only be asked for at a terminal",

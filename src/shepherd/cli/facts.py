@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
 from shepherd.cli.receipts import add_receipt, forget_typed, print_receipt, receipt_value
+from shepherd.commands.facts import found_fact, set_fact, show_facts_at, show_history
 from shepherd.commands.screen import Screen, counted, day, shortened
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.wording import mentions
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
-    from shepherd.types import Fact
 
 __all__ = ["build_parser", "execute"]
 
 _EVERY = (1 << 63) - 1
 _LISTED = 20
+_NO_FACTS = "no facts yet; shepherd facts set KEY VALUE sets one"
 _KEY_HELP = "name of the fact; favorite_color and favoriteColor are the same"
 
 
@@ -27,9 +27,9 @@ def build_parser() -> Parser:
     """Build the parser of `shepherd facts`."""
     parser = Parser(
         prog="shepherd facts",
-        description="List and change facts about you: one value per key.",
+        description="List and change facts about you: one value per key. Without an action, list all facts.",
     )
-    actions = add_actions(parser)
+    actions = add_actions(parser, default="list")
     add_action(actions, "list", "list all facts")
     get = add_action(actions, "get", "print the value of a fact")
     put = add_action(actions, "set", "set a fact; its history keeps the previous value")
@@ -72,7 +72,7 @@ def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         {fact.key: fact.value for fact in facts},
         ["fact", "value", "since"],
         [(fact.key, fact.value, day(fact.updated_at)) for fact in facts],
-        empty="no facts yet; shepherd facts set KEY VALUE sets one",
+        empty=_NO_FACTS,
     )
 
 
@@ -86,16 +86,7 @@ def _get(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 def _set(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if not (arguments.key.strip() and arguments.value.strip()):
         raise UsageError("a fact needs a key and a value", hint="shepherd facts clear KEY forgets one")
-    before = _found(memory, arguments.key)
-    memory.set_fact(arguments.key, arguments.value)
-    after = _found(memory, arguments.key)
-    if after is None:
-        raise UsageError("nothing is kept for this user", hint="--user or the setting 'user_id' names a user")
-    note = f"{after.key} = {shortened(after.value)}"
-    if before is not None and before.value == after.value:
-        note += ", as before"
-    elif before is not None:
-        note += f"; it was {shortened(before.value)}"
+    note = set_fact(memory, arguments.key, arguments.value)
     screen.result({"key": arguments.key, "value": arguments.value}, note=note)
 
 
@@ -105,7 +96,7 @@ def _clear(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
     if arguments.receipt and not arguments.history:
         raise UsageError("--receipt needs --history", hint="without it, the history keeps the values")
-    before, receipt = _found(memory, arguments.key), Receipt()
+    before, receipt = found_fact(memory, arguments.key), Receipt()
     values = _values(memory, arguments.key) if arguments.history else set()
     if not memory.clear_fact(arguments.key, with_history=arguments.history, receipt=receipt):
         raise _missing(arguments.key)
@@ -148,53 +139,13 @@ def _note_left(memory: Memory, values: set[str], screen: Screen) -> None:
         screen.note(note)
 
 
-def _found(memory: Memory, key: str) -> Fact | None:
-    """Return a fact as `get` finds it."""
-    from shepherd.escaping import storable
-    from shepherd.memory.facts import find
-
-    return memory.transactions.read(
-        lambda connection: find(connection, storable(memory.user_id), storable(key.strip()))
-    )
-
-
 def _at(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    from shepherd.memory.periods import moment_of
-
-    when = moment_of(" ".join(arguments.date), time.time())
-    facts = memory.facts_at(when)
-    screen.listing(
-        {fact.key: fact.value for fact in facts},
-        ["fact", "value"],
-        [(fact.key, fact.value) for fact in facts],
-        empty=f"no fact is known for {day(int(when), with_time=True)}",
-    )
+    show_facts_at(memory, " ".join(arguments.date), screen)
 
 
 def _history(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    periods = memory.fact_periods(arguments.key, corrected=True)
-    if arguments.key is None:  # of many facts, those of one key together
-        periods.sort(key=lambda period: period.key)
-    elif not periods:
+    if not show_history(memory, arguments.key, screen, empty=_NO_FACTS):
         raise _missing(arguments.key)
-    rows = [
-        (
-            *(() if arguments.key else (period.key,)),
-            day(period.since),
-            period.value,
-            "now" if period.until is None else day(period.until),
-            period.source,
-            period.statement,
-        )
-        for period in periods
-    ]
-    columns = ["from", "value", "until", "source", "you said"]
-    screen.listing(
-        periods,
-        columns if arguments.key else ["fact", *columns],
-        rows,
-        empty="no facts yet; shepherd facts set KEY VALUE sets one",
-    )
 
 
 _ACTIONS = {"list": _list, "get": _get, "set": _set, "clear": _clear, "at": _at, "history": _history}

@@ -235,8 +235,16 @@ def _edit(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
     screen.result(knowledge.get_node(arguments.id))
 
 
+# Quotations are the user's and the model's own words; only copies of the text go with the node.
+_QUOTED = (
+    "Messages, traces and memories that quote it stay. To find them by a word of it:\n"
+    "  shepherd memory audit --canary WORD"
+)
+
+
 def _forget(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
-    return _removed(arguments, screen, "node", [i for i in arguments.ids if not knowledge.delete_node(i)])
+    missing = [i for i in arguments.ids if not knowledge.delete_node(i)]
+    return _removed(arguments, screen, "node", missing, still=_QUOTED)
 
 
 def _link(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
@@ -263,9 +271,11 @@ def _focus(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
     return 1 if missing else 0
 
 
-def _removed(arguments: Namespace, screen: Screen, noun: str, missing: list[int]) -> int:
+def _removed(arguments: Namespace, screen: Screen, noun: str, missing: list[int], *, still: str = "") -> int:
+    """Say what was removed, and behind that what is `still` there; return the exit code."""
     removed = len(arguments.ids) - len(missing)
-    screen.result({"removed": removed, "missing": missing}, note=f"{counted(removed, noun)} removed")
+    note = f"{counted(removed, noun)} removed" + (f"\n{still}" if removed and still else "")
+    screen.result({"removed": removed, "missing": missing}, note=note)
     for number in [] if screen.as_json else missing:
         screen.warn(f"there is no {noun} {number}")
     return 1 if missing else 0

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from shepherd.cli.original_config import migrate_original_config
-from shepherd.cli.parsing import Parser, help_columns, require_action
+from shepherd.cli.parsing import Parser, help_columns, with_action
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config.file import ConfigFile
 from shepherd.errors import InternalError, ShepherdError, UsageError
@@ -153,8 +153,7 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     if hasattr(command, "reordered"):
         arguments = command.reordered(arguments)
     parser = parser_of(first)
-    require_action(parser, arguments)
-    parsed = parser.parse_args(arguments)
+    parsed = parser.parse_args(with_action(parser, arguments))
     screen.as_json = parsed.json
     if first not in _WITHOUT_PASSPHRASE:
         from shepherd.cli.encrypt import ask_passphrase

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
 
+from shepherd.commands.action_names import action_meant
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load
@@ -35,21 +36,13 @@ __all__ = [
     "help_columns",
     "loaded_settings",
     "optional_packages",
-    "require_action",
     "stdin_bytes",
     "unlike_the_memory",
     "whole_number",
+    "with_action",
 ]
 
 _SETTING_PREFIX = "setting_"
-# Names of actions that people use for one another.
-_SAME = (
-    ("clear", "forget", "delete", "rm", "remove", "unset", "drop", "revoke"),
-    ("add", "create", "new", "set", "put", "store"),
-    ("show", "get", "view", "cat"),
-    ("list", "ls", "all"),
-    ("search", "find", "grep"),
-)
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -77,6 +70,7 @@ class Parser(argparse.ArgumentParser):
     """Parser that raises UsageError for mistakes, so that errors have one style and one exit."""
 
     actions: Any = None  # set by add_actions
+    default_action = ""  # what the command does without one
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("formatter_class", _HelpFormatter)
@@ -95,9 +89,8 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise UsageError with the likely one for a mistyped action or choice."""
         if action.choices is not None and value not in action.choices:
-            same = next((names for names in _SAME if value in names), ())
-            meant = [name for name in same if name in action.choices]
-            near = f"did you mean {meant[0]}?" if meant else near_miss(str(value), map(str, action.choices))
+            meant = action_meant(str(value), [str(choice) for choice in action.choices])
+            near = f"did you mean {meant}?" if meant else near_miss(str(value), map(str, action.choices))
             if isinstance(action, argparse._SubParsersAction):
                 hint = near or f"actions: {', '.join(action.choices)}; {self.prog} --help explains them"
                 raise UsageError(f"there is no action {value!a}", hint=hint)
@@ -117,17 +110,26 @@ def add_common_options(parser: Parser, *, json_help: str = "print JSON") -> None
     parser.add_argument("-v", "--verbose", action="store_true", help="log to stderr, and show tracebacks")
 
 
-def add_actions(parser: Parser) -> Any:
-    """Give the command actions, and return the object to pass to add_action."""
+def add_actions(parser: Parser, *, default: str = "") -> Any:
+    """Give the command actions, and return the object to pass to add_action.
+
+    `default` is the action that runs when none is named; without a default that is an error.
+    """
+    parser.default_action = default
     parser.actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
     return parser.actions
 
 
-def require_action(parser: Parser, arguments: Sequence[str]) -> None:
-    """Raise UsageError with a list of the command's actions, if it has any and only options were given."""
+def with_action(parser: Parser, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the default action, if the command has actions and only options were given.
+
+    Raises UsageError with a list of the actions if none of them is the default.
+    """
     is_named = bool(arguments) and not arguments[0].startswith("-")
     if parser.actions is None or is_named or {"-h", "--help", *parser.actions.choices} & set(arguments):
-        return
+        return list(arguments)
+    if parser.default_action:
+        return [parser.default_action, *arguments]
     lines = {action.dest: action.help for action in parser.actions._choices_actions}
     width = max(map(len, lines))
     listed = "\n".join(f"  {name:{width}}  {line}" for name, line in lines.items())

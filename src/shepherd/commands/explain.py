@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.inference import KeptCounts
     from shepherd.memory import FactPeriod, LearnedItem, Memory
+    from shepherd.prompt.plan import Part
     from shepherd.turn import Finished
     from shepherd.types import TurnStats
 
@@ -116,14 +117,37 @@ def explain_injection(
     if injection.results:
         screen.print("memories")
         list_memories(screen, injection.results)
+    if passages := last.plan.of("knowledge"):
+        screen.print("passages")
+        _list_passages(screen, passages)
     actions = ["/forget KEY, /facts KEY VALUE"] if injection.facts else []
     actions += ["/edit 1, /forget 1, /pin 1"] if injection.results else []
-    screen.note(f"to change it: {' · '.join(actions)}")
+    actions += ["shepherd knowledge edit ID, forget ID"] if passages else []
+    if actions:
+        screen.note(f"to change it: {' · '.join(actions)}")
     return [result.id for result in injection.results]
 
 
-def explain_turn(screen: Screen, session: str, turn: int, entries: Mapping[str, object]) -> None:
-    """Print the trace of a turn: tokens, entities, passages, warnings."""
+def _list_passages(screen: Screen, passages: Sequence[Part]) -> None:
+    """Print of each passage the title of its document, its relevance and size, and how it begins."""
+    for part in passages:
+        relevance = f", relevance {part.score:.2f}" if part.score else ""
+        title = shortened(str(part.about.get("title", "")), _SHOWN_CHARS)
+        screen.print(f"  {title}{relevance}, {counted(part.tokens, 'token')}")
+        # Below the line with its source, between fences.
+        inner = [line for line in part.text.strip().split("\n")[1:] if line.strip("`~ ")]
+        screen.print(f"     {shortened(' '.join(inner), _SHOWN_CHARS)}", "dim")
+
+
+def explain_turn(
+    screen: Screen,
+    session: str,
+    turn: int,
+    entries: Mapping[str, object],
+    *,
+    with_passages: bool = True,
+) -> None:
+    """Print the trace of a turn: tokens, entities, passages unless they are shown already, warnings."""
     if not entries:
         return
     used, total = _number(entries, "assembled/total_tokens"), _number(entries, "budget/total")
@@ -132,7 +156,7 @@ def explain_turn(screen: Screen, session: str, turn: int, entries: Mapping[str, 
         place = f"entities/{number:04d}"
         kind = entries.get(f"{place}/type", "")
         screen.print(f"  entity   {_said(entries, f'{place}/name')} ({kind}){_relevance(entries, place)}")
-    for number in range(_number(entries, "rag/chunks_selected")):
+    for number in range(_number(entries, "rag/chunks_selected") if with_passages else 0):
         place = f"rag/chunks/{number:04d}"
         screen.print(f"  passage  {_said(entries, f'{place}/doc_title')}{_relevance(entries, place)}")
     if (level := entries.get("history/compression_level")) is not None:

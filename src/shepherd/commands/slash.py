@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from shepherd.commands.conversations import (
     continue_conversation,
-    how_to_forget_history,
     list_conversations,
     rename_conversation,
     save_conversation,
@@ -22,11 +21,11 @@ from shepherd.commands.explain import (
     explain_turn,
     kept_in_words,
     learned_in_words,
-    list_facts,
     list_learned,
     list_memories,
     nothing_to,
 )
+from shepherd.commands.facts import FACTS_USAGE, clear_fact_in_chat, run_facts
 from shepherd.commands.screen import Screen, counted, fitted, near_miss, shortened, terminal_size
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
@@ -53,6 +52,8 @@ __all__ = [
 
 
 _LISTED = 10
+_LISTED_BY_SHELL = 50  # by `shepherd memory learned` without --limit
+_EVERY = (1 << 63) - 1
 _NUMBERS = "/memory and /why number the memories that they list, and show their ids"
 
 
@@ -176,25 +177,6 @@ def _memory(chat: Chat, query: str) -> None:
         )
 
 
-def _facts(chat: Chat, argument: str) -> None:
-    key, _, value = argument.partition(" ")
-    if not key:
-        facts = chat.memory.get_all_facts(chat.user)
-        list_facts(chat.screen, facts)
-        if not facts:
-            chat.screen.note("no facts yet; /facts KEY VALUE sets one")
-    elif value.strip():
-        before = chat.memory.get_fact(key, chat.user)
-        chat.memory.set_fact(key, value.strip(), chat.user)
-        former = f"; it was {shortened(before)}" if before not in (None, value.strip()) else ""
-        chat.screen.note(f"{key} = {shortened(value)}{former}")
-    else:
-        found = chat.memory.get_fact(key, chat.user)
-        if found is None:
-            raise UsageError(f"there is no fact {key!a}", hint="/facts lists them")
-        chat.screen.print(f"{key} = {found}")
-
-
 def _why(chat: Chat, argument: str) -> None:
     assistant = chat.assistant
     memory, user = assistant.memory, chat.user
@@ -214,7 +196,7 @@ def _why(chat: Chat, argument: str) -> None:
     if turn is not None:
         root = turn_path(session, turn)
         entries = {path[len(root) + 1 :]: value for path, value in traces.turn(session, turn)}
-        explain_turn(chat.screen, session, turn, entries)
+        explain_turn(chat.screen, session, turn, entries, with_passages=assistant.last is None)
 
 
 def _stats(chat: Chat, argument: str) -> None:
@@ -241,15 +223,8 @@ def _forget(chat: Chat, argument: str) -> None:
         chat.forget_lines([record.question])
         chat.screen.note(f"forgotten: {shortened(record.question or record.answer)}")
         _note_still_said(chat, [record.question or record.answer])
-    elif (value := chat.memory.get_fact(argument, chat.user)) is not None:
-        said = [period.statement for period in chat.memory.fact_periods(argument, chat.user, corrected=True)]
-        chat.memory.clear_fact(argument, chat.user)
-        chat.forget_lines([f"/facts {argument} {value}", *said])
-        chat.screen.note(
-            f"the fact {argument} is forgotten; it was {shortened(value)}\n{how_to_forget_history(argument)}"
-        )
-        if not _note_still_said(chat, said) and any(value in one.sent for one in chat.assistant.history):
-            chat.screen.note("this conversation still contains it; /clear begins a new one")
+    elif clear_fact_in_chat(chat, argument):
+        pass
     elif removed := chat.memory.clear_memory(argument, chat.user):
         chat.forget_lines([argument])
         chat.screen.note(f"{counted(removed, 'memory', 'memories')} forgotten")
@@ -350,14 +325,19 @@ def _undo(chat: Chat, argument: str) -> None:
 def _learned(chat: Chat, argument: str) -> None:
     if argument:
         raise UsageError(f"usage: {COMMANDS['learned'].usage}")
-    items = chat.memory.learned(_LISTED, user_id=chat.user)
+    every = chat.memory.learned(_EVERY, user_id=chat.user)  # at most a few thousand are kept
+    items, n = every[:_LISTED], len(every)
     list_learned(chat.screen, items)
     if not items:
         chat.screen.note("nothing has been learned yet")
         return
     waits = any(item.kind == "proposed" and item.state == "new" for item in items)
     decisions = "/accept NUMBER, /reject NUMBER, " if waits else ""
-    chat.screen.note(f"{decisions}/keep NUMBER, /undo NUMBER; shepherd memory learned lists all of it")
+    first = f"the newest {_LISTED} of {n:,}; " if n > _LISTED else ""
+    limit = f" --limit {n}" if n > _LISTED_BY_SHELL else ""
+    chat.screen.note(
+        f"{first}{decisions}/keep NUMBER, /undo NUMBER; shepherd memory learned{limit} lists all of it"
+    )
 
 
 def _accept(chat: Chat, argument: str) -> None:
@@ -571,7 +551,7 @@ def _shown(chat: Chat, key: str) -> str:
 
 COMMANDS: dict[str, Command] = {
     "memory": Command("/memory [WORDS]", "list the newest memories, or search them", _memory),
-    "facts": Command("/facts [KEY [VALUE]]", "list facts, show one, or set one", _facts),
+    "facts": Command(FACTS_USAGE, "list facts, show or set one; history, at DATE, clear KEY", run_facts),
     "why": Command("/why", "show what was appended to the last message, and why", _why),
     "context": Command("/context [refresh]", "show tokens by part, or reload the background", show_context),
     "focus": Command("/focus [NUMBERS|none]", "show or set the nodes in focus", change_focus),

@@ -30,13 +30,15 @@ from shepherd.memory.identify import Owner, identify
 from shepherd.memory.schema import APPLICATION_ID
 from shepherd.paths import sync_folder
 
-__all__ = ["LOGS", "convert", "database_to_convert"]
+__all__ = ["LOGS", "convert", "database_to_convert", "is_locked", "require_alone"]
 
 LOGS = ("-wal", "-shm", "-journal")
 _PART = ".converting"
 _PIECE_BYTES = 1 << 20
 # Milliseconds that another process may take to finish a write.
 _PATIENCE_MS = 500
+# SQLite's PENDING, RESERVED and SHARED bytes (sqlite.org/src/file/src/os.h).
+_LOCK_START, _LOCK_BYTES = 0x40000000, 512
 
 
 def database_to_convert(path: str | os.PathLike[str]) -> tuple[str, MemoryKey | None]:
@@ -61,6 +63,38 @@ def database_to_convert(path: str | os.PathLike[str]) -> tuple[str, MemoryKey | 
         what = "it is empty" if owner is Owner.NOBODY else "an older Shepherd made it"
         raise StoreError(f"{file}: {what}", hint="shepherd memory stats brings it up to date; then try again")
     return file, key
+
+
+def require_alone(file: str) -> None:
+    """Raise StoreLockedError while somebody else has the database open; call it before the user is asked.
+
+    It changes no byte. `convert` checks again, and then keeps the lock.
+    """
+    # To close the file, as is_locked does, drops the locks that this process has on it.
+    if is_open(file):
+        raise _in_use(file, "this process has it open")
+    try:
+        is_used = is_locked(file)
+    except OSError as error:
+        raise failures.from_os_error(file, error) from error
+    if is_used:
+        raise _in_use(file, "another program has the memory open")
+
+
+def is_locked(path: str) -> bool:
+    """Return whether another process has the database open, by the bytes that SQLite locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_BYTES, _LOCK_START)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def convert(file: str, old: MemoryKey | None, new: MemoryKey | None, entry: KeyEntry | None) -> bool:

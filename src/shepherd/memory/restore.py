@@ -9,6 +9,7 @@ from shepherd._native.store import Connection, SQLiteError
 from shepherd.encryption import looks_encrypted
 from shepherd.errors import ForeignDatabaseError, StoreError, StoreKeyError, StoreLockedError, UsageError
 from shepherd.memory import failures
+from shepherd.memory.conversion import is_locked
 from shepherd.memory.database import (
     connect,
     copy_key_entry,
@@ -24,8 +25,6 @@ __all__ = ["aside_of", "check_backup", "restore"]
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
-# SQLite's PENDING, RESERVED and SHARED bytes (sqlite.org/src/file/src/os.h).
-_LOCK_START, _LOCK_BYTES = 0x40000000, 512
 _QUIT = "quit every chat and server that uses it, then restore again"
 # Milliseconds that another process may take to finish a write.
 _PATIENCE_MS = 500
@@ -122,7 +121,7 @@ def _refuse_in_use(path: str) -> None:
         key_of_file(path)
     except StoreKeyError:
         # Who has lost the key can restore another backup. Those who have it hold this lock.
-        if _is_locked(path):
+        if is_locked(path):
             raise StoreLockedError(f"{path}: another program has the memory open", hint=_QUIT) from None
         return
     except SQLiteError:
@@ -139,22 +138,6 @@ def _refuse_in_use(path: str) -> None:
             return  # damaged, which may be why it is replaced
     if mode == "wal":
         raise StoreLockedError(f"{path}: another program has the memory open", hint=_QUIT)
-
-
-def _is_locked(path: str) -> bool:
-    """Return whether another process has the database open, by the bytes that SQLite locks."""
-    try:
-        import fcntl
-    except ImportError:
-        return False
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_BYTES, _LOCK_START)
-        return False
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
 
 
 def _move(path: str, target: str) -> None:
