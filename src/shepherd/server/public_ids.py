@@ -59,6 +59,7 @@ def public_injection(injection: Injection) -> dict[str, Any]:
         "tail": injection.tail,
         "facts": [asdict(fact) for fact in injection.facts],
         "memories": [{**asdict(result), "id": sequence_of(result.id)} for result in injection.results],
+        "passages": [{**asdict(passage), "id": sequence_of(passage.id)} for passage in injection.passages],
         "keywords": list(injection.keywords),
         "recall_us": injection.recall_us,
     }

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Claim
 from shepherd.types import Message, ToolCall
 from tests.learned import learn
@@ -289,6 +290,30 @@ def test_asking_again_stores_one_answer(chat, memory):
 
     page.locator(".turn-pair").evaluate("one => one.classList.add('former')")
     page.get_by_role("button", name="Ask again").press("Enter")
+def test_passages_of_documents_are_shown_among_what_was_recalled(chat, memory):
+    page = chat.page
+    memory.set_fact("dog_name", "Bruno", chat.user)
+    knowledge = Knowledge(memory.transactions, chat.user)
+    text = "The Kestrel pump needs four litres of hydraulic oil."
+    node = knowledge.add_node("Manual of the Kestrel pump", source_text=text).id
+    say(page, "How much oil does the Kestrel pump need?")
+    recalled = page.locator(".recalled")
+
+    expect(recalled.locator("summary").first).to_contain_text("Recalled 1 fact, 1 passage")
+    recalled.locator("summary").first.press("Enter")
+    passage = recalled.locator(".line").first
+    expect(passage).to_contain_text(text)
+    expect(passage.locator(".relevance")).to_contain_text("% match")
+    passage.get_by_role("link", name="Open “Manual of the Kestrel pump”").press("Enter")
+    expect(page.locator("#node-title")).to_have_text("Manual of the Kestrel pump")
+    [session] = memory.list_sessions(chat.user)
+    chat.open(f"why/{session.id}")
+
+    passages = page.locator(".turn .block", has_text="Passages of documents")
+    expect(passages).to_contain_text(text)
+    expect(passages.get_by_role("link")).to_have_attribute("href", f"#/knowledge/{node}")
+
+
     expect(page.locator(".turn-pair.former")).to_have_count(0)
     over(page)
 

@@ -300,13 +300,31 @@ class ConversationList(TypedDict):
 
 
 class Recalled(TypedDict):
-    """The text that memory appended to a message (`tail`), and the facts and memories in it."""
+    """The text that memory appended to a message (`tail`), with its facts, memories and passages of documents.
+
+    Messages that an earlier version stored have no `passages`, although their `tail` may contain some.
+    """
+class RecalledPassage(TypedDict):
+    """A passage of a document that was appended to a message.
+
+    `id` is the one that /v1/knowledge/search has, `node_id` the node that has the document. `text` is the
+    beginning of the passage, and `relevance` (0 to 1) how well it matched.
+    """
+
+    id: int
+    node_id: int
+    title: str
+    text: str
+    relevance: float
+
+
 
     tail: str
     facts: list[Fact]
     memories: list[dict[str, Any]]
     keywords: list[str]
     recall_us: float
+    passages: list[RecalledPassage]
 
 
 class ConversationMessage(TypedDict):

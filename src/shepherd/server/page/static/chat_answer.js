@@ -125,8 +125,8 @@ function foot(turn) {
 
 function recalled(found) {
   if (!found?.tail) return null;
-  const { facts, memories } = found;
-  const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : ""].filter(Boolean);
+  const { facts, memories, passages } = found;
+  const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : "", passages.length ? count(passages.length, "passage") : ""].filter(Boolean);
   const summary = `Recalled ${parts.join(", ") || "what matches"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
   return h(
     "details",
@@ -136,6 +136,7 @@ function recalled(found) {
       "ul",
       { class: "lines" },
       memories.map(memoryLine),
+      passages.map(passageLine),
       facts.map(factLine),
     ),
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, found.tail.trim())),
@@ -194,6 +195,11 @@ function memoryLine(memory) {
     h("p", { class: "meta" }, relevance(memory.relevance)),
   ];
   return line(text, pin, h("a", { class: "act", href: `#/memories/${memory.id}` }, "Edit"), forget);
+}
+
+function passageLine(passage) {
+  const text = [words(passage.title || "untitled", { class: "asked" }, "p"), words(beginning(passage.text, 240), { class: "answer" }, "p"), h("p", { class: "meta" }, relevance(passage.relevance))];
+  return line(text, h("a", { class: "act", href: `#/knowledge/${passage.node_id}` }, "Open", h("span", { class: "hidden" }, ` “${beginning(passage.title, 60) || "untitled"}”`)));
 }
 
 // ---- what was learned
