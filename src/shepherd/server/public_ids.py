@@ -20,7 +20,7 @@ from shepherd.transactions import Connection
 from shepherd.turn.fact_sentences import former_clause, learned_clause, sentence
 from shepherd.types import Injection
 
-__all__ = ["find_item", "job_ids", "memory_id", "public_injection", "public_item", "sequence_of", "traced"]
+__all__ = ["find_item", "job_ids", "memory_id", "public_injection", "public_items", "sequence_of", "traced"]
 
 _SEQUENCES = (1 << SEQUENCE_BITS) - 1
 _LARGE_NUMBER = re.compile(r"[0-9]{13,}")
@@ -69,14 +69,19 @@ def public_injection(injection: Injection) -> dict[str, Any]:
 _PAGE = 500
 
 
-def public_item(item: LearnedItem) -> dict[str, Any]:
-    """Return a learned thing in sentences, with its public id, which is made of what the user knows of it."""
-    return {
-        **asdict(item),
-        "id": _public_id_of(item),
-        "sentence": sentence(learned_clause(item)),
-        "former_sentence": sentence(former_clause(item)) or None,
-    }
+def public_items(memory: Memory, user_id: str, items: Sequence[LearnedItem]) -> list[dict[str, Any]]:
+    """Return a user's learned things in sentences, with public ids, made of what the user knows of them."""
+    undoable = memory.undoable(items, user_id)
+    return [
+        {
+            **asdict(item),
+            "id": _public_id_of(item),
+            "sentence": sentence(learned_clause(item)),
+            "former_sentence": sentence(former_clause(item)) or None,
+            "undoable": item.id in undoable,
+        }
+        for item in items
+    ]
 
 
 def _public_id_of(item: LearnedItem) -> str:

@@ -240,7 +240,8 @@ class Learned(TypedDict):
 
     `kind` "remembered" is a memory, whose question is `key` and whose answer is `value`. "proposed" in state
     "new" waits to be accepted or rejected. `before` is the value until then. `sentence` says what was
-    learned, such as "You live in Paris", and `former_sentence` what was known before.
+    learned, such as "You live in Paris", and `former_sentence` what was known before. `undoable` says whether
+    the decision "undo" is possible: it isn't once the fact or the memory was changed again.
     """
 
     id: str
@@ -254,6 +255,7 @@ class Learned(TypedDict):
     state: ItemState
     sentence: str
     former_sentence: str | None
+    undoable: bool
 
 
 class LearnedList(TypedDict):
@@ -299,11 +301,6 @@ class ConversationList(TypedDict):
     total: int
 
 
-class Recalled(TypedDict):
-    """The text that memory appended to a message (`tail`), with its facts, memories and passages of documents.
-
-    Messages that an earlier version stored have no `passages`, although their `tail` may contain some.
-    """
 class RecalledPassage(TypedDict):
     """A passage of a document that was appended to a message.
 
@@ -318,13 +315,18 @@ class RecalledPassage(TypedDict):
     relevance: float
 
 
+class Recalled(TypedDict):
+    """The text that memory appended to a message (`tail`), with its facts, memories and passages of documents.
+
+    Messages that an earlier version stored have no `passages`, although their `tail` may contain some.
+    """
 
     tail: str
     facts: list[Fact]
     memories: list[dict[str, Any]]
+    passages: list[RecalledPassage]
     keywords: list[str]
     recall_us: float
-    passages: list[RecalledPassage]
 
 
 class ConversationMessage(TypedDict):

@@ -7,7 +7,7 @@ import { icon } from "./icons.js";
 import { showMarkdown } from "./markdown.js";
 import { relevance } from "./memory_card.js";
 import { attempt, offerUndo, say } from "./notice.js";
-import { SAID, proposed, result } from "./view_learning.js";
+import { SAID, isDecided, proposed, replaced, result } from "./view_learning.js";
 import { named } from "./wording.js";
 
 /** The parts of a turn's answer, to be drawn by `drawAnswer` and `drawBeneath`. `again` asks once more. */
@@ -209,12 +209,12 @@ const DECIDED = { undone: "undone", rejected: "rejected", expired: "expired", ac
 function learnedLine(turn, item) {
   const id = newId("learned");
   const isProposal = item.kind === "proposed" && item.state === "new";
-  const isOver = ["undone", "rejected", "expired"].includes(item.state);
+  const isOver = isDecided(item);
   const label = isProposal ? null : h("span", { class: "label" }, item.kind === "remembered" ? "Remembered:" : "Learned:");
   const decide = (decision, text) => act(text, id, (button) => decided(turn, item, decision, button));
-  const actions = isOver ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
+  const actions = isOver || replaced(item) ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
   const made = line(
-    [h("p", { id }, label, label ? " " : null, isProposal ? proposed(item) : result(item)), DECIDED[item.state] ? h("span", { class: "mark" }, DECIDED[item.state]) : null],
+    [h("p", { id }, label, label ? " " : null, isProposal ? proposed(item) : result(item)), [DECIDED[item.state], replaced(item)].filter(Boolean).map((mark) => h("span", { class: "mark" }, mark))],
     actions,
   );
   made.classList.toggle("over", isOver);
