@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from shepherd.knowledge import Knowledge
+from shepherd.commands.screen import age_in_words
 from shepherd.types import Message
 from tests.server.page.stored import DAY_S, conversation
 
@@ -562,6 +563,35 @@ def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
     most.fill("7")
     most.press("Enter")
     expect(page.locator("#notices")).to_contain_text("Applied to all messages")
+# Days, and around a year and a half, after which rounding would say "2 years".
+AGES = [0.0001, 0.02, 0.9, 1.9, 6.5, 13.9, 29, 45.8, 364, 366, 519, 554, 729, 731, 4000]
+
+
+def test_ages_are_those_of_the_terminal(steve):
+    steve.open("statistics")
+    told = steve.page.evaluate(
+        """async (ages) => {
+            const { ago } = await import("/page/format.js");
+            return ages.map((days) => ago(Date.now() / 1000 - days * 86400));
+        }""",
+        AGES,
+    )
+
+    assert told == [age_in_words(days) for days in AGES]
+    assert told[10:12] == ["1 year ago", "1 year ago"]
+
+
+def test_a_setting_says_what_its_values_do_and_not_its_label_again(steve):
+    steve.open("statistics")
+    card = steve.page.get_by_role("region", name="Settings", exact=True)
+
+    expect(card.locator(".field", has_text="Randomness of answers").locator(".hint")).to_have_text(
+        re.compile(r"^0: always the likeliest token; .+\. Setting temperature; default: ")
+    )
+    hint = card.locator(".field", has_text="Minimum relevance of a memory").locator(".hint")
+    expect(hint).to_have_text(re.compile("^Setting rag_relevance_threshold; default: "))
+
+
     applied = stored()["rag_max_results"]
     most.fill(before)
     page.get_by_role("button", name="Apply").press("Enter")
