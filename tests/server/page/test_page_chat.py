@@ -378,6 +378,12 @@ def test_a_message_with_memory_off_leaves_nothing(chat, memory):
     expect(page.get_by_role("button", name="Memory off for this message")).to_have_attribute(
         "aria-pressed", "true"
     )
+    switch = page.locator(".memory-switch")
+    height = switch.bounding_box()["height"]
+    page.set_viewport_size({"width": 390, "height": 844})  # fewer words there, in one line
+    assert switch.bounding_box()["height"] <= height
+    expect(switch).to_have_accessible_name("Memory off for this message")
+    page.set_viewport_size({"width": 1280, "height": 860})
     say(page, "I live in Paris. What is my dog called?")
 
     expect(page.locator(".reply-foot")).to_contain_text("memory was off")

@@ -233,8 +233,8 @@ function composer(view) {
     stop.hidden = !isBusy;
     memory.disabled = !usesMemory();
     memory.setAttribute("aria-pressed", String(made.isMemoryOff || memory.disabled));
-    const says = memory.disabled ? "No memory" : made.isMemoryOff ? "Memory off for this message" : "Memory on";
-    fill(memory, icon(made.isMemoryOff || memory.disabled ? "off" : "memories"), says);
+    const says = memory.disabled ? "No memory" : made.isMemoryOff ? ["Memory off", h("span", { class: "roomy" }, " for this message")] : "Memory on";
+    fill(memory, icon(made.isMemoryOff || memory.disabled ? "off" : "memories"), h("span", {}, says));
     memory.title = memory.disabled ? `“${model.owned_by}” is not allowed to use the memory of this server: nothing is recalled for it, and nothing is stored.` : "With memory off, nothing is recalled for the next message, and neither it nor its answer is stored.";
   };
   memory.addEventListener("click", () => {
