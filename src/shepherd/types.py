@@ -122,7 +122,8 @@ class Injection:
     """Text and records appended to one message. `tail` is the exact text, "" for none.
 
     `parts` are the ids of its entities, passages and focused nodes; `passages` describes the passages.
-    `fewer_facts` are shorter forms of the line of facts, the longest first, each with the facts that it shows.
+    `fewer_facts` are shorter forms of the line of facts, the longest first, each with the facts that it
+    shows.
     """
 
     tail: str = ""

@@ -316,7 +316,7 @@ class RecalledPassage(TypedDict):
 
 
 class Recalled(TypedDict):
-    """The text that memory appended to a message (`tail`), with its facts, memories and passages of documents.
+    """The text that memory appended to a message (`tail`), with the facts, memories and passages in it.
 
     Messages that an earlier version stored have no `passages`, although their `tail` may contain some.
     """
