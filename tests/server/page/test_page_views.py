@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
-from shepherd.knowledge import Knowledge
 from shepherd.commands.screen import age_in_words
+from shepherd.knowledge import Knowledge
 from shepherd.types import Message
 from tests.server.page.stored import DAY_S, conversation
 
@@ -189,16 +190,32 @@ def test_the_graph_is_walked_by_arrow_keys_and_a_node_opened_and_closed(steve):
     assert steve.page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(name)
 
 
+# Whether the hint in an empty field has room: browsers tell nothing of it, so it is measured as a text.
+HINT_FITS = """(field) => {
+    const style = getComputedStyle(field);
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = style.font;
+    const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    return pen.measureText(field.placeholder).width <= room;
+}"""
+
+
 def test_the_list_says_what_the_graph_shows_and_leads_from_node_to_node(steve):
     steve.open("knowledge")
 
     steve.page.get_by_role("button", name="List").press("Enter")
     expect(steve.page.locator(".item")).to_have_count(12)
+    assert steve.page.get_by_role("searchbox").evaluate(HINT_FITS)
     steve.page.locator(".item", has_text="Old windows").locator(".row-main").press("Enter")
     steve.page.locator(".panel").get_by_role("button", name="Lockhart house", exact=True).press("Enter")
 
     expect(steve.page.locator("#node-title")).to_have_text("Lockhart house")
     expect(steve.page.locator(".panel")).to_contain_text("taken out there")
+    expect(steve.page.locator(".item .when").first).to_be_in_viewport(ratio=1)
+    title, close = (steve.page.locator(f".panel > .row > {one}").bounding_box() for one in ("h2", "button"))
+    assert title is not None
+    assert close is not None
+    assert title["y"] - 8 <= close["y"] < title["y"] + 8  # beside the title, not under it
     steve.page.keyboard.press("Escape")
     expect(steve.page.locator(".item", has_text="Lockhart house").locator(".row-main")).to_be_focused()
 
@@ -547,22 +564,6 @@ def test_figures_and_plots_have_their_numbers_as_tables(steve):
     assert "70 memories between" in (plot.get_by_role("img").get_attribute("aria-label") or "")
 
 
-def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
-    steve.open("statistics")
-    page = steve.page
-    most = page.get_by_label("Maximum number of memories added to a message")
-    before = most.input_value()
-
-    def stored() -> dict[str, object]:
-        told = httpx.get(f"{mini.url}/v1/settings", trust_env=False).json()["data"]
-        return {one["name"]: one["value"] for one in told}
-
-    most.fill("many")
-    most.press("Enter")
-    expect(page.locator("#notices")).to_contain_text("expected a whole number")
-    most.fill("7")
-    most.press("Enter")
-    expect(page.locator("#notices")).to_contain_text("Applied to all messages")
 # Days, and around a year and a half, after which rounding would say "2 years".
 AGES = [0.0001, 0.02, 0.9, 1.9, 6.5, 13.9, 29, 45.8, 364, 366, 519, 554, 729, 731, 4000]
 
@@ -592,6 +593,22 @@ def test_a_setting_says_what_its_values_do_and_not_its_label_again(steve):
     expect(hint).to_have_text(re.compile("^Setting rag_relevance_threshold; default: "))
 
 
+def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):
+    steve.open("statistics")
+    page = steve.page
+    most = page.get_by_label("Maximum number of memories added to a message")
+    before = most.input_value()
+
+    def stored() -> dict[str, object]:
+        told = httpx.get(f"{mini.url}/v1/settings", trust_env=False).json()["data"]
+        return {one["name"]: one["value"] for one in told}
+
+    most.fill("many")
+    most.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("expected a whole number")
+    most.fill("7")
+    most.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("Applied to all messages")
     applied = stored()["rag_max_results"]
     most.fill(before)
     page.get_by_role("button", name="Apply").press("Enter")
