@@ -19,6 +19,7 @@ __all__ = [
     "Message",
     "Picture",
     "Piece",
+    "RecalledPassage",
     "ReplySchema",
     "Role",
     "Sampling",
@@ -106,11 +107,23 @@ class SearchResult:
 
 
 @dataclass(frozen=True, slots=True)
+class RecalledPassage:
+    """A passage of a document in `Injection.tail`. `text` is its beginning; `relevance` is 0..1."""
+
+    id: int
+    node_id: int
+    title: str
+    text: str
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
 class Injection:
     """Text and records appended to one message. `tail` is the exact text, "" for none.
 
-    `parts` are the ids of its entities, passages and focused nodes. `fewer_facts` are shorter forms of the
-    line of facts, the longest first, each with the facts that it shows.
+    `parts` are the ids of its entities, passages and focused nodes; `passages` describes the passages.
+    `fewer_facts` are shorter forms of the line of facts, the longest first, each with the facts that it
+    shows.
     """
 
     tail: str = ""
@@ -119,6 +132,7 @@ class Injection:
     keywords: tuple[str, ...] = ()
     recall_us: float = 0.0
     parts: tuple[str, ...] = ()
+    passages: tuple[RecalledPassage, ...] = ()
     fewer_facts: tuple[tuple[str, tuple[Fact, ...]], ...] = field(default=(), repr=False, compare=False)
 
     def __bool__(self) -> bool:

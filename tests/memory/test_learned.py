@@ -50,6 +50,9 @@ class Teller:
     def last(self) -> LearnedItem:
         return self.memory.learned(1)[0]
 
+    def undoable(self) -> frozenset[int]:
+        return self.memory.undoable(self.memory.learned())
+
     def state(self) -> object:
         """All that undo has to restore."""
         memory = self.memory
@@ -321,6 +324,7 @@ def test_an_accepted_proposal_counts_as_set_and_can_be_undone(teller: Teller) ->
     assert [item.value for item in memory.learned(waiting_only=True)] == ["Rome"]
 
     memory.reject()
+    assert teller.undoable() == {accepted.id}
     assert memory.undo(accepted.id).state == "undone"
     assert teller.state() == before
     assert memory.undo(accepted.id) is None
@@ -364,10 +368,13 @@ def test_undo_of_what_changed_again_does_nothing_and_says_so(teller: Teller) -> 
     teller.tell("I moved to Rome.")
     second = teller.last()
 
+    assert teller.undoable() == {second.id}
     assert teller.memory.undo(first.id).state == "new"
     assert teller.facts() == {"location": "Rome"}
     assert teller.memory.undo(second.id).state == "undone"
+    assert teller.undoable() == {first.id}
     assert teller.memory.undo(first.id).state == "undone"
+    assert teller.undoable() == frozenset()
     assert teller.facts() == {}
     assert teller.memory.fact_history() == []
 
@@ -378,6 +385,7 @@ def test_undo_leaves_a_fact_that_an_import_changed_since(teller: Teller) -> None
         [{"type": "fact", "key": "location", "value": "Rome", "updated_at": START + 60}]
     )
 
+    assert teller.undoable() == frozenset()
     assert teller.memory.undo(teller.last().id).state == "new"
     assert teller.facts() == {"location": "Rome"}
 
@@ -387,6 +395,7 @@ def test_a_proposal_is_not_undone_before_it_is_accepted(teller: Teller) -> None:
     teller.now += 60
     teller.tell("I live in Berlin.")
 
+    assert teller.undoable() == frozenset()
     assert teller.memory.undo(teller.last().id) is None
     assert teller.memory.undo() is None
     assert teller.last().state == "new"
@@ -465,8 +474,10 @@ def test_undo_of_a_memory_removes_it_unless_it_was_edited_or_pinned(teller: Tell
             assert memory.undo(item.id) is None
         elif change == "pinned":
             memory.pin_memory(record.id)
+            assert item.id not in teller.undoable()
             assert memory.undo(item.id).state == "new"
         else:
+            assert item.id in teller.undoable()
             assert memory.undo(item.id).state == "undone"
             assert memory.count_memories() == 0
             continue

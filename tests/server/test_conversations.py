@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from tests.learned import LIVED, remember
 
@@ -117,7 +118,31 @@ def test_what_was_recalled_comes_before_the_answer_and_stays(client, memory):
     assert [(fact["key"], fact["value"]) for fact in kept["facts"]] == [("dog_name", "Bruno")]
     assert [one["answer"] for one in kept["memories"]] == ["Helix"]
     assert kept["memories"][0]["id"] != number
+    assert kept["passages"] == []
     assert "Helix" in kept["tail"]
+
+
+def test_passages_of_documents_are_among_what_was_recalled(client, memory):
+    user = "reader"
+    text = "The Kestrel pump needs four litres of oil. " + "It is blue. " * 60
+    node = Knowledge(memory.transactions, user).add_node("Manual", source_text=text)
+    said = body("How much oil does the Kestrel pump need?", user, session="pump", recalled=True)
+
+    with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+        _, opening, *_ = events(answer.iter_lines())
+    [talk] = client.get("/v1/conversations", params={"user": user}).json()["data"]
+    path = f"/v1/trace/{talk['id']}"
+    [traced] = client.get(path, params={"user": user}).json()["data"]
+
+    first, *_ = passages = opening["recalled"]["passages"]
+    assert traced["passages"] == passages
+    assert (first["node_id"], first["title"]) == (node.id, "Manual")
+    assert first["text"] == text[:300].strip()
+    assert 0 < first["relevance"] <= 1
+    found = client.post("/v1/knowledge/search", params={"user": user}, json={"query": "Kestrel oil"}).json()
+    assert first["id"] in [one["id"] for one in found["data"]]
+    assert client.delete(f"/v1/knowledge/nodes/{node.id}", params={"user": user}).is_success
+    assert client.get(path, params={"user": user}).json()["data"][0]["passages"] == []
 
 
 def test_without_the_field_a_stream_says_nothing_about_what_was_recalled(client):

@@ -76,10 +76,11 @@ def test_undo_restores_what_was_known_and_cannot_be_done_twice(client, memory):
     again = decide(client, newest, "undo")
     kept = decide(client, oldest, "keep").json()
 
-    assert undone.json() == {**newest, "state": "undone"}
+    assert [newest["undoable"], oldest["undoable"]] == [True, False]
+    assert undone.json() == {**newest, "state": "undone", "undoable": False}
     assert memory.get_fact("location", "steve") == "Köln"
     assert (again.status_code, again.json()["error"]["code"]) == (409, "already_decided")
-    assert kept["state"] == "kept"
+    assert (kept["state"], kept["undoable"]) == ("kept", True)
 
 
 def test_what_changed_since_is_not_undone(client, memory):

@@ -62,6 +62,7 @@ from shepherd.memory.redundant_turns import (
 from shepherd.memory.sqlite import open_store
 from shepherd.memory.stop_words import is_filler
 from shepherd.memory.store import SMALL_ROW_BYTES, MemoryStore, UserRows, size_of
+from shepherd.memory.undoable import undoable
 from shepherd.transactions import Connection, Reranker, Transactions
 from shepherd.types import Fact, Injection, MemoryRecord, Message, SearchResult
 
@@ -717,6 +718,13 @@ class Memory:
     def learned_since(self, item_id: int, user_id: str | None = None) -> list[LearnedItem]:
         """Return the items with a larger id, oldest first, at most 1,000: those not shown yet."""
         return self._rows.read(user_id, [], learned.items_since, _whole(item_id), _MOST_ITEMS)
+
+    def undoable(self, items: Sequence[LearnedItem], user_id: str | None = None) -> frozenset[int]:
+        """Return the ids of those that `undo` would undo: nothing was changed again since."""
+        ids = [item.id for item in items]
+        if not ids:
+            return frozenset()
+        return self._rows.read(user_id, frozenset(), undoable, min(ids), max(ids)) & frozenset(ids)
 
     def refused_values(self, user_id: str | None = None) -> frozenset[str]:
         """Return the values, in lower case, that the user undid or rejected lately."""

@@ -32,7 +32,7 @@ from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import questions_in
 from shepherd.prompt.system_prompt import Snapshot, changed_since
 from shepherd.prompt.value_parts import key_of
-from shepherd.types import Fact, Injection, SearchResult
+from shepherd.types import Fact, Injection, RecalledPassage, SearchResult
 
 if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
@@ -49,6 +49,7 @@ _log = logging.getLogger(__name__)
 _QUERY_CHARS = 20_000
 # Factor of chunks to retrieve: boosts reorder them, and some are shown already.
 _MORE_CHUNKS = 4
+_PASSAGE_CHARS = 300  # kept of a passage, to show where an answer came from
 _BETWEEN_RESULTS = " | "
 # The tail for a very small model.
 _SHORT_FACTS, _SHORT_PASSAGES = 4, 1
@@ -378,6 +379,13 @@ def chunk_part(chunk: ChunkResult) -> Part:
         "relevance": chunk.relevance,
         "source": chunk.link,
         "date": chunk.date,
+        "passage": RecalledPassage(
+            chunk.id,
+            chunk.node_id,
+            chunk.title,
+            chunk.text[:_PASSAGE_CHARS].strip(),
+            chunk.relevance,
+        ),
     }
     return Part("knowledge", f"chunk:{chunk.id}", chunk_block(chunk), score=chunk.score, about=about)
 

@@ -32,7 +32,7 @@ from shepherd.prompt.rendering import render_tail
 from shepherd.prompt.summary import NO_SUMMARY, Summary
 from shepherd.prompt.system_prompt import Snapshot, take_snapshot
 from shepherd.prompt.window_budget import WindowBudget
-from shepherd.types import ANONYMOUS_USERS, Injection, Message
+from shepherd.types import ANONYMOUS_USERS, Injection, Message, RecalledPassage
 
 if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
@@ -336,7 +336,11 @@ def _write_tail(draft: Draft, injection: Injection, plan: Plan) -> None:
     kept = shown_injection(injection, memory)
     others: tuple[Category, ...] = ("entities", "knowledge", "focus")
     parts = tuple(part.id for part in plan.of(*others))
-    draft.injection = kept if tail == kept.tail and not parts else replace(kept, tail=tail, parts=parts)
+    told = (part.about.get("passage") for part in plan.of("knowledge"))
+    passages = tuple(one for one in told if isinstance(one, RecalledPassage))
+    if tail != kept.tail or parts:
+        kept = replace(kept, tail=tail, parts=parts, passages=passages)
+    draft.injection = kept
     if injection and memory is None:
         draft.notes.append(NO_ROOM_FOR_MEMORY)
     if tail:

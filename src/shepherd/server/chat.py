@@ -27,7 +27,7 @@ from shepherd.server.http import LARGE_BYTES, ClientBody, FinalEvents, ModelName
 from shepherd.server.identity import MEMORY, Caller, caller_of
 from shepherd.server.limits import check_conversation
 from shepherd.server.picture_addresses import fetching, may_name_address
-from shepherd.server.public_ids import public_item
+from shepherd.server.public_ids import public_items
 from shepherd.server.state import Served, ServerState
 from shepherd.server.streaming import ReplyReader, blocking, cancelled_on_disconnect
 from shepherd.server.telemetry import timings_of
@@ -222,6 +222,7 @@ class LearnedNews:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._settle(memory), _LEARNING_S)
             news = await blocking(lambda: memory.learned_since(self._told, self._user))
+            shown = await blocking(lambda: public_items(memory, self._user, news))
         except ShepherdError as error:
             _log.warning("looking up what was learned failed: %s", error)
             return []
@@ -230,10 +231,9 @@ class LearnedNews:
             self._state.in_progress.discard(self.cancel)
         # Another stream of this user may have told of some of it since this one began.
         told = max(self._told, self._told_by_all())
-        news = [item for item in news if item.id > told]
-        if news:
+        if news and news[-1].id > told:
             self._state.told_items.put(self._user, news[-1].id)
-        return [public_item(item) for item in news]
+        return [one for item, one in zip(news, shown, strict=True) if item.id > told]
 
     def _told_by_all(self) -> int:
         return self._state.told_items.get(self._user) or 0

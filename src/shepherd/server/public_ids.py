@@ -27,7 +27,7 @@ __all__ = [
     "job_ids",
     "memory_id",
     "public_injection",
-    "public_item",
+    "public_items",
     "sequence_of",
     "traced",
     "with_public_ids",
@@ -79,6 +79,7 @@ def public_injection(injection: Injection) -> dict[str, Any]:
         "tail": injection.tail,
         "facts": [asdict(fact) for fact in injection.facts],
         "memories": [{**asdict(result), "id": sequence_of(result.id)} for result in injection.results],
+        "passages": [{**asdict(passage), "id": sequence_of(passage.id)} for passage in injection.passages],
         "keywords": list(injection.keywords),
         "recall_us": injection.recall_us,
     }
@@ -88,14 +89,19 @@ def public_injection(injection: Injection) -> dict[str, Any]:
 _PAGE = 500
 
 
-def public_item(item: LearnedItem) -> dict[str, Any]:
-    """Return a learned thing in sentences, with its public id, which is made of what the user knows of it."""
-    return {
-        **asdict(item),
-        "id": _public_id_of(item),
-        "sentence": sentence(learned_clause(item)),
-        "former_sentence": sentence(former_clause(item)) or None,
-    }
+def public_items(memory: Memory, user_id: str, items: Sequence[LearnedItem]) -> list[dict[str, Any]]:
+    """Return a user's learned things in sentences, with public ids, made of what the user knows of them."""
+    undoable = memory.undoable(items, user_id)
+    return [
+        {
+            **asdict(item),
+            "id": _public_id_of(item),
+            "sentence": sentence(learned_clause(item)),
+            "former_sentence": sentence(former_clause(item)) or None,
+            "undoable": item.id in undoable,
+        }
+        for item in items
+    ]
 
 
 def _public_id_of(item: LearnedItem) -> str:

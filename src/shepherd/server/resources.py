@@ -30,7 +30,7 @@ from shepherd.server.identity import METRICS
 from shepherd.server.public_ids import (
     find_item,
     job_ids,
-    public_item,
+    public_items,
     sequence_of,
     with_public_ids,
 )
@@ -374,7 +374,7 @@ def list_learned(
     memory = own.memory
     last = None if before is None else _learned(own, before).id
     found = memory.learned(limit, last, waiting_only=waiting, user_id=own.user)
-    return {"data": [public_item(item) for item in found]}
+    return {"data": public_items(memory, own.user, found)}
 
 
 @router.post("/learned/{learned_id}/{decision}")
@@ -390,7 +390,7 @@ def decide_learned(
         raise Denied(
             409, "already_decided", f"there is nothing to {decision}: it was decided, or changed since"
         )
-    return public_item(decided)
+    return public_items(memory, own.user, [decided])[0]
 
 
 def _learned(own: Own, public_id: str) -> LearnedItem:

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Claim
 from shepherd.types import Message, ToolCall
 from tests.learned import learn
@@ -162,6 +163,7 @@ LEARNED = {
     "state": "new",
     "statement": "I live in Paris.",
     "sentence": "you live in Paris",
+    "undoable": True,
 }
 
 
@@ -272,8 +274,12 @@ def test_an_edited_message_replaces_itself_and_what_followed(chat, memory):
     edited = page.get_by_role("textbox", name="Your message")
     expect(edited).to_be_focused()
     edited.press("Control+A")
-    page.keyboard.type("I live in Rome.")
-    page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press("Enter")
+    page.keyboard.type("I live")
+    edited.press("Shift+Enter")
+    page.keyboard.type("in Rome.")
+    expect(edited).to_have_value("I live\nin Rome.")
+    edited.fill("I live in Rome.")
+    edited.press("Enter")  # as in the field for a new message
     expect(page.locator(".turn-pair")).to_have_count(2)
     expect(page.get_by_text("You live in Rome", exact=True)).to_be_visible()
 
@@ -281,6 +287,30 @@ def test_an_edited_message_replaces_itself_and_what_followed(chat, memory):
     assert [text for role, text in messages if role == "user"] == ["Hello", "I live in Rome."]
     assert memory.get_fact("location", chat.user) == "Rome"
     assert [change.value for change in memory.fact_history("location", chat.user)] == ["Rome"]
+
+
+def test_passages_of_documents_are_shown_among_what_was_recalled(chat, memory):
+    page = chat.page
+    memory.set_fact("dog_name", "Bruno", chat.user)
+    knowledge = Knowledge(memory.transactions, chat.user)
+    text = "The Kestrel pump needs four litres of hydraulic oil."
+    node = knowledge.add_node("Manual of the Kestrel pump", source_text=text).id
+    say(page, "How much oil does the Kestrel pump need?")
+    recalled = page.locator(".recalled")
+
+    expect(recalled.locator("summary").first).to_contain_text("Recalled 1 fact, 1 passage")
+    recalled.locator("summary").first.press("Enter")
+    passage = recalled.locator(".line").first
+    expect(passage).to_contain_text(text)
+    expect(passage.locator(".relevance")).to_contain_text("% match")
+    passage.get_by_role("link", name="Open “Manual of the Kestrel pump”").press("Enter")
+    expect(page.locator("#node-title")).to_have_text("Manual of the Kestrel pump")
+    [session] = memory.list_sessions(chat.user)
+    chat.open(f"why/{session.id}")
+
+    passages = page.locator(".turn .block", has_text="Passages of documents")
+    expect(passages).to_contain_text(text)
+    expect(passages.get_by_role("link")).to_have_attribute("href", f"#/knowledge/{node}")
 
 
 def test_asking_again_stores_one_answer(chat, memory):
@@ -348,6 +378,12 @@ def test_a_message_with_memory_off_leaves_nothing(chat, memory):
     expect(page.get_by_role("button", name="Memory off for this message")).to_have_attribute(
         "aria-pressed", "true"
     )
+    switch = page.locator(".memory-switch")
+    height = switch.bounding_box()["height"]
+    page.set_viewport_size({"width": 390, "height": 844})  # fewer words there, in one line
+    assert switch.bounding_box()["height"] <= height
+    expect(switch).to_have_accessible_name("Memory off for this message")
+    page.set_viewport_size({"width": 1280, "height": 860})
     say(page, "I live in Paris. What is my dog called?")
 
     expect(page.locator(".reply-foot")).to_contain_text("memory was off")

@@ -24,11 +24,16 @@ def test_each_sentence_stands_beside_what_was_learned_and_is_undone(steve, memor
 
     moved = card(steve, MOVED)
     expect(moved.locator(".result")).to_have_text("You live in Paris (before: Köln)")
+    # Undoing what was replaced since is refused, so nothing offers it.
+    lived = card(steve, LIVED)
+    expect(lived.locator(".mark")).to_have_text("changed since")
+    expect(lived.get_by_role("button")).to_have_count(0)
     moved.get_by_role("button", name="Undo").press("Enter")
 
     expect(steve.page.locator("#notices")).to_contain_text("Undone: You live in Köln, as before.")
     expect(moved.locator(".mark")).to_have_text("undone")
     expect(moved.get_by_role("button")).to_have_count(0)
+    expect(lived.get_by_role("button", name="Undo")).to_be_visible()
     assert memory.get_fact("location", steve.user) == "Köln"
 
 
@@ -65,9 +70,21 @@ def test_keep_and_change_by_the_keyboard(steve, memory):
 
     expect(steve.page.locator("#notices")).to_contain_text("Changed.")
     assert memory.get_fact("location", steve.user) == "Paris, 11th"
+    expect(moved.locator(".mark")).to_have_text(["kept", "changed since"])
+    expect(moved.get_by_role("button")).to_have_count(0)
+
+
+def test_what_changed_elsewhere_meanwhile_is_not_undone(steve, memory):
+    moved_twice(memory, steve.user)
+    steve.open("learning")
+    moved = card(steve, MOVED)
+    memory.set_fact("location", "Rome", steve.user)
+
     moved.get_by_role("button", name="Undo").press("Enter")
+
     expect(steve.page.locator("#notices")).to_contain_text("no longer possible")
-    assert memory.get_fact("location", steve.user) == "Paris, 11th"
+    expect(moved.locator(".mark")).to_have_text("changed since")
+    assert memory.get_fact("location", steve.user) == "Rome"
 
 
 def test_proposals_stand_above_and_are_accepted_or_rejected(steve, memory):

@@ -150,6 +150,9 @@ def test_the_list_of_keys_switches_letters_off(steve):
     expect(page.locator("main")).to_be_focused()
     page.get_by_role("button", name="Keyboard").press("Enter")
     expect(dialog.get_by_label("Use single letters")).not_to_be_checked()
+    page.set_viewport_size({"width": 1280, "height": 500})  # the list scrolls, and Close stays
+    expect(dialog.get_by_role("button", name="Close")).to_be_in_viewport(ratio=1)
+    expect(dialog.get_by_text("Stop the answer")).not_to_be_in_viewport()
 
 
 def test_several_are_pinned_and_forgotten_at_once_and_all_come_back(steve, memory):

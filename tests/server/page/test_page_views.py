@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
+from shepherd.commands.screen import age_in_words
 from shepherd.knowledge import Knowledge
 from shepherd.types import Message
 from tests.server.page.stored import DAY_S, conversation
@@ -188,16 +190,37 @@ def test_the_graph_is_walked_by_arrow_keys_and_a_node_opened_and_closed(steve):
     assert steve.page.evaluate("document.activeElement.getAttribute('aria-label')").startswith(name)
 
 
+# Whether the hint in an empty field has room: browsers tell nothing of it, so it is measured as a text.
+HINT_FITS = """(field) => {
+    const style = getComputedStyle(field);
+    const pen = document.createElement("canvas").getContext("2d");
+    pen.font = style.font;
+    const clear = 1.25 * parseFloat(style.fontSize);  // the place of the button that empties the field
+    const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - clear;
+    return pen.measureText(field.placeholder).width <= room;
+}"""
+
+
 def test_the_list_says_what_the_graph_shows_and_leads_from_node_to_node(steve):
     steve.open("knowledge")
 
     steve.page.get_by_role("button", name="List").press("Enter")
     expect(steve.page.locator(".item")).to_have_count(12)
+    kinds = steve.page.get_by_label("Kind", exact=True)
+    kinds.evaluate("kinds => kinds.append(new Option('document'))")  # as after an import
+    assert steve.page.get_by_role("searchbox").evaluate(HINT_FITS)
     steve.page.locator(".item", has_text="Old windows").locator(".row-main").press("Enter")
     steve.page.locator(".panel").get_by_role("button", name="Lockhart house", exact=True).press("Enter")
 
     expect(steve.page.locator("#node-title")).to_have_text("Lockhart house")
     expect(steve.page.locator(".panel")).to_contain_text("taken out there")
+    expect(steve.page.locator(".item .when").first).to_be_in_viewport(ratio=1)
+    # A title as long as that of a document may be.
+    steve.page.locator("#node-title").evaluate("title => title.append(' of the family'.repeat(5))")
+    title, close = (steve.page.locator(f".panel > .row > {one}").bounding_box() for one in ("h2", "button"))
+    assert title is not None
+    assert close is not None
+    assert title["y"] - 8 <= close["y"] < title["y"] + 8  # beside the title, not under it
     steve.page.keyboard.press("Escape")
     expect(steve.page.locator(".item", has_text="Lockhart house").locator(".row-main")).to_be_focused()
 
@@ -544,6 +567,35 @@ def test_figures_and_plots_have_their_numbers_as_tables(steve):
     numbers = [int(cell) for cell in plot.locator("td").all_inner_texts()]
     assert sum(numbers) == 70
     assert "70 memories between" in (plot.get_by_role("img").get_attribute("aria-label") or "")
+
+
+# Days, and around a year and a half, after which rounding would say "2 years".
+AGES = [0.0001, 0.02, 0.9, 1.9, 6.5, 13.9, 29, 45.8, 364, 366, 519, 554, 729, 731, 4000]
+
+
+def test_ages_are_those_of_the_terminal(steve):
+    steve.open("statistics")
+    told = steve.page.evaluate(
+        """async (ages) => {
+            const { ago } = await import("/page/format.js");
+            return ages.map((days) => ago(Date.now() / 1000 - days * 86400));
+        }""",
+        AGES,
+    )
+
+    assert told == [age_in_words(days) for days in AGES]
+    assert told[10:12] == ["1 year ago", "1 year ago"]
+
+
+def test_a_setting_says_what_its_values_do_and_not_its_label_again(steve):
+    steve.open("statistics")
+    card = steve.page.get_by_role("region", name="Settings", exact=True)
+
+    expect(card.locator(".field", has_text="Randomness of answers").locator(".hint")).to_have_text(
+        re.compile(r"^0: always the likeliest token; .+\. Setting temperature; default: ")
+    )
+    hint = card.locator(".field", has_text="Minimum relevance of a memory").locator(".hint")
+    expect(hint).to_have_text(re.compile("^Setting rag_relevance_threshold; default: "))
 
 
 def test_settings_are_applied_and_a_bad_value_is_refused_in_words(mini, steve):

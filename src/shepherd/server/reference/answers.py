@@ -240,7 +240,8 @@ class Learned(TypedDict):
 
     `kind` "remembered" is a memory, whose question is `key` and whose answer is `value`. "proposed" in state
     "new" waits to be accepted or rejected. `before` is the value until then. `sentence` says what was
-    learned, such as "You live in Paris", and `former_sentence` what was known before.
+    learned, such as "You live in Paris", and `former_sentence` what was known before. `undoable` says whether
+    the decision "undo" is possible: it isn't once the fact or the memory was changed again.
     """
 
     id: str
@@ -254,6 +255,7 @@ class Learned(TypedDict):
     state: ItemState
     sentence: str
     former_sentence: str | None
+    undoable: bool
 
 
 class LearnedList(TypedDict):
@@ -299,12 +301,30 @@ class ConversationList(TypedDict):
     total: int
 
 
+class RecalledPassage(TypedDict):
+    """A passage of a document that was appended to a message.
+
+    `id` is the one that /v1/knowledge/search has, `node_id` the node that has the document. `text` is the
+    beginning of the passage, and `relevance` (0 to 1) how well it matched.
+    """
+
+    id: int
+    node_id: int
+    title: str
+    text: str
+    relevance: float
+
+
 class Recalled(TypedDict):
-    """The text that memory appended to a message (`tail`), and the facts and memories in it."""
+    """The text that memory appended to a message (`tail`), with the facts, memories and passages in it.
+
+    Messages that an earlier version stored have no `passages`, although their `tail` may contain some.
+    """
 
     tail: str
     facts: list[Fact]
     memories: list[dict[str, Any]]
+    passages: list[RecalledPassage]
     keywords: list[str]
     recall_us: float
 

@@ -7,7 +7,7 @@ import { icon } from "./icons.js";
 import { showMarkdown } from "./markdown.js";
 import { relevance } from "./memory_card.js";
 import { attempt, offerUndo, say } from "./notice.js";
-import { SAID, proposed, result } from "./view_learning.js";
+import { SAID, isDecided, proposed, replaced, result } from "./view_learning.js";
 import { named } from "./wording.js";
 
 /** The parts of a turn's answer, to be drawn by `drawAnswer` and `drawBeneath`. `again` asks once more. */
@@ -125,8 +125,8 @@ function foot(turn) {
 
 function recalled(found) {
   if (!found?.tail) return null;
-  const { facts, memories } = found;
-  const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : ""].filter(Boolean);
+  const { facts, memories, passages } = found;
+  const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : "", passages.length ? count(passages.length, "passage") : ""].filter(Boolean);
   const summary = `Recalled ${parts.join(", ") || "what matches"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
   return h(
     "details",
@@ -136,6 +136,7 @@ function recalled(found) {
       "ul",
       { class: "lines" },
       memories.map(memoryLine),
+      passages.map(passageLine),
       facts.map(factLine),
     ),
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, found.tail.trim())),
@@ -196,6 +197,11 @@ function memoryLine(memory) {
   return line(text, pin, h("a", { class: "act", href: `#/memories/${memory.id}` }, "Edit"), forget);
 }
 
+function passageLine(passage) {
+  const text = [words(passage.title || "untitled", { class: "asked" }, "p"), words(beginning(passage.text, 240), { class: "answer" }, "p"), h("p", { class: "meta" }, relevance(passage.relevance))];
+  return line(text, h("a", { class: "act", href: `#/knowledge/${passage.node_id}` }, "Open", h("span", { class: "hidden" }, ` “${beginning(passage.title, 60) || "untitled"}”`)));
+}
+
 // ---- what was learned
 
 const DECIDED = { undone: "undone", rejected: "rejected", expired: "expired", accepted: "accepted", kept: "" };
@@ -203,12 +209,12 @@ const DECIDED = { undone: "undone", rejected: "rejected", expired: "expired", ac
 function learnedLine(turn, item) {
   const id = newId("learned");
   const isProposal = item.kind === "proposed" && item.state === "new";
-  const isOver = ["undone", "rejected", "expired"].includes(item.state);
+  const isOver = isDecided(item);
   const label = isProposal ? null : h("span", { class: "label" }, item.kind === "remembered" ? "Remembered:" : "Learned:");
   const decide = (decision, text) => act(text, id, (button) => decided(turn, item, decision, button));
-  const actions = isOver ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
+  const actions = isOver || replaced(item) ? [] : isProposal ? [decide("accept", "Accept"), decide("reject", "Reject")] : [decide("undo", "Undo")];
   const made = line(
-    [h("p", { id }, label, label ? " " : null, isProposal ? proposed(item) : result(item)), DECIDED[item.state] ? h("span", { class: "mark" }, DECIDED[item.state]) : null],
+    [h("p", { id }, label, label ? " " : null, isProposal ? proposed(item) : result(item)), [DECIDED[item.state], replaced(item)].filter(Boolean).map((mark) => h("span", { class: "mark" }, mark))],
     actions,
   );
   made.classList.toggle("over", isOver);

@@ -5,13 +5,12 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const STEPS = [
   [365.25 * DAY, "year"],
-  [30.44 * DAY, "month"],
-  [7 * DAY, "week"],
+  [30.4375 * DAY, "month"],
   [DAY, "day"],
   [HOUR, "hour"],
   [MINUTE, "minute"],
 ];
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const relative = new Intl.RelativeTimeFormat("en");
 const dates = new Intl.DateTimeFormat("en", { dateStyle: "medium" });
 const moments = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
 const integers = new Intl.NumberFormat("en");
@@ -54,11 +53,11 @@ function when(seconds) {
   return new Date(Math.max(Math.min(seconds, 8.64e12), -8.64e12) * 1000);
 }
 
-/** "3 days ago", of unix seconds. */
+/** "3 days ago", of unix seconds. It counts whole units, as the terminal does: "1 year ago" until two years are over. */
 export function ago(seconds) {
   const distance = seconds - Date.now() / 1000;
   for (const [length, unit] of STEPS) {
-    if (Math.abs(distance) >= length) return relative.format(Math.round(distance / length), unit);
+    if (Math.abs(distance) >= length) return relative.format(Math.trunc(distance / length), unit);
   }
   return "just now";
 }

@@ -17,6 +17,20 @@ export function entryForm(parts, { keep, send, leave, ...properties }) {
 }
 
 /**
+ * Let Enter send the form of a text of several lines, as in a chat; Shift + Enter begins a new line. Where Enter is a
+ * key on a screen, it begins a new line, and Ctrl or ⌘ + Enter sends.
+ */
+export function sendsWithEnter(input) {
+  input.addEventListener("keydown", (event) => {
+    if (event.isComposing || event.key !== "Enter") return;
+    const isSending = !event.shiftKey && !matchMedia("(pointer: coarse)").matches;
+    if (!isSending && !event.ctrlKey && !event.metaKey) return;
+    event.preventDefault();
+    input.form.requestSubmit();
+  });
+}
+
+/**
  * Put these cards, and no others, into a list; but a card that somebody writes in stays as it is. Cards are known
  * by `data-id`; those that stay without being among the new ones come first, and have `data-stray`.
  */

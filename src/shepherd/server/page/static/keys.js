@@ -68,13 +68,11 @@ function showKeys() {
   single.addEventListener("change", () => localStorage.setItem(NAME, single.checked ? "on" : "off"));
   const close = h("button", { type: "button", class: "primary", autofocus: true }, "Close");
   const dialog = h("dialog", { "aria-labelledby": "keys-title", class: "wide" });
+  const lists = [part("Everywhere", EVERYWHERE), part("In lists", IN_LISTS), part("In the graph", IN_GRAPH), part("When you write", WHEN_WRITING)];
   fill(
     dialog,
     h("h2", { id: "keys-title" }, "Keys"),
-    part("Everywhere", EVERYWHERE),
-    part("In lists", IN_LISTS),
-    part("In the graph", IN_GRAPH),
-    part("When you write", WHEN_WRITING),
+    h("div", { class: "scrolled", tabindex: "0", role: "region", "aria-labelledby": "keys-title" }, lists),
     h("label", { class: "check", for: "single-keys" }, single, "Use single letters and signs as keys"),
     h("div", { class: "actions" }, close),
   );

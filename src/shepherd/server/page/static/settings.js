@@ -53,8 +53,10 @@ function card({ data, is_changeable: isChangeable }) {
   );
 }
 
+/** What the label does not say: a help text begins with the setting in words, and after a ";" or ":" come its values. */
 function inWords({ name, help, default: usual }) {
-  return `${help[0].toUpperCase()}${help.slice(1)}. Setting ${name}; default: ${usual}.`;
+  const [, values = ""] = LABELS[name] ? (/^[^;:]*[;:] *(.+)$/s.exec(help) ?? []) : ["", help];
+  return `${values ? `${values[0].toUpperCase()}${values.slice(1)}. ` : ""}Setting ${name}; default: ${usual}.`;
 }
 
 function control(setting, isChangeable) {

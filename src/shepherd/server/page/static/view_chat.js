@@ -7,7 +7,7 @@ import { area, fill, h, newId, words } from "./dom.js";
 import { beginning, count, iso, moment } from "./format.js";
 import { icon } from "./icons.js";
 import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
-import { entryForm } from "./forms.js";
+import { entryForm, sendsWithEnter } from "./forms.js";
 import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say } from "./notice.js";
 import { contentOf, isPicture, pasted, readPicture, thumbnail } from "./pictures.js";
@@ -233,8 +233,8 @@ function composer(view) {
     stop.hidden = !isBusy;
     memory.disabled = !usesMemory();
     memory.setAttribute("aria-pressed", String(made.isMemoryOff || memory.disabled));
-    const says = memory.disabled ? "No memory" : made.isMemoryOff ? "Memory off for this message" : "Memory on";
-    fill(memory, icon(made.isMemoryOff || memory.disabled ? "off" : "memories"), says);
+    const says = memory.disabled ? "No memory" : made.isMemoryOff ? ["Memory off", h("span", { class: "roomy" }, " for this message")] : "Memory on";
+    fill(memory, icon(made.isMemoryOff || memory.disabled ? "off" : "memories"), h("span", {}, says));
     memory.title = memory.disabled ? `“${model.owned_by}” is not allowed to use the memory of this server: nothing is recalled for it, and nothing is stored.` : "With memory off, nothing is recalled for the next message, and neither it nor its answer is stored.";
   };
   memory.addEventListener("click", () => {
@@ -250,14 +250,9 @@ function composer(view) {
     attach(view, files);
   });
   input.addEventListener("keydown", (event) => {
-    if (event.isComposing) return;
-    if (event.key === "Escape" && current(view.chat)) stopAnswer(view.chat).catch(complain);
-    const isSending = event.key === "Enter" && !event.shiftKey && !matchMedia("(pointer: coarse)").matches;
-    if (isSending || (event.key === "Enter" && (event.ctrlKey || event.metaKey))) {
-      event.preventDefault();
-      form.requestSubmit();
-    }
+    if (event.key === "Escape" && !event.isComposing && current(view.chat)) stopAnswer(view.chat).catch(complain);
   });
+  sendsWithEnter(input);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = input.value;
@@ -557,6 +552,7 @@ function editMessage(view, turn, id, text = turn.text) {
   };
   const hint = h("p", { class: "hint" }, isLast ? "The answer is replaced, and what was learned from this message is undone." : "This message and all after it are replaced, and what was learned from them is undone.");
   const form = entryForm([input, hint], { keep: "Ask again", send, leave, class: "edit-message", "aria-label": "Edit your message" });
+  sendsWithEnter(input);
   fill(turn.asked, h("h2", { class: "hidden", id }, "Edit your message"), form);
   input.focus();
 }

@@ -115,15 +115,25 @@ function itemCard(view, item) {
 
 function drawItem(view, card, item) {
   const id = newId("learned");
-  const isOver = ["undone", "rejected", "expired"].includes(item.state);
+  const isOver = isDecided(item);
   card.setAttribute("aria-labelledby", id);
   card.classList.toggle("over", isOver);
   fill(
     card,
     quoted(item),
     h("p", { class: "result", id }, result(item)),
-    h("div", { class: "foot" }, meta(item), h("div", { class: "actions" }, isOver ? [] : decisions(view, card, item, id))),
+    h("div", { class: "foot" }, meta(item), h("div", { class: "actions" }, isOver || !item.undoable ? [] : decisions(view, card, item, id))),
   );
+}
+
+/** Whether it holds no longer, or never did. */
+export function isDecided(item) {
+  return ["undone", "rejected", "expired"].includes(item.state);
+}
+
+/** What became of it, for what nobody decided: a later change stands in the way of an undo. */
+export function replaced(item) {
+  return isDecided(item) || item.undoable || (item.kind === "proposed" && item.state === "new") ? "" : "changed since";
 }
 
 function decisions(view, card, item, id) {
@@ -171,6 +181,7 @@ function meta(item) {
     h("span", {}, item.kind === "remembered" ? "memory" : words(`fact: ${named(item.key)}`)),
     item.kind === "proposed" ? h("span", {}, "proposal") : null,
     item.state === "new" ? null : h("span", { class: "mark" }, item.state),
+    replaced(item) ? h("span", { class: "mark" }, replaced(item)) : null,
     item.session ? conversationLink(item.session) : null,
   );
 }

@@ -145,6 +145,7 @@ function added(message, previous) {
   return [
     message.facts.length ? facts(message.facts, previous?.facts ?? []) : null,
     message.memories.length ? block("Memories, the best first", h("ol", { class: "found" }, message.memories.map(found))) : null,
+    message.passages.length ? block("Passages of documents", h("ul", { class: "found" }, message.passages.map(passage))) : null,
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, message.tail)),
   ];
 }
@@ -160,6 +161,10 @@ function facts(shown, previous) {
 
 function block(title, content) {
   return h("section", { class: "block" }, h("h3", {}, title), content);
+}
+
+function passage({ node_id: node, title, text, relevance: share }) {
+  return h("li", {}, words(title || "untitled", { class: "asked" }, "p"), words(beginning(text, 300), { class: "answer" }, "p"), h("p", { class: "meta" }, relevance(share), h("a", { href: `#/knowledge/${node}` }, "open the document")));
 }
 
 function found(memory) {
