@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from shepherd.claims.inversions import turned_round
+from shepherd.claims.word_order import in_plain_order
 
 __all__ = ["spelled_out"]
 
@@ -440,4 +441,4 @@ def spelled_out(text: str) -> str:
     # In German, "im" means "in the".
     for pattern, spelling in _SPELLINGS[1 if _GERMAN.search(text) else 0 :]:
         text = pattern.sub(spelling, text)
-    return turned_round(text)
+    return turned_round(in_plain_order(text))
