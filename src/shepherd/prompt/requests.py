@@ -39,7 +39,7 @@ _WANTED = re.compile(
 # "name both of my animals please", "remind me of my bird's name"
 _COMMAND = re.compile(
     r"\W*(?:(?:please|pls|now|then|and|so|ok(?:ay)?|hey|just|(?:can|could|would|will) you)\b[, ]+)*"
-    r"(?P<verb>name|list|state|recall|recite|identify|repeat|say|spell|remind me(?: of| about)?"
+    r"(?P<verb>name(?! of\b)|list|state|recall|recite|identify|repeat|say|spell|remind me(?: of| about)?"
     r"|tell me(?: about)?|show me|give me|read (?:me|out)|refresh my memory (?:of|on|about))(?: out| again)?"
     r"(?: (?:both|all|each|every one|any|some|one|two|three|four|of|again"
     r"|the (?:names?|list|ages?|two|three)))*"
