@@ -17,6 +17,7 @@ def facts(line: str, key: str) -> list[str]:
         ("we have a rabbit, two hens and a goat", ["rabbit", "two hens", "goat"]),
         ("I have a dog and work at Bosch", ["dog"]),
         ("I have a dog and a cat costume", ["dog"]),
+        ("I have two kids and a dog", ["dog"]),
     ],
 )
 def test_each_pet_of_a_sentence_is_learned(line, pets):
@@ -53,6 +54,7 @@ def test_a_role_among_friends_is_no_job(line, key, value):
     [
         ("every Thursday I swim at the leisure centre", ["swim at the leisure centre every Thursday"]),
         ("On Fridays, we play chess, and then we eat.", ["play chess on Fridays"]),
+        ("Every Monday I visit my gran and aunt", ["visit my gran and aunt every Monday"]),
         ("Every summer we go to Cornwall", ["go to Cornwall every summer"]),
         ("Every Thursday I used to swim at the pool", []),
         ("Every day I think of her", []),

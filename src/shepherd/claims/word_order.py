@@ -16,13 +16,24 @@ _PET = (
 )
 _NAME = r"(?-i:[A-Z\u00c0-\u00de])[\w'-]+"
 _NAMES = rf"{_NAME}(?:(?:,| and| &) {_NAME})*"
-# "I have a dog called Rex and two cats", "one sister and two brothers": each is said by itself.
-_PETS = re.compile(
-    rf"\b((?:i|we)(?:'ve got| have got| have|'ve| own| keep|'ve had| got)) ({_SOME} {_PET}"
-    rf"(?:,? (?:called|named) {_NAMES})?)(?:,? (?:and|&)(?: also)?|,)"
-    rf"(?= {_SOME} {_PET}(?:\W*$|[,.;:!?()]| (?:and|&|called|named|at|who|which|but|too|as|now)\b))",
-    re.IGNORECASE,
+_KIDS = (
+    r"(?:(?!(?:and|called|named|with|for)\b)[\w-]+ )?(?:kids?|child(?:ren)?|sons?|daughters?|boys?|girls?)"
 )
+
+
+def _several(one: str, other: str) -> re.Pattern[str]:
+    """Return the pattern of one thing that somebody has, in front of another one."""
+    return re.compile(
+        rf"\b((?:i|we)(?:'ve got| have got| have|'ve| own| keep|'ve had| got)) ({_SOME} {one}"
+        rf"(?:,? (?:called|named) {_NAMES})?)(?:,? (?:and|&)(?: also)?|,)"
+        rf"(?= {_SOME} {other}(?:\W*$|[,.;:!?()]| (?:and|&|called|named|at|who|which|but|too|as|now)\b))",
+        re.IGNORECASE,
+    )
+
+
+# "I have a dog called Rex and two cats", "one sister and two brothers", "two kids and a dog": each is said by
+# itself. "A son and a daughter" are told together.
+_SEVERAL = (_several(_PET, rf"(?:{_PET}|{_KIDS})"), _several(_KIDS, _PET))
 _MOST_PETS = 8
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
 _TIME = (
@@ -34,7 +45,8 @@ _OFTEN_FIRST = re.compile(
     rf"^(\W*)((?:every|each) (?:other |second |single )?(?:{_TIME})|on (?:{_DAY}s|weekdays|weekends)"
     rf"(?: and {_DAY}s)?),? ((?:i|we) (?!(?:had|was|were|did|used|would|could|might|may|will|should|wish|hope"
     r"|want|just|am|have to|still)\b)(?!play taxi\b|(?:go )?run(?:ning)? errands\b)[^,.;:!?()]{3,80}?)"
-    r"(?=\W*$|\s*[,.;:!?()]| (?:and|but|because|so|when|which|while) )",
+    r"(?=\W*$|\s*[,.;:!?()]| (?:but|because|so|when|which|while) "
+    r"| and (?:then )?(?:i|we|he|she|it|they|you|my|our|that|this)\b)",
     re.IGNORECASE,
 )
 
@@ -42,7 +54,9 @@ _OFTEN_FIRST = re.compile(
 def in_plain_order(text: str) -> str:
     """Return a sentence with each of several pets in a clause of its own, and with a time behind its verb."""
     for _ in range(_MOST_PETS):
-        text, n = _PETS.subn(r"\1 \2, \1", text)
-        if not n:
+        before = text
+        for pattern in _SEVERAL:
+            text = pattern.sub(r"\1 \2, \1", text)
+        if text == before:
             break
     return _OFTEN_FIRST.sub(lambda said: f"{said[1]}{said[3]} {said[2][:1].lower()}{said[2][1:]}", text)

@@ -157,8 +157,8 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
     who, _, what = key.rpartition("_")
     if _GOES_ON.fullmatch(key):
         return "", "", f"{_owned(key)} {value}"
-    if key == "condition":
-        return _conditions(value)
+    if what == "condition" and (not who or relations_among(content_words(who))):
+        return _conditions(who.replace("_", " "), value)
     if key == "community_role":
         return "you", "are", _listed([_role(one) for one in items_of(key, value)])
     if key in _VEHICLES and not _DETERMINED.match(value) and not value.endswith("s"):
@@ -204,16 +204,18 @@ def _counted(key: str, value: str) -> str:
     return _listed(told)
 
 
-def _conditions(value: str) -> tuple[str, str, str]:
-    """Return what a person is and what a person has: "you are left-handed and have asthma"."""
+def _conditions(who: str, value: str) -> tuple[str, str, str]:
+    """Return what a person is and has: "you are left-handed and have asthma", "your son is deaf"."""
     # A condition may have an "and" of its own, as in "irritable bowel syndrome and pain".
     items = items_of("condition", value)
     so = [item for item in items if _IS_SO.fullmatch(item) or _IS_ONE.fullmatch(item)]
     has = [item for item in items if item not in so]
+    subject = f"your {who}" if who else "you"
+    be, have = ("is", "has") if who and not who.endswith(_PLURALS) else ("are", "have")
     if not so:
-        return "you", "have", _listed(has) if has else value
-    be = _listed([item if _IS_SO.fullmatch(item) else f"{_article(item)} {item}" for item in so])
-    return "you", "are", f"{be} and have {_listed(has)}" if has else be
+        return subject, have, _listed(has) if has else value
+    told = _listed([item if _IS_SO.fullmatch(item) else f"{_article(item)} {item}" for item in so])
+    return subject, be, f"{told} and {have} {_listed(has)}" if has else told
 
 
 def _role(value: str) -> str:
