@@ -49,6 +49,10 @@ def test_a_role_among_friends_is_no_job(line, key, value):
     assert facts(line, other) == []
 
 
+def test_a_role_of_a_relative_is_not_the_users():
+    assert facts("My sister is a singer in a band", "community_role") == []
+
+
 @pytest.mark.parametrize(
     ("line", "routine"),
     [

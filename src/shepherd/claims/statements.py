@@ -375,7 +375,7 @@ def _asserted(
     topic = (match.groupdict().get("topic") or "").casefold()
     changes = frame.changes or rule("changes").search(text) is not None
     told = frame.kind
-    if kind == "job" and not frame.ends and not is_work(text) and (role := role_in(value, after)):
+    if told == "job" and not frame.ends and not is_work(text) and (role := role_in(value, after)):
         told, value, is_weak = "community_role", role, False
     return Assertion(told, topic, value, sentence, changes, frame.ends, is_weak) if value else None
 
