@@ -32,7 +32,16 @@ def test_requests_find_the_fact(message, key):
 
 
 @pytest.mark.parametrize(
-    "message", ["languages I speak", "husband's name", "my own surname for the label, please"]
+    "message",
+    [
+        "languages I speak",
+        "husband's name",
+        "my own surname for the label, please",
+        "name both of my animals please",
+        "remind me of my bird's name",
+        "ok, list all my allergies again",
+        "Could you tell me my sister's name, please",
+    ],
 )
 def test_a_bare_request_states_nothing(message):
     assert is_bare_request(message)
@@ -52,6 +61,9 @@ def test_a_bare_request_states_nothing(message):
         "the tea I drink every morning",
         "mum's garden shed key under the pot",
         "my car needs new tyres please",
+        "name my new dog Rex",
+        "remind me to call my mother",
+        "remind me of my appointment tomorrow at 9",
     ],
 )
 def test_what_tells_something_is_no_bare_request(message):

@@ -20,6 +20,23 @@ from shepherd.turn.fact_sentences import (
         ("allergy", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
         ("allergies", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
         ("condition", "asthma", "you have asthma", "you no longer have asthma"),
+        ("condition", "left-handed", "you are left-handed", "you are no longer left-handed"),
+        ("condition", "asthma, colour-blind", "you are colour-blind and have asthma", None),
+        ("condition", "diabetic, left-handed", "you are diabetic and left-handed", None),
+        ("condition", "wheelchair user", "you are a wheelchair user", "you are no longer a wheelchair user"),
+        ("condition", "high blood pressure", "you have high blood pressure", None),
+        ("sister_condition", "deaf", "your sister is deaf", "your sister is no longer deaf"),
+        ("son_condition", "asthma, deaf", "your son is deaf and has asthma", None),
+        ("twins_condition", "asthma", "your twins have asthma", "your twins no longer have asthma"),
+        ("car", "rusty Berlingo", "your car is a rusty Berlingo", "your car is no longer a rusty Berlingo"),
+        ("car", "Audi", "your car is an Audi", "your car is no longer an Audi"),
+        ("pets", "tortoise, two cats", "you have a tortoise and two cats", None),
+        ("pets", "rabbit, two hens, goat", "you have a rabbit, two hens and a goat", None),
+        ("children", "three kids, daughter", "you have three kids, among them a daughter", None),
+        ("children", "Mia, Ben", "your children are Mia, Ben", None),
+        ("community_role", "lead singer in a band", "you are the lead singer in a band", None),
+        ("community_role", "deacon in our parish", "you are a deacon in your parish", None),
+        ("community_role", "captain of our team", "you are captain of your team", None),
         ("teaches", "maths", "you teach maths", "you no longer teach maths"),
         ("learns", "Dutch", "you are learning Dutch", "you are no longer learning Dutch"),
         ("coffee", "black", "your coffee is black", "your coffee is no longer black"),
@@ -42,7 +59,7 @@ from shepherd.turn.fact_sentences import (
 )  # fmt: skip
 def test_a_fact_holds_or_holds_no_longer(key, value, said, ended):
     assert fact_clause(key, value) == said
-    assert ended_clause(key, value) == ended
+    assert ended is None or ended_clause(key, value) == ended
 
 
 @pytest.mark.parametrize(

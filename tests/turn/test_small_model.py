@@ -659,7 +659,7 @@ KNOWN = {
     ("question", "answer"),
     [
         ("Where do I work?", "You work at Bosch."),
-        ("Which bike do I ride?", "Your bike is Brompton."),
+        ("Which bike do I ride?", "Your bike is a Brompton."),
         ("What colour do I like best?", "Your favorite color is teal."),
         ("Where do I live?", "You live in Ulm."),
         # Of somebody else, of something else, of another time, or no question at all.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd._native.text import terms
+from shepherd.claims.counts import COUNTED
 from shepherd.claims.keys import INSTRUCTIONS, LISTS, OF_OTHERS, canonical_key, joined_values, words_of
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
@@ -100,6 +101,7 @@ _PLAIN = {
     "marital_status", "company", "does", INSTRUCTIONS, "fears", "children", "siblings", "pets", "lives_with",
     "training_for", "pronouns", "writes", "project", "detail", "member_of", "weight", "shoe_size",
     "school_year", "medication", "aid", "time_zone", "blood_type", "habit", "grandchildren", "drinks",
+    "community_role",
 }  # fmt: skip
 # What is learned of relatives and pets, beside their names: the last words of the keys.
 _TOLD_OF_OTHERS = {
@@ -424,7 +426,10 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
             return is_name and is_person and not any(map(str.isdigit, value))
         case "location" | "origin" | "employer" | "birthplace":
             return _is_place(assertion, value)
-    return len(words) <= _MOST_WORDS and words[0] not in word_list("pronouns") and _is_thing(assertion, value)
+    # "One sister" is a number, "one of them" is not.
+    is_number = assertion.kind in COUNTED and words[0] == "one" and len(words) > 1
+    is_pronoun = words[0] in word_list("pronouns") and not is_number
+    return len(words) <= _MOST_WORDS and not is_pronoun and _is_thing(assertion, value)
 
 
 def _is_name(assertion: Assertion, value: str) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from shepherd.claims.counts import COUNTED, merged_counts
+
 __all__ = [
     "INSTRUCTIONS",
     "KEYS",
@@ -86,6 +88,27 @@ KEYS = _table(
     routine | routine | routines
     instructions | instructions | instruction standing_instructions
     project | works_on project attribute | works_on working_on current_project side_project
+    pets | pets attribute | pet
+    children | children attribute | kids
+    siblings | siblings attribute |
+    grandchildren | grandchildren attribute | grandkids
+    medication | medication attribute | medications medicine medicines
+    collects | collects | collection
+    owns | owns |
+    member_of | member_of | memberships
+    community_role | community_role | community_roles
+    fears | fears | afraid_of
+    aid | aid |
+    habit | habit | habits
+    trait | trait | traits
+    teaches | teaches |
+    writes | writes |
+    runs | runs |
+    wears | wears |
+    supports | supports |
+    drinks | drinks |
+    degree | degree attribute | degrees
+    studied | studied |
     """
 )
 
@@ -93,13 +116,19 @@ KEYS = _table(
 LISTS = frozenset(
     (
         "allergy", "avoids", "condition", "dislikes", "hobby", "instructions", "language", "learning",
-        "likes", "plays", "prefers", "routine", "uses",
+        "likes", "plays", "prefers", "routine", "uses", "medication", "collects", "owns", "member_of",
+        "community_role", "fears", "aid", "habit", "trait", "teaches", "writes", "runs", "wears", "supports",
+        "drinks", "degree", "studied", *COUNTED,
     )
 )  # fmt: skip
 # How the user wants to be answered, in every conversation.
 INSTRUCTIONS = "instructions"
 # Whole phrases, which may have commas and conjunctions of their own.
 _PHRASES = (INSTRUCTIONS, "routine")
+# Lists of names and descriptions, whose items may have an "and": "Arts and Crafts Society".
+_NAMED = (
+    "owns", "member_of", "community_role", "runs", "supports", "trait", "habit", "degree", "studied",
+)  # fmt: skip
 # What a user tells of others has the relation in front: "brother_location".
 OF_OTHERS = "their_"
 
@@ -179,7 +208,7 @@ def is_about(text: str, key: str) -> bool:
 
 def items_of(key: str, value: str, *, apart: bool = False) -> list[str]:
     """Return the items of the value of a list; `apart`: "nuts and latex" are two, but in lists of phrases."""
-    if apart and key not in _PHRASES:
+    if apart and key not in _PHRASES and key not in _NAMED:
         value = value.replace(" and ", ", ")
     return [item.strip() for item in value.split(_between(key).strip()) if item.strip()]
 
@@ -190,8 +219,10 @@ def joined_items(key: str, items: Iterable[str]) -> str:
 
 
 def joined_values(key: str, known: str, new: str) -> str:
-    """Return two values of a list as one, each item once."""
+    """Return two values of a list as one, each item once, and each number as it was said last."""
     items = [item for value in (known, new) for item in items_of(key, value, apart=True)]
+    if key in COUNTED:
+        items = merged_counts(items)
     spelled = {item.casefold(): item for item in reversed(items)}
     return joined_items(key, (spelled[item] for item in dict.fromkeys(map(str.casefold, items))))
 

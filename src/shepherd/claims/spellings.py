@@ -10,6 +10,7 @@ import re
 from functools import cache
 
 from shepherd.claims.inversions import turned_round
+from shepherd.claims.word_order import in_plain_order
 from shepherd.pattern_index import Replacements
 
 __all__ = ["spelled_out"]
@@ -440,7 +441,8 @@ def spelled_out(text: str) -> str:
     """Return the text with apostrophes where people who type quickly leave them out: "im", "dont"."""
     text = _NAME_IN_NEXT.sub(" called", text)
     # In German, "im" means "in the".
-    return turned_round(_replacements().apply(text, first=1 if _GERMAN.search(text) else 0))
+    plain = _replacements().apply(text, first=1 if _GERMAN.search(text) else 0)
+    return turned_round(in_plain_order(plain))
 
 
 @cache

@@ -16,6 +16,7 @@ from shepherd.claims.inversions import standard_english
 from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.references import with_referents
+from shepherd.claims.roles import is_work, role_in
 from shepherd.claims.spellings import spelled_out
 from shepherd.claims.wordings import Frame, Frames, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
@@ -383,7 +384,10 @@ def _asserted(
         return None
     topic = (match.groupdict().get("topic") or "").casefold()
     changes = frame.changes or rule("changes").search(text) is not None
-    return Assertion(frame.kind, topic, value, sentence, changes, frame.ends, is_weak) if value else None
+    told = frame.kind
+    if told == "job" and not frame.ends and not is_work(text) and (role := role_in(value, after)):
+        told, value, is_weak = "community_role", role, False
+    return Assertion(told, topic, value, sentence, changes, frame.ends, is_weak) if value else None
 
 
 def _may_be_name(value: str) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from shepherd._native.text import terms
+from shepherd.claims.counts import COUNTED, counts_alike
 from shepherd.claims.judge import concerns
 from shepherd.claims.keys import (
     INSTRUCTIONS,
@@ -295,8 +296,10 @@ def _others(key: str, value: str, ended: str) -> list[str] | None:
 def _is_ended(key: str, item: str, value: str) -> bool:
     """Return whether an end is meant for an item of a list; for an instruction, by its words.
 
-    "Stop using emoji" ends "always use emoji".
+    "Stop using emoji" ends "always use emoji", and "we gave our cats away" ends "two cats".
     """
+    if key in COUNTED:
+        return counts_alike(item, value)
     if key != INSTRUCTIONS:
         return _folded(item) == _folded(value)
     said = set(terms(value))

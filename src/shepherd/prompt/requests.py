@@ -36,6 +36,18 @@ _WANTED = re.compile(
     r"|would like)\s+(?=(?:a|an|the|some)\s+(?:[\w-]+ )?(?:number|e-?mail|address|contact|name|postcode)\b)",
     re.IGNORECASE,
 )
+# "name both of my animals please", "remind me of my bird's name"
+_COMMAND = re.compile(
+    r"\W*(?:(?:please|pls|now|then|and|so|ok(?:ay)?|hey|just|(?:can|could|would|will) you)\b[, ]+)*"
+    r"(?P<verb>name(?! of\b)|list|state|recall|recite|identify|repeat|say|spell|remind me(?: of| about)?"
+    r"|tell me(?: about)?|show me|give me|read (?:me|out)|refresh my memory (?:of|on|about))(?: out| again)?"
+    r"(?: (?:both|all|each|every one|any|some|one|two|three|four|of|again"
+    r"|the (?:names?|list|ages?|two|three)))*"
+    r" (?:my|our)(?P<thing>(?: [\w'\u2019-]+){1,7}?)"
+    r"(?:,? (?:again|please|pls|plz|for me|thanks|thank you|then|now|once more|if you can))*\W*",
+    re.IGNORECASE,
+)
+_NAMES = re.compile(r"\b(?:name|names of)\b", re.IGNORECASE)
 _WHETHER = re.compile(
     r"\b(?<!i )(?<!to )(?:asks?|asked|asking|(?:wants?|needs?|like|has|have|wanted|needed) to know"
     r"|wonders?)\s+(?:me\s+|us\s+)?(?:whether|if)"
@@ -51,6 +63,8 @@ def is_bare_request(text: str) -> bool:
 
     A few words with a name, a number or a verb tell something: "flight at 9:40", "Rex, my dog".
     """
+    if _commanded(text):
+        return True
     if _PLEASE.fullmatch(text) and not _VALUE.search(text) and not _NO_LABEL.search(text):
         return True
     if len(text.split()) > _MOST_WORDS or _VALUE.search(text) or _NO_LABEL.search(text):
@@ -62,6 +76,13 @@ def is_bare_request(text: str) -> bool:
     return mine is not None and all(map(is_common, content_words(mine["thing"])))
 
 
+def _commanded(text: str) -> re.Match[str] | None:
+    """Return the match of a command to say what is known: "remind me of my bird's name"."""
+    found = _COMMAND.fullmatch(text)
+    is_thing = found is not None and not _VALUE.search(f"my{found['thing']}")
+    return found if found and is_thing and not _NO_LABEL.search(found["thing"]) else None
+
+
 def indirect_request(text: str) -> int | None:
     """Return where a text begins to say what others want to know of the user, None if nowhere."""
     found = _WANTED.search(text) or _WHETHER.search(text)
@@ -70,6 +91,10 @@ def indirect_request(text: str) -> int | None:
 
 def as_question(text: str) -> str:
     """Return a request as if it were a question of the user: "my husband's name" for "husband's name"."""
+    if found := _commanded(text):
+        thing = found["thing"].strip()
+        names = _NAMES.search(text[: found.start("thing")])
+        return f"what are the names of my {thing}" if names else f"what is my {thing}"
     if _OF_MINE.fullmatch(text):
         return f"which {text}"
     return text if _MINE.match(text) else f"my {_ARTICLE.sub('', text)}"

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from shepherd.claims.counts import is_total
+from shepherd.claims.keys import items_of
 from shepherd.prompt.concepts import content_words, relation_of, relations_among
 
 if TYPE_CHECKING:
@@ -29,7 +31,6 @@ _OWN = {
     "origin": "are from",
     "employer": "work at",
     "allergy": "are allergic to",
-    "condition": "have",
     "language": "speak",
     "learning": "are learning",
     "likes": "like",
@@ -72,7 +73,34 @@ _SAME = {"allergies": "allergy", "languages": "language", "dislike": "dislikes",
 _LABELS = ("routine",)
 # Keys that go on with their value: "retired since 2017", "married on 4 May".
 _GOES_ON = re.compile(r"\w+_(?:since|until)|(?:\w+_)?[a-z]+ed_(?:in|on|at)")
-_COUNTED = ("children", "siblings", "pets")
+_COUNTED = ("children", "siblings", "pets", "grandchildren")
+# Conditions that people are, others they have: "left-handed", "three months pregnant".
+_IS_SO = re.compile(
+    r"(?:\w+ )*?(?:[\w-]+[- ](?:handed|blind|sighted|deaf|intolerant|footed|eyed)|deaf|blind|hard of hearing"
+    r"|dyslexic|dyspraxic|autistic|diabetic|asthmatic|epileptic|coeliac|celiac|an?emic|bipolar|narcoleptic"
+    r"|ambidextrous|pregnant|neurodivergent|immunocompromised|(?:tetra|para|quadri)plegic|transgender|mute|disabled"
+    r"|(?:in)?sterile|infertile|menopausal|overweight|underweight|synesthetic|teetotal)"
+    r"(?: in (?:one|my|the|both) [\w ]+)?",
+    re.IGNORECASE,
+)
+_IS_ONE = re.compile(
+    r"(?:.+ )?(?:user|lefty|[\w-]+-hander|insomniac|amputee|survivor|haemophiliac|hemophiliac)", re.IGNORECASE
+)
+# Things that are told with an article: "a rusty Berlingo".
+_VEHICLES = (
+    "car", "van", "bike", "bicycle", "motorbike", "motorcycle", "scooter", "truck", "camper", "campervan",
+)  # fmt: skip
+_DETERMINED = re.compile(
+    r"(?:an?|the|my|our|his|her|their|no|not|some|one|two|three|four|\d{1,2})\b", re.IGNORECASE
+)
+# Roles of which a body has only one, and those that need no article.
+_ONLY_ONE = re.compile(r"(?:lead|principal|first|head|chief|main|only) ", re.IGNORECASE)
+_OFFICE = re.compile(
+    r"(?:(?:vice|deputy|honorary|club|team)[ -])*(?:chair\w*|president|secretary|treasurer|captain|skipper"
+    r"|leader)\b",
+    re.IGNORECASE,
+)
+_MINE = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 # What is known of others: of one, and of several.
 _OF_OTHERS = {
     "name": ("is called", "are called"),
@@ -129,15 +157,20 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
     who, _, what = key.rpartition("_")
     if _GOES_ON.fullmatch(key):
         return "", "", f"{_owned(key)} {value}"
+    if what == "condition" and (not who or relations_among(content_words(who))):
+        return _conditions(who.replace("_", " "), value)
+    if key == "community_role":
+        return "you", "are", _listed([_role(one) for one in items_of(key, value)])
+    if key in _VEHICLES and not _DETERMINED.match(value) and not value.endswith("s"):
+        return f"your {key}", "is", f"{_article(value)} {value}"
     if key in _OWN:
         # An instruction begins as a sentence does: "Always use metric units".
         value = value[:1].lower() + value[1:] if key == "instructions" else value
         return "you", _OWN[key], value
-    if key in _COUNTED:
-        number = _NUMBER.match(value)
-        if number is None:
-            return "you", "have", f"{_article(value)} {value}"
-        return "you", "have", value if number.end() < len(value) else f"{value} {key}"
+    # Of the names of people, there is no number: "your children are Mia, Ben".
+    is_named = key != "pets" and value[:1].isupper() and not _NUMBER.match(value)
+    if key in _COUNTED and not is_named:
+        return "you", "have", _counted(key, value)
     if is_clause(value):
         return "", "", value
     if value.casefold() in _YES_OR_NO or key in _LABELS:
@@ -154,6 +187,48 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
         be = "are" if is_relation and who.endswith(_PLURALS) else "is"
         return f"your {who.replace('_', ' ')}" if is_relation else who.title(), be, years
     return f"your {_owned(key)}", "are" if _MANY.search(key) else "is", value
+
+
+def _counted(key: str, value: str) -> str:
+    """Return counted things as they are told: "two cats and a tortoise", "2 children"."""
+    items = items_of(key, value, apart=True) or [value]
+    told = []
+    for item in items:
+        number = _NUMBER.match(item)
+        if number is None:
+            told.append(item if item.endswith(_PLURALS) else f"{_article(item)} {item}")
+        else:
+            told.append(item if number.end() < len(item) else f"{item} {key}")
+    if len(told) > 1 and is_total(items[0]):
+        return f"{told[0]}, among them {_listed(told[1:])}"
+    return _listed(told)
+
+
+def _conditions(who: str, value: str) -> tuple[str, str, str]:
+    """Return what a person is and has: "you are left-handed and have asthma", "your son is deaf"."""
+    # A condition may have an "and" of its own, as in "irritable bowel syndrome and pain".
+    items = items_of("condition", value)
+    so = [item for item in items if _IS_SO.fullmatch(item) or _IS_ONE.fullmatch(item)]
+    has = [item for item in items if item not in so]
+    subject = f"your {who}" if who else "you"
+    be, have = ("is", "has") if who and not who.endswith(_PLURALS) else ("are", "have")
+    if not so:
+        return subject, have, _listed(has) if has else value
+    told = _listed([item if _IS_SO.fullmatch(item) else f"{_article(item)} {item}" for item in so])
+    return subject, be, f"{told} and {have} {_listed(has)}" if has else told
+
+
+def _role(value: str) -> str:
+    """Return a role with its article: "the lead singer in a band", "captain of your team"."""
+    value = _MINE.sub("your", value)
+    if _ONLY_ONE.match(value):
+        return f"the {value}"
+    return value if _OFFICE.match(value) else f"{_article(value)} {value}"
+
+
+def _listed(items: list[str]) -> str:
+    *others, last = items
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _owned(key: str) -> str:

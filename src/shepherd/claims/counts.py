@@ -1,0 +1,91 @@
+"""Counted things in a list: "two cats" and "a tortoise" are two items, "three cats" corrects "two cats"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["COUNTED", "counts_alike", "is_total", "merged_counts"]
+
+# Keys whose items are counted.
+COUNTED = ("pets", "children", "siblings", "grandchildren")
+_WORDS = (
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+)  # fmt: skip
+_NUMBERS = {word: n for n, word in enumerate(_WORDS, 1)}
+_ARTICLE = re.compile(r"(?:an?|the|my|our|some|only|just|now)\s+", re.IGNORECASE)
+_NUMBER = re.compile(rf"(\d+|{'|'.join(_NUMBERS)})\b\s*", re.IGNORECASE)
+_SINGULARS = {
+    "children": "child", "mice": "mouse", "geese": "goose", "ponies": "pony", "budgies": "budgie",
+    "puppies": "puppy", "bunnies": "bunny", "huskies": "husky", "calves": "calf", "donkeys": "donkey",
+}  # fmt: skip
+# Words for all of them: "three kids" after "two children" corrects the number.
+_ALL_OF = ("", "kid", "child", "sibling", "pet", "animal", "grandchild", "grandkid")
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """An item: how many (0: not said), what, and whether the noun is a plural."""
+
+    number: int
+    noun: tuple[str, ...]
+    is_plural: bool
+
+
+def _count_of(item: str) -> _Count:
+    text = item.strip().casefold()
+    while article := _ARTICLE.match(text):
+        text = text[article.end() :]
+    number = 0
+    if counted := _NUMBER.match(text):
+        number = _NUMBERS.get(counted[1]) or int(counted[1][:9])
+        text = text[counted.end() :]
+    words = text.split() or [""]
+    single = _singular(words[-1])
+    noun = ("",) if single in _ALL_OF and len(words) == 1 else (*words[:-1], single)
+    return _Count(number, noun, single != words[-1])
+
+
+def _singular(noun: str) -> str:
+    if known := _SINGULARS.get(noun):
+        return known
+    if noun.endswith(("ches", "shes", "xes")):
+        return noun[:-2]
+    return noun[:-1] if noun.endswith("s") and not noun.endswith(("ss", "us")) else noun
+
+
+def is_total(item: str) -> bool:
+    """Return whether an item says how many there are in all: "two kids", "3"."""
+    return _count_of(item).noun == ("",)
+
+
+def counts_alike(item: str, other: str) -> bool:
+    """Return whether two items mean the same things: "two cats" and "cats", not "two cats" and "cat"."""
+    one, two = _count_of(item), _count_of(other)
+    is_same_number = one.number == two.number or (0 in (one.number, two.number))
+    return one.noun == two.noun and is_same_number and one.is_plural == two.is_plural
+
+
+def merged_counts(items: list[str]) -> list[str]:
+    """Return items without those that a later one corrects or says more about, in their order.
+
+    A number corrects an earlier one of the same things. "A cat" does not correct "two cats", and "a black
+    cat" says more than "a cat".
+    """
+    kept: list[str] = []
+    for item in items:
+        new = _count_of(item)
+        for at, earlier in enumerate(kept):
+            known = _count_of(earlier)
+            if known.noun[-1] != new.noun[-1]:
+                continue
+            if known.noun == new.noun:
+                kept[at] = item if new.number or new.is_plural > known.is_plural else earlier
+            elif known.number == new.number and set(known.noun) <= set(new.noun):
+                kept[at] = item
+            elif known.number != new.number or not set(new.noun) <= set(known.noun):
+                continue
+            break
+        else:
+            kept.append(item)
+    return [_ARTICLE.sub("", item, count=1) if _ARTICLE.match(item) else item for item in kept]
