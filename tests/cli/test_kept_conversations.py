@@ -82,4 +82,4 @@ def test_it_can_be_turned_off(shepherd, home, model):
     home.environment["SHEPHERD_CACHE_DISK_GB"] = "0"
     shepherd("chat", "-m", model, "--json", input=REQUEST)
     assert files(home) == []
-    assert "none is kept on disk: cache_disk_gb is 0" in shepherd("doctor", "-m", model).stdout
+    assert "none is prepared for reuse on disk: cache_disk_gb is 0" in shepherd("doctor", "-m", model).stdout

@@ -149,7 +149,10 @@ def test_nodes_are_added_listed_and_removed(told: Callable[[str], Done]) -> None
         ("knowledge show 2", (1, "", "there is no node 2 | shepherd knowledge list shows them\n")),
         ("knowledge search bees", (0, "", "nothing matches\n")),
         ("knowledge export nodes.jsonl", (0, "", "1 node exported\n")),
-        ("knowledge forget 1 9", (1, "", "1 node removed\nwarning: there is no node 9\n")),
+        ("knowledge forget 1 9",
+         (1, "", "1 node removed\nMessages, traces and memories that quote it stay."
+          " To find them by a word of it:\n  shepherd memory audit --canary WORD\n"
+          "warning: there is no node 9\n")),
         ("knowledge list --json", (0, "[]\n", "")),
     ]  # fmt: skip
 
