@@ -470,6 +470,7 @@ def test_forget_at_the_prompt_says_what_was_forgotten(new_session):
 
     assert err.getvalue() == (
         "forgotten: Which editor?\nthe fact name is forgotten; it was Steve\n"
+        "To restore it: /facts set name Steve\n"
         "its history still has it. To delete that too: shepherd facts clear name --history\n"
     )
     assert memory.count_memories() == 0

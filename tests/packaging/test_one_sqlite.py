@@ -25,6 +25,7 @@ SQLITE3_IMPORTERS = {
     "src/shepherd/benchmark/stdlib_peer.py": "a process of its own; no module imports it",
     "bench/peers.py": "each side in a process of its own, on its own file",
     "bench/test_writes.py": "the peer runs in a process of its own, on its own file",
+    "tests/benchmark/test_speed_figures.py": "asks for the version of the library alone",
     "tests/server/test_files.py": "writes a database of another program, which the server gets as an upload",
     "tests/packaging/test_one_sqlite.py": "the two copies work side by side on different files",
 }

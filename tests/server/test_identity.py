@@ -16,7 +16,7 @@ from shepherd.server.app import create_app
 from shepherd.server.errors import Denied
 from shepherd.server.identity import LONGEST_USER, NOBODY, user_of
 from shepherd.server.middleware import is_loopback, require_keys_for
-from shepherd.server.public_ids import public_item, sequence_of
+from shepherd.server.public_ids import public_items, sequence_of
 from shepherd.server.state import AppState
 from shepherd.types import Message
 from tests.learned import learn
@@ -163,7 +163,7 @@ def secret_of_bob(memory):
 
 def learned_of_bob(memory: Memory) -> object:
     """The public id of what was learned of bob."""
-    return public_item(memory.learned(1, user_id="bob")[0])["id"]
+    return public_items(memory, "bob", memory.learned(1, user_id="bob"))[0]["id"]
 
 
 def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
