@@ -296,7 +296,7 @@ def test_nothing_is_drafted_from_earlier_answers_where_it_is_off(
         ("recurrent", "auto", False),
         ("hybrid", "auto", False),
     ):
-        settings = EngineSettings(n_ctx=256, n_threads=1, draft=draft)  # type: ignore[arg-type]
+        settings = EngineSettings(n_ctx=256, n_threads=1, draft=draft, seed=1)  # type: ignore[arg-type]
         with Engine(model_file(name), settings=settings) as engine:  # type: ignore[operator]
             assert engine._drafts == drafts
             run_to_end(engine.complete([1, 2, 3], max_tokens=8, user="anna"))

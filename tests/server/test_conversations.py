@@ -123,7 +123,7 @@ def test_what_was_recalled_comes_before_the_answer_and_stays(client, memory):
 
 
 def test_passages_of_documents_are_among_what_was_recalled(client, memory):
-    user = "reader"
+    user = "reader of a manual"
     text = "The Kestrel pump needs four litres of oil. " + "It is blue. " * 60
     node = Knowledge(memory.transactions, user).add_node("Manual", source_text=text)
     said = body("How much oil does the Kestrel pump need?", user, session="pump", recalled=True)
