@@ -733,3 +733,11 @@ def test_an_answer_that_repeats_the_question_says_nothing(question, answer, is_s
     review = Review([*said, Message("user", question)], [], Promise(stores=True))
 
     assert (answer in review.feed(answer) + review.end("stop")) is is_shown
+
+
+def test_of_several_things_it_is_not_said_that_they_is():
+    told = [Message("user", "I have two cats."), Message("assistant", "Nice.")]
+    asked = Message("user", "Which pets do I have?")
+    review = Review([*told, asked], [Fact("pets", "two cats", 0, 0)], Promise(stores=True))
+
+    assert review.feed("Your pets is two cats.") + review.end("stop") == "You have two cats."

@@ -133,6 +133,10 @@ DENIES = re.compile(
 _WISHES = frozenset(
     ("want", "wish", "hope", "plan", "dream", "travel", "visit", "buy", "give", "gift", "present")
 )
+# Names of several things, of which "is" cannot be said.
+_SEVERAL = frozenset(
+    ("pets", "siblings", "children", "grandchildren", "kids", "hobbies", "allergies", "languages")
+)
 _ASKING = frozenset(("how", "what", "when", "where", "which", "who", "whose"))
 _OTHER_TIME = frozenset(("before", "was", "were", "did", "used", "previously", "ago", "formerly"))
 # "Where does Ida live?" is not answered by "You live in Ulm".
@@ -364,7 +368,9 @@ class Judge:
         # "Your hotel do we stay is …": words of the question that name no thing.
         if not _NO_THING.isdisjoint(thing):
             return False
-        if about == "age" and "birthday" in thing:
+        # "Your pets is two cats": the fact in a sentence reads better.
+        is_odd = thing[-1:] and thing[-1] in _SEVERAL and f" {thing[-1]} is " in f" {' '.join(words)} "
+        if is_odd or (about == "age" and "birthday" in thing):
             return False
         if "phone" in thing and sum(map(str.isdigit, groups["v"])) < _SHORTEST_PHONE:
             return False
