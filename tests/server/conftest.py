@@ -80,7 +80,7 @@ def with_providers(tmp_path_factory, scripted_model, afar) -> Iterator[ServerPro
     home = tmp_path_factory.mktemp("providers")
     table = ProviderTable(ConfigFile(home / ".config" / "shepherd" / "config.json"))
     remote = {"kind": "openai", "model": "big", "base_url": f"{afar.url}/v1", "retries": 0}
-    table.add("work", {**remote, "api_key": "k", "max_tokens": 77})
+    table.add("firm", {**remote, "api_key": "k", "max_tokens": 77})
     table.add("friend", {**remote, "api_key": "k", "memory": True})
     table.add("keyless", {"kind": "anthropic", "model": "claude"})
     with ServerProcess(home, "-m", str(scripted_model), "--providers", "all") as server:

@@ -31,26 +31,26 @@ def ask(server: ServerProcess, model: str, text: str, **fields: object) -> str:
 def test_all_providers_are_listed_with_who_runs_them_and_whether_they_use_the_memory(with_providers):
     with with_providers.http() as client:
         listed = client.get("/v1/models").json()["data"]
-        shown = client.get("/v1/models/work/big").json()
+        shown = client.get("/v1/models/firm/big").json()
 
     local = listed[0]["id"]
     assert [(one["id"], one["owned_by"], one["memory"], one["state"]) for one in listed] == [
         (local, "local", True, "loaded"),
-        ("work/big", "work", False, "loaded"),
+        ("firm/big", "firm", False, "loaded"),
         ("friend/big", "friend", True, "loaded"),
     ]
     assert shown == listed[1]
     assert "the provider keyless can't be chosen: provider keyless has no API key" in with_providers.log
 
 
-@pytest.mark.parametrize("name", ["work/big", "work", "WORK", "friend", "big"])
+@pytest.mark.parametrize("name", ["firm/big", "firm", "FIRM", "friend", "big"])
 def test_a_request_names_a_provider_by_its_name_or_with_its_model(with_providers, afar, name):
     assert ask(with_providers, name, "hello") == "From afar."
     assert afar.asked[-1].body["model"] == "big"
 
 
 def test_each_provider_has_its_own_longest_answer(with_providers, afar):
-    for name in ("work", "friend"):
+    for name in ("firm", "friend"):
         ask(with_providers, name, "hello")
 
     most = [one.body.get("max_tokens", one.body.get("max_completion_tokens")) for one in afar.asked[-2:]]
@@ -66,19 +66,19 @@ def test_no_name_means_the_model_of_this_machine_and_an_unknown_one_is_refused(w
         )
 
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
-    assert "work/big" in unknown.json()["error"]["message"]
+    assert "firm/big" in unknown.json()["error"]["message"]
     assert len(afar.asked) == before
 
 
 def test_only_a_provider_that_may_use_the_memory_is_told_what_is_in_it(with_providers, afar):
     with Memory(with_providers.database) as memory:
         memory.set_fact("dog_name", "Biscuit", "olga")
-    for name in ("work", "friend"):
+    for name in ("firm", "friend"):
         ask(with_providers, name, "What is my dog called?", user="olga", session=name)
 
     told = [one.said for one in afar.asked[-2:]]
     with Memory(with_providers.database) as memory:
-        stored = [bool(memory.find_session(name, "olga")) for name in ("work", "friend")]
+        stored = [bool(memory.find_session(name, "olga")) for name in ("firm", "friend")]
     assert told[0] == "What is my dog called?"
     assert "Biscuit" in told[1]
     assert stored == [False, True]
@@ -86,7 +86,7 @@ def test_only_a_provider_that_may_use_the_memory_is_told_what_is_in_it(with_prov
 
 def test_a_model_without_memory_replaces_what_another_one_stored(with_providers, afar):
     ask(with_providers, "friend", "Good morning, how are you today?", user="petra", session="talk")
-    ask(with_providers, "work", "Good evening, how are you?", user="petra", session="talk", replaces=1)
+    ask(with_providers, "firm", "Good evening, how are you?", user="petra", session="talk", replaces=1)
 
     with Memory(with_providers.database) as memory:
         session = memory.find_session("talk", "petra")

@@ -13,10 +13,10 @@ def test_a_provider_is_chosen_and_the_page_says_that_it_has_no_memory(with_provi
     chat.open("chat")
     choice, memory = page.get_by_label("Model"), page.locator(".memory-switch")
     groups = choice.locator("optgroup").evaluate_all("all => all.map((one) => one.label)")
-    assert groups == ["This machine", "work", "friend"]
+    assert groups == ["This machine", "firm", "friend"]
     expect(memory).to_have_text("Memory on")
 
-    choice.select_option("work/big")
+    choice.select_option("firm/big")
     expect(memory).to_have_text("No memory")
     expect(memory).to_be_disabled()
     page.get_by_label("Message", exact=True).fill("I live in Paris.")
