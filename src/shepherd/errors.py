@@ -158,11 +158,17 @@ class ProviderRefusedError(ProviderError):
 
 
 class ProviderUnavailableError(ProviderError):
-    """The provider is unreachable or busy; `retry_after_s` is the wait it asked for, or 0."""
+    """The provider is unreachable or busy; `retry_after_s` is the wait it asked for, or 0.
 
-    def __init__(self, message: str, *, hint: str = "", retry_after_s: float = 0.0) -> None:
+    `is_absent` says that nothing listens at its address, or that the address does not exist.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", retry_after_s: float = 0.0, is_absent: bool = False
+    ) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_s = retry_after_s
+        self.is_absent = is_absent
 
 
 class DocumentError(ShepherdError):

@@ -237,13 +237,44 @@ def test_odd_but_harmless_fields_are_read_over(new_model):
     assert answer(new_model("openai", step))[0] == ["ok"]
 
 
-def test_a_server_that_is_not_there_is_named(new_model):
-    model = new_model("ollama", base_url="http://127.0.0.1:9/v1", retries=1)
+@pytest.mark.parametrize(
+    ("kind", "address", "says", "hint"),
+    [
+        ("ollama", "http://127.0.0.1:9/v1", "refused the connection", "is it running? ollama serve"),
+        (
+            "openai",
+            "http://127.0.0.1:9/v1",
+            "refused the connection",
+            "is it running? If it is, check base_url: shepherd provider set work base_url URL",
+        ),
+        (
+            "openai",
+            "http://nowhere.invalid/v1",
+            "has an address that can't be found",
+            "check the network, and base_url: shepherd provider set work base_url URL",
+        ),
+    ],
+)
+def test_a_server_that_is_not_there_is_named_after_one_retry(new_model, kind, address, says, hint):
+    model = new_model(kind, base_url=address, retries=3)
+    reply = model.generate(QUESTION)
 
-    with pytest.raises(ProviderUnavailableError, match="cannot be reached") as caught:
+    with pytest.raises(ProviderUnavailableError) as caught:
+        list(reply)
+
+    assert str(caught.value) == f"provider work ({address}) {says}"
+    assert caught.value.hint == hint
+    assert reply._exchange.attempts == 2
+    assert (reply.stats.prompt_tokens, reply.stats.decoded_tokens) == (0, 0)
+
+
+def test_a_connection_that_breaks_is_tried_as_often_as_is_set(new_model):
+    model = new_model("openai", drops(), retries=2)
+
+    with pytest.raises(ProviderUnavailableError, match="can't be reached, or the connection broke"):
         answer(model)
 
-    assert "ollama serve" in caught.value.hint
+    assert len(model.upstream.asked) == 3
 
 
 @pytest.mark.parametrize("keeps_alive", [False, True])

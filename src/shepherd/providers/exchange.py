@@ -50,12 +50,15 @@ Event: TypeAlias = Piece | Usage | End
 class RetryPolicy:
     """Retries and the pauses before them: doubling, randomised by half, longer if the server asks for it.
 
-    A server that asks for more than `longest_s` is not waited for.
+    A server that asks for more than `longest_s` is not waited for. Where none is found at the address, the
+    request is repeated `when_absent` times at most: a server that restarts is back soon, and a wrong address
+    stays wrong.
     """
 
     retries: int = 3
     first_s: float = 0.5
     longest_s: float = 20.0
+    when_absent: int = 1
 
     def pause_s(self, attempt: int, asked_s: float) -> float:
         """Before attempt 1, 2, …"""
@@ -65,11 +68,9 @@ class RetryPolicy:
 
     def may_retry(self, attempt: int, error: ShepherdError) -> bool:
         """Return whether attempt number `attempt` may follow this failure."""
-        return (
-            attempt <= self.retries
-            and isinstance(error, ProviderUnavailableError)
-            and error.retry_after_s <= self.longest_s
-        )
+        if not isinstance(error, ProviderUnavailableError) or error.retry_after_s > self.longest_s:
+            return False
+        return attempt <= (min(self.retries, self.when_absent) if error.is_absent else self.retries)
 
 
 class Link:

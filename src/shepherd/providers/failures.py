@@ -7,6 +7,7 @@ answer, and sums of both. Numbers without such words are ignored.
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -133,6 +134,15 @@ _STATUS_OF_TYPE = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
+# What it means that no connection could be made, and what to do.
+_ABSENT: dict[type[BaseException] | None, tuple[str, str]] = {
+    ConnectionRefusedError: ("refused the connection", "is it running? If it is, check base_url"),
+    socket.gaierror: ("has an address that can't be found", "check the network, and base_url"),
+}
+_START = {
+    "ollama": "is it running? ollama serve",
+    "shepherd": "is it running? shepherd serve",
+}
 # 429 for ever: no money, no quota. Waiting does not help.
 _SPENT = {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"}
 
@@ -151,7 +161,7 @@ def failure_of(error: Exception, provider: ProviderSettings, key: ApiKey) -> She
             hint=f"try again, or allow more: shepherd provider set {provider.name} timeout SECONDS",
         )
     if kinds & {"APIConnectionError", "TransportError", "OSError"}:
-        return _unreachable(provider)
+        return _unreachable(error, provider)
     if kinds & {"APIStatusError", "APIError"}:
         return _refused(error, provider, key)
     if kinds & {"ValueError"}:
@@ -178,15 +188,23 @@ def cut_off(provider: ProviderSettings, has_begun: bool) -> ProviderError:
     )
 
 
-def _unreachable(provider: ProviderSettings) -> ProviderUnavailableError:
-    hints = {
-        "ollama": "is it running? ollama serve",
-        "shepherd": "is it running? shepherd serve",
-    }
-    return ProviderUnavailableError(
-        f"{_place(provider)} cannot be reached, or the connection broke",
-        hint=hints.get(provider.kind, f"check the network, and base_url: {provider.address}"),
+def _unreachable(error: BaseException, provider: ProviderSettings) -> ProviderUnavailableError:
+    reason = _reason(error)
+    how, remedy = _ABSENT.get(
+        type(reason), ("can't be reached, or the connection broke", "check the network, and base_url")
     )
+    return ProviderUnavailableError(
+        f"{_place(provider)} {how}",
+        hint=_START.get(provider.kind, f"{remedy}: shepherd provider set {provider.name} base_url URL"),
+        is_absent=type(reason) in _ABSENT,
+    )
+
+
+def _reason(error: BaseException | None) -> BaseException | None:
+    """Return the error of the operating system that a client library's error comes from."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> ShepherdError:

@@ -237,7 +237,7 @@ class RemoteReply:
             self._finish()
             raise
         except ShepherdError:
-            self._finish()
+            self._finish(failed=True)
             raise
         self._finish()
         raise StopIteration
@@ -316,7 +316,7 @@ class RemoteReply:
         is_empty = isinstance(piece, (str, Thought)) and not (piece if isinstance(piece, str) else piece.text)
         return None if is_empty else piece
 
-    def _finish(self) -> None:
+    def _finish(self, *, failed: bool = False) -> None:
         total_s = time.perf_counter() - self._started
         first_s = total_s if self._first_s is None else self._first_s
         text = self.text
@@ -325,6 +325,8 @@ class RemoteReply:
         is_text = bool(text) and self._reason != "cancelled" and not self._calls and not hides_thoughts
         self._account = self._model.learn(self._account, text, self._usage, is_text=is_text)
         usage = self._usage or Usage(self._account.total, self._model.count_tokens(text))
+        if failed and self._usage is None and self._first_s is None:
+            usage = Usage(0, 0)  # nobody is known to have read the prompt
         cached = min(usage.cached, usage.prompt)
         retries = self._exchange.attempts - 1
         self._stats = TurnStats(
