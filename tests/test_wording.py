@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import shepherd
-from shepherd.wording import counted, inflected, mentions
+from shepherd._native.text import keywords
+from shepherd.wording import as_written, counted, inflected, mentions
 
 SOURCE = Path(shepherd.__file__).parent
 # A number before a plural, as in f"{n} facts".
@@ -34,6 +35,17 @@ def test_values_are_found_as_whole_words_whatever_their_case():
     assert all(map(finds, ("I write c++.", "NEW YORK, of course", "(C++)")))
     assert not any(map(finds, ("C+", "newyork", "knew york", "new yorker", "")))
     assert mentions(["", "  "]) is None
+
+
+def test_search_terms_are_shown_as_the_words_that_they_come_from():
+    text = "Which of the neighbours' houses has C++ books, PDFs or an R\u00f4tisserie in New-York?"
+
+    words = as_written(keywords(text), text)
+
+    assert words[:3] == ["neighbours", "houses", "C++"]
+    assert {"PDFs", "R\u00f4tisserie", "books"} <= set(words)
+    assert as_written(["hous", "zebra"], "A house, the houses.") == ["house", "zebra"]
+    assert as_written(["x"], "") == ["x"]
 
 
 def test_no_message_has_a_number_before_a_fixed_plural():

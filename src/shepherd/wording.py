@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["counted", "inflected", "mentions"]
+from shepherd._native.text import keywords
 
+__all__ = ["as_written", "counted", "inflected", "mentions"]
+
+_WORD = re.compile(r"\w+(?:['\u2019.+#-]+\w+)*[+#]*")
+# Search terms come from the beginning of a text.
+_MOST_CHARS = 20_000
 _FORMS = re.compile(r"\[([^|\]]*)\|([^\]]*)\]")
 
 
@@ -30,3 +35,16 @@ def mentions(values: Iterable[str]) -> Callable[[str], object] | None:
     if not words:
         return None
     return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE).search
+
+
+def as_written(terms: Sequence[str], text: str) -> list[str]:
+    """Return for each search term the first word of the text that it comes from, or else the term.
+
+    >>> as_written(["ide", "hous"], "Which IDEs are in my house?")
+    ['IDEs', 'house']
+    """
+    words: dict[str, str] = {}
+    for word in _WORD.findall(text[:_MOST_CHARS]):
+        for term in keywords(word):
+            words.setdefault(term, word)
+    return list(dict.fromkeys(words.get(term, term) for term in terms))

@@ -147,11 +147,12 @@ def test_what_was_appended_is_listed_with_the_commands_that_change_it():
     screen = Screen(out, err)
     fact = Fact("city", "P" * 201, 0, 0)
     found = [SearchResult(id, "q", answer, 0, 0.5, 0.5, 3.0) for id, answer in ((8, "a"), (9, ""))]
-    injection = Injection("tail", (fact,), tuple(found), ("soup",), recall_us=41_400.0)
+    injection = Injection("tail", (fact,), tuple(found), ("soup", "recip"), recall_us=41_400.0)
+    asked = "Which soups have recipes?"
 
-    assert explain_injection(screen, Finished("", TurnStats(), injection)) == [8, 9]
+    assert explain_injection(screen, Finished("", TurnStats(), injection), asked) == [8, 9]
     assert out.getvalue().splitlines() == [
-        "Appended to your last message (recall took 41 ms, searched for: soup)",
+        "Appended to your last message (recall took 41 ms, searched for: soups, recipes)",
         "facts",
         f"  city = {'P' * 199}…",
         "memories",
@@ -174,7 +175,7 @@ def test_what_was_appended_is_listed_with_the_commands_that_change_it():
     [
         (None, False, "nothing has been answered yet"),
         (Injection(), False, "nothing was appended"),
-        (Injection(keywords=("a", "b")), False, "no fact, and no memory matches a b well enough"),
+        (Injection(keywords=("a", "b")), False, "no fact is known, and no memory matches a b well enough"),
         (Injection(keywords=("a", "b")), True, "nothing was appended: memory is private"),
     ],
 )

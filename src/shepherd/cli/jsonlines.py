@@ -19,6 +19,7 @@ from shepherd.cli.main import INTERRUPTED
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.types import Injection, Thought, ToolCall
+from shepherd.wording import as_written
 
 __all__ = ["answer_lines", "lines_of_stdin", "parse_line", "put", "put_error", "stdout_alone"]
 
@@ -90,18 +91,18 @@ def _answer(assistant: Assistant, screen: Screen, message: Composed, with_memory
             for event in assistant.ask(message.typed, composed=message.composed, pictures=message.pictures):
                 if is_interrupted():  # perhaps before there was an answer to cancel
                     assistant.cancel()
-                put(screen, *_named(event))
+                put(screen, *_named(event, message.typed))
                 interrupted = isinstance(event, Finished) and event.stats.finish_reason == "cancelled"
     finally:
         assistant.private = before
     return interrupted
 
 
-def _named(event: Event) -> tuple[str, dict[str, Any]]:
+def _named(event: Event, typed: str) -> tuple[str, dict[str, Any]]:
     if isinstance(event, Delta):
         return "delta", {"text": event.text}
     if isinstance(event, Recalled):
-        return "recalled", _injected(event.injection)
+        return "recalled", _injected(event.injection, typed)
     if isinstance(event, Warned):
         return "warning", {"message": event.message, "hint": event.hint}
     if isinstance(event, Thought):
@@ -120,11 +121,11 @@ def _named(event: Event) -> tuple[str, dict[str, Any]]:
     return "finished", {"answer": event.answer, "finish_reason": stats.pop("finish_reason"), "stats": stats}
 
 
-def _injected(injection: Injection) -> dict[str, Any]:
+def _injected(injection: Injection, typed: str) -> dict[str, Any]:
     return {
         "facts": {fact.key: fact.value for fact in injection.facts},
         "memories": [asdict(result) for result in injection.results],
-        "keywords": list(injection.keywords),
+        "keywords": as_written(injection.keywords, typed),
         "tail": injection.tail,
     }
 

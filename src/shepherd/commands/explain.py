@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened, size
 from shepherd.errors import StoreError, UsageError
 from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
+from shepherd.wording import as_written
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
@@ -93,23 +94,26 @@ def fact_provenance(period: FactPeriod) -> str:
 def explain_injection(
     screen: Screen,
     last: Finished | None,
+    message: str = "",
     *,
     private: bool = False,
     periods: Callable[[], Sequence[FactPeriod]] = tuple,
 ) -> list[int]:
     """Print what was appended to the last message and why; returns the ids in the order of the list.
 
-    `periods` returns where the values of facts came from.
+    `message` is that message, and `periods` returns where the values of facts came from.
     """
     if last is None:
         screen.note("nothing has been answered yet")
         return []
     injection = last.injection
     if not injection:
-        screen.note("nothing was appended: memory is private" if private else _why_nothing(injection))
+        nothing = "memory is private" if private else _why_nothing(as_written(injection.keywords, message))
+        screen.note(f"nothing was appended{f': {nothing}' if nothing else ''}")
         return []
     took = duration(injection.recall_us / 1000)
-    searched = f", searched for: {' '.join(injection.keywords)}" if injection.keywords else ""
+    words = as_written(injection.keywords, message)
+    searched = f", searched for: {', '.join(words)}" if words else ""
     screen.print(f"Appended to your last message (recall took {took}{searched})")
     if injection.facts:
         screen.print("facts")
@@ -266,12 +270,8 @@ def _relevance(entries: Mapping[str, object], place: str) -> str:
     return f"{shown}, {counted(tokens, 'token')}" if isinstance(tokens, int) else shown
 
 
-def _why_nothing(injection: Injection) -> str:
-    if injection.keywords:
-        return (
-            f"nothing was appended: no fact, and no memory matches {' '.join(injection.keywords)} well enough"
-        )
-    return "nothing was appended"
+def _why_nothing(words: Sequence[str]) -> str:
+    return f"no fact is known, and no memory matches {' '.join(words)} well enough" if words else ""
 
 
 def about_learning(assistant: Assistant) -> str:

@@ -183,6 +183,7 @@ def _why(chat: Chat, argument: str) -> None:
     chat.listed = explain_injection(
         chat.screen,
         assistant.last,
+        next((one.raw for one in reversed(assistant.history) if one.role == "user"), ""),
         private=assistant.private,
         periods=(lambda: memory.fact_periods(user_id=user)) if memory is not None else tuple,
     )

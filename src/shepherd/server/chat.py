@@ -405,6 +405,11 @@ class Chat:
         return self._turn.injection
 
     @property
+    def newest_message(self) -> str:
+        """The message that is answered, as the user wrote it."""
+        return self._turn.draft.message.raw
+
+    @property
     def has_logprobs(self) -> bool:
         """True if the client asked for log-probabilities."""
         return self._turn.request.logprobs is not None

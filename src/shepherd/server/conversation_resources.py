@@ -213,13 +213,13 @@ def _traced(position: int, message: Message) -> dict[str, Any]:
         "message": position,
         "created_at": message.created_at,
         "text": message.raw,
-        **public_injection(message.injected or Injection()),
+        **public_injection(message.injected or Injection(), message.raw),
     }
 
 
 def _said(position: int, message: Message) -> dict[str, Any]:
     calls = [{"name": call.name, "arguments": call.arguments} for call in message.tool_calls]
-    recalled = None if message.injected is None else public_injection(message.injected)
+    recalled = None if message.injected is None else public_injection(message.injected, message.raw)
     return {
         "message": position,
         "role": message.role,

@@ -136,7 +136,7 @@ class _Chunks:
     def tell_recalled(self) -> None:
         """Begin with what was recalled."""
         usage = {"usage": None} if self._include_usage else {}
-        recalled = public_injection(self.chat.injection)
+        recalled = public_injection(self.chat.injection, self.chat.newest_message)
         self.opening += event({**self._head, "choices": [], **usage, "recalled": recalled})
 
     async def alone(self) -> AsyncGenerator[bytes, None]:

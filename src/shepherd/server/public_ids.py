@@ -21,6 +21,7 @@ from shepherd.trace.traces import Entry
 from shepherd.transactions import Connection
 from shepherd.turn.fact_sentences import former_clause, learned_clause, sentence
 from shepherd.types import Injection
+from shepherd.wording import as_written
 
 __all__ = [
     "find_item",
@@ -73,14 +74,17 @@ def job_ids(memory: Memory, jobs: Iterable[ExtractionJob]) -> dict[str, Extracti
     return memory.transactions.read(positions)
 
 
-def public_injection(injection: Injection) -> dict[str, Any]:
-    """Return what memory added to a message, with public ids: the text itself, and what it was made of."""
+def public_injection(injection: Injection, text: str) -> dict[str, Any]:
+    """Return what memory added to a message, with public ids: the text itself, and what it was made of.
+
+    `text` is the message, whose words stand for the terms that were searched for.
+    """
     return {
         "tail": injection.tail,
         "facts": [asdict(fact) for fact in injection.facts],
         "memories": [{**asdict(result), "id": sequence_of(result.id)} for result in injection.results],
         "passages": [{**asdict(passage), "id": sequence_of(passage.id)} for passage in injection.passages],
-        "keywords": list(injection.keywords),
+        "keywords": as_written(injection.keywords, text),
         "recall_us": injection.recall_us,
     }
 
