@@ -29,6 +29,7 @@ from functools import lru_cache
 
 __all__ = [
     "ATTACHED",
+    "PIPED",
     "escape_fact_key",
     "escape_fact_value",
     "escape_lines",
@@ -41,6 +42,8 @@ __all__ = [
 
 # Begins the block of a document that the user attached to a message.
 ATTACHED = "[attached: "
+# The name of such a block with what was piped in.
+PIPED = "stdin"
 
 ELLIPSIS = "…"
 

@@ -42,6 +42,16 @@ def test_a_covered_code_is_explained():
     assert joined([open_one]) == 'Your document "Bike" says: The saddle is at 68 cm.'
 
 
+def test_a_document_speaks_in_quotation_marks_where_it_says_i_or_you():
+    mine = Quote("document", "Letter", "I pay 900 euros for my room.", is_sure=True)
+    yours = Quote("document", "stdin", "Your train leaves at nine.", is_sure=True)
+    nobodys = Quote("document", "stdin", "The mine closed in 1911.", is_sure=True)
+
+    assert joined([mine]) == 'Your document "Letter" says: "I pay 900 euros for my room."'
+    assert joined([yours]) == 'The text that you piped in says: "Your train leaves at nine."'
+    assert joined([nobodys]) == "The text that you piped in says: The mine closed in 1911."
+
+
 @pytest.mark.parametrize(
     ("key", "word", "is_named"),
     [

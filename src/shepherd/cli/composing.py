@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from shepherd.cli.parsing import Parser, stdin_bytes
 from shepherd.commands.screen import Screen, counted, near_miss
 from shepherd.errors import UsageError
+from shepherd.escaping import PIPED
 from shepherd.pictures import MOST_BYTES, looks_like_picture, no_pictures, picture_of, size_of
 from shepherd.types import Picture
 
@@ -93,7 +94,7 @@ class Composer:
         """
         attached = self.pending
         if typed and not self._templates:
-            piped = (Attached("stdin", material),) if material.strip() else ()
+            piped = (Attached(PIPED, material),) if material.strip() else ()
             attached, material = piped + attached, ""
         if finds_paths:
             named = {
@@ -209,7 +210,7 @@ def read_attached(
     from shepherd.cli.progress import working
     from shepherd.knowledge.importing import WebLimits, read_document
 
-    shown = name or ("stdin" if stdin is not None else source)
+    shown = name or (PIPED if stdin is not None else source)
     if stdin is not None:
         stdin = BytesIO(stdin.read())
     picture = _picture_in(source, stdin)
@@ -290,7 +291,7 @@ def _inserted(template: string.Template, text: str) -> str:
 
 def _hint(one: Attached, assistant: Assistant) -> str:
     ways = ["attach less of it"]
-    if one.name != "stdin":
+    if one.name != PIPED:
         ways.append(
             f"shepherd knowledge import {shlex.quote(one.name)} lets answers use the passages that match"
         )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from shepherd.escaping import shorten
+from shepherd.escaping import PIPED, shorten
 from shepherd.prompt.near_facts import NearFact
 from shepherd.prompt.questions import Question
 from shepherd.turn.fact_sentences import fact_clause, is_clause, sentence
@@ -25,6 +25,7 @@ _LONGEST_ASKED = 80  # characters of a question that was asked once
 _COVER = "\u2022\u2022"
 _COVERED = " Codes and passwords are covered when a document is imported; your own file still shows them."
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
+_PERSONAL = re.compile(r"\b(?:i|me|my|we|us|our|you|your)\b", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|me|my|we|our)\b", re.IGNORECASE)
 
 
@@ -86,7 +87,11 @@ def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
     once = list(dict.fromkeys(one.sentence for one in quotes))
     sentences = " and ".join(f'"{sentence}"' for sentence in once)
     if quotes[0].kind == "document":
-        said = f'your document "{quotes[0].title}" says: {" ".join(once)}'
+        title = quotes[0].title
+        named = "the text that you piped in" if title == PIPED else f'your document "{title}"'
+        # "I" and "you" of a document are perhaps somebody else.
+        is_personal = _PERSONAL.search(" ".join(once))
+        said = f"{named} says: {sentences if is_personal else ' '.join(once)}"
     elif quotes[0].kind == "answered":
         asked = shorten(quotes[0].title, _LONGEST_ASKED)
         said = f'when you asked another assistant "{asked}", it answered: {sentences}'
