@@ -55,7 +55,7 @@ def test_a_conversation_longer_than_the_window_goes_on(small):
         # Nothing is lost, so that the first time is enough.
         assert bool(told) == (finished.stats.evicted_turns > 0 and not evictions)
         if told:
-            assert "the window was full: the oldest" in told[0]
+            assert "the model's window is full: it " in told[0]
             assert "kept in memory" in told[0]
         if finished.stats.evicted_turns:
             evictions.append(number)
@@ -122,7 +122,7 @@ def test_private_exchanges_leave_without_a_trace(small, memory):
         events, finished = ask(assistant, statement(7))
 
     assert memory.search("lighthouse") == []
-    assert any("no longer part of this conversation" in event.message for event in events[-1:])
+    assert any("it is not kept in memory" in event.message or "they are not kept in memory" in event.message for event in events[-1:])
 
 
 def test_without_archiving_what_leaves_is_not_remembered(small, memory):

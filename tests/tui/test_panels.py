@@ -197,5 +197,5 @@ def test_the_status_line_says_how_learning_is_going() -> None:
         line._queue = ExtractionStats(**counts)
         seen.append(line._learning().plain)
 
-    assert seen == ["learning: 2 to do", "1,234 not learned", "learned all", "", ""]
+    assert seen == ["learning: 2 to do", "1,234 not learned", "learning: done", "", ""]
     assert StatusLine()._learning().plain == ""

@@ -211,7 +211,7 @@ class StatusLine(Static):
             return Content.styled(f"learning: {waiting:,} to do", "$accent")
         if queue.dead:
             return Content(f"{queue.dead:,} not learned")
-        return Content("learned all" if queue.done and not queue.open else "")
+        return Content("learning: done" if queue.done and not queue.open else "")
 
 
 def _queue_of(memory: Memory, user_id: str) -> ExtractionStats | None:
