@@ -17,6 +17,7 @@ __all__ = [
     "Injection",
     "MemoryRecord",
     "Message",
+    "PastFact",
     "Picture",
     "Piece",
     "RecalledPassage",
@@ -118,12 +119,29 @@ class RecalledPassage:
 
 
 @dataclass(frozen=True, slots=True)
+class PastFact:
+    """A fact of another time in `Injection.tail`, for a question about time. `since` and `until` in unix seconds.
+
+    held: `value` held from `since` to `until` (None: it still holds); then: it held in the `time` asked for, such
+    as "March 2026"; since: the present `value` has held from `since` on; known: nothing is known of the time
+    before `since`, when it was `value`; began, ended: that is a change.
+    """
+
+    kind: Literal["held", "then", "since", "known", "began", "ended"]
+    key: str
+    value: str
+    since: int
+    until: int | None = None
+    time: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Injection:
     """Text and records appended to one message. `tail` is the exact text, "" for none.
 
     `parts` are the ids of its entities, passages and focused nodes; `passages` describes the passages.
     `fewer_facts` are shorter forms of the line of facts, the longest first, each with the facts that it
-    shows.
+    shows. `past` are the facts of another time that a question asks for.
     """
 
     tail: str = ""
@@ -134,6 +152,7 @@ class Injection:
     parts: tuple[str, ...] = ()
     passages: tuple[RecalledPassage, ...] = ()
     fewer_facts: tuple[tuple[str, tuple[Fact, ...]], ...] = field(default=(), repr=False, compare=False)
+    past: tuple[PastFact, ...] = field(default=(), repr=False, compare=False)
 
     def __bool__(self) -> bool:
         return bool(self.tail)

@@ -20,7 +20,7 @@ from shepherd.memory.injection_format import (
     shown_facts,
     with_past_facts,
 )
-from shepherd.types import Fact, SearchResult
+from shepherd.types import Fact, PastFact, SearchResult
 
 # What an attacker would store, and what people do store, to be mixed with any text.
 FRAGMENTS = [
@@ -130,7 +130,7 @@ def test_instructions_have_a_line_of_their_own_behind_the_facts() -> None:
 
 
 def test_facts_of_another_time_join_the_facts_and_not_the_instructions() -> None:
-    told, past = fact("instructions", "never use emoji"), [("location (March 2025)", "Köln")]
+    told, past = fact("instructions", "never use emoji"), [PastFact("then", "location", "Köln", 0, time="March 2025")]
     line = "[the user's instructions: never use emoji]"
 
     assert with_past_facts(facts_block([told, fact("name", "Steve")]), past) == (

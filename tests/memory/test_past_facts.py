@@ -59,6 +59,9 @@ def memory(database: str, clock: list[float]) -> Iterator[Memory]:
         ("Desde quando moro aqui?", "location (since)=2026-10-12"),
         ("Sinds wanneer woon ik hier?", "location (since)=2026-10-12"),
         ("Where did I live before?", "location (2026-01-05 to 2026-10-12)=Köln"),
+        ("Did I ever live somewhere else?", "location (2026-01-05 to 2026-10-12)=Köln"),
+        ("have we ever lived anywhere else", ""),
+        ("Where did I live last spring?", "location (2026-03-01 to 2026-05-31)=Köln"),
         (
             "What changed last month?",
             "location (until 2026-10-12)=Köln, employer (since 2026-10-12)=Bosch,"
@@ -110,6 +113,7 @@ def test_a_time_is_named_as_it_was_asked_for(
         "Before I forget, what is my name?",
         "I lived in Köln before.",
         "What did we talk about last week?",
+        "What did I tell you before about where I live?",
         "Remind me to call mum before noon",
         "x" * 500 + " since when do I live here?",
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from random import Random
 
 import pytest
@@ -19,7 +20,7 @@ from shepherd.memory import Memory
 from shepherd.prompt.plan import Part
 from shepherd.turn.quotation import MOST_WORDS
 from shepherd.turn.small_model import Promise, Review, is_small_model, known_facts
-from shepherd.types import Fact, Message, SearchResult
+from shepherd.types import Fact, Message, PastFact, SearchResult
 from tests.examples import examples
 
 NAME = "Your name is Marta Silva."
@@ -741,3 +742,18 @@ def test_of_several_things_it_is_not_said_that_they_is():
     review = Review([*told, asked], [Fact("pets", "two cats", 0, 0)], Promise(stores=True))
 
     assert review.feed("Your pets is two cats.") + review.end("stop") == "You have two cats."
+
+
+@pytest.mark.parametrize("written", ["You live in Oslo.", "", "Nice, I'll remember that."])
+def test_a_question_about_time_is_answered_from_the_facts_of_that_time(written: str) -> None:
+    question, known = "Where did I live before?", [Fact("location", "Oslo", 0, 0)]
+    until = int(datetime(2026, 5, 31, 12).timestamp())
+    past = [PastFact("held", "location", "Berlin", 0, until)]
+
+    review = Review([Message("user", question)], known, Promise(stores=True), past=past)
+    answer = review.feed(written) if written else ""
+
+    assert answer + review.end("stop") == "Until 31 May 2026, you lived in Berlin."
+    assert review.is_over
+    stopped = Review([Message("user", question)], known, Promise(stores=True), past=past)
+    assert stopped.end("cancelled") == ""

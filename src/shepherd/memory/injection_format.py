@@ -37,7 +37,7 @@ from shepherd.lru_cache import FIFODict
 from shepherd.memory.queries import AskedTime
 from shepherd.memory.records import FactPeriod
 from shepherd.memory.redundant_turns import FactWords, fact_words
-from shepherd.types import Fact, SearchResult
+from shepherd.types import Fact, PastFact, SearchResult
 
 __all__ = [
     "FactsBlock",
@@ -206,12 +206,13 @@ _MOST_PAST = 8
 _DAY_S = 86_400
 
 
-def with_past_facts(block: str, pairs: Sequence[tuple[str, str]]) -> str:
+def with_past_facts(block: str, found: Sequence[PastFact]) -> str:
     """Return the block of facts with those of another time behind them."""
-    if not pairs:
+    if not found:
         return block
     past = ", ".join(
-        f"{escape_fact_key(key, MAX_KEY)}={escape_fact_value(value, MAX_VALUE)}" for key, value in pairs
+        f"{escape_fact_key(key, MAX_KEY)}={escape_fact_value(value, MAX_VALUE)}"
+        for key, value in map(_past_pair, found)
     )
     known, mark, others = (
         block.partition("\n") if block.startswith(_FACTS) else ("", "\n" * bool(block), block)
@@ -219,58 +220,70 @@ def with_past_facts(block: str, pairs: Sequence[tuple[str, str]]) -> str:
     return f"{known.removesuffix(']')}, {past}]{mark}{others}" if known else f"{_FACTS}{past}]{mark}{others}"
 
 
-def past_facts(asked: AskedTime, periods: Sequence[FactPeriod]) -> list[tuple[str, str]]:
-    """Return the facts that answer a question about time, each as a key with its time, and a value."""
+def past_facts(asked: AskedTime, periods: Sequence[FactPeriod]) -> list[PastFact]:
+    """Return the facts that answer a question about time."""
     if asked.kind == "changed":
         return _changes(asked.period, periods)
     by_key: dict[str, list[FactPeriod]] = {}
     for period in periods:
         by_key.setdefault(period.key, []).append(period)
-    pairs: list[tuple[str, str]] = []
+    found: list[PastFact] = []
     for key, values in sorted(by_key.items()):
         if not is_about(asked.text, key):
             continue
         if asked.kind == "since":
-            pairs += [(f"{key} (since)", _day(p.since)) for p in values if p.until is None]
+            found += [PastFact("since", key, p.value, p.since) for p in values if p.until is None]
         elif asked.kind == "before":
-            pairs += [(_named(p), p.value) for p in values if p.until is not None][-3:]
+            found += [PastFact("held", key, p.value, p.since, p.until) for p in values if p.until is not None][-3:]
         elif asked.period is not None:
-            pairs += _at(key, values, *asked.period)
-    return pairs[:_MOST_PAST]
+            found += _at(key, values, *asked.period)
+    return found[:_MOST_PAST]
 
 
-def _at(key: str, values: Sequence[FactPeriod], first: int, end: int) -> list[tuple[str, str]]:
+def _at(key: str, values: Sequence[FactPeriod], first: int, end: int) -> list[PastFact]:
     """Return what a fact was in a period, and since when it is known if that is later."""
     held = [p for p in values if p.since < end and (p.until is None or p.until > first)]
     if not held:
-        return [(f"{key} (known since)", _day(values[0].since))] if values[-1].until is None else []
+        began = values[0]
+        return [PastFact("known", key, began.value, began.since, began.until)] if values[-1].until is None else []
     if len(held) == 1 and held[0].until is None and held[0].since <= first:
-        return [(f"{key} (since)", _day(held[0].since))]
+        return [PastFact("since", key, held[0].value, held[0].since)]
     if len(held) == 1:
-        return [(f"{key} ({_span(first, end)})", held[0].value)]
-    return [(_named(p), p.value) for p in held]
+        return [PastFact("then", key, held[0].value, held[0].since, held[0].until, _span(first, end))]
+    return [PastFact("held", key, p.value, p.since, p.until) for p in held]
 
 
-def _changes(period: tuple[int, int] | None, periods: Sequence[FactPeriod]) -> list[tuple[str, str]]:
+def _changes(period: tuple[int, int] | None, periods: Sequence[FactPeriod]) -> list[PastFact]:
     """Return the values that began or ended in a period, or lately, the last ones."""
     first, end = period or (0, 1 << 62)
     # What was told for the first time has not changed.
     began_first: dict[str, FactPeriod] = {}
     for p in periods:
         began_first.setdefault(p.key, p)
-    changed: list[tuple[int, str, str]] = []
+    changed: list[tuple[int, PastFact]] = []
     for p in periods:
         if p.until is not None and first <= p.until < end:
-            changed.append((p.until, f"{p.key} (until {_day(p.until)})", p.value))
+            changed.append((p.until, PastFact("ended", p.key, p.value, p.since, p.until)))
         if first <= p.since < end and (period is not None or began_first[p.key] is not p):
-            changed.append((p.since, f"{p.key} (since {_day(p.since)})", p.value))
+            changed.append((p.since, PastFact("began", p.key, p.value, p.since, p.until)))
     changed.sort(key=lambda change: change[0])
-    return [(key, value) for _, key, value in changed[-_MOST_PAST:]]
+    return [fact for _, fact in changed[-_MOST_PAST:]]
 
 
-def _named(period: FactPeriod) -> str:
-    until = "" if period.until is None else f" to {_day(period.until)}"
-    return f"{period.key} ({'' if until else 'since '}{_day(period.since)}{until})"
+def _past_pair(fact: PastFact) -> tuple[str, str]:
+    """Return a fact of another time as a key with that time, and a value."""
+    key = fact.key
+    if fact.kind == "since":
+        return f"{key} (since)", _day(fact.since)
+    if fact.kind == "known":
+        return f"{key} (known since)", _day(fact.since)
+    if fact.kind == "then":
+        return f"{key} ({fact.time})", fact.value
+    if fact.kind == "ended":
+        return f"{key} (until {_day(fact.until or fact.since)})", fact.value
+    if fact.kind == "began" or fact.until is None:
+        return f"{key} (since {_day(fact.since)})", fact.value
+    return f"{key} ({_day(fact.since)} to {_day(fact.until)})", fact.value
 
 
 def _day(moment: int) -> str:

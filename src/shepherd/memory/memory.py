@@ -274,7 +274,7 @@ class Memory:
             results, days = arranged(message, results, keywords, is_ordered=is_ordered)
             for memory_id, day in days.items():
                 notes[memory_id] = day + notes.get(memory_id, "")
-        text = block.text
+        text, past = block.text, []
         if asked is not None:
             periods_held = self._store.read_for_search(
                 user, lambda connection: facts.periods(connection, user, None)
@@ -288,6 +288,7 @@ class Memory:
             tuple(keywords),
             (time.perf_counter() - began) * 1e6,
             fewer_facts=block.fewer,
+            past=tuple(past),
         )
 
     def enrich(self, message: str, user_id: str | None = None) -> str:

@@ -33,6 +33,8 @@ _SHORT = {month[:3]: number for number, month in enumerate(_MONTHS, 1)} | {"sept
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)}|{'|'.join(sorted(_SHORT, key=len, reverse=True))})\.?"
 _DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>(?:19|20)\d\d)"
+# The first month of each, in the northern half of the world.
+_SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 # 3 May 2023, May 3rd, 2023, May 2023, in May, 2023-05-03, in 2023.
 _DATES = [
     re.compile(rf"\b{pattern}\b", re.ASCII)
@@ -43,12 +45,14 @@ _DATES = [
         rf"{_MONTH},? (?:of )?{_YEAR}",
         rf"{_DAY} (?:of )?{_MONTH}",
         rf"{_MONTH} {_DAY}",
+        rf"(?P<season>{'|'.join(_SEASONS)}),? (?:of )?{_YEAR}",
         rf"(?:in|of|during|since|last|this|early|late|mid) {_MONTH}",
         rf"(?:in|of|during|since) {_YEAR}",
     )
 ]
 _RELATIVE = re.compile(
-    r"\b(today|(?:the )?day before yesterday|yesterday|(?:last|this|past) (?:week|month|year))\b"
+    r"\b(today|(?:the )?day before yesterday|yesterday"
+    rf"|(?:last|this|past) (?:week|month|year|{'|'.join(_SEASONS)}))\b"
 )
 _AGO = re.compile(
     r"\b(half an?|an?|one|two|three|four|five|six|seven|eight|nine|ten|(?<!\d[.,])\d{1,3})"
@@ -88,7 +92,7 @@ _CLAUSE = re.compile(
 _YEARS_BACK = 5
 _MOST = 16
 _MOST_CHARACTERS = 2000
-_SIGNS = frozenset(keywords(" ".join([*_MONTHS, *_SHORT, *_LENGTHS, "today yesterday ago"])))
+_SIGNS = frozenset(keywords(" ".join([*_MONTHS, *_SHORT, *_LENGTHS, *_SEASONS, "today yesterday ago"])))
 
 
 def mentions_time(words: Collection[str]) -> bool:
@@ -200,6 +204,9 @@ def _since(
 
 
 def _of_date(parts: dict[str, str | None], today: datetime) -> list[tuple[int, int]]:
+    if season := parts.get("season"):
+        began = _season(season, int(parts["year"] or 0), today)
+        return [_between(*began)] if began[0] <= today else []
     name = parts.get("month")
     month = (
         int(parts.get("number") or 0) if name is None else _SHORT[name[:4] if name == "sept" else name[:3]]
@@ -218,6 +225,20 @@ def _of_date(parts: dict[str, str | None], today: datetime) -> list[tuple[int, i
     return periods
 
 
+def _season(name: str, year: int, today: datetime) -> tuple[datetime, datetime]:
+    """Return begin and end of the season that begins in a year, three months."""
+    first = today.replace(year, _SEASONS[name], 1, 0, 0, 0, 0)
+    return first, (first + timedelta(days=95)).replace(day=1)
+
+
+def _of_season(which: str, name: str, today: datetime) -> tuple[int, int]:
+    """Return this season once it has begun, else the one before; the last one is over."""
+    seasons = (_season(name, today.year - back, today) for back in range(3))
+    is_over = which != "this"
+    first, end = next(one for one in seasons if (one[1] if is_over else one[0]) <= today)
+    return _between(first, end)
+
+
 def _next(first: datetime, is_month: bool) -> datetime:
     if not is_month:
         return first.replace(first.year + 1)
@@ -234,6 +255,8 @@ def _of_relative(words: str, today: datetime) -> tuple[int, int]:
     if words.endswith("yesterday"):
         return _between(midnight - 2 * day, midnight - day)
     which, unit = words.split()
+    if unit in _SEASONS:
+        return _of_season(which, unit, today)
     monday = midnight - midnight.weekday() * day
     month = midnight.replace(day=1)
     year = month.replace(month=1)

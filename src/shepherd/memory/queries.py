@@ -134,7 +134,7 @@ _LONGEST_QUESTION = 300
 _TIME_WORDS = frozenset(
     (
         "since", "long", "when", "changed", "change", "used", "before", "previous", "previously", "former",
-        "formerly", "earlier", "wann", "lange", "geändert", "vorher", "früher", "depuis", "changé", "avant",
+        "formerly", "earlier", "ever", "wann", "lange", "geändert", "vorher", "früher", "depuis", "changé", "avant",
         "desde", "tiempo", "cambiado", "quanto", "mudou", "antes", "quando", "cambiato", "cambiata", "prima",
         "sinds", "lang", "veranderd", "vroeger", "cuánto", "cuanto",
     )
@@ -151,6 +151,12 @@ _CHANGED = re.compile(
 )
 _BEFORE = re.compile(
     r"\b(?:before|used to|previous(?:ly)?|former(?:ly)?|earlier|vorher|früher|avant|antes|prima|vroeger)\b"
+    r"|\b(?:did|have|had) (?:i|we) ever\b"
+)
+# "What did I tell you before about my job?"
+_ASKS_WHAT_WAS_SAID = re.compile(
+    r"\b(?:did|have|had) (?:i|we|you) (?:ever )?(?:say|said|tell|told|ask|asked|mention|mentioned|talk|talked|discuss"
+    r"|discussed)\b"
 )
 _PAST = re.compile(
     r"\b(?:did (?:i|we)|was (?:i|my|our)|were (?:we|my|our)|had (?:i|we)|have (?:i|we) been)\b"
@@ -191,7 +197,8 @@ def asked_time(text: str, periods: Periods) -> AskedTime | None:
         return AskedTime("since", lowered, None)
     if period is not None:
         return AskedTime("at", lowered, period) if _PAST.search(lowered) else None
-    return AskedTime("before", lowered, None) if _BEFORE.search(lowered) else None
+    is_earlier = _BEFORE.search(lowered) and not _ASKS_WHAT_WAS_SAID.search(lowered)
+    return AskedTime("before", lowered, None) if is_earlier else None
 
 
 # ---- from ranking to results

@@ -351,6 +351,7 @@ def _dump(injection: Injection | None, n_composed: int) -> str | None:
     if injection is None and not n_composed:
         return None
     parts = asdict(injection or Injection())
+    del parts["past"]  # it is for the answer alone
     if n_composed:
         parts["composed"] = n_composed
     # ASCII: any text comes back as it was, surrogates included.

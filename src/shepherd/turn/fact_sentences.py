@@ -22,6 +22,7 @@ __all__ = [
     "former_clause",
     "is_clause",
     "learned_clause",
+    "past_clause",
     "sentence",
 ]
 
@@ -67,6 +68,12 @@ _OWN = {
     "drinks": "drink",
     "eats": "eat",
 }
+# What held once; other verbs end in "-ed".
+_PAST = {
+    "are": "were", "is": "was", "have": "had", "has": "had", "speak": "spoke", "drive": "drove", "run": "ran",
+    "teach": "taught", "wear": "wore", "write": "wrote", "ride": "rode", "drink": "drank", "eat": "ate",
+    "study": "studied", "prefer": "preferred", "lives": "lived", "were": "were", "grew": "grew",
+}  # fmt: skip
 # Other names of these, which people choose.
 _SAME = {"allergies": "allergy", "languages": "language", "dislike": "dislikes", "like": "likes"}
 # Values that are no nouns: "take the bus to Ulm every Monday".
@@ -144,6 +151,16 @@ def ended_clause(key: str, value: str) -> str:
     first, _, more = verb.partition(" ")
     verb = f"{first} no longer {more}" if first in ("is", "are") else f"no longer {verb}"
     return f"{subject} {verb.rstrip()} {rest}"
+
+
+def past_clause(key: str, value: str) -> str:
+    """Return what a fact said that holds no longer: "you lived in Ulm"."""
+    subject, verb, rest = _parts(key, value)
+    first, _, more = verb.partition(" ")
+    if first:
+        regular = f"{first}d" if first.endswith("e") else f"{first}ed"
+        verb = f"{_PAST.get(first, regular)} {more}".rstrip()
+    return " ".join(filter(None, (subject, verb, rest)))
 
 
 def is_clause(value: str) -> bool:

@@ -49,8 +49,9 @@ from shepherd.turn.answer_judge import (
     states,
 )
 from shepherd.turn.answers import Found, joined
+from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
-from shepherd.types import Fact, FinishReason, Message, SearchResult
+from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
 
 __all__ = ["Promise", "Review", "is_small_model", "known_facts"]
 
@@ -123,7 +124,8 @@ class Review:
     """Review of one answer. `feed` and `end` return what can be shown.
 
     `messages` are the prompt, whose last user's message is answered; `facts`, `passages` and `memories` are
-    those in its tail. `refused` returns the values in lower case that the user undid or rejected.
+    those in its tail, and `past` the facts of another time there, which answer a question about time whatever
+    the model says. `refused` returns the values in lower case that the user undid or rejected.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Review:
         passages: Sequence[Part] = (),
         memories: Sequence[SearchResult] = (),
         *,
+        past: Sequence[PastFact] = (),
         refused: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._is_over = False
@@ -146,6 +149,9 @@ class Review:
         self._asked_for = asked_facts(self._asked, facts)
         self._judge = Judge(Sources(messages, facts), self._asked)
         self._is_held = len(self._questions) > 1
+        # Of the dog's name and the user's, the dog's is asked for.
+        keys = {fact.key for asked in self._asked_for for fact in asked}
+        self._past = () if self._is_held else ([one for one in past if one.key in keys] or past)
         self._waiting = ""
         self._said: list[str] = []
         self._has_text = False
@@ -158,6 +164,8 @@ class Review:
     def feed(self, text: str) -> str:
         """Take a piece of the answer; return what is sure by now."""
         self._waiting += text
+        if self._past and not self._is_over:
+            return self._instead(told_of_past(self._past))
         if self._is_held:
             is_enough = len(self._waiting) > _LONGEST * len(self._questions)
             return self._answers(is_cut=True) if is_enough else ""
@@ -176,6 +184,8 @@ class Review:
         """Return the rest of an answer that ended for this reason."""
         if self.is_over:
             return ""
+        if self._past and reason != "cancelled":
+            return self._instead(told_of_past(self._past))
         if self._is_held:
             is_cut = reason in ("length", "cancelled")
             return "" if reason == "cancelled" else self._answers(is_cut=is_cut)

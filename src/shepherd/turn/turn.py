@@ -297,6 +297,7 @@ class Turn:
                 options.promise,
                 passages,
                 injection.results,
+                past=injection.past,
                 refused=options.refused,
             )
         generate: Callable[..., Reply] = self.model.generate
