@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shepherd.claims import own_words, plain_facts
 from shepherd.prompt.archive_policy import is_refusal, is_statement, is_worth_a_memory
-from shepherd.types import Message
+from shepherd.types import Injection, Message, RecalledPassage
 
 TAIL = "\n\n[facts: dog_name=Rex]"
 LINES = Path(__file__).with_name("archived_lines.txt").read_text("utf-8")
@@ -149,6 +149,25 @@ def test_an_answer_that_only_repeats_the_question_is_remembered_if_it_is_long(n_
     answer = "Cook rice".ljust(n_chars, ".")
 
     assert is_worth_a_memory(asked("How is rice to cook?"), answer) is is_worth
+
+
+@pytest.mark.parametrize(
+    ("passages", "answer", "is_worth"),
+    [
+        (1, 'Your document "Boiler" says: The filter is cleaned every March, the valve each year.', False),
+        (1, "The filter is cleaned every March, and the valve each year by a heating engineer. " * 4, False),
+        (1, "Use vinegar against limescale, rinse twice, dry it, and log the date somewhere safe.", True),
+        (0, "The filter is cleaned every March, and the valve each year by a heating engineer. " * 4, True),
+    ],
+)
+def test_an_answer_out_of_the_users_documents_is_no_memory(passages, answer, is_worth):
+    text = "The filter is cleaned every March, the valve each year."
+    found = (RecalledPassage(1, 1, "Boiler", text, 0.9),) * passages
+    question = "When is the filter of the boiler cleaned?"
+    tail = f"\n\nSource: Boiler\n```\n{text}\n```"
+    user = Message("user", question, sent=question + tail, injected=Injection(tail, passages=found))
+
+    assert is_worth_a_memory(user, answer) is is_worth
 
 
 def test_question_behind_a_statement_is_remembered():

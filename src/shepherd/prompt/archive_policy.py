@@ -58,6 +58,7 @@ _FORGETS = re.compile(
     r"(?:forget|delete|erase|remove)\s+(?:about|that|what|everything|all|my|our)\s+\w",
     re.IGNORECASE,
 )
+_ASKS_BACK = re.compile(r"\b(?:me|us|more|please|details?|questions?|another|again)\b", re.IGNORECASE)
 _NO_WORD = re.compile(r"[^\w\s'\u2019.,;:!?-]|(?<!\w)[:;=]-?[)(DPpoO/|]+")
 
 
@@ -137,6 +138,9 @@ def _says_something(sentence: str, *others: re.Pattern[str]) -> bool:
             is_asked = True
             continue
         asked = _request().match(said)
+        # "Use vinegar" is advice in an answer, and "tell me more" is not.
+        if asked and others and not _ASKS_BACK.search(said):
+            asked = None
         tells = rule("first person").search(said, asked.end() if asked else 0) is not None
         if not tells and (asked or (len(clauses) == 1 and rule("questions", begins=True).match(said))):
             is_asked = True
@@ -194,14 +198,15 @@ def is_worth_a_memory(user: Message, answer: str) -> bool:
     memory that it asks for.
     A question or a request with a short answer does not, if the answer repeats the message and its recalled
     lines, knows nothing, refuses, or is about the user: the model knows that from the user alone, and a later
-    recall would find its mistakes instead of the user's own words.
+    recall would find its mistakes instead of the user's own words. Nor does an answer out of the user's
+    documents: they answer again, and a memory of it would outlast a change of them.
     """
     raw = without_blocks(user.raw)
     if is_filler(raw, keywords(raw)):
         return False
     if is_statement(raw):
         return True
-    if is_refusal(answer) or not _has_topic(raw):
+    if is_refusal(answer) or not _has_topic(raw) or _comes_from_passages(user, answer):
         return False
     is_asked = any(map(is_question, split_sentences(raw, clauses=True)))
     if not is_asked or len(answer) > _LONGEST_SHORT:
@@ -209,6 +214,14 @@ def is_worth_a_memory(user: Message, answer: str) -> bool:
     if _ABOUT_ONESELF.search(raw) or _KNOWS_NOTHING.search(answer):
         return False
     return not frozenset(keywords(answer)) <= frozenset(keywords(user.sent, _MOST_WORDS))
+
+
+def _comes_from_passages(user: Message, answer: str) -> bool:
+    """Return whether most words of an answer stand in the passages of documents that its message shows."""
+    if user.injected is None or not user.injected.passages:
+        return False
+    said = frozenset(keywords(answer, _MOST_WORDS))
+    return 2 * len(said & frozenset(keywords(user.sent, _MOST_WORDS))) >= len(said)
 
 
 def _has_topic(text: str) -> bool:
