@@ -120,11 +120,11 @@ class RecalledPassage:
 
 @dataclass(frozen=True, slots=True)
 class PastFact:
-    """A fact of another time in `Injection.tail`, for a question about time. `since` and `until` in unix seconds.
+    """A fact of another time in `Injection.tail`, for a question about time; times in unix seconds.
 
-    held: `value` held from `since` to `until` (None: it still holds); then: it held in the `time` asked for, such
-    as "March 2026"; since: the present `value` has held from `since` on; known: nothing is known of the time
-    before `since`, when it was `value`; began, ended: that is a change.
+    held: `value` held from `since` to `until` (None: it still holds); then: it held in the `time` asked for,
+    such as "March 2026"; since: the present `value` has held from `since` on; known: nothing is known of the
+    time before `since`, when it was `value`; began, ended: that is a change.
     """
 
     kind: Literal["held", "then", "since", "known", "began", "ended"]

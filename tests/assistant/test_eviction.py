@@ -122,7 +122,10 @@ def test_private_exchanges_leave_without_a_trace(small, memory):
         events, finished = ask(assistant, statement(7))
 
     assert memory.search("lighthouse") == []
-    assert any("it is not kept in memory" in event.message or "they are not kept in memory" in event.message for event in events[-1:])
+    assert any(
+        "it is not kept in memory" in event.message or "they are not kept in memory" in event.message
+        for event in events[-1:]
+    )
 
 
 def test_without_archiving_what_leaves_is_not_remembered(small, memory):

@@ -229,7 +229,7 @@ ENDED = {
     "I don't work at Bosch anymore.": ("employer", "Bosch"),
     "I quit my job at Amazon.": ("any", "Amazon"),
     "We moved out of Berlin.": ("location", "Berlin"),
-    "I sold my Vespa.": ("any", "Vespa"),
+    "I sold my Vespa.": ("owns", "Vespa"),
 }
 
 

@@ -130,7 +130,10 @@ def test_instructions_have_a_line_of_their_own_behind_the_facts() -> None:
 
 
 def test_facts_of_another_time_join_the_facts_and_not_the_instructions() -> None:
-    told, past = fact("instructions", "never use emoji"), [PastFact("then", "location", "Köln", 0, time="March 2025")]
+    told, past = (
+        fact("instructions", "never use emoji"),
+        [PastFact("then", "location", "Köln", 0, time="March 2025")],
+    )
     line = "[the user's instructions: never use emoji]"
 
     assert with_past_facts(facts_block([told, fact("name", "Steve")]), past) == (

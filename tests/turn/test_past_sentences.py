@@ -34,6 +34,10 @@ MARCH, MAY = at("2026-03-02"), at("2026-05-31T18:00")
         ("cat_name", "Tom", "your cat was called Tom"),
         ("sister_location", "Ulm", "your sister lived in Ulm"),
         ("job", "nurse", "your job was nurse"),
+        ("runs", "small bakery in Gdynia", "you ran a small bakery in Gdynia"),
+        ("runs", "marathons", "you ran marathons"),
+        ("runs", "the shop", "you ran the shop"),
+        ("runs", "Crumb", "you ran Crumb"),
         ("pets", "two cats", "you had two cats"),
         ("routine", "swim at six", "routine: swim at six"),
     ],
@@ -81,4 +85,6 @@ def test_each_fact_of_another_time_is_told_with_that_time(fact, said):
 def test_several_are_told_in_their_order():
     found = [PastFact("held", "location", "Ulm", 0, MARCH), PastFact("held", "location", "Bonn", MARCH, MAY)]
 
-    assert told_of_past(found) == "Until 2 March 2026, you lived in Ulm. Until 31 May 2026, you lived in Bonn."
+    assert (
+        told_of_past(found) == "Until 2 March 2026, you lived in Ulm. Until 31 May 2026, you lived in Bonn."
+    )

@@ -21,7 +21,7 @@ from shepherd.claims.spellings import spelled_out
 from shepherd.claims.wordings import Frame, Frames, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
 
-__all__ = ["Assertion", "assertions", "stating_sentences"]
+__all__ = ["Assertion", "assertions", "own_sentences", "stating_sentences"]
 
 # Longer messages are pasted material; what somebody says of themselves is short.
 _LONGEST_MESSAGE = 4000
@@ -110,6 +110,21 @@ def stating_sentences(message: str) -> list[str]:
         and not rule("questions", begins=True).match(sentence)
         and not _is_unsure(sentence)
         and not rule("negations").search(sentence)
+    ]
+
+
+def own_sentences(message: str) -> list[str]:
+    """Return the sentences of the user's own words that are no questions."""
+    if (
+        len(message) > _LONGEST_MESSAGE
+        or rule("not meant").search(message)
+        or rule("taken back").search(message)
+    ):
+        return []
+    return [
+        sentence
+        for sentence, asks in _sentences(own_words(message))
+        if not asks and not rule("questions", begins=True).match(sentence)
     ]
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "Replacement",
     "alternatives",
     "definition",
+    "endings",
     "frames",
     "replacements",
     "rule",
@@ -145,6 +146,15 @@ def tables(file: str) -> dict[str, dict[str, str]]:
             known[name] = _expanded(pattern, known)
         else:
             found.setdefault(section, {})[name] = _expanded(pattern, known)
+    return found
+
+
+@cache
+def endings() -> dict[str, list[str]]:
+    """Return the wordings of endings by section, with {i} and {it} in them."""
+    found: dict[str, list[str]] = {}
+    for section, line in _sections("endings.txt"):
+        found.setdefault(section, []).append(line)
     return found
 
 

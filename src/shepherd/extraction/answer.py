@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from shepherd._native.text import STOP_WORDS, terms
-from shepherd.claims import Assertion, is_borne_out, learned, stating_sentences
+from shepherd.claims import KNOWN, Assertion, ended_facts, is_borne_out, learned, may_end, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
 from shepherd.memory import Claim, EndedValue, Memory
@@ -265,11 +265,24 @@ def select(
     lines = list(lines)
     hidden = [] if secrets else _secrets_of(lines)
     kept = Selected()
+    known = memory.get_all_facts(user_id)
     for number, line in enumerate(lines):
         verdicts, ended = learned(extracted.facts, [line])
         kept.claims += [
             EndedValue(without_time(end.value), end.kind, _evidence(end, line, secrets), number)
             for end in ended
+        ]
+        kept.claims += [
+            EndedValue(
+                over.value,
+                KNOWN,
+                over.sentence if secrets or not _shows_secret(over.sentence) else "",
+                number,
+            )
+            for over in ended_facts(line, known)
+            if not any(
+                may_end(end.kind, over.key) and _folded(end.value) == _folded(over.value) for end in ended
+            )
         ]
         for verdict in verdicts:
             if secrets or not (is_secret(verdict.key, verdict.value) or _tells(verdict.value, hidden)):

@@ -12,11 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from shepherd._native.text import terms
-from shepherd.claims.counts import COUNTED, counts_alike
+from shepherd.claims.endings import KNOWN, ends_item, ends_value, may_end
 from shepherd.claims.judge import concerns
 from shepherd.claims.keys import (
-    INSTRUCTIONS,
     LISTS,
     canonical_key,
     items_of,
@@ -255,25 +253,27 @@ def end(
 
     A fact that the user set is only contradicted where the statement does not say which relation has ended.
     """
-    wanted = _folded(ended.value)
     statement = ended.statement.casefold()
     changes: list[Change | Contradiction] = []
     for fact in of_user(connection, user_id):
         common = canonical_key(fact.key)
-        is_meant = ended.kind == "any" or (common is not None and ended.kind in common.kinds)
-        if not is_meant or not concerns(statement, fact.key) or fact.updated_at > told_at:
+        if (
+            not may_end(ended.kind, fact.key)
+            or not concerns(statement, fact.key)
+            or fact.updated_at > told_at
+        ):
             continue
         left = ""
-        if _folded(fact.value) != wanted:
-            if common is None or common.name not in LISTS:
-                continue
-            others = _others(common.name, fact.value, ended.value)
+        if common is not None and common.name in LISTS and _folded(fact.value) != _folded(ended.value):
+            others = _others(common.name, fact.value, ended)
             if others is None:
                 continue
             left = joined_items(common.name, others)
+        elif not ends_value(ended.kind, ended.value, fact.key, fact.value):
+            continue
         is_vague = ended.kind == "any" and not left and not _names_relation(fact.key, statement)
-        if is_vague and _source(connection, user_id, fact.key) != source:
-            changes.append(Contradiction(fact, ""))
+        if (is_vague or ended.kind == KNOWN) and _source(connection, user_id, fact.key) != source:
+            changes.append(Contradiction(fact, left))
             continue
         begins = max(starts or told_at, fact.valid_from or fact.updated_at)
         changes.append(
@@ -282,28 +282,15 @@ def end(
     return changes
 
 
-def _others(key: str, value: str, ended: str) -> list[str] | None:
+def _others(key: str, value: str, ended: EndedValue) -> list[str] | None:
     """Return the items of a list without those that have ended; None if none of them has."""
     # "Rock and roll" is one item if it is said to end, and "nuts and latex" are two.
     for apart in (False, True):
         items = items_of(key, value, apart=apart)
-        others = [item for item in items if not _is_ended(key, item, ended)]
+        others = [item for item in items if not ends_item(ended.kind, ended.value, key, item)]
         if len(others) < len(items):
             return others
     return None
-
-
-def _is_ended(key: str, item: str, value: str) -> bool:
-    """Return whether an end is meant for an item of a list; for an instruction, by its words.
-
-    "Stop using emoji" ends "always use emoji", and "we gave our cats away" ends "two cats".
-    """
-    if key in COUNTED:
-        return counts_alike(item, value)
-    if key != INSTRUCTIONS:
-        return _folded(item) == _folded(value)
-    said = set(terms(value))
-    return bool(said) and said <= set(terms(item))
 
 
 def _names_relation(key: str, statement: str) -> bool:

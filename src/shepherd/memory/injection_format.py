@@ -234,7 +234,9 @@ def past_facts(asked: AskedTime, periods: Sequence[FactPeriod]) -> list[PastFact
         if asked.kind == "since":
             found += [PastFact("since", key, p.value, p.since) for p in values if p.until is None]
         elif asked.kind == "before":
-            found += [PastFact("held", key, p.value, p.since, p.until) for p in values if p.until is not None][-3:]
+            found += [
+                PastFact("held", key, p.value, p.since, p.until) for p in values if p.until is not None
+            ][-3:]
         elif asked.period is not None:
             found += _at(key, values, *asked.period)
     return found[:_MOST_PAST]
@@ -245,7 +247,11 @@ def _at(key: str, values: Sequence[FactPeriod], first: int, end: int) -> list[Pa
     held = [p for p in values if p.since < end and (p.until is None or p.until > first)]
     if not held:
         began = values[0]
-        return [PastFact("known", key, began.value, began.since, began.until)] if values[-1].until is None else []
+        return (
+            [PastFact("known", key, began.value, began.since, began.until)]
+            if values[-1].until is None
+            else []
+        )
     if len(held) == 1 and held[0].until is None and held[0].since <= first:
         return [PastFact("since", key, held[0].value, held[0].since)]
     if len(held) == 1:

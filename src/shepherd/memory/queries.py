@@ -134,9 +134,9 @@ _LONGEST_QUESTION = 300
 _TIME_WORDS = frozenset(
     (
         "since", "long", "when", "changed", "change", "used", "before", "previous", "previously", "former",
-        "formerly", "earlier", "ever", "wann", "lange", "geändert", "vorher", "früher", "depuis", "changé", "avant",
-        "desde", "tiempo", "cambiado", "quanto", "mudou", "antes", "quando", "cambiato", "cambiata", "prima",
-        "sinds", "lang", "veranderd", "vroeger", "cuánto", "cuanto",
+        "formerly", "earlier", "ever", "wann", "lange", "geändert", "vorher", "früher", "depuis", "changé",
+        "avant", "desde", "tiempo", "cambiado", "quanto", "mudou", "antes", "quando", "cambiato", "cambiata",
+        "prima", "sinds", "lang", "veranderd", "vroeger", "cuánto", "cuanto",
     )
 )  # fmt: skip
 _SINCE = re.compile(
@@ -155,8 +155,8 @@ _BEFORE = re.compile(
 )
 # "What did I tell you before about my job?"
 _ASKS_WHAT_WAS_SAID = re.compile(
-    r"\b(?:did|have|had) (?:i|we|you) (?:ever )?(?:say|said|tell|told|ask|asked|mention|mentioned|talk|talked|discuss"
-    r"|discussed)\b"
+    r"\b(?:did|have|had) (?:i|we|you) (?:ever )?(?:say|said|tell|told|ask|asked|mention|mentioned|talk|talked"
+    r"|discuss|discussed)\b"
 )
 _PAST = re.compile(
     r"\b(?:did (?:i|we)|was (?:i|my|our)|were (?:we|my|our)|had (?:i|we)|have (?:i|we) been)\b"

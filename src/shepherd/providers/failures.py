@@ -135,7 +135,7 @@ _STATUS_OF_TYPE = {
     "overloaded_error": 529,
 }
 # What it means that no connection could be made, and what to do.
-_ABSENT: dict[type[BaseException] | None, tuple[str, str]] = {
+_ABSENT: dict[type, tuple[str, str]] = {
     ConnectionRefusedError: ("refused the connection", "is it running? If it is, check base_url"),
     socket.gaierror: ("has an address that can't be found", "check the network, and base_url"),
 }

@@ -107,6 +107,11 @@ _OFFICE = re.compile(
     r"|leader)\b",
     re.IGNORECASE,
 )
+# "small bakery in Gdynia", and neither "marathons" nor "Crumb & Co".
+_IS_A_BUSINESS = re.compile(
+    r"(?!(?:an?|the|my|our|two|three)\b)(?:[a-z][\w'-]* )*[a-z][\w'-]*(?<!s)(?<!ing)"
+    r"(?: (?:in|on|at|near|for|called|with)\b|$)"
+)
 _MINE = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 # What is known of others: of one, and of several.
 _OF_OTHERS = {
@@ -183,6 +188,8 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
     if key in _OWN:
         # An instruction begins as a sentence does: "Always use metric units".
         value = value[:1].lower() + value[1:] if key == "instructions" else value
+        if key == "runs" and _IS_A_BUSINESS.match(value):
+            value = f"{_article(value)} {value}"
         return "you", _OWN[key], value
     # Of the names of people, there is no number: "your children are Mia, Ben".
     is_named = key != "pets" and value[:1].isupper() and not _NUMBER.match(value)

@@ -270,15 +270,21 @@ class Recorder:
         is_told, self._has_told_of_leaving = self._has_told_of_leaving, True
         if len(archived) == len(leaving) and (is_told or not self._begins_with(before)):
             return
-        what, it, is_ = ("exchange", "it", "is") if len(leaving) == 1 else (
-            counted(len(leaving), "exchange"),
-            "they",
-            "are",
+        what, it, is_ = (
+            ("exchange", "it", "is")
+            if len(leaving) == 1
+            else (
+                counted(len(leaving), "exchange"),
+                "they",
+                "are",
+            )
         )
         sees = "sees only a summary of" if draft.is_summarized else "no longer sees"
         is_kept = len(archived) == len(leaving)
         kept = "kept in memory, and recalled when you ask about that" if is_kept else "not kept in memory"
-        draft.notes.append((f"the model's window is full: it {sees} the oldest {what}; {it} {is_} {kept}", ""))
+        draft.notes.append(
+            (f"the model's window is full: it {sees} the oldest {what}; {it} {is_} {kept}", "")
+        )
 
     def _begins_with(self, before: Sequence[Exchange]) -> bool:
         try:

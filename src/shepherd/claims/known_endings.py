@@ -1,0 +1,249 @@
+"""Facts that a message says are over, found by what is known: "the car's gone" ends the fact "Kia Picanto".
+
+For each fact, its mentions in a sentence are replaced by a mark, and wordings for its kind of fact are looked
+for around them (endings.txt). What is asked, planned, supposed, reported or denied ends nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from shepherd.claims.keys import INSTRUCTIONS, LISTS, canonical_key, items_of, words_of
+from shepherd.claims.statements import own_sentences
+from shepherd.claims.wordings import definition, endings, rule
+from shepherd.types import Fact
+
+__all__ = ["KnownEnding", "ended_facts"]
+
+_MARK = "\x01"
+_ADVERBS = (
+    r"(?:(?:just|finally|now|recently|sadly|had to|actually|also|already|officially|eventually|have to"
+    r"|all) )*"
+)
+# "I", no subject at the beginning, or the second part of what the user did: "Sold it and binned the rest".
+_SUBJECT = (
+    rf"(?:(?<![\w'])(?:i|we)(?:'ve|'m|'re| have| had| am| are| was| were)? {_ADVERBS}|^{_ADVERBS}"
+    rf"|^(?:i|we|been|had|got|put|gave|took|sold|left|quit|\w+ed)\b[^,;.]*? and {_ADVERBS})"
+)
+# Sections of the wordings for the keys of each kind of fact.
+_SECTIONS = {
+    "work": ("all", "work", "work alone"),
+    "teaching": ("all", "activity", "work alone"),
+    "partner": ("partner", "partner alone", "someone"),
+    "kin": ("someone",),
+    "role": ("all", "role", "role alone", "someone"),
+    "animal": ("animal",),
+    "named": ("all", "animal", "thing", "role"),
+    "thing": ("all", "thing"),
+    "activity": ("all", "activity"),
+    "business": ("all", "activity", "thing"),
+    "health": ("all", "health"),
+    "diet": ("all", "health", "diet alone"),
+    "place": ("place",),
+}
+_KINDS = {
+    "work": "employer job",
+    "teaching": "teaches",
+    "partner": "spouse wife husband partner girlfriend boyfriend fiance fiancee fiancé",
+    "animal": "pets",
+    "thing": "car uses editor browser operating_system shell",
+    "business": "runs owns collects",
+    "health": "allergy condition medication avoids aid",
+    "diet": "diet",
+    "place": "location",
+    "activity": "plays hobby member_of learning community_role supports habit drinks project study school"
+    " writes wears routine",
+}
+_KIND_OF = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
+# Facts that nobody says are over with these words, or that stay true: a name, an age, what somebody likes.
+_LASTING = frozenset(
+    (
+        "name", "nickname", "last_name", "origin", "hometown", "birthplace", "nationality", "age", "email",
+        "phone", "birthday", "birth_year", "language", "likes", "dislikes", "prefers", "degree", "studied",
+        "trait", "fears", "children", "siblings", "grandchildren", INSTRUCTIONS,
+    )
+)  # fmt: skip
+# "My dog", "the car": the key says what it is.
+_NAMED_BY_KEY = ("partner", "kin", "role", "animal", "named", "thing")
+_SMALL = frozenset(
+    (
+        "the", "and", "for", "with", "who", "from", "near", "called", "named", "old", "new", "small", "large",
+        "big", "little", "half", "year", "years", "part", "time", "own", "very", "since", "about", "every",
+        "week", "month", "day", "days", "evening", "morning", "night", "weekend",
+    )
+)  # fmt: skip
+# Other words for somebody.
+_ALSO = {
+    "mother": "mum mam mom mummy ma", "father": "dad daddy", "grandfather": "grandad granddad grandpa",
+    "grandmother": "gran nan nana granny grandma nanny", "husband": "hubby", "wife": "missus",
+    "girlfriend": "gf", "boyfriend": "bf", "dog": "puppy pup", "cat": "kitten kitty",
+}  # fmt: skip
+_DETERMINER = r"(?:(?:my|our|the|that|those|these|both|all)(?: of)?(?: (?:the|my|our))? )"
+_ADJECTIVES = (
+    r"(?:(?:mr|mrs|ms|miss|dr|prof|professor|sir|old|poor|little|lovely|dear|beloved|big|sweet|beautiful|whole"
+    r"|black|white|red|blue|green)\.? )*"
+)
+_FOR_IT = re.compile(r"(?<![\w'])(?:him|her|it|them|the lot|our old (?:boy|girl|lad|man))(?!\w)")
+_BEFORE_IT = re.compile(rf"\b(?:before|after|like|unlike|than|besides) {_MARK}")
+# What they say is so.
+_EXPERT = re.compile(
+    r"\b(?:doctor|doc|gp|consultant|allergist|specialist|surgeon|dieti[ct]ian|nurse|clinic|hospital"
+    r"|psychiatrist|dentist|physio|tests?|retest|results?) (?:has |have |had )?(?:says?|said|told)"
+)
+_CLAUSE = re.compile(r"[,;:\u2013\u2014(]| (?:and|but|so|because|then|though|although) ")
+_NOT_SO = re.compile(
+    r"\b(?:when|once|until|till|before|if|unless|whether|not|never|nearly|almost|nobody|dreamt|dreamed"
+    r"|rumou?rs?)\b|n't\b"
+)
+# What may follow a mention without making it part of another thing.
+_OTHER_NOUN = re.compile(
+    r"[ -](?!(?:in|on|at|for|from|to|with|by|after|before|since|until|because|as|of|off|out|over|and|but|or"
+    r"|so|then|when|last|this|next|these|yesterday|today|now|finally|completely|altogether|entirely|years?|months?|weeks?"
+    r"|days?|ages|back|a|an|the|my|our|his|her|he|she|it|they|we|i|who|which|that|just|only|too|again|early|ago|mid"
+    r"|cold|\w+ly|one|two|three|four|five|six|ten|is|was|has|any|any ?more|round|up|down|away|under|beside"
+    r"|behind"
+    # What it may be called as well: "the Monzo account".
+    r"|account|subscription|membership|app|course|class|classes|lessons|allergy|intolerance|diet|club|team|group"
+    r"|shop|store|firm|job|gig|role|post|site|stuff|thing|business|habit)\b)\w"
+)
+_ONE_OF = re.compile(r"\bone of $")
+_TOKEN = re.compile(r"[\w&'\u2019.+#-]*\w")
+_MOST_SENTENCES, _MOST_FACTS = 40, 400
+
+
+class KnownEnding(NamedTuple):
+    """A fact, the value or the item of its list that is over, and the sentence that says so."""
+
+    key: str
+    value: str
+    sentence: str
+
+
+def ended_facts(text: str, facts: Iterable[Fact]) -> list[KnownEnding]:
+    """Return which of the user's facts a message says are over."""
+    sentences = [*own_sentences(text)][:_MOST_SENTENCES]
+    plain = [sentence.casefold().replace("\u2019", "'") for sentence in sentences]
+    found = []
+    for fact, _ in zip(facts, range(_MOST_FACTS), strict=False):
+        kind = _kind_of(fact.key)
+        for item in _items(fact) if kind else ():
+            place = _place(plain, _mentions(fact.key, item), kind, _role(fact.key))
+            if place is not None:
+                found.append(KnownEnding(fact.key, item, sentences[place]))
+    return found
+
+
+def _kind_of(key: str) -> str:
+    """Return the kind of fact, "" for one that these wordings do not end."""
+    known = canonical_key(key)
+    name = key if known is None else known.name
+    if name in _LASTING:
+        return ""
+    if kind := _KIND_OF.get(name):
+        return kind
+    words = " ".join(words_of(key))
+    if words in _KINDS["partner"].split():
+        return "partner"
+    for kind, of in (("animal", "animal"), ("kin", "kin"), ("role", "person")):
+        if definition(of).fullmatch(words):
+            return kind if key.endswith("_name") or key == words else ""
+        if (begun := definition(of).match(words)) and words[begun.end() :][:1] == " ":
+            return ""  # "dog_age", "sister_employer"
+    return "named" if key.endswith("_name") else "thing"
+
+
+def _items(fact: Fact) -> list[str]:
+    known = canonical_key(fact.key)
+    return items_of(known.name, fact.value) if known is not None and known.name in LISTS else [fact.value]
+
+
+def _role(key: str) -> str:
+    return re.escape(" ".join(words_of(key)) or key)
+
+
+@cache
+def _wordings(section: str, role: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(
+        re.compile(line.replace("{i} ", _SUBJECT).replace("{it}", _MARK).replace("{role}", role))
+        for line in endings()[section]
+    )
+
+
+def _mentions(key: str, value: str) -> re.Pattern[str] | None:
+    """Return the pattern of what may stand for a fact in lower case: words of its value, and what it is."""
+    # Not where it is: "Halifax branch in Barnsley".
+    head = re.split(r" (?:in|at|near|from|on|behind|outside) (?=.)", value, maxsplit=1)[0]
+    own = [_forms(token) for token in _TOKEN.findall(head) if _says_what(token)]
+    words = [word for word in words_of(key) if _kind_of(key) in _NAMED_BY_KEY]
+    nouns = [re.escape(one) for word in words for one in (word, *_ALSO.get(word, "").split())]
+    parts = []
+    if own:
+        word = f"(?:{'|'.join(own)})"
+        parts.append(rf"{_DETERMINER}?{_ADJECTIVES}{word}(?:[ -](?:{word}|\d+))*")
+    if nouns:
+        noun = f"(?:{'|'.join(nouns)})"
+        named = rf"(?:,? (?:{'|'.join(own)}),?)?" if own else ""
+        # "Mum" is a name, and "dog" is none.
+        whose = "?" if _kind_of(key) == "kin" else ""
+        parts.append(rf"{_DETERMINER}{whose}{_ADJECTIVES}{noun}{named}")
+    return re.compile(rf"(?<![\w'])(?:{'|'.join(parts)})(?![\w-])") if parts else None
+
+
+def _says_what(token: str) -> bool:
+    is_long = len(token) > 2 or (len(token) == 2 and token.isupper())
+    return is_long and token.casefold() not in _SMALL and not token.isdigit()
+
+
+def _forms(token: str) -> str:
+    """Return the pattern of a word in lower case; of a verb or a noun that is no name, in all its forms."""
+    word = token.casefold().replace("\u2019", "'")
+    if not token.islower() or len(token) < 4 or not token.isalpha():
+        return re.escape(word)
+    stem = re.sub(r"(?:ing|e|es|s)$", "", word)
+    return rf"{re.escape(stem if len(stem) > 2 else word)}(?:e|es|s|ing|ed|ped|ping)?"
+
+
+def _place(sentences: Sequence[str], mentions: re.Pattern[str] | None, kind: str, role: str) -> int | None:
+    """Return the number of the sentence that says that a fact is over."""
+    marked = [_marked(sentence, mentions) for sentence in sentences]
+    is_named = any(_MARK in sentence for sentence in marked)
+    for number, sentence in enumerate(marked):
+        # "We had to say goodbye to our old boy. Rex went very peacefully."
+        is_followed = is_named and kind in _NAMED_BY_KEY and not _BEFORE_IT.search(sentence)
+        others = [_FOR_IT.sub(_MARK, sentence)] if is_followed else []
+        for text in (sentence, *others):
+            for section in _SECTIONS[kind]:
+                if _MARK not in text and not section.endswith("alone"):
+                    continue
+                if any(_is_said(text, match) for match in _matches(text, section, role)):
+                    return number
+    return None
+
+
+def _marked(sentence: str, mentions: re.Pattern[str] | None) -> str:
+    if mentions is None:
+        return sentence
+    return mentions.sub(
+        lambda match: match[0] if _ONE_OF.search(sentence[: match.start()]) else _MARK, sentence
+    )
+
+
+def _matches(text: str, section: str, role: str) -> Iterator[re.Match[str]]:
+    for wording in _wordings(section, role):
+        yield from wording.finditer(text)
+
+
+def _is_said(text: str, match: re.Match[str]) -> bool:
+    """Return whether a wording is meant: its clause supposes, reports and denies nothing."""
+    before = _CLAUSE.split(text[: match.start()])[-1]
+    after = text[match.end() :]
+    # "I dropped the cello bow"
+    if match[0].endswith(_MARK) and _OTHER_NOUN.match(after):
+        return False
+    said = _EXPERT.sub("", before)
+    if _NOT_SO.search(before) or rule("unreal").search(before) or rule("reported").search(said):
+        return False
+    return not rule("unreal", begins=True).match(after)

@@ -1,0 +1,141 @@
+"""A message that says that something known is over ends it; what only sounds like it ends nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shepherd.claims import ended_facts
+from shepherd.types import Fact
+
+FACTS = {
+    "car": "red Toyota Yaris",
+    "dog_name": "Rex",
+    "employer": "Bosch in Ulm",
+    "job": "welder",
+    "runs": "small bakery",
+    "girlfriend_name": "Anna",
+    "mother_name": "Edna",
+    "landlord_name": "Mr Pike",
+    "boat": "Nelly",
+    "allergy": "eggs, latex",
+    "medication": "metformin",
+    "diet": "vegetarian",
+    "habit": "smoke",
+    "plays": "violin, chess",
+    "member_of": "community choir in Leeds",
+    "learning": "Czech",
+    "teaches": "physics",
+    "uses": "VS Code, Vim",
+    "pets": "two cats",
+    "location": "Bonn",
+    "likes": "tea",
+    "name": "Steve",
+}
+
+
+def ended(message: str, facts: dict[str, str] = FACTS) -> set[tuple[str, str]]:
+    return {
+        (one.key, one.value) for one in ended_facts(message, [Fact(*item, 0, 0) for item in facts.items()])
+    }
+
+
+@pytest.mark.parametrize(
+    ("message", "over"),
+    [
+        ("I sold the car on Saturday.", [("car", "red Toyota Yaris")]),
+        ("The Yaris got stolen last night!", [("car", "red Toyota Yaris")]),
+        ("Sad news: Rex died in his sleep.", [("dog_name", "Rex")]),
+        ("We had to put our dog down yesterday", [("dog_name", "Rex")]),
+        ("We said goodbye to him this morning. Rex was fourteen.", [("dog_name", "Rex")]),
+        ("Friday was my last day at Bosch", [("employer", "Bosch in Ulm")]),
+        (
+            "They let me go on Monday",
+            [("employer", "Bosch in Ulm"), ("job", "welder"), ("teaches", "physics")],
+        ),
+        ("I retired in June.", [("employer", "Bosch in Ulm"), ("job", "welder"), ("teaches", "physics")]),
+        ("After ten years we closed the bakery for good.", [("runs", "small bakery")]),
+        ("Anna and I broke up", [("girlfriend_name", "Anna")]),
+        ("My girlfriend left me.", [("girlfriend_name", "Anna")]),
+        ("Mum passed away in May", [("mother_name", "Edna")]),
+        ("We've got a new landlord", [("landlord_name", "Mr Pike")]),
+        ("Mr Pike is no longer our landlord.", [("landlord_name", "Mr Pike")]),
+        ("we've sold Nelly", [("boat", "Nelly")]),
+        ("The boat was written off in the storm", [("boat", "Nelly")]),
+        ("My consultant says I've outgrown the egg allergy.", [("allergy", "eggs")]),
+        ("The doctor has taken me off metformin", [("medication", "metformin")]),
+        ("btw I'm eating meat again", [("diet", "vegetarian")]),
+        ("I've quit smoking", [("habit", "smoke")]),
+        ("I gave up the violin.", [("plays", "violin")]),
+        ("The violin went on eBay", [("plays", "violin")]),
+        ("so I left the choir", [("member_of", "community choir in Leeds")]),
+        ("I've packed in Czech, too hard", [("learning", "Czech")]),
+        ("Exported the settings and uninstalled VS Code", [("uses", "VS Code")]),
+        ("I switched from Vim to Helix", [("uses", "Vim")]),
+        ("We moved away from Bonn", [("location", "Bonn")]),
+    ],
+)
+def test_what_is_over_is_found_by_what_is_known(message, over):
+    assert ended(message) == set(over)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "My neighbour sold his car",
+        "My brother retired in June.",
+        "My sister and her boyfriend broke up",
+        "My neighbour's dog died last night.",
+        "I almost sold the car.",
+        "I might sell the Yaris next year",
+        "If I sold the car I would miss it.",
+        "Should I have sold the car?",
+        "What happens when I quit my job?",
+        "I didn't quit my job, that was a rumour",
+        "I left Bosch early today, headache",
+        "I left work early",
+        "My boss said I quit my job",
+        "The car broke down again",
+        "One of the cats died",
+        "Rex died laughing? No, he is fine" + "?",
+        "Had to put Rex down for a second to answer the phone",
+        "Anna and I broke up the old patio",
+        "I dropped the violin bow",
+        "My neighbour has come off metformin",
+        "I'm allergic to eggs",
+        "When I retire I'll learn Czech",
+        "I sold my violin case",
+        "The choir is off for the summer",
+        "No more tea for me",
+        "Translate into French: I sold the car.",
+        'She wrote: "I sold the car."',
+        "just kidding, I sold the car",
+        "I live in Bonn and drive the Yaris to Bosch",
+        "",
+    ],
+)
+def test_what_only_sounds_like_an_end_ends_nothing(message):
+    assert ended(message) == set()
+
+
+def test_what_stays_true_whatever_is_said_is_never_ended():
+    lasting = dict.fromkeys(
+        ("name", "birthday", "likes", "origin", "language", "children", "brother_employer"), "Bosch"
+    )
+
+    assert ended("I quit Bosch, I'm done with Bosch, no more Bosch, Bosch died.", lasting) == set()
+
+
+@given(
+    st.sampled_from(["I sold {}", "{} died", "I quit {}", "I no longer use {}", "{} was stolen"]),
+    st.text(max_size=30),
+)
+def test_only_what_is_named_is_ended(wording, thing):
+    named = thing.casefold()
+    over = ended(wording.format(thing), {"car": "Kia Picanto", "uses": "Vim"})
+
+    assert {value for _, value in over} <= {
+        value for value, words in (("Kia Picanto", ("kia", "picanto", "car")), ("Vim", ("vim", "use")))
+        if any(word in named for word in words)
+    }  # fmt: skip

@@ -1,0 +1,68 @@
+"""What a message says is over is ended if it was learned, and proposed if the user has set it."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.claims import KNOWN
+from shepherd.extraction.answer import Extracted, select
+from shepherd.memory import Claim, Memory
+from tests.learned import learn
+
+
+def said(memory: Memory, user: str, message: str) -> list[tuple[str, str, str]]:
+    """Kind, key and state of what is learned from a message whose model claims nothing."""
+    kept = select(Extracted(), [message], memory, user, facts_only=True, secrets=False)
+    return [(item.kind, item.key, item.state) for item in learn(memory, user, message, *kept.claims)]
+
+
+@pytest.fixture
+def memory(database: str):
+    with Memory(database) as memory:
+        learn(
+            memory, "ann", "I drive a Kia Picanto.", Claim("car", "Kia Picanto", "I drive a Kia Picanto.", 0)
+        )
+        told = "I play the violin and chess."
+        learn(memory, "ann", told, Claim("plays", "violin, chess", told, 0))
+        memory.set_fact("car", "Kia Picanto", "bob")
+        memory.set_fact("plays", "violin, chess", "bob")
+        yield memory
+
+
+def test_a_learned_fact_ends_and_can_be_undone(memory):
+    assert said(memory, "ann", "A lad came for it this morning, so the car is sold.") == [
+        ("ended", "car", "new")
+    ]
+    assert memory.get_fact("car", "ann") is None
+    memory.undo(memory.learned(1, user_id="ann")[0].id, "ann")
+
+    assert memory.get_fact("car", "ann") == "Kia Picanto"
+
+
+def test_an_item_of_a_list_ends_alone(memory):
+    said(memory, "ann", "I've packed in the violin.")
+
+    assert memory.get_fact("plays", "ann") == "chess"
+
+
+def test_a_fact_that_the_user_has_set_is_only_proposed_to_end(memory):
+    assert said(memory, "bob", "A lad came for it this morning, so the car is sold.") == [
+        ("proposed", "car", "new")
+    ]
+    assert said(memory, "bob", "My violin went on eBay.") == [("proposed", "plays", "new")]
+
+    assert memory.get_fact("car", "bob") == "Kia Picanto"
+    assert memory.get_fact("plays", "bob") == "violin, chess"
+
+
+def test_nobody_elses_facts_end(memory):
+    assert said(memory, "eve", "The Kia is sold and I gave up chess.") == []
+
+    assert memory.get_fact("car", "ann") == "Kia Picanto"
+
+
+def test_the_sentence_that_ended_it_is_kept_unless_it_has_a_secret(memory):
+    message = "I sold the Kia, and my password is hunter2xyz99!"
+    kept = select(Extracted(), [message], memory, "ann", facts_only=True, secrets=False)
+
+    assert [(one.kind, one.statement) for one in kept.claims if one.kind == KNOWN] == [(KNOWN, "")]
