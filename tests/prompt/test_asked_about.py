@@ -82,3 +82,16 @@ def test_all_facts_about_somebody_are_told():
     assert keys("Tell me about Fips") == keys("What do you know about my dog?") == ["dog_name", "dog_breed"]
     assert keys("what do you know about Waltraud") == ["mother_name", "mother_birthday"]
     assert keys("Tell me about my dog, and when is choir?") == ["dog_name", "dog_breed", "choir_practice"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What do I do for work?", "what's my job again", "Where do I work?", "and what business am I in?"],
+)
+def test_work_is_what_somebody_runs_or_teaches_where_no_job_is_known(question):
+    runs, teaches = Fact("runs", "small bakery", 0, 0), Fact("teaches", "physics", 0, 0)
+    job, name = Fact("job", "nurse", 0, 0), Fact("name", "Tomasz", 0, 0)
+
+    assert asked_facts(question, [name, runs, teaches]) == [[runs, teaches]]
+    assert asked_facts("What's my job?", [name, runs, job]) == [[job]]
+    assert asked_facts("What do I do for my mother?", [name, runs]) == [[]]

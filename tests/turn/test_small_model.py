@@ -386,7 +386,7 @@ def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
 
 
 def test_fact_that_is_plainly_asked_for_replaces_another_answer():
-    assert shown("What is my job?", "You live in Braga.") == "Your job is luthier."
+    assert shown("What is my job?", "You live in Braga.") == "You work as a luthier."
     assert shown("What is my job?", "You work as a luthier.") == "You work as a luthier."
 
 
@@ -415,7 +415,7 @@ LAMPS = 'Your document "Workshop" says: It has 2 lamps.'
          f"You live in Braga. Your cat is called Mingau. {LAMPS}"),
         (SEVERAL, "", f"You live in Braga. Your cat is called Mingau. {LAMPS}"),
         ("What is my job and where do I live?", "Your work is ===.",
-         "Your job is luthier. You live in Braga."),
+         "You work as a luthier. You live in Braga."),
         ("What's my name and where do I live?", "Nice to meet you, Marta Silva. You live in Braga.",
          "Your name is Marta Silva. You live in Braga."),
         # Not known: named, and said once if nothing is known.

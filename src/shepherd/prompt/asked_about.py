@@ -1,4 +1,4 @@
-"""Questions the other way round: what is on a date, and all that is known about somebody."""
+"""Questions that no word of a key answers: what is on a date, what somebody does, all about somebody."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shepherd.prompt.concepts import FRAME, content_words, is_kind_of, relation_
 from shepherd.prompt.fact_profiles import Known, Profile
 from shepherd.types import Fact
 
-__all__ = ["facts_about_somebody", "facts_on_date"]
+__all__ = ["facts_about_somebody", "facts_about_work", "facts_on_date"]
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (
@@ -35,6 +35,15 @@ _ABOUT = re.compile(
     re.IGNORECASE,
 )
 _MOST_ABOUT = 6
+_WORK = re.compile(
+    r"\W*(?:(?:and|so|then) )?(?:what do i do for (?:work|a living|a job)|where do i work"
+    r"|what do i work (?:as|in)"
+    r"|what(?:['\u2019]?s| is) my (?:job|occupation|profession|trade|work|line of work|business)"
+    r"|what business (?:am i in|do i (?:run|have|own)))(?: again| now| these days)?\W*",
+    re.IGNORECASE,
+)
+# What somebody does who has told no job and no employer.
+_WORK_KEYS = ("runs", "teaches", "employment")
 
 
 def facts_on_date(text: str, profiles: Sequence[Profile]) -> list[Fact]:
@@ -67,6 +76,13 @@ def _dates_in(text: str) -> set[tuple[int, int]]:
 
 def _days_in(text: str) -> set[str]:
     return {day.casefold() for day in _WEEKDAY.findall(text)}
+
+
+def facts_about_work(text: str, profiles: Sequence[Profile]) -> list[Fact]:
+    """Return the facts that tell what the user does, for "What do I do for work?"."""
+    if not _WORK.fullmatch(text):
+        return []
+    return [one.fact for one in profiles if one.fact.key in _WORK_KEYS]
 
 
 def facts_about_somebody(text: str, known: Known) -> list[Fact]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from shepherd.prompt.asked_about import facts_about_somebody, facts_on_date
+from shepherd.prompt.asked_about import facts_about_somebody, facts_about_work, facts_on_date
 from shepherd.prompt.concepts import (
     FRAME,
     are_related,
@@ -333,7 +333,8 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
         return counted
     scores = {one.fact.key: score for one in known.profiles if (score := _score(one, asked, known))}
     if not scores:
-        return _each(asked, known) if re.search(r"\band\b", asked.text) else []
+        each = _each(asked, known) if re.search(r"\band\b", asked.text) else []
+        return each or facts_about_work(question.text, known.profiles)
     best = max(scores.values())
     return [one.fact for one in known.profiles if scores.get(one.fact.key, 0.0) > best - 0.1]
 

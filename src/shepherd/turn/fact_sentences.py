@@ -107,10 +107,10 @@ _OFFICE = re.compile(
     r"|leader)\b",
     re.IGNORECASE,
 )
-# "small bakery in Gdynia", and neither "marathons" nor "Crumb & Co".
-_IS_A_BUSINESS = re.compile(
+# "small bakery in Gdynia", "nurse", and neither "marathons" nor "Crumb & Co" nor "accounting".
+_IS_ONE_THING = re.compile(
     r"(?!(?:an?|the|my|our|two|three)\b)(?:[a-z][\w'-]* )*[a-z][\w'-]*(?<!s)(?<!ing)"
-    r"(?: (?:in|on|at|near|for|called|with)\b|$)"
+    r"(?: (?:in|on|at|of|near|for|called|with)\b|$)"
 )
 _MINE = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
 # What is known of others: of one, and of several.
@@ -183,12 +183,14 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
         return _conditions(who.replace("_", " "), value)
     if key == "community_role":
         return "you", "are", _listed([_role(one) for one in items_of(key, value)])
+    if key == "job" and _IS_ONE_THING.match(value):
+        return "you", "work as", _role(value)
     if key in _VEHICLES and not _DETERMINED.match(value) and not value.endswith("s"):
         return f"your {key}", "is", f"{_article(value)} {value}"
     if key in _OWN:
         # An instruction begins as a sentence does: "Always use metric units".
         value = value[:1].lower() + value[1:] if key == "instructions" else value
-        if key == "runs" and _IS_A_BUSINESS.match(value):
+        if key == "runs" and _IS_ONE_THING.match(value):
             value = f"{_article(value)} {value}"
         return "you", _OWN[key], value
     # Of the names of people, there is no number: "your children are Mia, Ben".
@@ -204,13 +206,17 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
         who = who.replace("_", " ")
         return f"your {who}", many if who.endswith(_PLURALS) else one, value
     if what == "age" and _NUMBER.match(value):
-        years = value if "year" in value else f"{value} years old"
-        if not who:
-            return "you", "are", years
-        is_relation = relations_among(content_words(who))
-        be = "are" if is_relation and who.endswith(_PLURALS) else "is"
-        return f"your {who.replace('_', ' ')}" if is_relation else who.title(), be, years
+        return _age(who, value)
     return f"your {_owned(key)}", "are" if _MANY.search(key) else "is", value
+
+
+def _age(who: str, value: str) -> tuple[str, str, str]:
+    years = value if "year" in value else f"{value} years old"
+    if not who:
+        return "you", "are", years
+    is_relation = relations_among(content_words(who))
+    be = "are" if is_relation and who.endswith(_PLURALS) else "is"
+    return f"your {who.replace('_', ' ')}" if is_relation else who.title(), be, years
 
 
 def _counted(key: str, value: str) -> str:
