@@ -48,6 +48,7 @@ from shepherd.turn import (
     Recalled,
     Turn,
     Warned,
+    former_facts,
     refused_values,
     sampling_of,
 )
@@ -231,6 +232,7 @@ class Assistant:
                 tool_rounds=self.config.tool_rounds,
                 promise=promise,
                 refused=partial(refused_values, self.memory, self.user_id),
+                former=partial(former_facts, self.memory, self.user_id),
                 owner=self._files_owner(draft),
                 user=self.user_id,
             )

@@ -757,3 +757,39 @@ def test_a_question_about_time_is_answered_from_the_facts_of_that_time(written: 
     assert review.is_over
     stopped = Review([Message("user", question)], known, Promise(stores=True), past=past)
     assert stopped.end("cancelled") == ""
+
+
+def test_a_question_about_what_has_ended_is_answered_with_its_end() -> None:
+    until = int(datetime(2026, 5, 31, 12).timestamp())
+    ended = [PastFact("held", "dog_name", "Rex", 0, until), PastFact("held", "location", "Ulm", 0, until)]
+
+    def answer(question: str, written: str, *known: Fact) -> str:
+        messages = [
+            Message("user", "My dog is called Rex.", created_at=1),
+            Message("user", "Rex died.", created_at=2),
+            Message("user", question),
+        ]
+        review = Review(messages, known, Promise(stores=True), former=lambda: ended)
+        return review.feed(written) + review.end("stop")
+
+    gone = "Until 31 May 2026, your dog was called Rex."
+    assert answer("What is my dog called?", "Your dog is called Rex.") == gone
+    assert answer("What is my dog called?", "Your dog is called Tom.", Fact("dog_name", "Tom", 5, 5)) == (
+        "Your dog is called Tom."
+    )
+    assert answer("My dog is ill.", "Nice, I'll remember that.") == "Nice, I'll remember that."
+
+
+@pytest.mark.parametrize(
+    ("said", "written", "shown"),
+    [
+        ("Rex died this morning", "Goodbye!", "I'm sorry to hear that. I'll remember it."),
+        ("My bike was stolen", "Nice, I'll remember that.", "I'm sorry to hear that. I'll remember it."),
+        ("I gave my sister a bike", "You're welcome!", "Nice, I'll remember that."),
+        ("Goodbye", "Goodbye!", "Goodbye!"),
+    ],
+)
+def test_sad_news_are_no_farewell_and_not_nice(said: str, written: str, shown: str) -> None:
+    review = Review([Message("user", said)], [], Promise(stores=True))
+
+    assert review.feed(written) + review.end("stop") == shown

@@ -176,6 +176,8 @@ _WORDS = {
     " empresa azienda",
     "job": "work* job profession occupation arbeit* beruf travail* métier trabaj* trabalh* lavor*"
     " werk* beroep",
+    "runs": "work* job run ran running business",
+    "teaches": "work* job teach* taught",
     "car": "car drive drove driving vehicle auto fahre fuhr voiture coche carro macchina auto",
     "spouse": "married wife husband partner spouse verheiratet frau mann femme mari esposa marido"
     " moglie marito",

@@ -158,6 +158,10 @@ _ASKS_WHAT_WAS_SAID = re.compile(
     r"\b(?:did|have|had) (?:i|we|you) (?:ever )?(?:say|said|tell|told|ask|asked|mention|mentioned|talk|talked"
     r"|discuss|discussed)\b"
 )
+# "What did I do before?" is about work.
+_DID = re.compile(
+    r"\bwhat did i (?:do|work as)\b(?: for (?:work|a living|a job))?(?= before\b| previously\b| earlier\b)"
+)
 _PAST = re.compile(
     r"\b(?:did (?:i|we)|was (?:i|my|our)|were (?:we|my|our)|had (?:i|we)|have (?:i|we) been)\b"
 )
@@ -197,6 +201,7 @@ def asked_time(text: str, periods: Periods) -> AskedTime | None:
         return AskedTime("since", lowered, None)
     if period is not None:
         return AskedTime("at", lowered, period) if _PAST.search(lowered) else None
+    lowered = _DID.sub("what was my job, my work", lowered)
     is_earlier = _BEFORE.search(lowered) and not _ASKS_WHAT_WAS_SAID.search(lowered)
     return AskedTime("before", lowered, None) if is_earlier else None
 

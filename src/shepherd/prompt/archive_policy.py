@@ -32,7 +32,11 @@ _ABOUT_ONESELF = re.compile(r"\b(I|me|my|mine|we|us|our|ours)\b", re.I)
 # As the bundled model declines, with the command that gets another one.
 _BUNDLED = re.compile(r"\s*i'm only the small built-in model and can't help with that;[^\n]*$", re.IGNORECASE)
 # As it takes note of a statement, except for a code.
-_NOTED = re.compile(r"\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$", re.IGNORECASE)
+_NOTED = re.compile(
+    r"\s*i'm sorry to hear that\.(?: i'll remember it\.)?\s*$"
+    r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$",
+    re.IGNORECASE,
+)
 _LONGEST_SHORT = 200  # characters; a longer answer adds something
 _MOST_WORDS = 4096
 # A longer message says something, whatever it begins with.

@@ -15,6 +15,7 @@ from shepherd.turn.turn import (
     ToolResult,
     Turn,
     Warned,
+    former_facts,
     refused_values,
     sampling_of,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "ToolResult",
     "Turn",
     "Warned",
+    "former_facts",
     "refused_values",
     "sampling_of",
 ]

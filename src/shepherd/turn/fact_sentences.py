@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from shepherd.claims.counts import is_total
 from shepherd.claims.keys import items_of
+from shepherd.claims.wordings import definition
 from shepherd.prompt.concepts import content_words, relation_of, relations_among
 
 if TYPE_CHECKING:
@@ -150,12 +151,25 @@ def fact_clause(key: str, value: str) -> str:
 
 def ended_clause(key: str, value: str) -> str:
     """Return that a fact holds no longer: "you no longer live in Ulm"."""
+    if known := _ended(key, value):
+        return known
     subject, verb, rest = _parts(key, value)
     if not verb:
         return f"no longer {rest} ({subject.rstrip(':')})" if subject else f"no longer: {rest}"
     first, _, more = verb.partition(" ")
     verb = f"{first} no longer {more}" if first in ("is", "are") else f"no longer {verb}"
     return f"{subject} {verb.rstrip()} {rest}"
+
+
+def _ended(key: str, value: str) -> str:
+    """Return that somebody is gone, or a thing; "" for other facts."""
+    who = key.removesuffix("_name").replace("_", " ")
+    if key in _VEHICLES:
+        thing = value if _DETERMINED.match(value) else f"{_article(value)} {value}"
+        return f"you no longer have {thing}"
+    if key == f"{who.replace(' ', '_')}_name" and definition("animal").fullmatch(who):
+        return f"you no longer have {who if who.endswith(_PLURALS) else f'a {who}'} called {value}"
+    return ""
 
 
 def past_clause(key: str, value: str) -> str:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from shepherd.claims import ended_values, plain_facts
+from shepherd.claims import ended_facts, ended_values, plain_facts
 from shepherd.claims.keys import LISTS, items_of
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
@@ -59,6 +59,16 @@ __all__ = ["Promise", "Review", "is_small_model", "known_facts"]
 _LONGEST = 600
 _SECRET = "That looks like a secret, so I won't learn it; only this conversation has it."
 _WITHOUT_CODE = "I'll remember that, but not {}: it may be a code, so only this conversation has it."
+# "Nice" is no answer to this.
+_SAD = re.compile(
+    r"\b(?:died|dead|passed away|passed on|funeral|put (?:down|to sleep)|cancer|tumou?r|miscarriage|stillborn"
+    r"|divorc\w+|broke up|split up|left me|dumped me|laid off|redundant|sacked|fired|lost my|stolen|robbed"
+    r"|burgled|mugged|flooded|burn(?:t|ed) down|written off|hospital|stroke|heart attack|dementia|suicide"
+    r"|depress\w+|grie(?:f|ving)|gravely ill|terminal\w*|bankrupt|evicted)\b",
+    re.IGNORECASE,
+)
+_SORRY = "I'm sorry to hear that. I'll remember it."
+_SORRY_FOR_NOW = "I'm sorry to hear that."
 _FORGETS = (
     "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
     "`shepherd memory forget ID`."
@@ -117,6 +127,8 @@ class Promise:
                 return _SECRET
             if left_out := _left_out(text):
                 return _WITHOUT_CODE.format(left_out)
+        if _SAD.search(text):
+            return _SORRY if self.stores else _SORRY_FOR_NOW
         return ACKNOWLEDGED if self.stores else KEPT_FOR_NOW
 
 
@@ -125,7 +137,8 @@ class Review:
 
     `messages` are the prompt, whose last user's message is answered; `facts`, `passages` and `memories` are
     those in its tail, and `past` the facts of another time there, which answer a question about time whatever
-    the model says. `refused` returns the values in lower case that the user undid or rejected.
+    the model says. `former` returns the facts that have ended, which a question may ask for; `refused` the
+    values in lower case that the user undid or rejected.
     """
 
     def __init__(
@@ -137,6 +150,7 @@ class Review:
         memories: Sequence[SearchResult] = (),
         *,
         past: Sequence[PastFact] = (),
+        former: Callable[[], Sequence[PastFact]] = tuple,
         refused: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._is_over = False
@@ -152,6 +166,7 @@ class Review:
         # Of the dog's name and the user's, the dog's is asked for.
         keys = {fact.key for asked in self._asked_for for fact in asked}
         self._past = () if self._is_held else ([one for one in past if one.key in keys] or past)
+        self._former: Callable[[], Sequence[PastFact]] | None = None if self._is_held or keys else former
         self._waiting = ""
         self._said: list[str] = []
         self._has_text = False
@@ -164,8 +179,8 @@ class Review:
     def feed(self, text: str) -> str:
         """Take a piece of the answer; return what is sure by now."""
         self._waiting += text
-        if self._past and not self._is_over:
-            return self._instead(told_of_past(self._past))
+        if not self._is_over and (past := self._of_the_past()):
+            return self._instead(told_of_past(past))
         if self._is_held:
             is_enough = len(self._waiting) > _LONGEST * len(self._questions)
             return self._answers(is_cut=True) if is_enough else ""
@@ -184,8 +199,8 @@ class Review:
         """Return the rest of an answer that ended for this reason."""
         if self.is_over:
             return ""
-        if self._past and reason != "cancelled":
-            return self._instead(told_of_past(self._past))
+        if reason != "cancelled" and (past := self._of_the_past()):
+            return self._instead(told_of_past(past))
         if self._is_held:
             is_cut = reason in ("length", "cancelled")
             return "" if reason == "cancelled" else self._answers(is_cut=is_cut)
@@ -201,12 +216,25 @@ class Review:
         self._is_over = True
         return shown
 
+    def _of_the_past(self) -> Sequence[PastFact]:
+        """Return the facts of another time that the question asks for, or those that have ended."""
+        if not self._past and self._former is not None and _is_question(self._asked):
+            ended = self._former()
+            asked = asked_facts(self._asked, [Fact(one.key, one.value, 0, 0) for one in ended])
+            keys = {fact.key for meant in asked for fact in meant}
+            self._past = [one for one in ended if one.key in keys]
+        self._former = None
+        return self._past
+
     def _sentence(self, sentence: str) -> str:
         if asks_to_forget(self._asked):
             return self._instead(_FORGETS)
         # "You work as a nurse." is no reply to "I don't work there any more."
         is_told = DENIES.search(self._asked) and not self._said and _tells_plainly(self._asked)
         if is_told and words_in(sentence) not in FIXED_WORDS:
+            return self._instead(self._promise.acknowledgement(self._asked))
+        # "Franek died this morning" is no farewell.
+        if words_in(sentence) in _FAREWELLS and not self._said and _tells_plainly(self._asked):
             return self._instead(self._promise.acknowledgement(self._asked))
         is_open = self._is_asked_besides() or (
             words_in(sentence) in _COURTESIES and _is_question(self._asked)
@@ -409,6 +437,11 @@ def _as_told(
     current = {fact.key: fact for fact in facts}
     for message in told:
         ended = {ended.value.casefold() for ended in ended_values(message.raw)}
+        older = [
+            one for one in current.values() if one.updated_at < message.created_at and one.key not in LISTS
+        ]
+        for over in ended_facts(message.raw, older):
+            del current[over.key]
         said = {verdict.key: verdict.value for verdict in plain_facts(message.raw)}
         if said:
             gone = refused()
@@ -427,7 +460,8 @@ def _as_told(
 
 
 # No answers to a question.
-_COURTESIES = [words_in(text) for text in (SEEN, "You're welcome!", "Goodbye!")]
+_FAREWELLS = [words_in(text) for text in ("You're welcome!", "Goodbye!")]
+_COURTESIES = [words_in(SEEN), *_FAREWELLS]
 
 
 def _is_question(text: str) -> bool:

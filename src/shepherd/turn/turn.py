@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from shepherd.types import (
     ANONYMOUS_USERS,
     Injection,
     Message,
+    PastFact,
     Sampling,
     Thought,
     Tool,
@@ -42,6 +43,7 @@ __all__ = [
     "ToolResult",
     "Turn",
     "Warned",
+    "former_facts",
     "refused_values",
     "sampling_of",
 ]
@@ -99,7 +101,8 @@ class GenerationOptions:
     `tool_choice` is "auto", "none", "required" or the name of a tool, and holds for the first reply.
     `total_tokens` limits all replies together, 0 for no limit; the budget limits a single one. `extra` holds
     options of this kind of model only, such as stop strings. `promise` says what becomes of the message, for
-    a model that acknowledges it; `refused` returns the values in lower case that the user undid or rejected.
+    a model that acknowledges it; `refused` returns the values in lower case that the user undid or rejected,
+    and `former` the facts that have ended.
     A local model may keep the conversation on disk if it has an `owner`: see Memory.files_owner. `user` is
     whose turn it is, "" for nobody known.
     """
@@ -112,6 +115,7 @@ class GenerationOptions:
     extra: Mapping[str, Any] = field(default_factory=dict)
     promise: Promise = field(default_factory=Promise)
     refused: Callable[[], Collection[str]] = frozenset
+    former: Callable[[], Sequence[PastFact]] = tuple
     owner: str = ""
     user: str = ""
 
@@ -298,6 +302,8 @@ class Turn:
                 passages,
                 injection.results,
                 past=injection.past,
+                # Not where memory is off.
+                former=options.former if injection.keywords else tuple,
                 refused=options.refused,
             )
         generate: Callable[..., Reply] = self.model.generate
@@ -322,3 +328,15 @@ def refused_values(memory: Memory | None, user_id: str | None) -> frozenset[str]
     with suppress(ShepherdError):
         return memory.refused_values(user_id)
     return frozenset()
+
+
+def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFact]:
+    """Return what `GenerationOptions.former` needs, the last value of each; nothing if the memory fails."""
+    if memory is None:
+        return ()
+    with suppress(ShepherdError):
+        periods = memory.fact_periods(user_id=user_id)
+        current = {period.key for period in periods if period.until is None}
+        last = {period.key: period for period in periods if period.key not in current}
+        return [PastFact("held", p.key, p.value, p.since, p.until) for p in last.values()]
+    return ()
