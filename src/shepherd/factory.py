@@ -210,6 +210,7 @@ def open_memory(
         vectors=_or_none(vector_settings, config, warn),
         reranker=_or_none(reranker_of, config, warn),
         keeps_secrets=config.memory_extraction_secrets,
+        blind=config.memory_blind,
     )
     if not config.user_id and "://" not in named:
         try:
@@ -243,6 +244,9 @@ def unlock_memory(config: Config) -> bool:
     """
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
     file = memory_file(config)
+    if file is None and config.memory_blind:
+        try_database_server(config)
+        return True
     return file is not None and file.is_file() and key_of_file(str(file)) is not None
 
 

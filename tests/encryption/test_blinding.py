@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shepherd.encryption import MemoryKey
 from shepherd.encryption.blinding import PREFIX, Blinder, BlindError
+from shepherd.errors import StoreKeyError
 
 SALT = b"s" * 16
 BLINDER = Blinder(MemoryKey(b"k" * 32, SALT))
@@ -96,6 +97,21 @@ def test_words_are_hashes_with_the_key() -> None:
     assert BLINDER.words(words) == hashes
     assert len({*hashes, *OTHER_KEY.words(words)}) == 6
     assert {len(one) for one in hashes} == {16}
+
+
+def test_nothing_is_made_with_a_key_that_was_wiped() -> None:
+    key = MemoryKey(b"k" * 32, SALT)
+    blinder = Blinder(key)
+    key.wipe()
+
+    for use in (
+        lambda: blinder.tag("anna"),
+        lambda: blinder.words(["t1_zebra"]),
+        lambda: blinder.number(7),
+        lambda: blinder.text("zebra", ANNA, "kind", is_random=False),
+    ):
+        with pytest.raises(StoreKeyError, match="was wiped"):
+            use()
 
 
 @given(st.integers(1, (1 << 31) - 1))

@@ -159,8 +159,9 @@ def _path(config: Config) -> Path:
     path = memory_file(config)
     if path is None:
         raise UsageError(
-            "the memory is in PostgreSQL, which Shepherd does not encrypt",
-            hint="encrypt the disk of that server",
+            "the memory is in PostgreSQL, whose tables Shepherd cannot convert",
+            hint="encrypt the disk of that server, or make a new memory with memory_blind, which hides texts"
+            " and words from it",
         )
     return path
 

@@ -14,14 +14,16 @@ another user, without being noticed. Empty texts and NULL stay what they are.
 
 from __future__ import annotations
 
-import base64
+import binascii
 import hashlib
 import secrets
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from shepherd.encryption.key import MemoryKey, needs_package
+from shepherd.errors import StoreKeyError
 from shepherd.lru_cache import LRUCache
 
 if TYPE_CHECKING:
@@ -51,17 +53,22 @@ class Blinder:
 
     def __init__(self, key: MemoryKey) -> None:
         try:
+            from cryptography.exceptions import InvalidTag
             from cryptography.hazmat.primitives.ciphers.aead import AESSIV
         except ImportError as error:
             raise needs_package() from error
         self._key = key
-        self._new_cipher = AESSIV
+        self._new_cipher, self._invalid = AESSIV, InvalidTag
         self._ciphers: LRUCache[bytes, AESSIV] = LRUCache(_MOST_CIPHERS)
         # Per instance: with another key, the same number is another one.
         self._other_number = lru_cache(_MOST_NUMBERS)(self._permuted)
+        self._tag = lru_cache(_MOST_CIPHERS)(self._new_tag)
 
     def tag(self, user_id: str) -> bytes:
         """Return what names a user in stored values."""
+        return self._tag(user_id)
+
+    def _new_tag(self, user_id: str) -> bytes:
         return self._derived(b"user", user_id.encode(), _TAG_BYTES)
 
     # ---- texts and bytes
@@ -73,7 +80,8 @@ class Blinder:
         """
         if not text:
             return text
-        return PREFIX + base64.urlsafe_b64encode(self._sealed(text.encode(), tag, kind, is_random)).decode()
+        sealed = self._sealed(text.encode(), tag, kind, is_random)
+        return PREFIX + binascii.b2a_base64(sealed, newline=False).decode()
 
     def data(self, data: bytes, tag: bytes, kind: str) -> bytes:
         """Return the stored value of bytes; equal ones have different values."""
@@ -85,7 +93,8 @@ class Blinder:
         Raises BlindError.
         """
         try:
-            sealed = base64.b64decode(stored[len(PREFIX) :], b"-_", validate=True)
+            # Other characters between those of base64 are ignored: what is left is authenticated.
+            sealed = binascii.a2b_base64(stored[len(PREFIX) :])
             return self._opened(sealed, tag, kind, is_random).decode()
         except ValueError as error:
             raise BlindError from error
@@ -109,15 +118,13 @@ class Blinder:
         return tag + nonce + self._cipher(tag).encrypt(data, _context(kind, nonce))
 
     def _opened(self, sealed: bytes, tag: bytes | None, kind: str, is_random: bool) -> bytes:
-        from cryptography.exceptions import InvalidTag
-
         own = sealed[:_TAG_BYTES]
         start = _TAG_BYTES + (_NONCE_BYTES if is_random else 0)
         if len(sealed) <= start + _SIV_BYTES or (tag is not None and own != tag):
             raise BlindError
         try:
             return self._cipher(own).decrypt(sealed[start:], _context(kind, sealed[_TAG_BYTES:start]))
-        except InvalidTag as error:
+        except self._invalid as error:
             raise BlindError from error
 
     def _cipher(self, tag: bytes) -> AESSIV:
@@ -131,13 +138,12 @@ class Blinder:
 
     def words(self, words: Sequence[str]) -> list[str]:
         """Return the hashes of words, each of which has its user's number in it, in their order."""
-        key, b64 = bytes(self._key.blind), base64.urlsafe_b64encode
-        return [
-            b64(
-                hashlib.blake2b(word.encode(), key=key, digest_size=_WORD_BYTES, person=b"word").digest()
-            ).decode()
-            for word in words
+        key, hashed = self._key_in_use(), hashlib.blake2b
+        digests = [
+            hashed(word.encode(), key=key, digest_size=_WORD_BYTES, person=b"word").digest() for word in words
         ]
+        # An array of PostgreSQL takes these characters without quotes.
+        return [urlsafe_b64encode(digest).decode() for digest in digests]
 
     def number(self, number: int) -> int:
         """Return the stored number for one of 1 to 2^31 - 1; any other one stays."""
@@ -165,8 +171,19 @@ class Blinder:
         return int.from_bytes(self._derived(b"number", bytes([place, half >> 8, half & 0xFF]), 2), "big")
 
     def _derived(self, purpose: bytes, data: bytes, size: int) -> bytes:
-        key = bytes(self._key.blind)
-        return hashlib.blake2b(data, key=key, digest_size=size, person=purpose).digest()
+        return hashlib.blake2b(data, key=self._key_in_use(), digest_size=size, person=purpose).digest()
+
+    def _key_in_use(self) -> memoryview:
+        """Return the key; raises StoreKeyError once it is wiped, since anybody knows that one.
+
+        A forked process finds it wiped.
+        """
+        if self._key.is_wiped:
+            raise StoreKeyError(
+                "the key of the memory was wiped in this process",
+                hint="open the memory in the process that uses it, not in the one that forks it",
+            )
+        return self._key.blind
 
 
 def _context(kind: str, nonce: bytes) -> list[bytes]:

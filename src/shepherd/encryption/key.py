@@ -82,6 +82,11 @@ class MemoryKey:
         start = 2 * _KEY_BYTES + SALT_BYTES + 1
         return memoryview(self._page)[start : start + _KEY_BYTES]
 
+    @property
+    def is_wiped(self) -> bool:
+        """True after `wipe`, and in a process that was forked from the one with the key."""
+        return not any(self._page[:_KEY_BYTES])
+
     def wipe(self) -> None:
         """Overwrite the keys; the object is of no use afterwards."""
         self._page[:] = bytes(mmap.PAGESIZE)
