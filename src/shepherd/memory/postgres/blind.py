@@ -46,14 +46,15 @@ class BlindColumns:
 
     def copied(self, table: str, columns: str, rows: Sequence[Sequence[Any]], user_id: str) -> list[_Row]:
         """Return rows of a table, which are copied without a statement, as they are sent."""
-        kinds = [COLUMNS[table][name.strip()] for name in columns.split(",")]
-        tag = self._blinder.tag(user_id)
-        return [
-            _without_order(
-                kinds, [self._value(kind, value, tag) for kind, value in zip(kinds, row, strict=True)]
-            )
-            for row in rows
-        ]
+        names = [name.strip() for name in columns.split(",")]
+        kinds = [COLUMNS[table][name] for name in names]
+        copied = []
+        for row in rows:
+            owner = row[names.index("user_id")] if "user_id" in names else user_id
+            tag = self._blinder.tag(owner) if owner else None
+            values = [self._value(kind, value, tag) for kind, value in zip(kinds, row, strict=True)]
+            copied.append(_without_order(kinds, values))
+        return copied
 
     def words(self, words: Sequence[str]) -> list[str]:
         """Return words with their user's number as they are stored."""

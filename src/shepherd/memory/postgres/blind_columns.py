@@ -83,13 +83,14 @@ REFUSED = {
     **dict.fromkeys(("context_vectors", "chunk_vectors"), "vectors"),
     "trace": "traces",
 }
-_SHARED = {
-    found[1]: dict.fromkeys(
-        re.findall(r"^\s{4,}(\w+) (?:INTEGER|INT|SMALLINT|REAL|TEXT|BLOB)\b", one, re.M), PLAIN
-    )
-    for one in SHARED
-    if (found := re.match(r"CREATE TABLE (\w+)\(", one))
+_TYPED = re.compile(r"[(,]\s*(\w+) (INTEGER|INT|SMALLINT|REAL|TEXT|BLOB)\b")
+# Types by column, of each table of both engines.
+_TYPES = {
+    found[1]: dict(_TYPED.findall(statement))
+    for statement in SHARED
+    if (found := re.match(r"CREATE TABLE (\w+)\(", statement))
 }
+_SHARED = {table: dict.fromkeys(types, PLAIN) for table, types in _TYPES.items()}
 _OWN = {
     table: dict.fromkeys(("id", "timestamp", "doc_len", "usual", "counts", "tenant"), PLAIN)
     for table in ("context_terms", "chunk_terms")
@@ -99,11 +100,11 @@ _NOT_REFUSED = ("user_id", "path", "part", "kind", "index_state")
 _NONE_OF_THEM = {
     table: {
         column: Kind("refused", REFUSED[table])
-        for column in re.findall(r"^\s{4,}(\w+) TEXT\b", one, re.MULTILINE)
-        if column not in _NOT_REFUSED
+        for column, type_name in types.items()
+        if type_name == "TEXT" and column not in _NOT_REFUSED
     }
-    for one in SHARED
-    if (found := re.match(r"CREATE TABLE (\w+)\(", one)) and (table := found[1]) in REFUSED
+    for table, types in _TYPES.items()
+    if table in REFUSED
 }
 COLUMNS: dict[str, dict[str, Kind]] = {
     table: {
@@ -115,8 +116,10 @@ COLUMNS: dict[str, dict[str, Kind]] = {
     }
     for table in (*_SHARED, *_OWN)
 }
-_TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)(?:\s+(?:AS\s+)?(\w+))?", re.IGNORECASE)
+_TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)(?=(?:\s+(?:AS\s+)?(\w+))?)", re.IGNORECASE)
 _WITH_HIDDEN = frozenset((*_HIDDEN, *_NONE_OF_THEM))
+# A list of tables, which none of our statements has.
+_LISTED = re.compile(r"\bFROM\s+\w+(?:\s+\w+)?\s*,\s*(\w+)", re.IGNORECASE)
 _NO_ALIAS = frozenset(
     [
         "set",
@@ -139,7 +142,13 @@ _NO_ALIAS = frozenset(
 
 
 def tables_in(statement: str) -> dict[str, str]:
-    """Return our tables in a statement, by their aliases and names."""
+    """Return our tables in a statement, by their aliases and names.
+
+    Raises ValueError for tables that are joined by a comma.
+    """
+    listed = [name for name in _LISTED.findall(statement) if name in COLUMNS]
+    if listed:
+        raise ValueError(f"{listed[0]} stands in a list of tables: write JOIN")
     found = {}
     for name, alias in _TABLE.findall(statement):
         if name in COLUMNS:
