@@ -379,6 +379,24 @@ def test_a_passphrase_is_asked_for_twice_and_later_once(url: str) -> None:
     ]
 
 
+def test_a_screen_that_cannot_ask_finds_the_key_of_a_new_memory_before(url: str) -> None:
+    from shepherd.config import Config
+    from shepherd.encryption import set_asker
+    from shepherd.factory import open_memory, unlock_memory
+
+    forget_keys()
+    set_asker(lambda question: "four random words here")
+    config = Config(memory_database=url, memory_blind=True, memory_vectors="off")
+
+    assert unlock_memory(config)
+    with pytest.raises(StoreError, match="there is no memory in it yet"):
+        open_memory(config, read_only=True)
+    assert unlock_memory(config, creates=True)
+    set_asker(None)
+    with open_memory(config) as memory:
+        memory.set_fact("city", "Lisbon")
+
+
 def test_blind_and_readable_memories_are_not_mixed(postgres_server: Server, url: str) -> None:
     readable = postgres_server.url(postgres_server.new_schema())
     with Memory(readable) as memory:
