@@ -12,8 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from shepherd._native import rank
 from shepherd._native.text import scoped
+from shepherd.config import Config
+from shepherd.encryption import set_asker
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError, UsageError
+from shepherd.factory import open_memory, unlock_memory
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, hot
 from shepherd.memory.postgres.store import PostgresStore
@@ -208,6 +212,21 @@ def test_a_server_never_gets_a_word_unless_it_may_read(
         assert any(asked.encode() in data for place, data in seen.items() if place.endswith("/log"))
 
 
+def test_a_removed_user_leaves_nothing_and_can_begin_anew(
+    postgres_server: Server, schema: str, url: str
+) -> None:
+    with open_(url) as memory:
+        AllowedCanaries(memory, seed=913).store()
+        memory.set_fact("city", "Porto", "anna")
+        assert memory.delete_user() > 0
+        for table in ("context", "context_terms", "facts", "fact_history", "learned", "messages", "ledger"):
+            whose = "tenant = 1" if table == "context_terms" else f"user_id = '{USER}'"
+            which = "" if table == "messages" else f" WHERE {whose}"
+            assert postgres_server.execute(f"SELECT 1 FROM {table}{which}", schema) == [], table
+        memory.set_fact("city", "Lisbon")
+        assert (memory.get_fact("city"), memory.get_fact("city", "anna")) == ("Lisbon", "Porto")
+
+
 def test_order_and_repetition_of_words_do_not_show_but_their_number_does(
     postgres_server: Server, schema: str, url: str
 ) -> None:
@@ -277,8 +296,6 @@ def test_equal_words_of_two_users_differ(postgres_server: Server, schema: str, u
 def test_the_first_word_of_a_speaker_is_no_number_that_can_be_guessed(
     postgres_server: Server, schema: str, url: str
 ) -> None:
-    from shepherd._native import rank
-
     with open_(url) as memory:
         memory.store_memory("Anna: hello there", "", source="import")
     [(label,)] = postgres_server.execute("SELECT label FROM context", schema)
@@ -354,8 +371,6 @@ def test_a_new_one_without_a_key_leaves_nothing(postgres_server: Server, schema:
 
 
 def test_a_passphrase_is_asked_for_twice_and_later_once(url: str) -> None:
-    from shepherd.encryption import set_asker
-
     forget_keys()
     asked: list[str] = []
     answers = ["four random words here", "four random words here", "wrong", "four random words here"]
@@ -380,10 +395,6 @@ def test_a_passphrase_is_asked_for_twice_and_later_once(url: str) -> None:
 
 
 def test_a_screen_that_cannot_ask_finds_the_key_of_a_new_memory_before(url: str) -> None:
-    from shepherd.config import Config
-    from shepherd.encryption import set_asker
-    from shepherd.factory import open_memory, unlock_memory
-
     forget_keys()
     set_asker(lambda question: "four random words here")
     config = Config(memory_database=url, memory_blind=True, memory_vectors="off")
@@ -504,8 +515,6 @@ def test_features_that_are_not_covered_are_refused_and_store_nothing(
 
 
 def test_a_passphrase_of_few_letters_is_refused(url: str) -> None:
-    from shepherd.encryption import set_asker
-
     forget_keys()
     set_asker(lambda question: "short")
     with pytest.raises(StoreKeyError, match="shorter than 8 characters"):
