@@ -167,6 +167,38 @@ def test_many_memories_that_are_copied_are_found_alike(alike: list[Memory]) -> N
     assert alike[2].check().problems == ()
 
 
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "UPDATE meta SET value = 0 WHERE key = 'tokenizer_version'",
+        "DELETE FROM context_terms WHERE id = (SELECT min(id) FROM context_terms)",
+        "UPDATE context_terms SET terms = ARRAY['t1_zebra'] WHERE id = (SELECT max(id) FROM context_terms)",
+        "UPDATE tenants SET n = n + 1, bytes = 7",
+    ],
+)
+def test_an_index_of_all_users_is_made_again_from_texts_that_only_we_can_read(
+    postgres_server: Server, schema: str, url: str, harm: str
+) -> None:
+    def hits(memory: Memory) -> list[Any]:
+        return [memory.search("zebra mango", 9, user) for user in (USER, "anna")]
+
+    with open_(url, recall_cache_mb=0) as memory:
+        for user in (USER, "anna"):
+            for n in range(3):
+                memory.store_memory(f"Anna: zebra {n}", f"mango apple of {user}", user, source="import")
+        expected = hits(memory)
+        assert memory.check().problems == ()
+    postgres_server.execute(harm, schema)
+
+    with open_(url, recall_cache_mb=0) as memory:
+        memory.check(repair=True)
+        assert memory.check().problems == ()
+        assert hits(memory) == expected
+    seen = sent_and_stored(postgres_server, schema)["rows"]
+    assert b"mango" not in seen
+    assert b"zebra" not in seen
+
+
 # ---- what the server sees
 
 
