@@ -426,6 +426,58 @@ def test_a_passphrase_is_asked_for_twice_and_later_once(url: str) -> None:
     ]
 
 
+@pytest.fixture
+def keyring() -> Iterator[dict[str, str]]:
+    """The keys in the system's keyring, by their names."""
+    from keyring import get_keyring, set_keyring
+    from keyring.backend import KeyringBackend
+
+    kept: dict[str, str] = {}
+
+    class Held(KeyringBackend):
+        priority = 1
+
+        def get_password(self, service: str, username: str) -> str | None:
+            return kept.get(username)
+
+        def set_password(self, service: str, username: str, password: str) -> None:
+            kept[username] = password
+
+        def delete_password(self, service: str, username: str) -> None:
+            del kept[username]
+
+    before = get_keyring()
+    set_keyring(Held())
+    yield kept
+    set_keyring(before)
+
+
+def test_without_settings_a_random_key_is_in_the_keyring(url: str, keyring: dict[str, str]) -> None:
+    forget_keys()
+    with open_(url) as memory:
+        memory.set_fact("city", "Lisbon")
+    forget_keys()
+    [name] = keyring
+
+    with open_(url) as memory:
+        assert memory.get_fact("city") == "Lisbon"
+    forget_keys()
+    keyring[name] = "ef" * 32
+    with pytest.raises(StoreKeyError, match="the key in the keyring is not its key"):
+        open_(url)
+
+
+def test_a_key_that_no_memory_was_made_with_is_taken_out_of_the_keyring(
+    postgres_server: Server, url: str, keyring: dict[str, str]
+) -> None:
+    # The role may not create a schema.
+    postgres_server.execute("CREATE ROLE blind_reader LOGIN PASSWORD 'secret'")
+    forget_keys()
+    with pytest.raises(StoreError, match=r"may not|right|denied"):
+        open_(url.replace("postgres@", "blind_reader:secret@"))
+    assert keyring == {}
+
+
 def test_a_screen_that_cannot_ask_finds_the_key_of_a_new_memory_before(url: str) -> None:
     forget_keys()
     set_asker(lambda question: "four random words here")

@@ -7,6 +7,7 @@ megabyte. So `context_terms` has our terms as an array under GIN, each with its 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 
@@ -169,14 +170,29 @@ def _find_or_create(database: Database, *, blind: bool) -> None:
             f"{database.shown}: there is an older Shepherd's memory in it, which the server can read",
             hint="name a new schema in the address, such as schema=blind",
         )
-    # Not inside the transaction: a person may be asked.
-    key = new_server_key(database.shown) if blind else None
+    if blind:
+        _create_blind(database)
+        return
     # Two processes may be here at once.
-    done = database.write_locked("schema", lambda connection: _create(database, connection, key))
+    done = database.write_locked("schema", lambda connection: _create(database, connection, None))
     if done:
         _log.warning("%s", done)
-    if key is not None and database.read(_salt_and_check)[0] != key.salt:
-        forget_new(key)
+
+
+def _create_blind(database: Database) -> None:
+    # Not inside the transaction: a person may be asked.
+    key = new_server_key(database.shown)
+
+    def uses_key(connection: Connection) -> bool:
+        return _are_there(database, connection) and _salt_and_check(connection)[0] == key.salt
+
+    try:
+        database.write_locked("schema", lambda connection: _create(database, connection, key))
+    finally:
+        # Another process may have been first. If nobody can say, the key stays.
+        with contextlib.suppress(StoreError):
+            if not database.read(uses_key):
+                forget_new(key)
 
 
 def _salt_and_check(connection: Connection) -> tuple[bytes | None, int]:
