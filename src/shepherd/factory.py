@@ -210,6 +210,7 @@ def open_memory(
         vectors=_or_none(vector_settings, config, warn),
         reranker=_or_none(reranker_of, config, warn),
         keeps_secrets=config.memory_extraction_secrets,
+        blind=config.memory_blind,
     )
     if not config.user_id and "://" not in named:
         try:
@@ -236,13 +237,19 @@ def memory_file(config: Config) -> Path | None:
     return from_home(named, "memory_database") if named else default_database()
 
 
-def unlock_memory(config: Config) -> bool:
+def unlock_memory(config: Config, *, creates: bool = False) -> bool:
     """Find the key of the memory before anything else is on the screen; return whether it has one.
 
+    `creates`: a blind memory that is not there yet is made, since its new key is asked for.
     Raises StoreKeyError.
     """
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
     file = memory_file(config)
+    if file is None and config.memory_blind:
+        without_models = replace(config, memory_vectors="", knowledge_reranker="")
+        with suppress(StoreMissingError):
+            open_memory(without_models, read_only=not creates).close()
+        return True
     return file is not None and file.is_file() and key_of_file(str(file)) is not None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["ChunkHit", "ChunkIndex", "Connection", "Meaning", "Reranker", "Transactions", "Value"]
+__all__ = ["ChunkHit", "ChunkIndex", "Connection", "Meaning", "Reranker", "Transactions", "Value", "is_blind"]
 
 _Result = TypeVar("_Result")
 
@@ -28,6 +28,12 @@ class Connection(Protocol):
 
     def execute_many(self, sql: str, rows: Sequence[Sequence[Value]]) -> object:
         """Run the statement with the parameters of each row; the result is dropped."""
+
+
+def is_blind(connection: Connection) -> bool:
+    """Return whether the server behind a connection cannot read texts, and only finds equal ones."""
+    # A file has no server; its connection knows nothing of this.
+    return bool(getattr(connection, "is_blind", False))
 
 
 class ChunkIndex(Protocol):
@@ -94,13 +100,15 @@ class Transactions(Protocol):
     """A database of many users. Thread-safe. Errors are those of shepherd.errors.
 
     `meaning` and `reranker` are None if no embedder or no reranker is configured. With `keeps_secrets`,
-    passwords, keys and the like are stored as any other text.
+    passwords, keys and the like are stored as any other text. `is_blind`: the database's server cannot read
+    texts and words, and there are no knowledge and no traces.
     """
 
     chunks: ChunkIndex
     meaning: Meaning | None
     reranker: Reranker | None
     keeps_secrets: bool
+    is_blind: bool
 
     @property
     def path(self) -> str:

@@ -192,7 +192,10 @@ def test_history_that_a_crash_left_is_sealed_by_the_next_run(home, shepherd):
     [
         (("encrypt", "--passphrase"), "a passphrase can only be asked for at a terminal"),
         (("encrypt", "--key-file", "/dev/null"), "a key is one line"),
-        (("encrypt", "--memory-db", "postgresql://host/name"), "PostgreSQL, which Shepherd does not encrypt"),
+        (
+            ("encrypt", "--memory-db", "postgresql://host/name"),
+            "PostgreSQL, whose tables Shepherd cannot convert",
+        ),
         (("encrypt", "--memory-db", "none.db"), "there is no such database"),
         (("decrypt",), "is not encrypted"),
     ],

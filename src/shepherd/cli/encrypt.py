@@ -19,6 +19,7 @@ from shepherd.encryption import KeyEntry, MemoryKey, Sealer
 from shepherd.encryption.key import USUAL_COST, master_key, needs_package, new_master_text, new_salt
 from shepherd.encryption.key_file import Source
 from shepherd.encryption.unlocking import (
+    LEAST_CHARS,
     keyring_name,
     remember,
     require_ciphers,
@@ -30,7 +31,6 @@ from shepherd.paths import from_home, history_file, new_file
 
 __all__ = ["ask_passphrase", "build_decrypt_parser", "build_parser", "execute", "execute_decrypt"]
 
-_LEAST_CHARS = 8
 _DESCRIPTION = """\
 Encrypt the memory in place: the database with its log, saved indexes and the prompt's history. Conversations
 are no longer kept on disk for the next start. A crash at any moment leaves one readable database. Quit every
@@ -159,8 +159,9 @@ def _path(config: Config) -> Path:
     path = memory_file(config)
     if path is None:
         raise UsageError(
-            "the memory is in PostgreSQL, which Shepherd does not encrypt",
-            hint="encrypt the disk of that server",
+            "the memory is in PostgreSQL, whose tables Shepherd cannot convert",
+            hint="encrypt the disk of that server, or make a new memory with memory_blind, which hides texts"
+            " and words from it",
         )
     return path
 
@@ -249,9 +250,9 @@ def _typed(file: str) -> _Chosen:
             "a passphrase can only be asked for at a terminal",
             hint="run this at a terminal, or name a file with --key-file; --keyring uses the keyring",
         )
-    if len(text) < _LEAST_CHARS:
+    if len(text) < LEAST_CHARS:
         raise UsageError(
-            f"the passphrase is shorter than {_LEAST_CHARS} characters", hint="use four words or more"
+            f"the passphrase is shorter than {LEAST_CHARS} characters", hint="use four words or more"
         )
     if ask_passphrase("Repeat the passphrase: ") != text:
         raise UsageError("the two passphrases differ; nothing was changed", hint="run the command again")

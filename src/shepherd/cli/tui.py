@@ -84,7 +84,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
 
     config, model = conversation_settings(arguments)
     if not arguments.nomemory:
-        unlock_memory(config)  # nobody can be asked on the whole screen
+        unlock_memory(config, creates=True)  # nobody can be asked on the whole screen
     resume = conversation_to_continue(arguments, config)
     config, model = offer_full_model(config, model, screen)
     # Here, so that a download shows its progress, and a wrong name its error, on the normal screen.

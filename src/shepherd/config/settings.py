@@ -242,6 +242,11 @@ class Config:
     memory_key_file: str = _text(
         "", "file with the key or the passphrase of an encrypted memory; empty: none"
     )
+    memory_blind: bool = _switch(
+        False,
+        "give a PostgreSQL server texts and words only encrypted; for a new memory, without knowledge, traces"
+        " and vectors",
+    )
     max_db_size: str = _setting(
         "size", "10G", "maximum size of the database; beyond it, the oldest unpinned memories are deleted"
     )

@@ -6,9 +6,10 @@
     master key, salt
         BLAKE2b "database"        32 bytes: AEGIS-256 or ChaCha20-Poly1305 of the database's pages
         BLAKE2b "files"           32 bytes: the files beside it, see sealing.py
+        BLAKE2b "blind"           32 bytes: texts and words on a server, see blinding.py
         BLAKE2b "check"           8 bytes in the key file, which tell a wrong key from a damaged database
 
-The salt is the first 16 bytes of the database file, new with every encryption.
+The salt is the first 16 bytes of the database file, new with every encryption; on a server it is in `meta`.
 """
 
 from __future__ import annotations
@@ -57,8 +58,10 @@ class MemoryKey:
         flags = {} if os.name == "nt" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
         self._page = mmap.mmap(-1, mmap.PAGESIZE, **flags)
         self.is_locked = _protect(self._page)
-        database, files = (_derived(master, salt, purpose) for purpose in (b"database", b"files"))
-        whole = database + salt + bytes([cipher]) + files
+        database, files, blind = (
+            _derived(master, salt, purpose) for purpose in (b"database", b"files", b"blind")
+        )
+        whole = database + salt + bytes([cipher]) + files + blind
         self._page[: len(whole)] = whole
         self.check = _derived(master, salt, b"check")[:_CHECK_BYTES].hex()
 
@@ -72,6 +75,17 @@ class MemoryKey:
         """The key of sealed files. A view of the locked memory."""
         start = _KEY_BYTES + SALT_BYTES + 1
         return memoryview(self._page)[start : start + _KEY_BYTES]
+
+    @property
+    def blind(self) -> memoryview:
+        """The key of what a server stores. A view of the locked memory."""
+        start = 2 * _KEY_BYTES + SALT_BYTES + 1
+        return memoryview(self._page)[start : start + _KEY_BYTES]
+
+    @property
+    def is_wiped(self) -> bool:
+        """True after `wipe`, and in a process that was forked from the one with the key."""
+        return not any(self._page[:_KEY_BYTES])
 
     def wipe(self) -> None:
         """Overwrite the keys; the object is of no use afterwards."""

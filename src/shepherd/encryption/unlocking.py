@@ -23,10 +23,13 @@ from shepherd.installation import pip_install
 from shepherd.paths import from_home
 
 __all__ = [
+    "LEAST_CHARS",
     "Settings",
+    "ask",
     "forget_all",
     "is_in_use",
     "keyring_name",
+    "known",
     "looks_encrypted",
     "remember",
     "require_ciphers",
@@ -44,6 +47,8 @@ __all__ = [
 _PAGE_SIZES = {1 << shift for shift in range(9, 16)} | {1}
 _CONSTANTS = bytes([64, 32, 32])
 _CIPHERS = {32: CHACHA20, 64: AEGIS}  # by the bytes at the end of a page
+LEAST_CHARS = 8
+"""Characters of a new passphrase."""
 _TRIES = 3
 _COMMAND_S = 60.0
 _LONGEST_KEY_BYTES = 1 << 16
@@ -85,6 +90,17 @@ def settings_in_use() -> Settings:
 def set_asker(ask: Asker | None) -> None:
     """Let this function ask for passphrases; None: nobody can be asked."""
     _state.ask = ask
+
+
+def ask(question: str) -> str | None:
+    """Return what the person types; None if nobody can be asked, or nobody answers."""
+    return None if _state.ask is None else _state.ask(question)
+
+
+def known(salt: bytes) -> MemoryKey | None:
+    """Return the key of a salt if this process has it already."""
+    with _lock:
+        return _known.get(salt)
 
 
 def remember(key: MemoryKey) -> None:

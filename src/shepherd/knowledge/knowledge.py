@@ -540,8 +540,10 @@ class Knowledge:
     # ---- transactions
 
     def look(self, work: Callable[[Connection], _Result], otherwise: _Result) -> _Result:
-        """Return the result of `work` in a read transaction; `otherwise` for an anonymous user."""
-        return otherwise if self.user_id in ANONYMOUS_USERS else self._transactions.read(work)
+        """Return the result of `work` in a read transaction; `otherwise` for users without knowledge."""
+        # The words of a question would tell the server of a blind memory what is asked.
+        has_none = self.user_id in ANONYMOUS_USERS or self._transactions.is_blind
+        return otherwise if has_none else self._transactions.read(work)
 
     def _read(
         self,

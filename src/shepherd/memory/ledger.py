@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from shepherd.memory.store import UserRows
-from shepherd.transactions import Connection
+from shepherd.transactions import Connection, is_blind
 
 __all__ = ["LedgerNotes", "clear", "find", "forget_session", "put"]
 
@@ -105,10 +105,14 @@ def forget_session(
 
     Notes say where their conversation is with `"in":"ID"`, and are ASCII JSON without spaces.
     """
-    rows = connection.execute(
-        "SELECT hash, note FROM ledger WHERE user_id = ? AND note LIKE ?",
-        (user_id, f"%{json.dumps({'in': session_id}, separators=(',', ':'))[1:-1]}%"),
-    )
+    place = json.dumps({"in": session_id}, separators=(",", ":"))[1:-1]
+    if is_blind(connection):
+        every = connection.execute("SELECT hash, note FROM ledger WHERE user_id = ?", (user_id,))
+        rows = [row for row in every if place in row[1]]
+    else:
+        rows = connection.execute(
+            "SELECT hash, note FROM ledger WHERE user_id = ? AND note LIKE ?", (user_id, f"%{place}%")
+        )
     if texts is not None:
         wanted = [[json.dumps(line)[1:-1] for line in text.split("\n") if line] for text in texts]
         rows = [

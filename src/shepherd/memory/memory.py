@@ -101,7 +101,8 @@ class Memory:
     default the one given here; `""` and `"unknown"` are anonymous: nothing is read or written for them.
     `vectors`: memories are ranked by an embedding model as well as by words. `reranker`: orders the passages
     of knowledge; closed with the memory. Text with a secret (a password, a key, a card number …) is refused
-    with SecretError, unless `keeps_secrets`. Text that UTF-8 cannot encode is stored with U+FFFD.
+    with SecretError, unless `keeps_secrets`. `blind`: a PostgreSQL server gets texts and words only
+    encrypted. Text that UTF-8 cannot encode is stored with U+FFFD.
     Thread-safe. Errors are those of shepherd.errors.
     """
 
@@ -120,8 +121,14 @@ class Memory:
         vectors: VectorSettings | None = None,
         reranker: Reranker | None = None,
         keeps_secrets: bool = False,
+        blind: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        if blind and vectors is not None:
+            raise UsageError(
+                "memory_blind: vectors tell their server what a text is about, so a blind memory has none",
+                hint="shepherd config set memory_vectors off",
+            )
         self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
         self.recency_floor = _share("recency_floor", recency_floor)
         self.max_results = max_results
@@ -137,6 +144,7 @@ class Memory:
             max_db_size=max_db_size,
             recall_cache_mb=recall_cache_mb,
             busy_timeout_s=busy_timeout_s,
+            blind=blind,
         )
         self._store.reranker = reranker
         self._store.keeps_secrets = keeps_secrets

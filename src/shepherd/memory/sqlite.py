@@ -347,11 +347,18 @@ def _fetch_rows(connection: native.Connection, ids: list[int]) -> dict[int, Row]
 
 
 def open_store(
-    database: str, *, read_only: bool, max_db_size: str, recall_cache_mb: int, busy_timeout_s: float
+    database: str,
+    *,
+    read_only: bool,
+    max_db_size: str,
+    recall_cache_mb: int,
+    busy_timeout_s: float,
+    blind: bool = False,
 ) -> MemoryStore:
     """Open the store of a path, or of postgresql://…; empty is the default path.
 
-    Raises UsageError for another scheme, StoreError if it cannot be opened.
+    `blind`: its server must not be able to read it. Raises UsageError for another scheme, and for a file that
+    is to be blind; StoreError if it cannot be opened.
     """
     if database.startswith(("postgresql://", "postgres://")):
         return _open_postgres(
@@ -360,6 +367,7 @@ def open_store(
             max_db_size=max_db_size,
             recall_cache_mb=recall_cache_mb,
             busy_timeout_s=busy_timeout_s,
+            blind=blind,
         )
     if scheme := re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", database):  # the rest may hold a password
         raise UsageError(
@@ -368,6 +376,11 @@ def open_store(
         )
     if database.startswith(":memory:"):
         raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")
+    if blind:
+        raise UsageError(
+            "memory_blind: a memory in a file has no server that could read it",
+            hint="encrypt the whole file: shepherd config unset memory_blind, then shepherd encrypt",
+        )
     return SQLiteStore(
         database or str(paths.default_database()),
         read_only=read_only,

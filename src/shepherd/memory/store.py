@@ -49,6 +49,8 @@ class MemoryStore(ABC):
     meaning: Meaning | None = None
     reranker: Reranker | None = None
     keeps_secrets: bool = False
+    # True if the server of the database cannot read texts and words.
+    is_blind: bool = False
     # Seals what is kept beside an encrypted database; None if it is not encrypted.
     sealer: Sealer | None = None
 
@@ -64,6 +66,10 @@ class MemoryStore(ABC):
     @abstractmethod
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work`; everything in it sees the same moment. May run it again."""
+
+    def read_of(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
+        """Do as `read`, for texts of this user alone."""
+        return self.read(work)
 
     def look(self, work: Callable[[Connection], _Result]) -> _Result:
         """Do as `read`, for a few rows by an index."""
@@ -223,7 +229,7 @@ class UserRows:
         user = self.user(user_id)
         if user is None:
             return default
-        return self.store.read(lambda connection: function(connection, user, *arguments, **options))
+        return self.store.read_of(user, lambda connection: function(connection, user, *arguments, **options))
 
     def write(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from shepherd.transactions import Connection
 
-__all__ = ["count_rows"]
+__all__ = ["count_read_rows", "count_rows"]
 
 # Columns of one statement, each with all forms of the word: a statement has 64 parameters at most.
 _MOST_PARAMETERS = 60
@@ -29,6 +29,23 @@ def count_rows(
     found = {}
     for table, names in by_table.items():
         if n := _count(connection, table, names, patterns):
+            found[table] = n
+    return found
+
+
+def count_read_rows(
+    connection: Connection, columns: Iterable[tuple[str, str]], forms: Collection[str]
+) -> dict[str, int]:
+    """Do as `count_rows` on our side, for a server that cannot read the texts."""
+    by_table: dict[str, list[str]] = {}
+    for table, column in columns:
+        by_table.setdefault(table, []).append(column)
+    lowered = [form.lower() for form in forms]
+    found = {}
+    for table, names in by_table.items():
+        rows = connection.execute(f"SELECT {', '.join(names)} FROM {table}")
+        n = sum(any(form in (text or "").lower() for text in row for form in lowered) for row in rows)
+        if n:
             found[table] = n
     return found
 

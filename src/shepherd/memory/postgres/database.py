@@ -27,6 +27,7 @@ from psycopg.adapt import Transformer
 from shepherd.errors import ShepherdError, StoreError, StoreLockedError
 from shepherd.memory.postgres import commits, failures, text
 from shepherd.memory.postgres.address import Address, parse
+from shepherd.memory.postgres.blind import BlindColumns
 from shepherd.memory.postgres.wire import Bound, Raw, exchange, find_out_about_pooler
 from shepherd.transactions import Value
 
@@ -63,8 +64,16 @@ class Connection:
     all of them take one round trip. An error of theirs is raised there, too; the transaction fails anyway.
     """
 
-    def __init__(self, raw: Raw, *beginning: Bound, ending: Sequence[Bound] = ()) -> None:
+    def __init__(
+        self,
+        raw: Raw,
+        *beginning: Bound,
+        ending: Sequence[Bound] = (),
+        blind: BlindColumns | None = None,
+        user_id: str = "",
+    ) -> None:
         self._raw = raw
+        self._blind, self._user_id = blind, user_id
         self._beginning, self._ending = beginning, ending
         self._has_begun = False
         self._waiting: list[Bound] = []
@@ -74,40 +83,76 @@ class Connection:
         self.position: int | None = None
         """Where the transaction ends in the server's log, once it is committed, if that is wanted."""
 
+    @property
+    def is_blind(self) -> bool:
+        """True if the server cannot read texts and words: it finds only those that are equal."""
+        return self._blind is not None
+
     def execute(
         self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()
     ) -> list[tuple[Any, ...]]:
         """Return all rows of the result."""
         if _is_silent(statement) and self._beginning:
-            self._defer([(statement, parameters)])
+            self._write(statement, [parameters])
             return []
         return self.execute_together([(statement, parameters)])[0]
 
     def execute_many(self, statement: str, rows: Sequence[Sequence[Value]]) -> None:
         """Run the statement with the parameters of each row, in one round trip with others."""
+        self._write(statement, rows)
+
+    def _write(self, statement: str, rows: Sequence[Sequence[Value | Sequence[Value]]]) -> None:
+        if self._blind is not None:
+            statement, rows, _ = self._blind.hidden(statement, rows, self._user_id)
         self._defer([(statement, row) for row in rows])
 
     def run(self, statement: str) -> None:
         """Run a statement without parameters and rows, such as CREATE."""
-        self.execute_together([])
+        self._exchange([])
         self._raw.execute(statement.encode(), prepare=False)
 
     def execute_together(
         self, statements: Sequence[Bound], *, binary: bool = False
     ) -> list[list[tuple[Any, ...]]]:
         """Return the rows of each statement, all in one round trip; `binary` is their format on the wire."""
+        if self._blind is None:
+            return self._exchange(statements, binary=binary)
+        hidden = [(self._blind.hidden(one, [row], self._user_id), row) for one, row in statements]
+        found = self._exchange([(one, rows[0]) for (one, rows, _), _ in hidden], binary=binary)
+        return [
+            rows if plan is None else self._blind.shown(plan, rows, row, self._user_id)
+            for rows, ((_, _, plan), row) in zip(found, hidden, strict=True)
+        ]
+
+    def _exchange(self, statements: Sequence[Bound], *, binary: bool = False) -> list[list[tuple[Any, ...]]]:
         beginning = [] if self._has_begun else list(self._beginning)
         waiting, self._waiting, self._has_begun = self._waiting, [], True
         before = [*beginning, *waiting]
         return exchange(self._raw, [*before, *statements], binary=binary)[len(before) :]
 
+    def lines(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> bytes:
+        """Return rows as `copying` takes them."""
+        if self._blind is not None:
+            rows = self._blind.copied(table, columns, rows, self._user_id)
+        return text.lines(rows)
+
+    def stored_size(self, table: str, column: str, value: str) -> int:
+        """Return the bytes that a text takes in a column."""
+        if self._blind is not None:
+            return self._blind.size_of(table, column, len(value.encode()))
+        return len(text.escaped(value).encode())
+
+    def stored_words(self, words: Sequence[str]) -> list[str]:
+        """Return words, each with its user's number, as an index of terms has them, in any order."""
+        return list(words) if self._blind is None else self._blind.words(words)
+
     @contextmanager
     def copying(self, table: str, columns: str) -> Iterator[Callable[[bytes], None]]:
-        """Yield a function that inserts rows, given as `text.lines`, several times as fast as statements do.
+        """Yield a function that inserts rows, given as `lines`, several times as fast as statements do.
 
         The server inserts them while the caller makes the next ones.
         """
-        self.execute_together([])
+        self._exchange([])
         with self._raw.cursor().copy(f"COPY {table}({columns}) FROM STDIN".encode()) as copy:
             yield copy.write
 
@@ -115,18 +160,18 @@ class Connection:
         """Commit, with the statements that wait, in one round trip; nothing if there was no statement."""
         if self._waiting and not self._has_begun:
             # Not with the commit: a connection that broke long ago must show before anything is in doubt.
-            self.execute_together([])
+            self._exchange([])
         if self._beginning and self._has_begun:
             ending = [*self._ending, _COMMIT]
             if not self.wants_position:
-                self.execute_together(ending)
+                self._exchange(ending)
                 return
-            self.position = self.execute_together([*ending, (commits.POSITION, ())])[-1][0][0]
+            self.position = self._exchange([*ending, (commits.POSITION, ())])[-1][0][0]
 
     def _defer(self, statements: Sequence[Bound]) -> None:
         self._waiting += statements
         if len(self._waiting) > _MOST_WAITING:
-            self.execute_together([])
+            self._exchange([])
 
 
 class Database:
@@ -142,6 +187,8 @@ class Database:
         self.address = url if isinstance(url, Address) else parse(url, read_only=read_only)
         self.read_only = read_only
         self.is_closed = False
+        self.blind: BlindColumns | None = None
+        """Hides texts and words from the server; None: it may read them."""
         self.schema = self.address.schema or ""
         self._settings: dict[str, object] = dict(_SETTINGS)
         self._patience_s = patience_s
@@ -181,11 +228,15 @@ class Database:
         other = Database(self.address.of_replica(), read_only=True, patience_s=patience_s)
         other.schema, other._settings = self.schema, self._settings
         other._answer_ms = int(answer_s * 1000)
+        other.blind = self.blind
         return other
 
-    def read(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Return the result of `work`; everything in it sees the same moment."""
-        return self._run(work, _READ)
+    def read(self, work: Callable[[Connection], _Result], user_id: str = "") -> _Result:
+        """Return the result of `work`; everything in it sees the same moment.
+
+        `user_id`: whose texts it reads, "" if that is unknown or they are of several users.
+        """
+        return self._run(work, _READ, user_id=user_id)
 
     def look(self, statement: str, parameters: Sequence[Value | Sequence[Value]]) -> list[tuple[Any, ...]]:
         """Return the rows of one statement that reads, which sees one moment: one round trip."""
@@ -213,7 +264,7 @@ class Database:
 
     def write(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
         """Return the result of `work` once it is committed. Writers of one user take turns."""
-        return self._run(work, *self.writer(user_id))
+        return self._run(work, *self.writer(user_id), user_id=user_id)
 
     def writer(self, user_id: str) -> tuple[Bound, Bound]:
         """Return what a user's changes begin with, by which `written` names them."""
@@ -244,14 +295,14 @@ class Database:
 
     # ---- one transaction
 
-    def _run(self, work: Callable[[Connection], _Result], *beginning: Bound) -> _Result:
+    def _run(self, work: Callable[[Connection], _Result], *beginning: Bound, user_id: str = "") -> _Result:
         began = time.monotonic()
         write = commits.Write(self._cleaning) if beginning[:1] == (_WRITE,) else None
         n_tries = 0
         while True:
             n_tries += 1
             try:
-                return self._attempt(work, beginning, write)
+                return self._attempt(work, beginning, write, user_id)
             except psycopg.Error as error:
                 if not self._may_repeat(error, began, n_tries):
                     # Not `from error`: its text may quote a row.
@@ -266,10 +317,12 @@ class Database:
         work: Callable[[Connection], _Result],
         beginning: tuple[Bound, ...],
         write: commits.Write | None,
+        user_id: str,
     ) -> _Result:
         raw = self._take()
         try:
-            connection = Connection(raw, *beginning, ending=write.ending if write else ())
+            ending = write.ending if write else ()
+            connection = Connection(raw, *beginning, ending=ending, blind=self.blind, user_id=user_id)
             connection.wants_position = write is not None and self.written is not None
             if write is None or not write.has_arrived(connection):
                 result = work(connection)
@@ -317,7 +370,7 @@ class Database:
         try:
             raw = self._take()
             try:
-                connection = Connection(raw, *beginning)
+                connection = Connection(raw, *beginning, blind=self.blind)
                 yield connection
                 is_write = beginning[0] is _WRITE
                 # Without a key: nobody can look up what became of it.

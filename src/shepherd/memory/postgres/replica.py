@@ -130,7 +130,7 @@ class State:
         self._replica.accept(position, self._own)
         return rows
 
-    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+    def read(self, work: Callable[[Connection], _Result], user_id: str = "") -> _Result:
         """Do as Database.read."""
 
         def accepted(connection: Connection) -> _Result:
@@ -138,7 +138,7 @@ class State:
             self._replica.accept(position, self._own)
             return work(connection)
 
-        return self._try(lambda: self._database.read(accepted))
+        return self._try(lambda: self._database.read(accepted, user_id))
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

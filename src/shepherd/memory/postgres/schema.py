@@ -7,12 +7,23 @@ megabyte. So `context_terms` has our terms as an array under GIN, each with its 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 
 from shepherd._native.text import TOKENIZER_VERSION
-from shepherd.errors import ForeignDatabaseError, StoreError, StoreMissingError, StoreReadOnlyError
+from shepherd.encryption.blinding import Blinder
+from shepherd.encryption.key import SALT_BYTES, MemoryKey
+from shepherd.encryption.server_key import check_of, forget_new, new_server_key, unlock_server
+from shepherd.errors import (
+    ForeignDatabaseError,
+    StoreError,
+    StoreKeyError,
+    StoreMissingError,
+    StoreReadOnlyError,
+)
 from shepherd.memory.postgres import by_user, commits, failures, migration
+from shepherd.memory.postgres.blind import BlindColumns
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
 
@@ -20,6 +31,11 @@ __all__ = ["TABLES", "prepare"]
 
 _log = logging.getLogger(__name__)
 
+# Of the tables of a blind memory: a Shepherd that knows none takes them for another program's, so that it
+# stores no readable text among them.
+_BLIND_ID = 0x53484542  # "SHEB"
+# Key in `meta` of the number by which the key of a blind memory is recognized.
+_CHECK = "blind/check"
 # New entries of an index of terms wait in a list that every search reads: a megabyte of it takes two
 # milliseconds. Sorting it into the index costs the less for each, the longer it is.
 _PENDING = "gin_pending_list_limit = 1024"
@@ -102,13 +118,34 @@ _ADD_LATER = (
 TABLES = tuple(found[1] for found in map(re.compile(r"CREATE TABLE (\w+)").match, _STATEMENTS) if found)
 
 
-def prepare(database: Database) -> None:
-    """Find our tables in the schema or create them; tables of another program are left untouched."""
-    _find_or_create(database)
+def prepare(database: Database, *, blind: bool = False) -> MemoryKey | None:
+    """Find our tables in the schema or create them; tables of another program are left untouched.
+
+    `blind`: the server must not be able to read texts and words; return the key then.
+    Raises StoreError for a schema that is not as it is wanted, StoreKeyError without its key.
+    """
+    _find_or_create(database, blind=blind)
     database.keep_keys()
+    salt, check = database.read(_salt_and_check)
+    if salt is None:
+        if blind:
+            raise StoreError(
+                f"{database.shown}: the server can read this memory, and memory_blind is on",
+                hint="name a new schema in the address, such as schema=blind: shepherd memory export and"
+                " import bring memories and facts there",
+            )
+        return None
+    if not blind:
+        raise StoreKeyError(
+            f"{database.shown}: the memory is blind: its server has no readable text",
+            hint="shepherd config set memory_blind true, and give Shepherd the key",
+        )
+    key = unlock_server(database.shown, salt, check)
+    database.blind = BlindColumns(Blinder(key), database.shown)
+    return key
 
 
-def _find_or_create(database: Database) -> None:
+def _find_or_create(database: Database, *, blind: bool) -> None:
     if database.read(lambda connection: _name_schema(database, connection)):
         database.plan_once()
     if database.read(lambda connection: _are_there(database, connection)):
@@ -121,17 +158,60 @@ def _find_or_create(database: Database) -> None:
             database.write_locked("schema", lambda connection: _upgrade(database, connection))
         if not database.read_only:
             database.read(lambda connection: _refuse_without_rights(database, connection))
-    elif database.read_only:
-        is_old = database.read(lambda connection: migration.columns_of_original(connection, database.schema))
+        return
+    old = database.read(lambda connection: migration.columns_of_original(connection, database.schema))
+    if database.read_only:
         what = "there is no memory in it yet"
-        if is_old:
+        if old:
             what = "there is an older Shepherd's memory in it, from which ours is to be made first"
         raise StoreMissingError(f"{database.shown}: {what}", hint="open it once for writing")
-    else:
-        # Two processes may be here at once.
-        done = database.write_locked("schema", lambda connection: _create(database, connection))
-        if done:
-            _log.warning("%s", done)
+    if blind and old:
+        raise StoreError(
+            f"{database.shown}: there is an older Shepherd's memory in it, which the server can read",
+            hint="name a new schema in the address, such as schema=blind",
+        )
+    if blind:
+        _create_blind(database)
+        return
+    # Two processes may be here at once.
+    done = database.write_locked("schema", lambda connection: _create(database, connection, None))
+    if done:
+        _log.warning("%s", done)
+
+
+def _create_blind(database: Database) -> None:
+    # Not inside the transaction: a person may be asked.
+    key = new_server_key(database.shown)
+
+    def uses_key(connection: Connection) -> bool:
+        return _are_there(database, connection) and _salt_and_check(connection)[0] == key.salt
+
+    try:
+        database.write_locked("schema", lambda connection: _create(database, connection, key))
+    finally:
+        # Another process may have been first. If nobody can say, the key stays.
+        with contextlib.suppress(StoreError):
+            if not database.read(uses_key):
+                forget_new(key)
+
+
+def _salt_and_check(connection: Connection) -> tuple[bytes | None, int]:
+    """Return the salt of a blind memory's key, None if it is plain; and the number that the key has."""
+    found = dict(connection.execute("SELECT key, value FROM meta WHERE key LIKE 'blind/%'"))
+    if not found:
+        return None, 0
+    halves = (found.get(f"blind/salt{number}", 0) for number in (1, 2))
+    return b"".join(half.to_bytes(SALT_BYTES // 2, "big", signed=True) for half in halves), found.get(
+        _CHECK, 0
+    )
+
+
+def _note_key(connection: Connection, key: MemoryKey) -> None:
+    half = SALT_BYTES // 2
+    for number, part in ((1, key.salt[:half]), (2, key.salt[half:])):
+        value = int.from_bytes(part, "big", signed=True)
+        connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (f"blind/salt{number}", value))
+    connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (_CHECK, check_of(key)))
 
 
 def _name_schema(database: Database, connection: Connection) -> bool:
@@ -243,7 +323,7 @@ def _is_ours(connection: Connection) -> bool:
     if columns != [("key",), ("value",)]:
         return False
     rows = connection.execute("SELECT value FROM meta WHERE key = 'application_id'")
-    return rows == [(APPLICATION_ID,)]
+    return rows in ([(APPLICATION_ID,)], [(_BLIND_ID,)])
 
 
 def _refuse_without_rights(database: Database, connection: Connection) -> None:
@@ -261,8 +341,11 @@ def _refuse_without_rights(database: Database, connection: Connection) -> None:
         raise failures.read_only(database.address)
 
 
-def _create(database: Database, connection: Connection) -> str:
-    """Create our tables and migrate the original's; return a message about that, if any."""
+def _create(database: Database, connection: Connection, key: MemoryKey | None) -> str:
+    """Create our tables and migrate the original's; return a message about that, if any.
+
+    With a key, they are those of a blind memory.
+    """
     schema = '"' + database.schema.replace('"', '""') + '"'
     # Not IF NOT EXISTS: that asks for the right to create schemas even where it is there.
     if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = ?", (database.schema,)):
@@ -274,12 +357,14 @@ def _create(database: Database, connection: Connection) -> str:
     for statement in _STATEMENTS:
         connection.run(statement)
     by_user.refuse_older(connection)
-    for key, value in (
-        ("application_id", APPLICATION_ID),
+    for name, value in (
+        ("application_id", APPLICATION_ID if key is None else _BLIND_ID),
         ("user_version", USER_VERSION),
         ("tokenizer_version", TOKENIZER_VERSION),
     ):
-        connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (key, value))
+        connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (name, value))
+    if key is not None:
+        _note_key(connection, key)
     connection.run(
         "INSERT INTO meta(key, value) SELECT 'recalls_counted_since', extract(epoch FROM now())::bigint"
     )

@@ -42,7 +42,7 @@ _MOST_KEYWORDS = 16
 _POSTINGS = (
     "SELECT k.place, array_send(array_agg(t.id)), array_send(array_agg(t.parts)),"
     " array_send(array_agg(t.doc_len)), array_send(array_agg(t.timestamp))"
-    " FROM unnest(?1::text[]) WITH ORDINALITY AS k(term, place)"
+    " FROM unnest(?1::text[] /* ?1: {corpus.terms}.terms */) WITH ORDINALITY AS k(term, place)"
     " CROSS JOIN LATERAL (SELECT id, {corpus.timestamp}::bigint AS timestamp, doc_len::bigint AS doc_len,"
     "  coalesce(counts[array_position(repeated, k.term)], {corpus.usual_parts})::bigint AS parts"
     "  FROM {corpus.terms} WHERE terms @> ARRAY[k.term] AND id + 0 BETWEEN ?2 AND ?3"
@@ -102,10 +102,10 @@ class ServerTables:
     # Even for a hundred memories that takes milliseconds.
     most_at_once = 5_000
     patience_s = 0.2
-    sealer: Sealer | None = None
 
-    def __init__(self, database: Database, corpus: Corpus) -> None:
+    def __init__(self, database: Database, corpus: Corpus, sealer: Sealer | None = None) -> None:
         self._database = database
+        self.sealer = sealer
         self._corpus = corpus
         self.name = database.shown
         self.read_only = database.read_only

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from shepherd import transactions
 from shepherd.config.schema import parse_limit
+from shepherd.encryption import Sealer
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.memory import facts, forgetting, ownership, recall_counts, tenants, word_rows
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
@@ -47,12 +48,15 @@ _USER, _FACT, _MEMORY = range(3)
 # One statement sees one moment without a transaction around it.
 _LOOK = (
     f'SELECT {_USER} AS kind, number, version, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
-    " NULL::text, NULL::text, NULL::text FROM tenants WHERE user_id = ?1"
+    " NULL::text, NULL::text, NULL::text"
+    # The columns of the other kinds of rows.
+    " /* =5: facts.key */ /* =6: context.user_message */ /* =7: context.assistant_response */"
+    " FROM tenants WHERE user_id = ?1"
     f" UNION ALL SELECT {_MEMORY}, id, timestamp, pinned, NULL, user_message, assistant_response, source,"
     " session FROM context WHERE user_id = ?1 AND id = ANY(?2::bigint[])"
 )
 _LOOK_WITH_FACTS = (
-    f"{_LOOK} UNION ALL SELECT {_FACT}, created_at, updated_at, valid_from, key, value, NULL, NULL, NULL"
+    f"{_LOOK} UNION ALL SELECT {_FACT}, created_at, updated_at, valid_from, key, NULL, value, NULL, NULL"
     " FROM facts WHERE user_id = ?1 ORDER BY kind, key"
 )
 # What a deletion leaves, which only the server's administrator can reach.
@@ -102,7 +106,8 @@ class PostgresStore(MemoryStore):
     """MemoryStore in the schema that `url` names; created when missing, refused when not ours.
 
     Writers of one user take turns, over all processes; readers never wait. `busy_timeout_s` limits the wait
-    of a writer for its turn, and of everything for a server that restarts.
+    of a writer for its turn, and of everything for a server that restarts. `blind`: the server cannot read
+    texts and words.
     """
 
     terms = TERMS
@@ -116,21 +121,27 @@ class PostgresStore(MemoryStore):
         max_db_size: str = "10G",
         recall_cache_mb: int = 256,
         busy_timeout_s: float = 5.0,
+        blind: bool = False,
     ) -> None:
         super().__init__()
         self._limit = Limit(parse_limit(max_db_size))
         self._database = Database(url, read_only=read_only, patience_s=busy_timeout_s)
         try:
-            schema.prepare(self._database)
+            key = schema.prepare(self._database, blind=blind)
             if not read_only:
                 maintenance.refresh_index(self._database)
         except BaseException:
             self._database.close()
             raise
+        self.is_blind = blind
+        # Indexes in files of this machine have readable words.
+        self.sealer = None if key is None else Sealer(key)
         limit_bytes = recall_cache_mb << 20
-        self._recall = HotRecall(ServerTables(self._database, MEMORIES), limit_bytes=limit_bytes)
-        self._chunk_recall = HotRecall(
-            ServerTables(self._database, CHUNKS), limit_bytes=limit_bytes, corpus=CHUNKS
+        self._recall, self._chunk_recall = (
+            HotRecall(
+                ServerTables(self._database, corpus, self.sealer), limit_bytes=limit_bytes, corpus=corpus
+            )
+            for corpus in (MEMORIES, CHUNKS)
         )
         self.chunks = ServerChunks(self._chunk_recall)
         self._tenants: dict[str, int] = {}
@@ -147,9 +158,13 @@ class PostgresStore(MemoryStore):
         """Return the result of `work`; everything in it sees the same moment. May run it again."""
         return self._database.read(work)
 
+    def read_of(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
+        """Do as `read`; texts of other users are refused."""
+        return self._database.read(work, user_id)
+
     def read_for_search(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
         """Do as `read`; a replica answers if the address allows it and the replica is new enough."""
-        return self._searched(user_id, lambda database: database.read(work))
+        return self._searched(user_id, lambda database: database.read(work, user_id))
 
     def write(
         self, user_id: str, work: Callable[[Connection], _Result], *, size: int = 0, stays: bool = False
@@ -223,7 +238,7 @@ class PostgresStore(MemoryStore):
                 if n_tries == _MOST_TRIES or not self._recall.bring(tenant, database.reading):
                     break
         return database.read(
-            lambda connection: self._find_cold(connection, user_id, query, with_facts=with_facts)
+            lambda connection: self._find_cold(connection, user_id, query, with_facts=with_facts), user_id
         )
 
     def _find_hot(
@@ -316,7 +331,7 @@ class PostgresStore(MemoryStore):
             if kind == _MEMORY:
                 seen.memories[one] = (one, text, answer, two, three, source, session)
             elif kind == _FACT:
-                seen.facts.append((key, text, one, two, three))
+                seen.facts.append((key, answer, one, two, three))
             else:
                 seen.tenant, seen.version = one, two
         return seen
@@ -337,6 +352,7 @@ class PostgresStore(MemoryStore):
             hot_users=self._recall.n_users,
             hot_bytes=self._recall.n_bytes,
             hot_saved_bytes=self._recall.n_saved_bytes,
+            is_encrypted=self.is_blind,
         )
 
     def clean(self, user_id: str) -> tuple[list[str], list[str]]:
@@ -362,12 +378,19 @@ class PostgresStore(MemoryStore):
                 " AND NOT relispartition AND attnum > 0 AND NOT attisdropped AND atttypid = 'text'::regtype"
                 " ORDER BY relname, attnum"
             )
+            if self.is_blind:
+                return word_rows.count_read_rows(connection, columns, forms)
             return word_rows.count_rows(connection, columns, forms)
 
         return self._database.read(work)
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
+        if self.is_blind:
+            raise UsageError(
+                f"{self.path}: what a user has in a blind memory cannot be given to another user",
+                hint="shepherd memory export as the one user, and import as the other",
+            )
         return ownership.claim(_Engine(self._database, from_user, user_id), from_user, user_id)
 
     def check(self, repair: bool) -> CheckReport:

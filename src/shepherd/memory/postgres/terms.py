@@ -25,9 +25,7 @@ from shepherd.memory.memories import (
     content_hash,
     unambiguous_hash,
 )
-from shepherd.memory.postgres import text
 from shepherd.memory.postgres.database import Connection
-from shepherd.memory.postgres.text import escaped
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
 
@@ -126,11 +124,11 @@ def _insert(
             stored.append(added.place(memory, digest))
             if len(added.terms) == _LEAST_COPIED:
                 copy = copy or stack.enter_context(connection.copying("context_terms", _TERM_COLUMNS))
-                copy(text.lines(added.take_terms()))
+                copy(connection.lines("context_terms", _TERM_COLUMNS, added.take_terms()))
         if copy is not None:
-            copy(text.lines(added.take_terms()))
+            copy(connection.lines("context_terms", _TERM_COLUMNS, added.take_terms()))
             # Made here, while the server is still busy with the terms.
-            encoded = text.lines(added.rows)
+            encoded = connection.lines("context", MEMORY_COLUMNS, added.rows)
     if copy is not None:
         with connection.copying("context", MEMORY_COLUMNS) as copy_rows:
             copy_rows(encoded)
@@ -141,6 +139,8 @@ def _insert(
 
 
 class _TermRows(NewRows):
+    connection: Connection
+
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.terms: list[tuple[Any, ...]] = []
@@ -167,8 +167,9 @@ class _TermRows(NewRows):
                 self.tenant,
             )
         )
-        stored = escaped(memory.question) + escaped(memory.answer)
-        return found.length, len(stored.encode())
+        size_of = self.connection.stored_size
+        size = size_of("context", "user_message", memory.question)
+        return found.length, size + size_of("context", "assistant_response", memory.answer)
 
 
 class _TermIndex:

@@ -1,0 +1,191 @@
+"""Values for a server that must not read them: texts as authenticated ciphertext, words as keyed hashes.
+
+    a text       U+E0B1, then base64 of
+                     8 bytes     tag of the user: a keyed hash of the user's id
+                     16 bytes    random, unless equal texts are to be found
+                     the rest    AES-SIV (RFC 5297) with 512-bit keys, of which each user has one of their own
+    bytes        the same without base64, after E0 B1
+    a word       base64 of 12 bytes of keyed BLAKE2b; the word comes with its user's number
+    a number     another one of 1 to 2^31 - 1, by a permutation with a key
+
+What is authenticated along with a text is its kind: a text cannot be moved to a column of another kind, or to
+another user, without being noticed. Empty texts and NULL stay what they are.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from shepherd.encryption.key import MemoryKey, needs_package
+from shepherd.errors import StoreKeyError
+from shepherd.lru_cache import LRUCache
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+__all__ = ["PREFIX", "BlindError", "Blinder"]
+
+PREFIX = "\ue0b1"
+_BYTES_PREFIX = b"\xe0\xb1"
+_TAG_BYTES, _NONCE_BYTES, _SIV_BYTES = 8, 16, 16
+_WORD_BYTES = 12
+_MOST_CIPHERS = 1024
+_MOST_NUMBERS = 1 << 16
+_ROUNDS = 8
+_LARGEST = (1 << 31) - 1
+
+
+class BlindError(Exception):
+    """A stored value was not made with this key for this user and kind, or was changed since."""
+
+
+class Blinder:
+    """Makes stored values of texts and back, with the key of one memory. Thread-safe.
+
+    `kind` names what a text is: those of one kind and user can be compared with one another.
+    """
+
+    def __init__(self, key: MemoryKey) -> None:
+        try:
+            from cryptography.exceptions import InvalidTag
+            from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+        except ImportError as error:
+            raise needs_package() from error
+        self._key = key
+        self._new_cipher, self._invalid = AESSIV, InvalidTag
+        self._ciphers: LRUCache[bytes, AESSIV] = LRUCache(_MOST_CIPHERS)
+        # Per instance: with another key, the same number is another one.
+        self._other_number = lru_cache(_MOST_NUMBERS)(self._permuted)
+        self._tag = lru_cache(_MOST_CIPHERS)(self._new_tag)
+
+    def tag(self, user_id: str) -> bytes:
+        """Return what names a user in stored values."""
+        return self._tag(user_id)
+
+    def _new_tag(self, user_id: str) -> bytes:
+        return self._derived(b"user", user_id.encode(), _TAG_BYTES)
+
+    # ---- texts and bytes
+
+    def text(self, text: str, tag: bytes, kind: str, *, is_random: bool) -> str:
+        """Return the stored value of a text of the user with this tag.
+
+        Without `is_random`, equal texts of one user and kind have equal values.
+        """
+        if not text:
+            return text
+        sealed = self._sealed(text.encode(), tag, kind, is_random)
+        return PREFIX + binascii.b2a_base64(sealed, newline=False).decode()
+
+    def data(self, data: bytes, tag: bytes, kind: str) -> bytes:
+        """Return the stored value of bytes; equal ones have different values."""
+        return _BYTES_PREFIX + self._sealed(data, tag, kind, True) if data else data
+
+    def text_of(self, stored: str, tag: bytes | None, kind: str, *, is_random: bool) -> str:
+        """Return the text of a stored value; it must be of the user with this tag, if one is given.
+
+        Raises BlindError.
+        """
+        try:
+            # Other characters between those of base64 are ignored: what is left is authenticated.
+            sealed = binascii.a2b_base64(stored[len(PREFIX) :])
+            return self._opened(sealed, tag, kind, is_random).decode()
+        except ValueError as error:
+            raise BlindError from error
+
+    def data_of(self, stored: bytes, tag: bytes | None, kind: str) -> bytes:
+        """Return the bytes of a stored value, as `text_of` does."""
+        if not stored.startswith(_BYTES_PREFIX):
+            raise BlindError
+        return self._opened(stored[len(_BYTES_PREFIX) :], tag, kind, True)
+
+    @staticmethod
+    def size_of(n_bytes: int, *, is_random: bool) -> int:
+        """Return the bytes of the stored value of a text that has so many in UTF-8."""
+        if not n_bytes:
+            return 0
+        sealed = _TAG_BYTES + (_NONCE_BYTES if is_random else 0) + _SIV_BYTES + n_bytes
+        return len(PREFIX.encode()) + 4 * ((sealed + 2) // 3)
+
+    def _sealed(self, data: bytes, tag: bytes, kind: str, is_random: bool) -> bytes:
+        nonce = secrets.token_bytes(_NONCE_BYTES) if is_random else b""
+        return tag + nonce + self._cipher(tag).encrypt(data, _context(kind, nonce))
+
+    def _opened(self, sealed: bytes, tag: bytes | None, kind: str, is_random: bool) -> bytes:
+        own = sealed[:_TAG_BYTES]
+        start = _TAG_BYTES + (_NONCE_BYTES if is_random else 0)
+        if len(sealed) <= start + _SIV_BYTES or (tag is not None and own != tag):
+            raise BlindError
+        try:
+            return self._cipher(own).decrypt(sealed[start:], _context(kind, sealed[_TAG_BYTES:start]))
+        except self._invalid as error:
+            raise BlindError from error
+
+    def _cipher(self, tag: bytes) -> AESSIV:
+        cipher = self._ciphers.get(tag)
+        if cipher is None:
+            cipher = self._new_cipher(self._derived(b"text", tag, 64))
+            self._ciphers.put(tag, cipher)
+        return cipher
+
+    # ---- words and numbers
+
+    def words(self, words: Sequence[str]) -> list[str]:
+        """Return the hashes of words, each of which has its user's number in it, in their order."""
+        key, hashed = self._key_in_use(), hashlib.blake2b
+        digests = [
+            hashed(word.encode(), key=key, digest_size=_WORD_BYTES, person=b"word").digest() for word in words
+        ]
+        # An array of PostgreSQL takes these characters without quotes.
+        return [urlsafe_b64encode(digest).decode() for digest in digests]
+
+    def number(self, number: int) -> int:
+        """Return the stored number for one of 1 to 2^31 - 1; any other one stays."""
+        return self._other_number(number, False) if 0 < number <= _LARGEST else number
+
+    def number_of(self, stored: int) -> int:
+        """Return the number that was stored."""
+        return self._other_number(stored, True) if 0 < stored <= _LARGEST else stored
+
+    def _permuted(self, number: int, backwards: bool) -> int:
+        """Permute 1 to 2^31 - 1: a Feistel network over 32 bits, repeated until it is back in that range."""
+        rounds = range(_ROUNDS)[::-1] if backwards else range(_ROUNDS)
+        while True:
+            left, right = number >> 16, number & 0xFFFF
+            for place in rounds:
+                if backwards:
+                    left, right = right ^ self._mixed(place, left), left
+                else:
+                    left, right = right, left ^ self._mixed(place, right)
+            number = left << 16 | right
+            if 0 < number <= _LARGEST:
+                return number
+
+    def _mixed(self, place: int, half: int) -> int:
+        return int.from_bytes(self._derived(b"number", bytes([place, half >> 8, half & 0xFF]), 2), "big")
+
+    def _derived(self, purpose: bytes, data: bytes, size: int) -> bytes:
+        return hashlib.blake2b(data, key=self._key_in_use(), digest_size=size, person=purpose).digest()
+
+    def _key_in_use(self) -> memoryview:
+        """Return the key; raises StoreKeyError once it is wiped, since anybody knows that one.
+
+        A forked process finds it wiped.
+        """
+        if self._key.is_wiped:
+            raise StoreKeyError(
+                "the key of the memory was wiped in this process",
+                hint="open the memory in the process that uses it, not in the one that forks it",
+            )
+        return self._key.blind
+
+
+def _context(kind: str, nonce: bytes) -> list[bytes]:
+    # RFC 5297, 3: a nonce is the last of what is authenticated.
+    return [kind.encode(), nonce] if nonce else [kind.encode()]

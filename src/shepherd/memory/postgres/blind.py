@@ -1,0 +1,202 @@
+"""The boundary of a blind memory: what its server gets, and what comes back, statement by statement.
+
+Everything above works with plain texts, everything below sees none: Connection hands each statement with its
+parameters to BlindColumns, and the rows of the result. A text that cannot be placed is not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shepherd.encryption.blinding import PREFIX, Blinder, BlindError
+from shepherd.errors import StoreCorruptError, UsageError
+from shepherd.memory.postgres.blind_columns import COLUMNS, PLAIN, Kind
+from shepherd.memory.postgres.blind_statements import LITERALS, Plan, plan_of
+
+__all__ = ["BlindColumns"]
+
+_NOBODY = bytes(8)
+_Row = tuple[Any, ...]
+
+
+class BlindColumns:
+    """Hides the texts and words of one database. Thread-safe. `shown`: its address, for messages."""
+
+    def __init__(self, blinder: Blinder, shown: str) -> None:
+        self._blinder = blinder
+        self._shown = shown
+
+    # ---- to the server
+
+    def hidden(
+        self, statement: str, rows: Sequence[Sequence[Any]], user_id: str
+    ) -> tuple[str, Sequence[Sequence[Any]], Plan | None]:
+        """Return a statement and its rows of parameters as they are sent, and how to read the result.
+
+        `user_id`: whose transaction it is, "" if unknown. A statement that names a user is that one's.
+        Raises UsageError for what a blind memory does not store.
+        """
+        plan = plan_of(statement)
+        if plan is None:
+            return statement, rows, None
+        if plan.refused:
+            raise self._refusal(plan.refused)
+        return plan.statement, [self._row(plan, row, user_id) for row in rows], plan
+
+    def copied(self, table: str, columns: str, rows: Sequence[Sequence[Any]], user_id: str) -> list[_Row]:
+        """Return rows of a table, which are copied without a statement, as they are sent."""
+        names = [name.strip() for name in columns.split(",")]
+        kinds = [COLUMNS[table][name] for name in names]
+        copied = []
+        for row in rows:
+            owner = row[names.index("user_id")] if "user_id" in names else user_id
+            tag = self._blinder.tag(owner) if owner else None
+            values = [self._value(kind, value, tag) for kind, value in zip(kinds, row, strict=True)]
+            copied.append(_without_order(kinds, values))
+        return copied
+
+    def words(self, words: Sequence[str]) -> list[str]:
+        """Return words with their user's number as they are stored."""
+        return self._blinder.words(words)
+
+    def size_of(self, table: str, column: str, n_bytes: int) -> int:
+        """Return the bytes that a text of so many takes in a column."""
+        kind = COLUMNS[table][column]
+        return self._blinder.size_of(n_bytes, is_random=kind.form == "random")
+
+    def _refusal(self, what: str) -> UsageError:
+        return UsageError(
+            f"{self._shown}: a blind memory keeps no {what}",
+            hint="memory_blind is on: use another memory for them, without that setting",
+        )
+
+    def _row(self, plan: Plan, row: Sequence[Any], user_id: str) -> Sequence[Any]:
+        owner = self._owner(plan, row, user_id)
+        tag = self._blinder.tag(owner) if owner else None
+        kinds = [parameter.kind for parameter in plan.parameters]
+        if len(kinds) != len(row):
+            raise ValueError(f"{len(kinds)} places for {len(row)} parameters: {plan.statement}")
+        sent = []
+        for kind, value in zip(kinds, row, strict=True):
+            if kind is None and _has_text(value):
+                raise ValueError(f"a text without a column: {plan.statement}")
+            sent.append(value if kind is None else self._value(kind, value, tag))
+        # Scores are added up in the order of the words that are looked for.
+        return _without_order(kinds, sent) if plan.stores else sent
+
+    def _owner(self, plan: Plan, row: Sequence[Any], user_id: str) -> str:
+        named = [value for value, one in zip(row, plan.parameters, strict=False) if one.is_user]
+        # A change of the owner would need other ciphertexts.
+        return str(named[0]) if named else user_id
+
+    def _value(self, kind: Kind, value: Any, tag: bytes | None) -> Any:
+        if kind is PLAIN or value is None:
+            return value
+        if kind.form == "refused":
+            # Also of a search: its words would tell the server what is asked.
+            raise self._refusal(kind.name)
+        if kind.form == "number":
+            return self._blinder.number(value)
+        if kind.form == "words":
+            return self._blinder.words(value)
+        tag = tag if kind.of_user else _NOBODY
+        if tag is None:
+            raise ValueError(f"a text of nobody: {kind.name}")
+        if kind.form == "bytes":
+            return self._blinder.data(value, tag, kind.name)
+        if isinstance(value, str) and value.startswith("{") and kind.name == "hash of a memory":
+            # An array, as a text of hexadecimal digits: see postgres/terms.py.
+            hidden = [self._text(kind, one, tag) for one in value[1:-1].split(",")]
+            return "{" + ",".join(hidden) + "}"
+        return self._text(kind, value, tag)
+
+    def _text(self, kind: Kind, text: str, tag: bytes) -> str:
+        return self._blinder.text(text, tag, kind.name, is_random=kind.form == "random")
+
+    # ---- from the server
+
+    def shown(self, plan: Plan, rows: Sequence[_Row], parameters: Sequence[Any], user_id: str) -> list[_Row]:
+        """Return the rows of a result with plain texts, in the order that was asked for.
+
+        Raises StoreCorruptError for a text of another user, or one that was not made by Shepherd.
+        """
+        owner = self._owner(plan, parameters, user_id)
+        tag = self._blinder.tag(owner) if owner else None
+        kinds = plan.results
+        try:
+            found = [
+                tuple(
+                    self._plain(kinds[place] if place < len(kinds) else None, value, tag)
+                    for place, value in enumerate(row)
+                )
+                for row in rows
+            ]
+        except BlindError:
+            raise StoreCorruptError(
+                f"{self._shown}: a stored text was changed, or moved there from another user or column",
+                hint="somebody has written to the database past Shepherd: restore a backup of the server",
+            ) from None
+        return sorted(found, key=_by(plan.order)) if plan.order else found
+
+    def _plain(self, kind: Kind | None, value: Any, tag: bytes | None) -> Any:
+        if value is None or (kind is not None and not kind.is_hidden):
+            return value
+        if kind is None:
+            return self._guessed(value, tag)
+        if kind.form == "number":
+            return self._blinder.number_of(value)
+        if kind.form == "words" or value in LITERALS or value == b"":
+            return value
+        tag = tag if kind.of_user else _NOBODY
+        if kind.form == "bytes":
+            return self._blinder.data_of(value, tag, kind.name)
+        if not value.startswith(PREFIX):
+            raise BlindError
+        return self._blinder.text_of(value, tag, kind.name, is_random=kind.form == "random")
+
+    def _guessed(self, value: Any, tag: bytes | None) -> Any:
+        """Return the text of what may be an expression over one of the columns with texts."""
+        if not isinstance(value, str) or not value.startswith(PREFIX):
+            return value
+        for kind in _TEXTS:
+            try:
+                return self._blinder.text_of(value, tag, kind.name, is_random=kind.form == "random")
+            except BlindError:
+                continue
+        raise BlindError
+
+
+_TEXTS = tuple(
+    {
+        kind.name: kind
+        for columns in COLUMNS.values()
+        for kind in columns.values()
+        if kind.form in ("same", "random")
+    }.values()
+)
+
+
+def _has_text(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, (list, tuple)) and any(map(_has_text, value)))
+
+
+def _without_order(kinds: Sequence[Kind | None], row: list[Any]) -> _Row:
+    """Sort the words of a row, which tell the order of a text otherwise, and the counts with their words."""
+    lists = [
+        place for place, kind in enumerate(kinds) if kind is not None and kind.form == "words" and row[place]
+    ]
+    if not lists:
+        return tuple(row)
+    row[lists[0]] = sorted(row[lists[0]])
+    for place in lists[1:]:
+        pairs = sorted(zip(row[place], row[place + 1], strict=True))
+        row[place], row[place + 1] = [word for word, _ in pairs], [n for _, n in pairs]
+    return tuple(row)
+
+
+def _by(places: Sequence[int]) -> Callable[[_Row], tuple[Any, ...]]:
+    def key(row: _Row) -> tuple[Any, ...]:
+        return tuple((row[place] is None, "" if row[place] is None else row[place]) for place in places)
+
+    return key

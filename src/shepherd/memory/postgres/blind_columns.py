@@ -1,0 +1,178 @@
+"""Which columns a blind memory hides from its server, and how; which tables it does not fill at all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from shepherd.memory.schema import SHARED
+
+__all__ = ["COLUMNS", "PLAIN", "REFUSED", "Kind", "have_hidden", "kind_of", "tables_in"]
+
+Form = Literal["plain", "same", "random", "bytes", "words", "number", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How values of a column are stored.
+
+    Columns of one name hold texts that are compared with one another, or copied by the server. form: "same":
+    equal texts of one user have equal values; "random": they have not; "bytes": random; "words": hashes,
+    which are never read back; "number": another number; "refused": not at all.
+    """
+
+    form: Form
+    name: str = ""
+    of_user: bool = True
+
+    @property
+    def is_hidden(self) -> bool:
+        """True if the server gets other values than those above it."""
+        return self.form not in ("plain", "refused")
+
+
+PLAIN = Kind("plain")
+# What was remembered is compared with the memory that it became, and a fact with its history.
+_LEFT, _RIGHT = Kind("same", "key or question"), Kind("same", "value or answer")
+_STATEMENT, _WORDS = Kind("random", "statement"), Kind("words")
+
+_HIDDEN: dict[str, dict[str, Kind]] = {
+    "context": {
+        "user_message": _LEFT,
+        "assistant_response": _RIGHT,
+        # It can be computed from a guessed text.
+        "content_hash": Kind("same", "hash of a memory"),
+        # Of words: whoever guesses a word can look for it in both.
+        "label": Kind("number"),
+        # Made again for all users at once, so not with the key of one.
+        "pairs": Kind("bytes", "pairs", of_user=False),
+    },
+    "context_terms": {"terms": _WORDS, "repeated": _WORDS},
+    "chunk_terms": {"terms": _WORDS, "repeated": _WORDS},
+    "facts": {"key": _LEFT, "value": _RIGHT},
+    "fact_history": {"key": _LEFT, "value": _RIGHT, "statement": _STATEMENT},
+    "learned": {
+        "key": _LEFT,
+        "value": _RIGHT,
+        "former": _RIGHT,
+        "statement": _STATEMENT,
+        "undo": Kind("random", "undo"),
+    },
+    "sessions": {"title": Kind("random", "title")},
+    "messages": {
+        "raw": Kind("random", "message"),
+        "sent": Kind("random", "message as sent"),
+        "injected": Kind("random", "tail"),
+        "token_ids": Kind("bytes", "tokens"),
+        "tool_calls": Kind("random", "calls"),
+        "tool_call_id": Kind("random", "call"),
+        "thought": Kind("random", "thought"),
+    },
+    "session_entities": {"record": Kind("random", "entities")},
+    "session_summaries": {"pieces": Kind("random", "summary")},
+    "ledger": {"hash": Kind("same", "hash of a request"), "note": Kind("random", "note")},
+    "extraction_jobs": {"lines": Kind("random", "lines"), "error": Kind("random", "error")},
+}
+# Tables of features that a blind memory does not have (yet), and what they are.
+REFUSED = {
+    **dict.fromkeys(
+        ("nodes", "edges", "dimensions", "node_dimensions", "focused_nodes", "chunks", "chunk_terms"),
+        "documents, notes or other knowledge",
+    ),
+    **dict.fromkeys(("context_vectors", "chunk_vectors"), "vectors"),
+    "trace": "traces",
+}
+_TYPED = re.compile(r"[(,]\s*(\w+) (INTEGER|INT|SMALLINT|REAL|TEXT|BLOB)\b")
+# Types by column, of each table of both engines.
+_TYPES = {
+    found[1]: dict(_TYPED.findall(statement))
+    for statement in SHARED
+    if (found := re.match(r"CREATE TABLE (\w+)\(", statement))
+}
+_SHARED = {table: dict.fromkeys(types, PLAIN) for table, types in _TYPES.items()}
+_OWN = {
+    table: dict.fromkeys(("id", "timestamp", "doc_len", "usual", "counts", "tenant"), PLAIN)
+    for table in ("context_terms", "chunk_terms")
+}
+_LATER = {"learned": {"number": PLAIN}, "sessions": {"rowid": PLAIN}}
+_NOT_REFUSED = ("user_id", "path", "part", "kind", "index_state")
+_NONE_OF_THEM = {
+    table: {
+        column: Kind("refused", REFUSED[table])
+        for column, type_name in types.items()
+        if type_name == "TEXT" and column not in _NOT_REFUSED
+    }
+    for table, types in _TYPES.items()
+    if table in REFUSED
+}
+COLUMNS: dict[str, dict[str, Kind]] = {
+    table: {
+        **_SHARED.get(table, {}),
+        **_OWN.get(table, {}),
+        **_LATER.get(table, {}),
+        **_HIDDEN.get(table, {}),
+        **_NONE_OF_THEM.get(table, {}),
+    }
+    for table in (*_SHARED, *_OWN)
+}
+_TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(\w+)(?=(?:\s+(?:AS\s+)?(\w+))?)", re.IGNORECASE)
+_WITH_HIDDEN = frozenset((*_HIDDEN, *_NONE_OF_THEM))
+# A list of tables, which none of our statements has.
+_LISTED = re.compile(r"\bFROM\s+\w+(?:\s+\w+)?\s*,\s*(\w+)", re.IGNORECASE)
+_NO_ALIAS = frozenset(
+    [
+        "set",
+        "where",
+        "on",
+        "order",
+        "group",
+        "left",
+        "join",
+        "union",
+        "values",
+        "using",
+        "returning",
+        "limit",
+        "inner",
+        "cross",
+        "natural",
+    ]
+)
+
+
+def tables_in(statement: str) -> dict[str, str]:
+    """Return our tables in a statement, by their aliases and names.
+
+    Raises ValueError for tables that are joined by a comma.
+    """
+    listed = [name for name in _LISTED.findall(statement) if name in COLUMNS]
+    if listed:
+        raise ValueError(f"{listed[0]} stands in a list of tables: write JOIN")
+    found = {}
+    for name, alias in _TABLE.findall(statement):
+        if name in COLUMNS:
+            found[name] = name
+            if alias and alias.lower() not in _NO_ALIAS:
+                found[alias] = name
+    return found
+
+
+def have_hidden(tables: dict[str, str]) -> bool:
+    """Return whether one of these tables has a column that is hidden or refused."""
+    return not _WITH_HIDDEN.isdisjoint(tables.values())
+
+
+def kind_of(column: str, tables: dict[str, str]) -> Kind | None:
+    """Return the kind of a column, perhaps with an alias before it; None if it is none of these tables.
+
+    Raises ValueError if it could be columns of several kinds.
+    """
+    alias, _, name = column.rpartition(".")
+    if alias == "excluded":
+        alias = ""
+    owners = {tables[alias]} if alias in tables else set(tables.values())
+    kinds = {COLUMNS[table][name] for table in owners if name in COLUMNS[table]}
+    if len(kinds) > 1:
+        raise ValueError(f"{column} is of several kinds")
+    return kinds.pop() if kinds else None
