@@ -56,7 +56,7 @@ def mini(serve, embedding_model) -> ServerProcess:
 @pytest.fixture(scope="session")
 def endless(serve, endless_model) -> ServerProcess:
     """A model that goes on until it is stopped, and says ASCII."""
-    return serve("-m", endless_model, "--ctx", "4096")
+    return serve("-m", endless_model, "--ctx", "32768", SHEPHERD_MAX_TOKENS="0")
 
 
 @pytest.fixture(scope="session")
