@@ -594,3 +594,12 @@ def test_a_description_is_less_sure_than_a_name_and_one_of_several_least(told, t
         registry.register(one)
 
     assert [one.confidence for one in registry.resolve(text)] == pytest.approx(confidences)
+
+
+@pytest.mark.parametrize(("told", "name"), [("My sister Anna called.", ["ANNA BERG"]), ("It is late.", [])])
+def test_words_in_capitals_are_a_name_if_they_begin_with_a_known_one(told, name):
+    registry = EntityRegistry()
+    registry.register(told)
+    text = "I work on it and met ANNA BERG about an API there."
+
+    assert [text[one.start : one.end] for one in registry.register(text)] == name
