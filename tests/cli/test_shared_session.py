@@ -81,6 +81,9 @@ def test_what_one_says_at_the_prompt_the_other_sees_above_his(home, url):
         one.type("/clear")
         one.expect("(?<!client began )a new conversation")
         other.expect("another client began a new conversation")
+        one.type("/help")
+        one.expect("/quit")
+        assert "another client" not in one.child.before
         one.type("/quit")
         other.type("/quit")
         assert (one.end(), other.end()) == (0, 0)
