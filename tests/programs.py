@@ -101,7 +101,7 @@ _zygote = _Zygote()
 
 def will_be_forked(arguments: Sequence[Argument], environment: Environment | None = None) -> bool:
     """Return whether these start a forked process; elsewhere they start the program."""
-    if not _IS_SUPPORTED or "MUTANTS_RECORD" in os.environ:  # tools/mutants wants to see imports
+    if not _IS_SUPPORTED:
         return False
     command = [os.fsencode(argument) for argument in arguments]
     is_ours = command[:1] == [os.fsencode(sys.executable)] and command[1:2] in ([b"-m"], [b"-c"])

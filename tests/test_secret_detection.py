@@ -581,3 +581,16 @@ def test_a_phrase_of_which_a_fourth_is_ordinary_is_found_whole(words: str) -> No
 def test_a_row_of_years_beside_a_cards_name_is_no_card() -> None:
     assert values("my visa card, expired in 2019 2020 2021 2022") == []
     assert values("my visa card 2019 2020 2021 2322") == [("card-number", "2019 2020 2021 2322")]
+
+
+STRANGE_WORDS = (
+    "velvet canyon orbit maple tunnel rocket garlic pepper lantern saddle walnut meadow copper ribbon cactus "
+    "glacier pickle turbine hammock violin thunder biscuit marble anchor kettle"
+)
+
+
+@pytest.mark.parametrize("n", range(11, 26))
+def test_words_by_themselves_are_a_recovery_phrase_at_the_lengths_that_wallets_use(n: int) -> None:
+    phrase = " ".join(STRANGE_WORDS.split()[:n])
+
+    assert values(phrase) == ([("recovery-phrase", phrase)] if n in (12, 15, 18, 21, 24) else [])

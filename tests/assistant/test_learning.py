@@ -262,6 +262,17 @@ def test_only_the_users_own_words_are_learned_archived_and_looked_up(new_assista
     assert "opera?" not in assistant.history[0].sent
 
 
+def test_a_message_is_composed_only_while_it_is_answered(new_assistant):
+    assistant = new_assistant()
+    seen = [assistant.is_composed]
+
+    for options in ({}, {"composed": LETTER}, {}):
+        seen.append({assistant.is_composed for _ in assistant.ask("Summarise this.", **options)})
+        seen.append(assistant.is_composed)
+
+    assert seen == [False, {False}, False, {True}, False, {False}, False]
+
+
 def test_nothing_is_learned_from_a_message_without_a_word_of_the_users(new_assistant, new_worker, memory):
     assistant = new_assistant(extraction=new_worker())
 

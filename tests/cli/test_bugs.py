@@ -31,7 +31,7 @@ def broken(monkeypatch, tmp_path):
     )
     monkeypatch.setitem(sys.modules, "broken_command", module)
     monkeypatch.setitem(COMMANDS, "broken", ("broken_command", ""))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "not" / "there"))
     yield module
     logging.getLogger("shepherd").setLevel(logging.NOTSET)  # -v has raised it
 
@@ -39,7 +39,7 @@ def broken(monkeypatch, tmp_path):
 def test_an_unexpected_exception_is_one_line_and_a_file(broken, capsys, tmp_path):
     assert main(["broken"]) == 1
 
-    (log,) = (tmp_path / "shepherd").iterdir()
+    (log,) = (tmp_path / "not" / "there" / "shepherd").iterdir()
     out, err = capsys.readouterr()
     assert (out, err.splitlines()[0]) == ("", "shepherd: error: this is a bug in Shepherd: ZeroDivisionError")
     assert str(log) in err
@@ -53,7 +53,7 @@ def test_verbose_shows_the_traceback_at_once(broken, capsys, tmp_path):
     assert main(["broken", "-v"]) == 1
 
     assert "Traceback" in capsys.readouterr().err
-    assert not (tmp_path / "shepherd").exists()
+    assert not (tmp_path / "not").exists()
 
 
 def test_an_internal_error_keeps_its_message_and_hint(broken, capsys):

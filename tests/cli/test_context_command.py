@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import os
 
 import pytest
 
 from shepherd.assistant import Assistant
+from shepherd.cli.main import main
 from shepherd.commands.screen import Screen
 from shepherd.commands.slash import Chat
 from shepherd.config import Config
@@ -139,6 +141,16 @@ def test_too_small_a_budget_is_refused_with_the_numbers(shepherd):
 
 def test_without_a_question_there_is_nothing_to_build(shepherd):
     assert shepherd("context", "build", input="").returncode == 2
+
+
+def test_at_a_terminal_the_question_is_not_waited_for(monkeypatch, capsys):
+    ours, theirs = os.openpty()
+    with open(theirs) as terminal:
+        monkeypatch.setattr("sys.stdin", terminal)
+        assert main(["context", "build"]) == 2
+    os.close(ours)
+
+    assert "there is no question" in capsys.readouterr().err
 
 
 def test_context_and_focus_at_the_prompt(say):

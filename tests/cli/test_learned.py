@@ -10,9 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from shepherd.commands.explain import decided_in_words, item_in_words, list_facts, news_in_words
+from shepherd.commands.explain import (
+    decided_in_words,
+    item_in_words,
+    learned_in_words,
+    list_facts,
+    news_in_words,
+)
 from shepherd.commands.screen import Screen
-from shepherd.memory import Claim, LearnedItem, Memory
+from shepherd.memory import Claim, LearnedItem, Memory, OpenJob
+from shepherd.types import Message
 from tests.cli.test_terminal import TURN_ENDED, Terminal, start
 from tests.learned import LIVED, MOVED, learn, propose, remember
 
@@ -398,3 +405,32 @@ def test_in_private_nothing_is_told(terminal, memory, model):
     chat.end()
 
     assert "Paris" not in in_private
+
+
+def test_what_was_learned_waits_and_failed_is_counted(memory):
+    told = []
+
+    def tell(sentence: str) -> None:
+        session = memory.start_session("steve")
+        memory.append_message(session, Message("user", sentence), "steve", job=OpenJob("worker", 1))
+
+    told.append(learned_in_words(memory, "steve"))
+    learn(memory, "steve", LIVED, Claim("location", "Köln", LIVED, 0))
+    told.append(learned_in_words(memory, "steve"))
+    learn(
+        memory, "steve", MOVED, Claim("location", "Paris", MOVED, 0, changes=True), memories=("When?", "2022")
+    )
+    told.append(learned_in_words(memory, "steve"))
+    tell("I have a dog.")
+    told.append(learned_in_words(memory, "steve"))
+    job = memory.extraction.claim("worker", "steve")
+    memory.extraction.fail(job, "unreadable", refused=True, most_refusals=1, retry_in_s=0)
+    told.append(learned_in_words(memory, "steve"))
+
+    assert told == [
+        "",
+        "1 fact from your messages",
+        "2 facts and 1 memory from your messages",
+        "2 facts and 1 memory from your messages, 1 group of messages still to read",
+        "2 facts and 1 memory from your messages, 1 failed (shepherd memory jobs)",
+    ]

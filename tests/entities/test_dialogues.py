@@ -576,3 +576,30 @@ def test_who_is_named_has_a_kind_a_gender_and_relations(turns, found):
         registry.end_turn()
 
     assert described(registry) == found
+
+
+@pytest.mark.parametrize(
+    ("told", "text", "confidences"),
+    [
+        (("My sister Ann called.", "My sister Eve called."), "My sisters are here.", [0.9, 0.9]),
+        (("My sister Ann called.",), "My sister is here.", [0.9]),
+        (("My sister Ann called.", "My sister Eve called."), "My sister is here.", [0.9 * 0.75]),
+        (("The dentist called.",), "The dentist is nice.", [0.75]),
+        (("My sister Ann called.",), "Ann is here.", [1.0]),
+    ],
+)
+def test_a_description_is_less_sure_than_a_name_and_one_of_several_least(told, text, confidences):
+    registry = EntityRegistry()
+    for one in told:
+        registry.register(one)
+
+    assert [one.confidence for one in registry.resolve(text)] == pytest.approx(confidences)
+
+
+@pytest.mark.parametrize(("told", "name"), [("My sister Anna called.", ["ANNA BERG"]), ("It is late.", [])])
+def test_words_in_capitals_are_a_name_if_they_begin_with_a_known_one(told, name):
+    registry = EntityRegistry()
+    registry.register(told)
+    text = "I work on it and met ANNA BERG about an API there."
+
+    assert [text[one.start : one.end] for one in registry.register(text)] == name

@@ -136,6 +136,34 @@ def test_a_model_that_others_need_is_let_go_of_in_the_middle_and_opened_again(le
     assert json.loads(answer) == LEARNED
 
 
+@pytest.mark.parametrize("ending", ["cancelled", "released"])
+def test_a_call_that_is_stopped_as_it_begins_does_not_go_on_by_itself(
+    endless_model, new_extractor, monkeypatch, ending
+):
+    class Stopped(Cancellation):
+        def attach(self, stop):
+            if stop is not None and ending == "released":
+                extractor._is_releasing.set()
+            elif stop is not None:
+                self.set()
+            super().attach(stop)
+
+    with Engine(endless_model, settings=exact_settings(n_ctx=8192)) as engine:
+        extractor = new_extractor(engine, max_tokens=4000)
+        generate, begun = extractor._opened().generate, []
+
+        def generate_and_keep(*arguments, **options):
+            begun.append(generate(*arguments, **options))
+            return begun[-1]
+
+        monkeypatch.setattr(extractor._opened(), "generate", generate_and_keep)
+        with pytest.raises((CancelledError, UnavailableError)):
+            extractor.answers(["I am Steve"], Stopped())
+
+        [generation] = begun
+        assert generation.stats.finish_reason == "cancelled"  # it is "length" after 4000 tokens
+
+
 def test_random_weights_give_answers_that_can_be_read(plain_model):
     ended = []
     with Engine(plain_model, settings=exact_settings(n_ctx=2048)) as engine:

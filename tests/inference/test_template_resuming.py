@@ -391,6 +391,45 @@ def test_message_that_a_filter_selects_no_more() -> None:
         assert rendered(source, forms, journal) == rendered(source, forms)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "{% for one in asked | reverse %}{{ one.content }}{% endfor %}",
+        "{% for one in asked[::-1] %}{{ one.content }}{% endfor %}",
+        "{% for one in asked[1:-1] %}{{ one.content }}{% endfor %}",
+        "{{ (asked | first).content }}{{ (asked | last).content }}",
+        "{{ asked[0].content }}{{ asked[-1].content }}",
+        "{{ asked[9] is defined }}{{ asked | length }}{{ m in asked }}",
+        "{{ asked | map(attribute='content') | join(',') }}",
+    ],
+)
+@pytest.mark.parametrize("is_inside", [True, False])
+def test_selected_messages_are_used_as_a_list_is(use: str, is_inside: bool) -> None:
+    place = (use, "") if is_inside else ("", use.replace("m in asked", "messages[0] in asked"))
+    select = "{% set asked = messages | selectattr('role', 'equalto', 'user') | list %}"
+    source = f"{select}{{% for m in messages %}}{{{{ m.content }}}}{place[0]}{{% endfor %}}{place[1]}"
+    journal = Journal()
+    for n in (2, 3, 5, 4):
+        shown = rendered(source, turns(n), journal)
+        assert shown is not None
+        assert shown == rendered(source, turns(n))
+
+
+@pytest.mark.parametrize("operator", ["==", "!=", ">", ">=", "<", "<="])
+@pytest.mark.parametrize(
+    "left", ["loop.index0", "loop.index", "ns.last", "last", "messages | length", "some | length - 2"]
+)
+def test_each_comparison_is_as_in_the_whole_rendering(left: str, operator: str) -> None:
+    compared = "".join(
+        f"{{% if {left} {operator} {right} %}}{number}{{% endif %}}"
+        for number, right in enumerate(("ns.last", "loop.index0", "loop.length - 1", "5"))
+    )
+    source = put_together("state").replace(READERS["state"], compared)
+    journal = Journal()
+    for n in (1, 2, 3, 5, 4):
+        assert rendered(source, turns(n), journal) == rendered(source, turns(n))
+
+
 def test_variable_of_the_same_name_that_a_macro_reads_outside_of_the_loop() -> None:
     source = (
         "{% set m = messages[-1] %}{% macro newest() %}{{ m.content }}{% endmacro %}"

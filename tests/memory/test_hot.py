@@ -861,6 +861,19 @@ def test_a_saved_index_of_another_tokenizer_is_built_again(database, monkeypatch
     store.close()
 
 
+def test_bytes_of_saved_indexes_are_those_of_their_files(database) -> None:
+    store = open_(database)
+    assert store.stats("steve").hot_saved_bytes == 0  # there is no folder for them yet
+    fill(store, 50)
+    make_hot(store)
+    store.close()
+
+    store = open_(database)
+    files = list(saved_file(store).parent.iterdir())
+    assert store.stats("steve").hot_saved_bytes == sum(path.stat().st_size for path in files) > 1000
+    store.close()
+
+
 def test_saved_files_are_private(database) -> None:
     store = open_(database)
     fill(store, 50)

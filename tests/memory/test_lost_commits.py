@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,3 +109,16 @@ def test_only_a_change_leaves_a_key_and_old_keys_are_deleted(
     monkeypatch.setattr(store._database._cleaning, "_next", 0.0)
     store.add_memories("steve", [NewMemory("Which cat?", "Tom", 1_700_000_000, "user")])
     assert n_keys() == 2
+
+
+def test_keys_are_cleaned_at_most_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [5000.0]
+    monkeypatch.setattr(commits, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    cleaning = commits.Cleaning()
+
+    cleaned = []
+    for seconds in (0, 599, 1, 1, 598, 1, 1300, 0):
+        clock[0] += seconds
+        cleaned.append(bool(cleaning.due()))
+
+    assert cleaned == [False, False, True, False, False, True, True, False]

@@ -76,6 +76,18 @@ def test_conversations_become_context(path: Path, schema: str, journal: str, end
         assert ids == sorted(ids, reverse=True)
 
 
+def test_only_the_tables_of_a_new_memory_are_left(path: Path, tmp_path: Path) -> None:
+    originals.build(path, originals.V2_30, insert("conversations", *THREE))
+    names = "SELECT name FROM main.sqlite_schema UNION SELECT name FROM temp.sqlite_schema ORDER BY name"
+
+    with Memory(path) as migrated, Memory(tmp_path / "new.db") as new:
+        found, expected = (
+            one.transactions.write("local", lambda connection: connection.execute(names))
+            for one in (migrated, new)
+        )
+        assert found == expected
+
+
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 @pytest.mark.parametrize(
     "schema",

@@ -236,6 +236,68 @@ def test_calls_of_a_server_are_those_of_the_test_that_runs(
     }
 
 
+FORMS = '''"""A docstring."""
+from __future__ import annotations
+import queue, threading
+
+waiting, done = queue.Queue(), queue.Queue()
+
+def work():
+    """Go on in later tests."""
+    while True:
+        done.put(waiting.get())
+
+def count():
+    yield 1
+
+async def later():
+    return 2
+
+class Thing:
+    def method(self):
+        """Only a docstring."""
+
+threading.Thread(target=work, daemon=True).start()
+'''
+CALLING = """import asyncio, builtins
+from shepherd.demo import Thing, count, done, later, waiting
+
+def test_generator():
+    assert list(count()) == [1]
+
+def test_coroutine_without_open(monkeypatch):
+    monkeypatch.setattr(builtins, "open", None)
+    assert asyncio.run(later()) == 2
+
+def test_method():
+    assert Thing().method() is None
+    assert Thing.method.__doc__ == "Only a docstring."
+
+def test_work():
+    waiting.put(3)
+    assert done.get() == 3
+    waiting.put(4)
+    assert done.get() == 4
+"""
+
+
+def test_calls_of_each_kind_of_function_are_recorded(
+    mutants: dict[str, Any], demo: Path, tmp_path: Path
+) -> None:
+    demo.write_text(FORMS)
+    (tmp_path / "tests/test_demo.py").write_text(CALLING)
+
+    mutants["record"](["tests/test_demo.py"], Path(sys.executable), jobs=1)
+
+    record = mutants["Record"].read()
+    names = [f"tests/test_demo.py::test_{name}" for name in ("generator", "coroutine_without_open", "method")]
+    assert record.calls["demo.py"] == {
+        **{function: [name] for function, name in zip(("count", "later", "method"), names, strict=True)},
+        "work": ["tests/test_demo.py::test_work"],  # it has begun before
+    }
+    assert record.seconds.keys() == {*names, "tests/test_demo.py::test_work"}
+
+
 def test_fastest_tests_come_first_and_the_budget_leaves_out_others(
     mutants: dict[str, Any], demo: Path, tmp_path: Path
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from shepherd.errors import ContextOverflowError
@@ -269,3 +271,17 @@ def test_budget_may_be_used_to_the_last_token():
         talk, max_tokens=words("Be brief. Why? Recent conversation: User: Hello Assistant: Good day") + labels
     )
     assert exact.text == whole.text
+
+
+def test_summary_of_a_model_that_does_not_stop_is_cut():
+    made = build_one_shot(
+        "Why?",
+        "Be brief.",
+        history_parts(Summary(("They met in Rome.",), 9), LONG_TALK),
+        max_tokens=300,
+        count=words,
+        summarize=lambda text, max_tokens: "x" * 9000,
+    )
+
+    [cut] = re.findall("xx+\u2026", made.text)
+    assert len(cut) == 8000

@@ -125,6 +125,20 @@ def test_entities_of_the_talk_are_told_after_a_restart_as_before(new_service):
     assert again == told
 
 
+def test_entities_outlast_the_messages_that_are_read_again_as_long_as_the_server_runs(new_service):
+    client = Client(new_service(context_entities=True))
+    client.ask("My friend Anna lives in Austin.")
+    for _ in range(13):
+        client.ask("Thanks.")
+    restarted = Client(new_service(context_entities=True))
+    restarted.messages = [Message(one.role, one.raw) for one in client.messages]
+
+    told, told_by_another = (sent(one.ask("Where does Anna live?"))[-1] for one in (client, restarted))
+
+    assert "Austin" in told
+    assert "Austin" not in told_by_another  # it has read 24 messages, and not the first
+
+
 def test_an_edited_conversation_is_about_whom_it_speaks_of_now(new_service):
     client = Client(new_service(context_entities=True))
     client.ask("My sister Anna works at Acme.")

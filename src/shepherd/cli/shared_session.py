@@ -247,7 +247,7 @@ class SessionClient:
     def clear(self) -> None:
         """Start a new conversation, for everybody."""
         with self._failing():
-            self._require(self._http.post("/clear"))
+            self._require(self._http.post("/clear", params={"client": self.name}))
 
     def ask(self, prompt: str, *, memory: bool = True) -> Generator[ServerEvent, None, None]:
         """Give the events of one turn. Closing the iterator early ends the answer."""

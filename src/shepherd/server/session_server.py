@@ -4,7 +4,7 @@
     GET  /updates   server-sent events: connected, message_added, delta, tool_call, tool_result,
                     response_complete, error, cleared
     GET  /session   the conversation so far
-    POST /clear     begin a new one; memory stays
+    POST /clear     begin a new one; memory stays; ?client= as above
     GET  /          the memory page, and the resources that it shows
 
 A client that disconnects cancels its answer, unless it asked with "async".
@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio.to_thread
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Query
 from fastapi import Request as HttpRequest
 from fastapi.responses import JSONResponse, Response
 from pydantic import Field
@@ -175,9 +175,9 @@ async def session(conversation: Shared) -> dict[str, Any]:
 
 @router.post("/clear")
 @described("SessionCleared")
-async def clear(conversation: Shared) -> dict[str, Any]:
+async def clear(conversation: Shared, client: Annotated[str, Query(max_length=64)] = "") -> dict[str, Any]:
     """Begin a new conversation after the waiting requests; memory and the stored conversation stay."""
-    await _answer(conversation.ask(Request(None)))
+    await _answer(conversation.ask(Request(None, client=client)))
     return {"cleared": True}
 
 
