@@ -146,15 +146,25 @@ def pytest_unconfigure() -> None:
 # ---- what a machine may lack
 
 
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Server]:
-    """A PostgreSQL server of this process; without one, the run's last lines say so."""
+def _new_server() -> Iterator[Server]:
     try:
         server = Server()
     except NoServerError as error:
         pytest.skip(f"no PostgreSQL: {error}")
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """A PostgreSQL server of this process; without one, the run's last lines say so."""
+    yield from _new_server()
+
+
+@pytest.fixture(scope="module")
+def empty_postgres_server() -> Iterator[Server]:
+    """A server of this module alone, to be copied or stopped: that takes as long as it has data."""
+    yield from _new_server()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -25,7 +25,7 @@ from typing import Any
 import pexpect
 from ptyprocess import PtyProcess
 
-__all__ = ["Popen", "run", "spawn", "will_be_forked"]
+__all__ = ["Popen", "in_utf8", "run", "spawn", "will_be_forked"]
 
 Argument = str | bytes | os.PathLike[str]
 Environment = Mapping[str, str]
@@ -97,6 +97,11 @@ class _Zygote:
 
 
 _zygote = _Zygote()
+
+
+def in_utf8() -> dict[str, str]:
+    """Return this process's environment with UTF-8 everywhere, as what is forked has it."""
+    return {**os.environ, "PYTHONUTF8": "1"}
 
 
 def will_be_forked(arguments: Sequence[Argument], environment: Environment | None = None) -> bool:

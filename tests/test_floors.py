@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -65,13 +66,9 @@ GROUND = FLOORS[-2]
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if "_native" not in path.parts)
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
-
-
-def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
+def imports_of(nodes: list[ast.AST]) -> list[tuple[int, str]]:
     found = []
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -81,82 +78,116 @@ def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.fixture(scope="module", params=MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def path(request: pytest.FixtureRequest) -> Path:
-    return request.param
+@dataclass
+class Module:
+    """A parsed module: its path below the package, its nodes, and what it imports, by line."""
+
+    path: str
+    tree: ast.Module
+    nodes: list[ast.AST]
+    imports: list[tuple[int, str]]
+
+    @property
+    def room(self) -> str:
+        return self.path.partition("/")[0].removesuffix(".py")
+
+    @property
+    def imported(self) -> set[str]:
+        return {name for _, name in self.imports}
 
 
 @pytest.fixture(scope="module")
-def tree(path: Path) -> ast.Module:
-    """The module at `path`, parsed once: pytest runs all tests of a module one after the other."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+def modules() -> list[Module]:
+    """All modules, parsed once. Each test looks at all of them and lists what is wrong."""
+    found = []
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        nodes = list(ast.walk(tree))
+        found.append(Module(path.relative_to(SOURCE).as_posix(), tree, nodes, imports_of(nodes)))
+    return found
 
 
-def test_every_room_has_its_floor():
-    assert {room_of(path) for path in MODULES} <= LEVEL.keys() | {"__init__"}
+def test_every_room_has_its_floor(modules):
+    assert {module.room for module in modules} <= LEVEL.keys() | {"__init__"}
 
 
-def test_imports_point_downwards(path, tree):
-    room = room_of(path)
-    if room == "__init__":
-        return
-    for line, name in imports_of(tree):
-        parts = name.split(".")
-        if parts[0] != "shepherd" or len(parts) < 2 or parts[1] not in LEVEL:
-            continue
-        other = parts[1]
-        both_ground = {room, other} <= GROUND
-        assert other == room or both_ground or LEVEL[other] < LEVEL[room], f"{path}:{line} imports {name}"
+def points_down(room: str, name: str) -> bool:
+    parts = name.split(".")
+    if room == "__init__" or parts[0] != "shepherd" or len(parts) < 2 or parts[1] not in LEVEL:
+        return True
+    other = parts[1]
+    both_ground = {room, other} <= GROUND
+    return other == room or both_ground or LEVEL[other] < LEVEL[room]
 
 
-def test_only_the_engine_room_imports_llama_cpp(path, tree):
-    names = {name.split(".")[0] for _, name in imports_of(tree)}
+def test_imports_point_downwards(modules):
+    wrong = [
+        f"{module.path}:{line} imports {name}"
+        for module in modules
+        for line, name in module.imports
+        if not points_down(module.room, name)
+    ]
 
-    assert "llama_cpp" not in names or room_of(path) == "inference"
+    assert wrong == []
+
+
+def test_only_the_engine_room_imports_llama_cpp(modules):
+    importing = {
+        module.path for module in modules if "llama_cpp" in {name.split(".")[0] for name in module.imported}
+    }
+
+    assert [path for path in sorted(importing) if not path.startswith("inference/")] == []
 
 
 # The peer of `shepherd bench`, which runs in a process of its own.
 STDLIB_PEER = "shepherd.benchmark.stdlib_peer"
 
 
-def test_nothing_opens_a_database_through_the_second_sqlite(path, tree):
+def test_nothing_opens_a_database_through_the_second_sqlite(modules):
     # POSIX locks belong to the process: a second copy of SQLite on one file loses committed rows.
-    names = {name for _, name in imports_of(tree)}
-
-    if path != SOURCE.joinpath(*STDLIB_PEER.split(".")[1:]).with_suffix(".py"):
-        assert "sqlite3" not in {name.split(".")[0] for name in names}
-    assert STDLIB_PEER not in names
-
-
-def test_public_names_are_listed_and_exist(path, tree):
-    listed = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+    opening = [
+        module.path for module in modules if "sqlite3" in {name.split(".")[0] for name in module.imported}
     ]
-    if not listed:
-        return
+
+    assert opening == ["benchmark/stdlib_peer.py"]
+    assert [module.path for module in modules if STDLIB_PEER in module.imported] == []
+
+
+def defined_in(module: Module) -> set[str]:
     defined = {
         alias.asname or alias.name
-        for node in ast.walk(tree)
+        for node in module.nodes
         if isinstance(node, (ast.ImportFrom, ast.Import))
         for alias in node.names
     }
-    for node in tree.body:
+    for node in module.tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
             defined.add(node.name)
         elif isinstance(node, ast.Assign):
             defined |= {target.id for target in node.targets if isinstance(target, ast.Name)}
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             defined.add(node.target.id)
-
-    assert set(listed[0]) <= defined
-    assert not any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree))
+    return defined
 
 
-def attributes_of(tree: ast.AST) -> set[str]:
-    return {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+def test_public_names_are_listed_and_exist(modules):
+    missing, starred = {}, []
+    for module in modules:
+        listed = [
+            ast.literal_eval(node.value)
+            for node in module.tree.body
+            if isinstance(node, ast.Assign)
+            and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
+        ]
+        if not listed:
+            continue
+        if names := set(listed[0]) - defined_in(module):
+            missing[module.path] = names
+        if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in module.nodes):
+            starred.append(module.path)
+
+    assert missing == {}
+    assert starred == []
 
 
 # Besides the turn: jobs of the background, and `shepherd provider test`.
@@ -171,16 +202,29 @@ GENERATE = {
 STORE_MESSAGES = {"turn/recorder.py", "adapters/langchain.py"}
 
 
-def test_only_the_turn_asks_a_model_and_stores_messages(path, tree):
-    name, used = path.relative_to(SOURCE).as_posix(), attributes_of(tree)
+def using(modules: list[Module], name: str, room: str) -> set[str]:
+    """The modules outside a room that use an attribute of this name."""
+    return {
+        module.path
+        for module in modules
+        if module.room != room
+        and any(isinstance(node, ast.Attribute) and node.attr == name for node in module.nodes)
+    }
 
-    assert "generate" not in used or name in GENERATE or room_of(path) == "inference"
-    assert "append_message" not in used or name in STORE_MESSAGES or room_of(path) == "memory"
+
+def test_only_the_turn_asks_a_model_and_stores_messages(modules):
+    assert using(modules, "generate", "inference") - GENERATE == set()
+    assert using(modules, "append_message", "memory") - STORE_MESSAGES == set()
 
 
-def test_hints_of_what_every_face_uses_name_no_slash_command(path, tree):
-    if room_of(path) in {"cli", "tui", "commands", "server"}:  # the session server has POST /clear
-        return
-    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+def test_hints_of_what_every_face_uses_name_no_slash_command(modules):
+    faces = {"cli", "tui", "commands", "server"}  # the session server has POST /clear
+    texts = [
+        (module.path, node.value)
+        for module in modules
+        if module.room not in faces
+        for node in module.nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
 
-    assert not [text for text in texts if isinstance(text, str) and "/clear" in text]
+    assert [(path, text) for path, text in texts if "/clear" in text] == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import string
 import sys
@@ -271,7 +270,7 @@ def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
         [sys.executable, "-c", READ_SECRETS, str(MOST_CPU_S)],
         input=text,
         encoding="utf-8",
-        env={**os.environ, "PYTHONUTF8": "1"},  # as what is forked has it
+        env=programs.in_utf8(),
         check=False,
     )
 

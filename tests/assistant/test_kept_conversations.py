@@ -12,7 +12,7 @@ import pytest
 
 from shepherd import Assistant, Memory, kept_files
 from shepherd.config import Config
-from shepherd.inference import Engine
+from shepherd.inference import Engine, load_check
 from shepherd.inference.state_file import read_front
 from shepherd.knowledge import Knowledge
 from shepherd.types import Message
@@ -33,6 +33,7 @@ def memory(tmp_path: Path) -> Iterator[Memory]:
 
 
 def engine_of(model: Path) -> Engine:
+    load_check.vouch(model)  # else each test, with its own cache, would load it in a child process first
     return Engine(model, settings=replace(exact_settings(n_ctx=2048), cache_disk_bytes=1 << 30))
 
 

@@ -115,7 +115,6 @@ PREPARED = {
     # The tests' own server: its clients, its socket, its superuser.
     "docs/how-to/postgresql.md": (
         "export PATH={programs}:$PATH",
-        "export LD_LIBRARY_PATH={programs}/../lib",
         "export PGHOST={pghost}",
         "export PGUSER=postgres",
         "export PGPASSWORD=s3cret",

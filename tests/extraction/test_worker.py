@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -489,7 +488,7 @@ def test_kill_9_at_any_moment_loses_no_line_and_stores_nothing_twice(tmp_path):
         handler.wfile.write(body)
 
     path, chance = tmp_path / "m.db", random.Random(5)
-    environment = {**os.environ, "PYTHONUTF8": "1"}  # as what is forked has it
+    environment = programs.in_utf8()
     said_lines = 0
     with running(answers=[answer]) as server:
         for _ in range(8):

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd import kept_files
-from shepherd.inference import Engine, EngineSettings
+from shepherd.inference import Engine, EngineSettings, load_check
 from shepherd.inference.state_file import StateFileError, read_front, read_states, write_state
 from shepherd.types import Message, Sampling, TurnStats
 from tests.examples import examples
@@ -41,6 +41,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def open_engine(path: Path, **options: object) -> Engine:
     base = replace(exact_settings(n_ctx=1024), cache_disk_bytes=1 << 30)
     own: EngineSettings = replace(base, **options)  # type: ignore[arg-type]
+    load_check.vouch(path)  # else each test, with its own cache, would load it in a child process first
     return Engine(path, settings=own)
 
 

@@ -6,7 +6,6 @@ both it and `memory` is marked IN_A_FILE.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -54,7 +53,7 @@ def run_python() -> Callable[..., subprocess.CompletedProcess[str]]:
         program: str, *arguments: object, behind: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         command = [*behind, sys.executable, "-c", program, *map(str, arguments)]
-        environment = {**os.environ, "PYTHONUTF8": "1"}  # as what is forked has it
+        environment = programs.in_utf8()
         return programs.run(
             command, capture_output=True, text=True, timeout=120, check=False, env=environment
         )

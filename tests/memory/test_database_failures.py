@@ -17,6 +17,7 @@ import pytest
 
 from shepherd.errors import StoreCorruptError, StoreError, StoreLockedError, StoreReadOnlyError
 from shepherd.memory import Memory
+from tests import programs
 
 RunPython = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -305,10 +306,11 @@ def test_nothing_acknowledged_is_lost_when_the_writer_is_killed(path: Path) -> N
     memories: set[int] = set()
     facts: dict[str, int] = {}
     for round_number in range(6):
-        writer = subprocess.Popen(
+        writer = programs.Popen(
             [sys.executable, "-c", WRITE_FOREVER, str(path), str(round_number * 100_000)],
             stdout=subprocess.PIPE,
             text=True,
+            env=programs.in_utf8(),
         )
         assert writer.stdout is not None
         lines = [writer.stdout.readline().split() for _ in range(rng.randint(1, 400))]
@@ -346,8 +348,11 @@ for n in range(150):
 
 def test_processes_that_create_and_write_at_once_lose_nothing(path: Path) -> None:
     writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITE_SOME, str(path), name], stdin=subprocess.PIPE, text=True
+        programs.Popen(
+            [sys.executable, "-c", WRITE_SOME, str(path), name],
+            stdin=subprocess.PIPE,
+            text=True,
+            env=programs.in_utf8(),
         )
         for name in ("one", "two", "three")
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Collection
 
@@ -12,6 +11,7 @@ from shepherd.errors import UsageError
 from shepherd.memory import Claim, ExtractionStats, Memory, NewMemory, OpenJob
 from shepherd.memory.extraction_queue import LEASE_S
 from shepherd.types import Injection, Message
+from tests import programs
 
 OWNER = OpenJob("host/1/a", 3)
 
@@ -559,7 +559,8 @@ def test_processes_that_work_at_once_do_each_job_once(database):
             say(memory, f"line {n}", job=OpenJob("o", 1))
 
         workers = [
-            subprocess.Popen([sys.executable, "-c", WORKER, database, name]) for name in ("one", "two")
+            programs.Popen([sys.executable, "-c", WORKER, database, name], env=programs.in_utf8())
+            for name in ("one", "two")
         ]
         assert [worker.wait(120) for worker in workers] == [0, 0]
 

@@ -15,6 +15,11 @@ from tests.postgres import NoServerError, Server
 N_STORED = 60
 
 
+@pytest.fixture(scope="module")
+def postgres_server(empty_postgres_server: Server) -> Server:
+    return empty_postgres_server
+
+
 @pytest.fixture
 def standby(postgres_server: Server) -> Iterator[Server]:
     """A standby of the tests' server, which stands alone again afterwards."""

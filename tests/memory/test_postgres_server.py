@@ -31,6 +31,7 @@ from shepherd.memory.postgres.database import Database
 from shepherd.memory.postgres.search import _POSTINGS
 from shepherd.memory.postgres.wire import _MOST_PREPARED, _numbered
 from shepherd.types import Message
+from tests import programs
 from tests.postgres import Server
 
 PASSWORD = "s3cret pa&ss/wörd"
@@ -549,7 +550,10 @@ with Memory(sys.argv[1], user_id="steve", busy_timeout_s=60) as memory:
 
 def test_processes_that_write_at_once_lose_and_double_nothing(url: str) -> None:
     # The schema is not there yet: both want to make it.
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, url, name]) for name in ("one", "two")]
+    writers = [
+        programs.Popen([sys.executable, "-c", WRITER, url, name], env=programs.in_utf8())
+        for name in ("one", "two")
+    ]
     assert [writer.wait(120) for writer in writers] == [0, 0]
 
     with Memory(url, user_id="steve") as memory:

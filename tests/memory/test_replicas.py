@@ -21,6 +21,11 @@ PATIENCE_S = 20.0
 
 
 @pytest.fixture(scope="module")
+def postgres_server(empty_postgres_server: Server) -> Server:
+    return empty_postgres_server
+
+
+@pytest.fixture(scope="module")
 def standby(postgres_server: Server) -> Iterator[Server]:
     """A standby of the tests' server, which does not wait for it."""
     server = Server(postgres_server)

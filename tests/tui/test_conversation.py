@@ -31,20 +31,21 @@ def test_it_remembers_and_shows_what_it_remembered(perform, memory):
     perform(play)
 
 
-def test_a_file_that_a_message_names_is_attached(perform, memory, home):
+def test_a_file_that_a_message_names_is_attached(perform, memory, home, monkeypatch):
     (home / "lease.md").write_text("The lease ends on 31 August 2027.\n")
+    monkeypatch.chdir(home)  # a long path would break what is looked for into two lines
 
     async def play(stage):
-        await stage.say(f"When does the lease in @{home / 'lease.md'} end?")
-        assert "attached: " in stage.text()
+        await stage.say("When does the lease in @lease.md end?")
+        assert "attached: lease.md" in stage.text()
         assert "31 August 2027" in stage.text()
-        await stage.type(f"And in @{home / 'rent.md'}?")
+        await stage.type("And in @rent.md?")
         await stage.shows("there is no such file")
 
     perform(play, prepare=preparing(load().config))
 
     said = [one.raw for one in memory.load_session() if one.role == "user"]
-    assert said == [f"When does the lease in @{home / 'lease.md'} end?"]
+    assert said == ["When does the lease in @lease.md end?"]
 
 
 def test_an_answer_is_streamed_and_escape_stops_it(perform, endless_model, monkeypatch):

@@ -139,14 +139,17 @@ def _access_codes(text: str) -> Iterator[Secret]:
         behind = text[end : end + _BEHIND_ACCESS]
         cut = max((one.end() for one in SENTENCE_END.finditer(before)), default=0)
         stop = SENTENCE_END.search(behind)
+        sentence_ends = stop.start() if stop else len(behind)
+        # Most numbers are in no sentence about what codes open: nothing else is asked about those.
+        if not (_ACCESS.search(before, cut) or _ACCESS.search(behind[:sentence_ends])):
+            continue
         is_year = YEAR.fullmatch(match[0]) and not _CHOSEN.search(before, cut)
         is_other = is_year or UNIT.match(text, end) or OTHER_NUMBER.search(before)
         is_other = is_other or _HOUR.search(before + match[0]) or _PLACE.search(before, cut)
         is_counted = match[0].isdigit() and _COUNTS.match(text, end)
         if is_other or is_counted or NO_CODE.fullmatch(match[0]) or PROGRAM_TEXT.search(before[cut:]):
             continue
-        if _ACCESS.search(before, cut) or _ACCESS.search(behind[: stop.start() if stop else None]):
-            yield Secret("password", start, end)
+        yield Secret("password", start, end)
 
 
 def _named_values(text: str) -> Iterator[Secret]:

@@ -99,6 +99,7 @@ _SMALL_WORD = r"(?:\d{1,2}[.):]?\s{0,2})?[a-zäöüßà-ÿ]{3,8}"
 _WORD_ROW = re.compile(
     rf"(?<![\w'\u2019-]){_SMALL_WORD}(?:(?:,\s?|\s|\s-\s)\s{{0,2}}{_SMALL_WORD}){{5,60}}(?![\w'\u2019-])"
 )
+_LETTERS = re.compile(r"[^\W\d_]+")
 _BEFORE_WORDS = re.compile(
     r"(?:[:=\"'\u201c\u2018\u201e\n(\u2014-]|\b(?:is|are|was|were|starts? with|begins? with|ist|sind|lauten"
     r"|sont|son|sono|são|zijn))\s*$"
@@ -215,27 +216,32 @@ def _uncommon(row: re.Match[str]) -> Iterator[tuple[int, int, int]]:
     One word in six may be ordinary, such as "hidden", since the lists have some of them. A row of which less
     than one in four is comes whole as well.
     """
-    words = list(re.finditer(r"[^\W\d_]+", row[0]))
-    strange = sum(word[0].casefold() not in ORDINARY for word in words)
+    words = list(_LETTERS.finditer(row[0]))
+    if len(words) < _LEAST_WORDS:
+        return
+    is_strange = [word[0].casefold() not in ORDINARY for word in words]
     n_different = len({word[0] for word in words})
-    is_row = len(words) >= _LEAST_WORDS and n_different > len(words) / 2 and 4 * strange >= 3 * len(words)
+    is_row = n_different > len(words) / 2 and 4 * sum(is_strange) >= 3 * len(words)
     if is_row and not any(word[0] in STOP_WORDS for word in words):
         yield row.start() + words[0].start(), row.start() + words[-1].end(), len(words)
     part: list[re.Match[str]] = []
     n_ordinary = 0
-    for word in (*words, None):
-        if word is not None and word[0].casefold() not in ORDINARY:
+    for word, strange in zip((*words, None), (*is_strange, False), strict=True):
+        if word is not None and strange:
             part.append(word)
             continue
-        if word is not None and word[0] not in STOP_WORDS and part and n_ordinary < 1 + len(part) // 6:
+        if word is not None and part and n_ordinary < 1 + len(part) // 6 and word[0] not in STOP_WORDS:
             part.append(word)
             n_ordinary += 1
             continue
-        # A word that comes again and again with a number is a counter.
-        is_counter = any(map(str.isdigit, row[0])) and len({one[0] for one in part}) <= len(part) / 2
-        if len(part) >= _LEAST_WORDS and not is_counter:
+        if len(part) >= _LEAST_WORDS and not _is_counter(row[0], part):
             yield row.start() + part[0].start(), row.start() + part[-1].end(), len(part)
         part, n_ordinary = [], 0
+
+
+def _is_counter(row: str, part: list[re.Match[str]]) -> bool:
+    """Return whether a word comes again and again with a number."""
+    return len({one[0] for one in part}) <= len(part) / 2 and any(map(str.isdigit, row))
 
 
 def _is_phrase(words: list[str]) -> bool:

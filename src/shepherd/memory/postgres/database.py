@@ -107,7 +107,7 @@ class Connection:
         self._defer([(statement, row) for row in rows])
 
     def run(self, statement: str) -> None:
-        """Run a statement without parameters and rows, such as CREATE."""
+        """Run statements without parameters and rows, such as CREATE, with semicolons between them."""
         self._exchange([])
         self._raw.execute(statement.encode(), prepare=False)
 

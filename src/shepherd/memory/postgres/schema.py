@@ -354,8 +354,7 @@ def _create(database: Database, connection: Connection, key: MemoryKey | None) -
         return ""
     old = migration.columns_of_original(connection, database.schema)
     kept = migration.put_aside(database, connection, old)
-    for statement in _STATEMENTS:
-        connection.run(statement)
+    connection.run(";\n".join(_STATEMENTS))  # in one round trip, not in 57
     by_user.refuse_older(connection)
     for name, value in (
         ("application_id", APPLICATION_ID if key is None else _BLIND_ID),
