@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from shepherd.claims.keys import INSTRUCTIONS, LISTS, canonical_key, items_of, words_of
@@ -125,7 +125,7 @@ class KnownEnding(NamedTuple):
 def ended_facts(text: str, facts: Iterable[Fact]) -> list[KnownEnding]:
     """Return which of the user's facts a message says are over."""
     sentences = [*own_sentences(text)][:_MOST_SENTENCES]
-    plain = [sentence.casefold().replace("\u2019", "'") for sentence in sentences]
+    plain = [one.casefold().replace("\u2019", "'").replace(_MARK, " ") for one in sentences]
     found = []
     for fact, _ in zip(facts, range(_MOST_FACTS), strict=False):
         kind = _kind_of(fact.key)
@@ -164,7 +164,8 @@ def _role(key: str) -> str:
     return re.escape(" ".join(words_of(key)) or key)
 
 
-@cache
+# Users name the roles.
+@lru_cache(256)
 def _wordings(section: str, role: str) -> tuple[re.Pattern[str], ...]:
     return tuple(
         re.compile(line.replace("{i} ", _SUBJECT).replace("{it}", _MARK).replace("{role}", role))
@@ -232,7 +233,7 @@ def _marked(sentence: str, mentions: re.Pattern[str] | None) -> str:
 
 
 def _matches(text: str, section: str, role: str) -> Iterator[re.Match[str]]:
-    for wording in _wordings(section, role):
+    for wording in _wordings(section, role if section.startswith("role") else ""):
         yield from wording.finditer(text)
 
 
