@@ -20,7 +20,7 @@ __all__ = ["KnownEnding", "ended_facts"]
 
 _MARK = "\x01"
 _ADVERBS = (
-    r"(?:(?:just|finally|now|recently|sadly|had to|actually|also|already|officially|eventually|have to"
+    r"(?:(?:just|finally|now|recently|sadly|actually|also|already|officially|eventually"
     r"|all) )*"
 )
 # "I", no subject at the beginning, or the second part of what the user did: "Sold it and binned the rest".
@@ -32,7 +32,8 @@ _SUBJECT = (
 _SECTIONS = {
     "work": ("all", "work", "work alone"),
     "teaching": ("all", "activity", "work alone"),
-    "partner": ("partner", "partner alone", "someone"),
+    "spouse": ("partner", "divorced alone", "someone"),
+    "partner": ("partner", "single alone", "someone"),
     "kin": ("someone",),
     "role": ("all", "role", "role alone", "someone"),
     "animal": ("animal",),
@@ -47,7 +48,8 @@ _SECTIONS = {
 _KINDS = {
     "work": "employer job",
     "teaching": "teaches",
-    "partner": "spouse wife husband partner girlfriend boyfriend fiance fiancee fiancé",
+    "spouse": "spouse wife husband",
+    "partner": "partner girlfriend boyfriend fiance fiancee fiancé",
     "animal": "pets",
     "thing": "car uses editor browser operating_system shell",
     "business": "runs owns collects",
@@ -67,7 +69,7 @@ _LASTING = frozenset(
     )
 )  # fmt: skip
 # "My dog", "the car": the key says what it is.
-_NAMED_BY_KEY = ("partner", "kin", "role", "animal", "named", "thing")
+_NAMED_BY_KEY = ("spouse", "partner", "kin", "role", "animal", "named", "thing")
 _SMALL = frozenset(
     (
         "the", "and", "for", "with", "who", "from", "near", "called", "named", "old", "new", "small", "large",
@@ -109,6 +111,10 @@ _OTHER_NOUN = re.compile(
     r"|account|subscription|membership|app|course|class|classes|lessons|allergy|intolerance|diet|club|team|group"
     r"|shop|store|firm|job|gig|role|post|site|stuff|thing|business|habit)\b)\w"
 )
+_ONLY_ONE = re.compile(
+    r"(?:\w+ )?(?:boss|manager|landlord|landlady|gp|doctor|dentist|therapist|physio|supervisor|trainer"
+    r"|accountant|lawyer|solicitor|cleaner|nanny|tutor)"
+)
 _ONE_OF = re.compile(r"\bone of $")
 _TOKEN = re.compile(r"[\w&'\u2019.+#-]*\w")
 _MOST_SENTENCES, _MOST_FACTS = 40, 400
@@ -145,8 +151,8 @@ def _kind_of(key: str) -> str:
     if kind := _KIND_OF.get(name):
         return kind
     words = " ".join(words_of(key))
-    if words in _KINDS["partner"].split():
-        return "partner"
+    if words in _KIND_OF:
+        return _KIND_OF[words]
     for kind, of in (("animal", "animal"), ("kin", "kin"), ("role", "person")):
         if definition(of).fullmatch(words):
             return kind if key.endswith("_name") or key == words else ""
@@ -161,7 +167,9 @@ def _items(fact: Fact) -> list[str]:
 
 
 def _role(key: str) -> str:
-    return re.escape(" ".join(words_of(key)) or key)
+    """Return whom a key names if nobody has two of them, else ""."""
+    words = " ".join(words_of(key))
+    return words if _ONLY_ONE.fullmatch(words) else ""
 
 
 # Users name the roles.
@@ -233,7 +241,9 @@ def _marked(sentence: str, mentions: re.Pattern[str] | None) -> str:
 
 
 def _matches(text: str, section: str, role: str) -> Iterator[re.Match[str]]:
-    for wording in _wordings(section, role if section.startswith("role") else ""):
+    if section == "role alone" and not role:
+        return
+    for wording in _wordings(section, role if section == "role alone" else ""):
         yield from wording.finditer(text)
 
 
