@@ -18,6 +18,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ __all__ = ["Popen", "in_utf8", "run", "spawn", "will_be_forked"]
 Argument = str | bytes | os.PathLike[str]
 Environment = Mapping[str, str]
 
+_KILLED_S = 30.0
 _ZYGOTE = Path(__file__).with_name("zygote.py")
 # The interpreter and native code read these, which preload() of the zygote does not see.
 _READ_EARLY = (
@@ -178,6 +180,16 @@ class spawn(pexpect.spawn):  # type: ignore[misc]  # noqa: N801
         process.pid = _fork(args, environment, folder, [theirs] * 3, has_session=True, has_terminal=True)
         os.close(theirs)
         return process
+
+    def close(self, force: bool = True) -> None:
+        """End the process. On a busy machine, one that was killed takes longer than pexpect waits."""
+        deadline = time.monotonic() + _KILLED_S
+        while True:
+            try:
+                return super().close(force)
+            except pexpect.ExceptionPexpect:
+                if time.monotonic() > deadline:
+                    raise
 
 
 def _fork(

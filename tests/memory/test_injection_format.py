@@ -16,6 +16,7 @@ from shepherd.memory.injection_format import (
     MAX_VALUE,
     facts_block,
     fewer_facts,
+    past_pair,
     render_tail,
     shown_facts,
     with_past_facts,
@@ -132,7 +133,7 @@ def test_instructions_have_a_line_of_their_own_behind_the_facts() -> None:
 def test_facts_of_another_time_join_the_facts_and_not_the_instructions() -> None:
     told, past = (
         fact("instructions", "never use emoji"),
-        [PastFact("then", "location", "Köln", 0, time="March 2025")],
+        [past_pair(PastFact("then", "location", "Köln", 0, time="March 2025"))],
     )
     line = "[the user's instructions: never use emoji]"
 

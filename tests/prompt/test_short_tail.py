@@ -9,7 +9,7 @@ import pytest
 from shepherd.memory.injection_format import facts_block, fewer_facts, render_tail, with_past_facts
 from shepherd.prompt.gathering import memory_part, short_injection, shown_injection
 from shepherd.prompt.plan import Part
-from shepherd.types import Fact, Injection, PastFact, SearchResult
+from shepherd.types import Fact, Injection, SearchResult
 
 VALUES = {
     "allergy": "wasp stings",
@@ -90,7 +90,7 @@ def test_each_of_several_questions_keeps_its_best_memory():
 
 
 def test_facts_of_another_time_stay():
-    line = with_past_facts(facts_block(FACTS), [PastFact("then", "job", "baker", 0, time="2019")])
+    line = with_past_facts(facts_block(FACTS), [("job (2019)", "baker")])
     whole = injection(result(1, LONG), line=line)
 
     assert short_injection(whole, "What was my job in 2019?") == whole

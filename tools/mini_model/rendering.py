@@ -75,7 +75,7 @@ class Added:
     """What memory and knowledge have for one message, the best first, before the planner chooses.
 
     `notes` are remarks behind memories, by index: the fact that is current now. `past` are facts of another
-    time, as `injection_format.past_facts` words them.
+    time, as `injection_format.past_pair` words them.
     """
 
     facts: Mapping[str, str] = field(default_factory=dict)

@@ -47,6 +47,7 @@ __all__ = [
     "fewer_facts",
     "note_of",
     "past_facts",
+    "past_pair",
     "render_tail",
     "shown_facts",
     "with_past_facts",
@@ -206,13 +207,12 @@ _MOST_PAST = 8
 _DAY_S = 86_400
 
 
-def with_past_facts(block: str, found: Sequence[PastFact]) -> str:
-    """Return the block of facts with those of another time behind them."""
-    if not found:
+def with_past_facts(block: str, pairs: Sequence[tuple[str, str]]) -> str:
+    """Return the block of facts with those of another time behind them, as `past_pair` words them."""
+    if not pairs:
         return block
     past = ", ".join(
-        f"{escape_fact_key(key, MAX_KEY)}={escape_fact_value(value, MAX_VALUE)}"
-        for key, value in map(_past_pair, found)
+        f"{escape_fact_key(key, MAX_KEY)}={escape_fact_value(value, MAX_VALUE)}" for key, value in pairs
     )
     known, mark, others = (
         block.partition("\n") if block.startswith(_FACTS) else ("", "\n" * bool(block), block)
@@ -276,7 +276,7 @@ def _changes(period: tuple[int, int] | None, periods: Sequence[FactPeriod]) -> l
     return [fact for _, fact in changed[-_MOST_PAST:]]
 
 
-def _past_pair(fact: PastFact) -> tuple[str, str]:
+def past_pair(fact: PastFact) -> tuple[str, str]:
     """Return a fact of another time as a key with that time, and a value."""
     key = fact.key
     if fact.kind == "since":

@@ -288,7 +288,7 @@ class Memory:
                 user, lambda connection: facts.periods(connection, user, None)
             )
             past = injection_format.past_facts(asked, periods_held)
-            text = injection_format.with_past_facts(text, past)
+            text = injection_format.with_past_facts(text, [*map(injection_format.past_pair, past)])
         return Injection(
             injection_format.render_tail(text, results, keywords, notes),
             block.shown,
