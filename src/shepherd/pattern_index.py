@@ -85,10 +85,17 @@ class Replacements:
         self._replace = replace
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[re.Pattern[str], str]]) -> Replacements:
-        """Return the replacements of compiled patterns by templates."""
-        needed = [needed_words(pattern.pattern, pattern.flags) for pattern, _ in pairs]
-        return cls(needed, lambda n, text: pairs[n][0].sub(pairs[n][1], text))
+    def of(cls, pairs: Sequence[tuple[str, str]], flags: int = re.IGNORECASE) -> Replacements:
+        """Return the replacements of patterns by templates; few of them are ever compiled."""
+        compiled: dict[int, re.Pattern[str]] = {}
+
+        def replace(n: int, text: str) -> str:
+            pattern, template = pairs[n]
+            if n not in compiled:
+                compiled[n] = re.compile(pattern, flags)
+            return compiled[n].sub(template, text)
+
+        return cls([needed_words(pattern, flags) for pattern, _ in pairs], replace)
 
     def apply(self, text: str, first: int = 0) -> str:
         """Return the text with all patterns from the `first` on replaced."""

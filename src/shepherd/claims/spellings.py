@@ -62,7 +62,7 @@ _WAY = (
     r"|horse|bird|dragon[- ]boat|indoor|roller|figure|cross-country)"
 )
 _SPELLINGS = tuple(
-    (re.compile(rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", re.IGNORECASE), spelling)
+    (rf"(?:(?<![\w'])|(?=,| ))(?:{pattern})(?!\w)", spelling)
     for pattern, spelling in (
         (r"i ?m", "I'm"),
         (r"([12]),(\d\d)(?= ?m\b)", r"\1.\2"),
