@@ -1,4 +1,4 @@
-"""Whether a statement that something is over is meant for the value of a fact, or for an item of a list."""
+"""Decides which values of facts, and which items of lists, end when the user says that something is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parameters and the results of a statement are: columns of our tables, read off its SQL.
+"""Reads off the SQL of a statement which columns its parameters and results belong to.
 
 This is no parser of SQL, but knows the forms that our statements have. What it does not understand is refused
 where it could be a text: `plan_of` raises ValueError, or BlindColumns does when a text comes as a parameter.
