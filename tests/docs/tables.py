@@ -112,9 +112,10 @@ _TALK = (
 )
 # Document: what has been done before it begins.
 PREPARED = {
-    # The tests' own server: its clients, its socket, its superuser.
+    # The tests' own server: its clients, its socket, its superuser. The clients come last in PATH: psycopg is
+    # compiled for the libpq of the first pg_config, and is to load the machine's.
     "docs/how-to/postgresql.md": (
-        "export PATH={programs}:$PATH",
+        "export PATH=$PATH:{programs}",
         "export PGHOST={pghost}",
         "export PGUSER=postgres",
         "export PGPASSWORD=s3cret",
