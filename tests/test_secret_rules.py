@@ -281,3 +281,44 @@ def test_small_letters_keep_the_places_and_random_means_letters_and_digits() -> 
     assert not is_random("a1b1", 4)
     assert not is_random("abcd", 4)
     assert not is_random("1234", 4)
+
+
+# ---- keys of a keypad, and rows of words that open a store of passwords
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Shed keypad: star 71934 pound. Mind the step", ["star 71934 pound"]),
+        ("press 4421 then hash", ["4421 then hash"]),
+        ("press 4421 and the star key", ["4421 and the star key"]),
+        ("front door is #2915* and second floor", ["#2915*"]),
+        ("the gate wants *4421#", ["*4421#"]),
+        ("*2915* is bold in Markdown", []),
+        ("I paid 4500 pound for it", []),
+        ("in 2019 star wars came back", []),
+        ("that is issue #2915 again", []),
+    ],
+)
+def test_keys_of_a_keypad_around_a_number_make_it_a_code(text, found):
+    assert secrets(text) == found
+
+
+def test_the_token_of_a_discord_bot_is_a_key():
+    token = ".".join(("NDI3" + "MTc3ODExNTIxNTYxMjI0", "GCSq" + "Cr", "sEw3eb4zhoWOouWo" + "Cct464tvX05tmJJT8vGp1pq"))
+    assert secrets(f"client.run('{token}') goes offline") == [token]
+    assert secrets("see Makefile.common.inc and module.submodule.function_of_many_words") == []
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("for the keepass file use copper pillow tango umbrella please", ["copper pillow tango umbrella"]),
+        ("bitwarden: copper pillow tango umbrella", ["copper pillow tango umbrella"]),
+        ("keepass is great because everything syncs between machines", []),
+        ("we encrypt backups with modern tools every single night", []),
+        ("my vault is copper and tango umbrella", []),
+    ],
+)
+def test_a_row_of_words_behind_a_store_of_passwords_opens_it(message, found):
+    assert unexplained(message) == found

@@ -65,6 +65,13 @@ _CODE_ALONE = re.compile(
     r"|(?=(?:[A-Za-z]{0,12}\d){3})(?=\d*[A-Za-z])(?!\d+[A-Za-z]{1,3}(?![A-Za-z\d]))[A-Za-z0-9]{5,16}"
     r"|\d{3,8}[A-Z])[*#]?)(?![\w:/%=(\u20ac]|[.,-]\d|-\w)"
 )
+# Keys of a keypad around a number: "star 60842 pound", "#2915*". "*2915*" may be Markdown.
+_KEYED = re.compile(
+    r"(?<![\w&*#])(?:(?:star|asterisk) \d{3,8}(?: (?:pound|hash|star|key)\b)?"
+    r"|\d{3,8} (?:(?:and |then )?(?:the )?(?:hash|star|asterisk|pound)(?: key| sign)|(?:and |then )hash)\b"
+    r"|#\d{3,8}\*|\*\d{3,8}#)(?!\w)",
+    re.IGNORECASE,
+)
 # A year is a code, too, if somebody chose it: "Hotel safe: I picked 1966".
 _CHOSEN = re.compile(r"\b(?:picked|chose|chosen|set (?:it|that|mine) (?:to|as)) $", re.IGNORECASE)
 # An hour behind "at".
@@ -118,9 +125,10 @@ _SHORT_NOTE = 6  # words
 
 
 def find(text: str) -> Iterator[Secret]:
-    """Yield numbers of dials and locks, and the word that somebody uses for everything."""
-    for match in _DIAL.finditer(text):
-        yield Secret("password", match.start(), match.end())
+    """Yield numbers of dials, keypads and locks, and the word that somebody uses for everything."""
+    for pattern in (_DIAL, _KEYED):
+        for match in pattern.finditer(text):
+            yield Secret("password", match.start(), match.end())
     for match in _LOCK_IS.finditer(text):
         yield Secret("password", *match.span("code"))
     for match in _USED_FOR_ALL.finditer(text):

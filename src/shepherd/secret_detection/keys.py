@@ -22,6 +22,8 @@ _TOKENS = re.compile(
     r"\beyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{10,2000}"  # JWT
     r"|\bhttps://hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}"
     r"|\bhttps://(?:canary\.|ptb\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/[A-Za-z0-9_\-]{50,}"
+    # Discord's bots: the number of the account in base 64, a time and a signature.
+    rf"|{_EDGE}[MNO][A-Za-z0-9_\-]{{23,27}}\.[A-Za-z0-9_\-]{{6}}\.[A-Za-z0-9_\-]{{27,40}}{_END}"
 )
 # Without a prefix: a long word of capitals, small letters and digits in no order. In an address it is an id.
 _UNNAMED_TOKEN = re.compile(

@@ -43,7 +43,7 @@ _COMPOUND = re.compile(
 )
 # "laptop: Zebra77", and not "laptop: ThinkPad"
 _LIKELY = re.compile(rf"(?!(?:{WORDS['products']}))[^\W\d_]{{4,}}\d{{1,4}}[!?#$*&]*", re.IGNORECASE)
-_LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW = 3, 6, 5
+_LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW, _LONGEST_ROW = 3, 6, 5, 200
 _COUNTS = {"three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "twelve": 12}
 # What a row of counted words may open.
 _LOCKED = (
@@ -75,7 +75,10 @@ def find(text: str) -> Iterator[tuple[int, int]]:
     for name in ("spelled", "numbers", "letters", "arrows", "turns"):
         yield from (match.span() for match in rules[name].finditer(text))
     if rules["seed"].search(text):
-        yield from _rows(text, rules["row"])
+        yield from _rows(text, rules["row"], _LEAST_ROW)
+    for match in rules["store"].finditer(text):
+        row = text[match.end() : match.end() + _LONGEST_ROW]
+        yield from ((match.end() + start, match.end() + end) for start, end in _rows(row, rules["row"], 4))
     yield from _answers(text, rules)
     yield from _of_networks(text, rules)
     if rules["named"].search(text):
@@ -119,8 +122,8 @@ def _of_networks(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple
                 yield match.span("words")
 
 
-def _rows(text: str, row: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Yield rows of words of a recovery phrase: five or more together that are none of ordinary speech."""
+def _rows(text: str, row: re.Pattern[str], least: int) -> Iterator[tuple[int, int]]:
+    """Yield rows of words such as a recovery phrase: `least` or more together, none of ordinary speech."""
     for match in row.finditer(text):
         start = end = match.start()
         n_words = 0
@@ -129,7 +132,7 @@ def _rows(text: str, row: re.Pattern[str]) -> Iterator[tuple[int, int]]:
                 start = start if n_words else match.start() + word.start()
                 end, n_words = match.start() + word.end(), n_words + 1
                 continue
-            if n_words >= _LEAST_ROW:
+            if n_words >= least:
                 yield start, end
             n_words = 0
 
@@ -270,7 +273,9 @@ def _patterns_of_numbers() -> dict[str, str]:
         "arrows": r"\b(?:up|down|left|right)(?:[ ,-]{1,2}(?:up|down|left|right)){3,}\b",
         "turns": r"\b\d{1,2}(?:,? (?:then|and then|dann|puis|luego|poi|depois) \d{1,2}){2,}\b",
         "seed": rf"{_SEED}|\b{words_of('wallets')}\b",
-        "row": r"(?<![\w'-])[a-z]{4,8}(?: [a-z]{4,8}){4,23}(?![\w'-])",
+        "row": r"(?<![\w'-])[a-z]{4,8}(?: [a-z]{4,8}){3,23}(?![\w'-])",
+        # "for the keepass file use granite pillow tango umbrella": a row of words behind what it opens.
+        "store": rf"{_LOCKED}[^.!?:\n]{{0,25}}?(?:\b(?:use|type|enter|with|is)\s|:\s)",
     }
 
 
