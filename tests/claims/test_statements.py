@@ -332,6 +332,21 @@ def test_what_is_stated_and_ended_later_is_not_learned():
         ("Hungarian is my mother tongue.", "language", "Hungarian"),
         ("my diet is vegan, does honey count?", "diet", "vegan"),
         ("You can reach me by mail at jo@letters.example if it takes long.", "email", "jo@letters.example"),
+        # As people type who are in a hurry.
+        ("im alergic to kiwis so none of those", "allergy", "kiwis"),
+        ("its my bday on the 5th of may btw", "birthday", "5th of may"),
+        ("my husbands called Anton, he wants a grill", "husband_name", "Anton"),
+        ("Phone's a Fairphone, if that helps.", "phone_model", "Fairphone"),
+        ("my laptop is an old thinkpad so nothing heavy", "laptop", "old thinkpad"),
+        ("my car is a skoda", "car", "skoda"),
+        ("hiya, Lindiwe is my name, a question about maize", "name", "Lindiwe"),
+        ("blood type AB negative here", "blood_type", "AB negative"),
+        ("We called our daughter Aoife and nobody can spell it.", "daughter_name", "Aoife"),
+        ("The wife, Nuala, snores.", "wife_name", "Nuala"),
+        ("my nationality is Irish, whatever the form says", "nationality", "Irish"),
+        # What somebody asks for has to suit.
+        ("I'd like a dessert for tonight, I'm allergic to hazelnuts", "allergy", "hazelnuts"),
+        ("I want a quick recipe, I'm vegan", "diet", "vegan"),
     ],
 )
 def test_a_fact_is_learned_beside_a_question_and_in_passing(line, key, value):
@@ -356,6 +371,15 @@ def test_a_fact_is_learned_beside_a_question_and_in_passing(line, key, value):
         "I live in Berlin, right?",
         "A summary please: I live in Hull and my dog Rex barks.",
         "Übersetzung bitte: Mein Bruder Jens wohnt in Ulm.",
+        "my phone's a brick",
+        "my phone is a nightmare today",
+        "I want a story, I'm allergic to nuts in it",
+        "I'd like a room where I'm queen, I'm 45",
+        "I wish I had a dog, I'm allergic to cats",
+        "I want to be a doctor, I'm vegan",
+        "oh sure i'm a plumber, that's why i call one",
+        "my sisters called Mum yesterday",
+        "I am the wind, I am the sea,\nI am forty and still free,\nI own a boat, I own the night",
     ],
 )
 def test_what_is_asked_supposed_or_somebody_elses_is_not_learned(line):

@@ -290,6 +290,7 @@ def _is_plain_attribute(topic: str, value: str) -> bool:
             any(word[:1].isupper() for word in value.split())
             or any(map(str.isdigit, value))
             or rule("software").fullmatch(value) is not None
+            or _is_of_maker(value)
             or nouns[-1] in _FREELY_SPELLED
             or value.startswith("@")
         )
@@ -299,6 +300,13 @@ def _is_plain_attribute(topic: str, value: str) -> bool:
     if any(definition(name).fullmatch(noun) for name in ("person", "animal") for noun in nouns):
         return False  # "My cat is Persian" is not its name
     return bool(is_named) and len(words) <= _MOST_NAME_WORDS and len(nouns) <= _MOST_TOPIC_WORDS
+
+
+def _is_of_maker(value: str) -> bool:
+    """Return whether a thing is told by its maker: "thinkpad x1", "an old samsung"."""
+    thing = re.sub(r"^(?:an? )?(?:(?:old|new|used|second-hand|battered|trusty) )?", "", value.casefold())
+    first = next(iter(re.split(r"[\s,]", thing)), "")
+    return any(definition(name).fullmatch(first) is not None for name in ("gear", "marke"))
 
 
 def _key_of(assertion: Assertion) -> str:
@@ -461,7 +469,8 @@ def _is_lasting(topic: str, value: str) -> bool:
         and (definition("stranger").fullmatch(nouns[-1]) is None or topic == "best friend")
         and not any(word.endswith(("'s", "s'")) for word in nouns)
         # "An old Volvo" is a thing, "old" alone a state.
-        and not word_list("momentary") & {words[-1], words[0] if value == value.casefold() else ""}
+        and not word_list("momentary")
+        & {words[-1], words[0] if value == value.casefold() and not _is_of_maker(value) else ""}
         and not words[-1].endswith("ing")
         and not any(word.endswith("ing") for word in words[:2] if word.islower())
         and not _IS_DOING.search(nouns[-1])

@@ -25,6 +25,8 @@ _CODE = tuple(
         r"\b(?:https?|ftp|file)://\S+|\bwww\.\S+",
         r"[{\[][^{}\[\]]*[\"'][^{}\[\]]*[\"']\s*:[^{}\[\]]*[}\]]",
         r"(?:(?<![\w.-])[\w.-]{1,80}=\S+\s*){2,}",
+        # Verse: two lines or more that end with a comma, and the one behind them.
+        r"(?:^[ \t]*(?-i:[A-Z\u00c0-\u00de])[^\n.!?:]{8,70},[ \t]*\n){2,}[^\n]*",
         # "My name is [NAME]": a letter to be filled in.
         r"(?-i:\[[A-Z][A-Z _-]*\]|<[A-Z][A-Z _-]*>|\{[A-Z][A-Z _-]*\}|\[[Yy]our [\w ]+\])|_{3,}",
     )

@@ -69,6 +69,23 @@ _SPELLINGS = tuple(
         (r"stay at home(?= (?:mum|mom|mother|dad|father|parent|wife|husband)\b)", "stay-at-home"),
         (r"(?<=[a-z] )n(?= [a-z])", "and"),
         (r"ive", "I've"),
+        # Slips and short forms of the words by which the frames know a statement.
+        (r"al+erg(?:i[ck]|ick)|al+erjic", "allergic"),
+        (r"al+ergy", "allergy"),
+        (r"b[' -]?day|birfday|brithday|birhtday", "birthday"),
+        (r"wrk(?= (?:as|at|for|in)\b)", "work"),
+        (r"wrking|workin'?(?= (?:as|at|for|in)\b)", "working"),
+        (r"veg[ei]t[ae]rian|veggitarian", "vegetarian"),
+        (r"girlfreind|grilfriend", "girlfriend"),
+        (r"boyfreind", "boyfriend"),
+        (r"husb[ae]n|husbend|hubby", "husband"),
+        (r"daugther|dauther|doughter", "daughter"),
+        (r"favou?ri?t(?= \w)", "favourite"),
+        (
+            r"((?:my|our) (?:wife|husband|girlfriend|boyfriend|partner|mum|mom|dad|mother|father))s"
+            r"(?= (?:called|named|name is)\b)",
+            r"\1's",
+        ),
         (r"id(?= (?:love|like|kill|rather|be|have|go|say|prefer|never|want|die)\b)", "I'd"),
         (r"ill(?= (?:be|have|get|try|go|do|move|never|probably|start|take|buy)\b)", "I'll"),
         (r"(do|does|did|is|are|was|were|wo|ca|have|has|had|would|should|could|ai)nt", r"\1n't"),
@@ -322,7 +339,8 @@ _SPELLINGS = tuple(
             r"my first name is \1, my last name is",
         ),
         (
-            r"(?<=^)(?!(?:it|this|that|what|which|here|there|love|danger|trouble|nothing|hers?|his|theirs"
+            r"(?:(?<=^)|(?<=^hi, )|(?<=^hey, )|(?<=^hiya, )|(?<=^hello, ))"
+            r"(?!(?:it|this|that|what|which|here|there|love|danger|trouble|nothing|hers?|his|theirs"
             r"|yours?)\b)"
             r"((?-i:[A-Z\u00c0-\u00de])[\w'-]+(?: (?-i:[A-Z\u00c0-\u00de])[\w'-]+){0,2}) is my "
             r"(?:full |real |first |given )?name(?=\W*$|[,.;!]| (?:and|but|so|since|not|btw)\b)",

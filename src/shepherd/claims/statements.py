@@ -62,6 +62,8 @@ _EVEN_TODAY = (
     "name", "last_name", "age", "allergy", "birthday", "birth_year", "relative", "condition", "email",
     "phone",
 )  # fmt: skip
+# Kinds that say what something has to suit, whoever asks for it.
+_NEEDS = ("allergy", "diet", "avoids", "condition", "age")
 # Kinds whose wording has a negation of its own: "I don't eat meat".
 _NEGATIVE = ("avoids", "dislikes")
 
@@ -229,8 +231,10 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
                 continue
             # "I am 34, is it too late?" states something, "I am 34, am I?" does not.
             return [] if _TAG.match(text) or rule("question tags", begins=True).fullmatch(text) else found
-        # Behind a wish, a report or a colon stands what is not meant, or said by somebody else.
-        if _is_unsure(before) or (has_begun and _LABEL.search(before, begin)):
+        # Behind a wish, a report or a colon stands what is not meant, or said by somebody else; behind "I'd like
+        # a recipe", what it has to suit.
+        only_needs = _is_unsure(before)
+        if has_begun and (_LABEL.search(before, begin) or (only_needs and not _asks_for_thing(before))):
             break
         if not has_begun:
             has_begun, begin = True, match.start()
@@ -239,11 +243,18 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         inherits = _FIRST_PERSON.match(text) is not None
         follows_comma = (match["mark"] or "").strip() == ","
         last = (text, len(found))
-        found += _of_clause(text, typed, greets=greets)
+        stated = _of_clause(text, typed, greets=greets)
+        found += [one for one in stated if one.kind in _NEEDS] if only_needs else stated
         if not found and match["mark"] and not match["mark"].strip():
             # "In my story I live in Oslo": no statement of its own without one before it.
             break
     return _unasked(found, *last) if asks else found
+
+
+def _asks_for_thing(text: str) -> bool:
+    """Return whether the beginning of a sentence only asks for something: "I'd like a recipe, ..."."""
+    filler = _fillers().match(text)
+    return rule("asking for a thing").fullmatch(text[filler.end() if filler else 0 :].strip(_EDGE)) is not None
 
 
 def _goes_on(mark: str | None, rest: str) -> bool:
