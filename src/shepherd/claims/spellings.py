@@ -73,6 +73,7 @@ _SPELLINGS = tuple(
         (r"al+erg(?:i[ck]|ick)|al+erjic", "allergic"),
         (r"al+ergy", "allergy"),
         (r"b[' -]?day|birfday|brithday|birhtday", "birthday"),
+        (r"(?<=my )(?:fone|phne)", "phone"),
         (r"wrk(?= (?:as|at|for|in)\b)", "work"),
         (r"wrking|workin'?(?= (?:as|at|for|in)\b)", "working"),
         (r"veg[ei]t[ae]rian|veggitarian", "vegetarian"),

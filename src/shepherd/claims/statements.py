@@ -41,6 +41,8 @@ _INTRODUCTION = 3
 _ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
 _GIVEN = re.compile(r"\bgiven (?=my\b)", re.IGNORECASE)
 _LABEL = re.compile(r":(?:\s|$)")
+_CLAUSE_MARK = re.compile(r"[,;:]\s")
+_PERFECT = re.compile(r"(?<=\b)(?:has|have) had\b", re.IGNORECASE)
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
 _REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
 _PLACES = ("location", "origin", "birthplace")
@@ -186,7 +188,7 @@ def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     plain = rule("polite questions").sub("", sentence)
     if (
         not pairs
-        or rule("made up or gone").search(_GIVEN.sub("", sentence))
+        or rule("made up or gone").search(_PERFECT.sub("has", _GIVEN.sub("", sentence)))
         or rule("supposed").search(plain)
     ):
         return []
@@ -194,13 +196,17 @@ def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     own = [
         (frame, match)
         for frame, match in pairs
-        if not any(
-            rule(name).search(rule("polite questions").sub("", sentence[: match.start()]))
-            # "I can't have hummus because of my sesame allergy"
-            for name in (("reported",) if frame.kind == "allergy" else ("reported", "negations"))
-        )
+        if not _is_of_others(frame, rule("polite questions").sub("", sentence[: match.start()]))
     ]
     return _asserted_by(own, sentence, typed, greets=False)
+
+
+def _is_of_others(frame: Frame, before: str) -> bool:
+    """Return whether what stands before a name reports it, or denies it in the same clause."""
+    if rule("reported").search(before):
+        return True
+    # "I can't have hummus because of my sesame allergy", "No ham, and my son Tom …"
+    return frame.kind != "allergy" and rule("negations").search(_CLAUSE_MARK.split(before)[-1]) is not None
 
 
 def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Assertion]:
@@ -235,7 +241,8 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
         # a recipe", what it has to suit.
         only_needs = _is_unsure(before)
         if has_begun and (_LABEL.search(before, begin) or (only_needs and not _asks_for_thing(before))):
-            break
+            # "I'm 52 and want to learn to swim, where do I begin?" asks apart from what it states.
+            return found if not asks or _asks_apart(text) else []
         if not has_begun:
             has_begun, begin = True, match.start()
         if inherits:
@@ -268,8 +275,12 @@ def _unasked(found: list[Assertion], text: str, before: int) -> list[Assertion]:
 
     "I'm in Ulm now and live alone, is it safe?" states something, "I live in Ulm?" asks for it.
     """
-    asks_apart = len(found) == before and len(text.split()) > 1 and not _ASKS_BACK.search(text)
-    return found if asks_apart else []
+    return found if len(found) == before and _asks_apart(text) else []
+
+
+def _asks_apart(text: str) -> bool:
+    """Return whether the clause at the end of a question asks for something else than a yes."""
+    return len(text.split()) > 1 and not _ASKS_BACK.search(text)
 
 
 def _inherited(text: str, follows_comma: bool) -> str:
@@ -402,7 +413,7 @@ def _asserted(
     elif (
         is_over
         or (rule("passing time").search(own) and not frame.changes and kind not in _EVEN_TODAY)
-        or rule("past").search(own.partition(",")[0] if frame.is_anywhere else own)
+        or rule("past").search(_PERFECT.sub("has", own.partition(",")[0]) if frame.is_anywhere else own)
         or rule("undone").search(value)
         # An address may end in ".no", and "3 mai" is a day.
         or (kind not in ("email", "birthday") and rule("negations").search(value))
