@@ -315,6 +315,12 @@ def test_the_token_of_a_discord_bot_is_a_key():
     [
         ("for the keepass file use copper pillow tango umbrella please", ["copper pillow tango umbrella"]),
         ("bitwarden: copper pillow tango umbrella", ["copper pillow tango umbrella"]),
+        (
+            "my wallet, in case: rally cable bright thank year wave useful lamp ocean fix tiger moon at startup",
+            ["rally cable bright thank year wave useful lamp ocean fix tiger moon"],
+        ),
+        ("my wallet was stolen near the station when we saw Rome last summer with friends", []),
+        ("my ssh key unlocks if you type gravel-lantern-otter-nine", ["gravel-lantern-otter-nine"]),
         ("keepass is great because everything syncs between machines", []),
         ("we encrypt backups with modern tools every single night", []),
         ("my vault is copper and tango umbrella", []),

@@ -43,6 +43,14 @@ _COMPOUND = re.compile(
 )
 # "laptop: Zebra77", and not "laptop: ThinkPad"
 _LIKELY = re.compile(rf"(?!(?:{WORDS['products']}))[^\W\d_]{{4,}}\d{{1,4}}[!?#$*&]*", re.IGNORECASE)
+# Twelve words are the shortest recovery phrase; one of them may have been left out.
+_LEAST_RECOVERY = 11
+# None of these is a word of a recovery phrase.
+_LINKING = frozenset(
+    "the and for with from this that these those are was were is has have had not but you your our his her its"
+    " they them she him who what when where which because into onto over than then there here will would can't"
+    " been being did does don't my mine yours to of in on at by if or as so".split()
+)
 _LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW, _LONGEST_ROW = 3, 6, 5, 200
 _COUNTS = {"three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "twelve": 12}
 # What a row of counted words may open.
@@ -55,7 +63,7 @@ _TELLING = (
     "as the password", "listed", "user and pass", "login with", "gets you in", "unlocked by", "say it",
     "answer", "opens with", "needed", "network set", "under", "answers", "used as", "is the sentence",
     "typed phrase", "admin pass", "code typed", "logged in with", "hint of one", "beside an address", "word",
-    "locked out",
+    "locked out", "unlocks if",
 )  # fmt: skip
 
 
@@ -76,6 +84,7 @@ def find(text: str) -> Iterator[tuple[int, int]]:
         yield from (match.span() for match in rules[name].finditer(text))
     if rules["seed"].search(text):
         yield from _rows(text, rules["row"], _LEAST_ROW)
+        yield from _recovery_phrases(text, rules["words of a seed"])
     for match in rules["store"].finditer(text):
         row = text[match.end() : match.end() + _LONGEST_ROW]
         yield from ((match.end() + start, match.end() + end) for start, end in _rows(row, rules["row"], 4))
@@ -134,6 +143,20 @@ def _rows(text: str, row: re.Pattern[str], least: int) -> Iterator[tuple[int, in
                 continue
             if n_words >= least:
                 yield start, end
+            n_words = 0
+
+
+def _recovery_phrases(text: str, row: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Yield eleven plain words or more in a row, without any of those that hold a sentence together."""
+    for match in row.finditer(text):
+        start = n_words = 0
+        for word in (*re.finditer(r"\w+", match[0]), None):
+            if word is not None and word[0] not in _LINKING:
+                start = start if n_words else word.start()
+                end, n_words = word.end(), n_words + 1
+                continue
+            if n_words >= _LEAST_RECOVERY:
+                yield match.start() + start, match.start() + end
             n_words = 0
 
 
@@ -274,6 +297,7 @@ def _patterns_of_numbers() -> dict[str, str]:
         "turns": r"\b\d{1,2}(?:,? (?:then|and then|dann|puis|luego|poi|depois) \d{1,2}){2,}\b",
         "seed": rf"{_SEED}|\b{words_of('wallets')}\b",
         "row": r"(?<![\w'-])[a-z]{4,8}(?: [a-z]{4,8}){3,23}(?![\w'-])",
+        "words of a seed": r"(?<![\w'-])[a-z]{3,8}(?: [a-z]{3,8}){10,40}(?![\w'-])",
         # "for the keepass file use granite pillow tango umbrella": a row of words behind what it opens.
         "store": rf"{_LOCKED}[^.!?:\n]{{0,25}}?(?:\b(?:use|type|enter|with|is)\s|:\s)",
     }
@@ -315,6 +339,9 @@ def _patterns_of_ways() -> dict[str, str]:
         # "to unlock the backup drive I need …"
         "needed": rf"\b{_UNLOCKING}\s{_MINE}\s(?:[\w'-]+\s){{0,2}}?{_DEVICES},?\s(?:i|you|we)\s"
         rf"(?:need|use|say)\s{_NOT_TYPED}{_ONE}{_END}",
+        # "my ssh key unlocks if you type …"
+        "unlocks if": rf"(?:{device}|\bssh\b)[^.!?\n]{{0,25}}?\b{_UNLOCKING}\s(?:if|when|once)\s(?:you|i|we)\s"
+        rf"(?:type|enter|say|give it)\s(?:in\s)?{_NOT_TYPED}{_WORDS}{_END}",
         "network set": rf"\b(?:set|changed|switched|reset)\s(?:\w+\s){{0,3}}?{network}\sto\s"
         rf"(?!(?:channel|mesh|fibre|fiber|auto|bridge|\d)\b){_NOT_TYPED}{_WORDS}{_END}",
         # "läuft jetzt unter dem Kennwort …"
