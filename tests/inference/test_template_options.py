@@ -21,6 +21,11 @@ SWITCHED = (
     _MESSAGES + _ASKS + "{%- if enable_thinking is defined and not enable_thinking %}"
     "{{ '<think>\n\n</think>\n\n' }}{%- endif %}{%- endif %}"
 )
+# As DeepSeek V3.1's: the switch has the other name, and thoughts are off without it.
+ASKED = (
+    _MESSAGES + "{#- <think> -#}" + _ASKS + "{%- if thinking %}{{ '<think>' }}{%- else %}{{ '</think>' }}{%- endif %}"
+    "{%- endif %}"
+)
 BEGUN = _MESSAGES + _ASKS + "{{ '<think>\n' }}{%- endif %}"
 KNOWN = _MESSAGES + "{#- <think> </think> -#}" + _ASKS + "{%- endif %}"
 PLAIN = _MESSAGES + _ASKS + "{%- endif %}"
@@ -39,6 +44,9 @@ OFF, ON = TemplateOptions(thinks=False), TemplateOptions(thinks=True)
         (SWITCHED, TemplateOptions(), "<|im_start|>assistant\n"),
         (SWITCHED, ON, "<|im_start|>assistant\n"),
         (SWITCHED, OFF, "<|im_start|>assistant\n<think>\n\n</think>\n\n"),
+        (ASKED, TemplateOptions(), "<|im_start|>assistant\n</think>"),
+        (ASKED, ON, "<|im_start|>assistant\n<think>"),
+        (ASKED, OFF, "<|im_start|>assistant\n</think>"),
         (BEGUN, ON, "<|im_start|>assistant\n<think>\n"),
         (BEGUN, OFF, "<|im_start|>assistant\n<think>\n</think>"),
         (KNOWN, TemplateOptions(), "<|im_start|>assistant\n"),
