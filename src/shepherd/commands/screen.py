@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from shepherd.commands.keyboard import echoing
 from shepherd.errors import NEW_CONVERSATION
 from shepherd.wording import counted
 
@@ -141,7 +142,8 @@ class Screen:
         self.transient("")
         self.err.write(question)
         self.err.flush()
-        return sys.stdin.readline().strip()
+        with echoing(True):
+            return sys.stdin.readline().strip()
 
     def agrees(self, question: str) -> bool:
         """Ask the user; returns whether the answer is yes."""
