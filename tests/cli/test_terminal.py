@@ -695,3 +695,13 @@ def test_tools_of_the_bundled_model_are_said_to_go_unused(terminal):
     chat.type("/tools")
 
     assert "search_memory" in chat.expect("calls no tools, even if it has some")
+
+
+def test_a_server_warns_of_a_provider_that_takes_no_connection(terminal, shepherd, model):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+    shepherd("provider", "add", "away", "openai", "--base-url", url, "--model", "m")
+
+    server = terminal("serve", "-m", model, "--port", "0", "--providers", "all", wait=False)
+
+    server.expect(r"warning:\S* provider away \S+\s+refused\s+the\s+connection")
