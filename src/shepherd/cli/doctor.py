@@ -120,7 +120,7 @@ def _print(findings: list[Finding], screen: Screen) -> None:
         screen.out.write(f"{mark}  {finding.name:{width}}  ")
         screen.print(finding.detail)
         if finding.hint:
-            screen.print(f"{'':7}  {'':{width}}  {finding.hint}")
+            screen.print(f"{'':7}  {'':{width}}  {screen.runnable(finding.hint)}")
 
 
 def _guarded(name: str, check: Callable[[Config], Finding], config: Config) -> Finding:
