@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import signal
 import sys
@@ -50,6 +51,16 @@ def builders() -> dict[str, Callable[[Path], None]]:
         # Answers everything with JSON that has the user's name, Steve, and editor, Helix.
         "learner": partial(models.scripted, script=LEARNER_SCRIPT),
     }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let PATH have `shepherd`, and nothing else of this environment: hints name it without its folder."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "shepherd").symlink_to(Path(sys.prefix, "bin", "shepherd"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -42,6 +42,7 @@ from shepherd.factory import (
 from shepherd.inference import Engine, EngineSettings, PriorityLock, embedding, embedding_endpoint
 from shepherd.inference.names import BUILT_IN_FILE
 from shepherd.memory import Memory
+from shepherd.paths import default_database
 from shepherd.types import Learning
 from tests import models
 
@@ -522,7 +523,17 @@ def test_keys_need_no_memory_but_its_file(home: Path) -> None:
         assert keys.list() == []
 
 
+def test_a_memory_to_read_is_made_only_for_a_process_that_lasts(home: Path) -> None:
+    with open_memory_to_read(ANNA) as memory:
+        assert memory.count_memories() == 0
+        assert not default_database().exists()
+
+    with open_memory_to_read(ANNA, creates=True):
+        assert default_database().exists()
+
+
 def test_a_memory_to_read_need_not_be_writable(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_memory(ANNA).close()
     opened: list[bool] = []
 
     def opens(config: Config, *, read_only: bool = False, warn: object) -> str:

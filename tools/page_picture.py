@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -283,7 +284,10 @@ def take(url: str, arguments: argparse.Namespace) -> None:
     with sync_playwright() as playwright:
         options = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(
-            executable_path=os.environ.get("SHEPHERD_TEST_CHROMIUM", "/usr/bin/chromium"), args=options
+            # None: the one that Playwright has downloaded.
+            executable_path=os.environ.get("SHEPHERD_TEST_CHROMIUM")
+            or next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium"))), None),
+            args=options,
         )
         for view in views:
             page = browser.new_page(

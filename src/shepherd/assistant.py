@@ -61,6 +61,7 @@ from shepherd.types import ANONYMOUS_USERS, Learning, Message, Picture, Tool
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
     from shepherd.providers import ChatModel, Reply
+    from shepherd.providers.exchange import Retry
 
 __all__ = [
     "Assistant",
@@ -309,6 +310,12 @@ class Assistant:
         """
         turn = self._turn
         return (0, 0) if turn is None else turn.progress
+
+    @property
+    def retry(self) -> Retry | None:
+        """The pause before another attempt to ask a model elsewhere, during one. From any thread."""
+        turn = self._turn
+        return None if turn is None else turn.retry
 
     @property
     def is_composed(self) -> bool:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import os
+import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -406,13 +408,20 @@ def open_embedder(config: Config, path: Path) -> Embedder:
 
 
 def open_memory_to_read(
-    config: Config, *, warn: Callable[[str, str], None] = lambda message, hint: None
+    config: Config,
+    *,
+    creates: bool = False,
+    warn: Callable[[str, str], None] = lambda message, hint: None,
 ) -> Memory:
     """Open the memory of these settings to read; it need not be writable.
 
-    A database at the default path is created; one that a setting names is not: StoreMissingError.
+    Where none is at the default path, nothing was remembered yet: the memory is empty, and no file is left
+    behind. `creates` is for a process that lasts, and must see what others store; it makes that database. One
+    that a setting names is never made: StoreMissingError.
     """
     named = config.memory_database
+    if not (named or creates or default_database().exists()):
+        return _empty_memory(config, warn)
     if named and "://" not in named and not (path := from_home(named, "memory_database")).exists():
         raise StoreMissingError(
             f"{path}: there is no such database",
@@ -422,6 +431,20 @@ def open_memory_to_read(
         return open_memory(config, warn=warn)
     except StoreReadOnlyError:
         return open_memory(config, read_only=True, warn=warn)
+
+
+def _empty_memory(config: Config, warn: Callable[[str, str], None]) -> Memory:
+    """Return a memory in a folder that is deleted with it, and at the latest when the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="shepherd-")
+    try:
+        memory = open_memory(
+            replace(config, memory_database=os.path.join(folder.name, "memory.db")), warn=warn
+        )
+    except BaseException:
+        folder.cleanup()
+        raise
+    weakref.finalize(memory, folder.cleanup)
+    return memory
 
 
 def learning_of(

@@ -135,7 +135,20 @@ def test_reading_a_database_that_is_not_there_creates_nothing(shepherd, tmp_path
     assert not database.parent.exists()
 
 
-def test_reading_the_default_database_before_the_first_memory_is_no_mistake(shepherd):
-    done = shepherd("memory", "list")
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("memory", action) for action in ("list", "stats", "check", "export")),
+        *(("facts", "list"), ("knowledge", "search", "sheep"), ("conversations", "list")),
+        *(("context", "build", "hello"), ("apikey", "list"), ("doctor",)),
+    ],
+)
+def test_reading_the_default_database_before_the_first_memory_creates_nothing(shepherd, home, command):
+    done = shepherd(*command, TMPDIR=str(home.path))
 
-    assert (done.returncode, done.stderr) == (0, "nothing is remembered yet\n")
+    assert done.returncode == 0
+    assert [*home.path.iterdir()] == []
+    if command == ("memory", "list"):
+        assert done.stderr == "nothing is remembered yet\n"
+    if command == ("memory", "stats"):
+        assert f"{home.database} (0 bytes)" in done.stdout

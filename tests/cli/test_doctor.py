@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,6 +15,7 @@ from shepherd.config.file import ConfigFile, Loaded
 from shepherd.errors import StoreError
 from shepherd.kept_files import Usage
 from shepherd.providers import ProviderTable
+from tests.providers.upstream import running, says
 
 
 @pytest.fixture
@@ -25,6 +27,12 @@ def chosen(shepherd, home):
         assert shepherd("provider", "use", name).returncode == 0
 
     return choose
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with running(says("hi")) as upstream:
+        yield upstream.url
 
 
 def states(done):
@@ -118,9 +126,9 @@ def test_the_model_of_the_local_provider_in_use_is_the_one_that_is_checked(sheph
     assert (given.returncode, states(given)["model"]["state"]) == (0, "ok")
 
 
-def test_a_model_left_in_the_settings_is_no_problem_where_a_provider_answers(shepherd, chosen, home):
+def test_a_model_left_in_the_settings_is_no_problem_where_a_provider_answers(shepherd, chosen, server):
     shepherd("config", "set", "model", "/nowhere/at-all.gguf")
-    chosen("work", kind="openai", model="m", base_url="http://127.0.0.1:9/v1", api_key="k")
+    chosen("work", kind="openai", model="m", base_url=f"{server}/v1", api_key="k")
 
     done = shepherd("doctor", "--json")
 
@@ -132,6 +140,24 @@ def test_a_model_left_in_the_settings_is_no_problem_where_a_provider_answers(she
     assert states(shepherd("doctor", "--json"))["provider"]["detail"].endswith("memory on")
     assert states(done)["SQLite"]["state"] == "ok"
     assert states(done)["model"]["hint"] == "shepherd provider test work"
+
+
+def test_each_provider_is_connected_to_and_not_asked(shepherd, chosen, home):
+    with running(says("hi")) as there, running(says("hi")) as absent:
+        gone = absent.url
+        chosen("work", kind="openai", model="m", base_url=f"{there.url}/v1", api_key="k")
+        assert states(shepherd("doctor", "--json"))["providers"]["detail"].startswith("work: reachable")
+        assert there.asked == []
+    chosen("away", kind="ollama", model="m", base_url=f"{gone}/v1")
+    in_use = shepherd("doctor", "--json")
+    shepherd("provider", "use", "local")
+    beside = shepherd("doctor", "--json")
+
+    found = states(in_use)["providers"]
+    assert (in_use.returncode, found["state"]) == (1, "problem")
+    assert f"provider away ({gone}/v1) refused the connection" in found["detail"]
+    assert "ollama serve" in found["hint"]
+    assert (beside.returncode, states(beside)["providers"]["state"]) == (0, "note")
 
 
 def test_a_model_file_is_checked_here_whatever_provider_is_in_use(shepherd, chosen, model):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
+import pty
+import select
+import sys
 
 from prompt_toolkit.application import create_app_session
-from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input import create_input, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from shepherd.cli.chat import _confirm
 from shepherd.cli.editor import Editor
 from shepherd.commands.screen import Screen
 
@@ -51,3 +56,23 @@ def test_news_of_the_moment_before_the_prompt_is_shown_above_it():
         editor.read()
 
     assert "learned: you live in Oslo" in shown.written
+
+
+def test_what_is_typed_before_a_question_does_not_answer_it(monkeypatch):
+    master, slave = pty.openpty()
+
+    class Answering(Terminal):
+        def write(self, text: str) -> int:
+            if text.endswith("[y/N] "):
+                os.write(master, b"y\n")
+            return super().write(text)
+
+    with os.fdopen(slave, "r") as stdin, create_app_session(input=create_input(stdin), output=DummyOutput()):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        os.write(master, b"no, and then\n")
+        assert select.select([stdin], [], [], 60)[0]
+
+        assert _confirm(Screen(Terminal(), Answering()), "put", {"thing": "rope"})
+
+        assert Editor(Screen(Terminal(), Terminal()), (None, None), []).read() == "no, and then"
+    os.close(master)

@@ -249,3 +249,18 @@ def test_notes_of_examples_stand_in_one_column_behind_the_longest_command():
         width = max((len(line) for line, _ in noted), default=0)
         shown = examples_of(prog).splitlines()
         assert {f"  {line:{width}}  {note}" for line, note in noted} <= set(shown)
+
+
+def test_a_hint_names_a_command_that_runs_where_path_does_not_have_the_program(shepherd, home):
+    path = "/usr/bin:/bin"
+
+    done = shepherd("facts", "list", PATH=path)
+    hint = re.fullmatch(r"no facts yet; (.+) facts set KEY VALUE sets one\n", done.stderr)
+    assert hint
+    environment = {**home.environment, "PATH": path}
+    command = f"{hint[1]} facts set colour blue"
+    subprocess.run(command, shell=True, env=environment, check=True, capture_output=True)
+
+    assert shepherd("facts", "list").stdout.startswith("colour\tblue")
+    wrong = shepherd("provider", "use", "nobody", PATH=path)
+    assert f"{hint[1]} provider list" in wrong.stderr

@@ -13,6 +13,7 @@ import pytest
 from shepherd.config.file import ConfigFile
 from shepherd.providers import ProviderTable
 from tests import programs
+from tests.cli.test_terminal import CTRL_C, start
 from tests.providers.upstream import Upstream, breaks_off, hangs, refuses, running, says, usage
 
 KEY = "sk-live-abcdef-0123456789-wxyz"
@@ -111,6 +112,23 @@ def test_a_failure_is_one_line_with_its_remedy(shepherd, work, fault, code, told
     assert told in done.stderr
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_pause_before_another_attempt_is_shown_with_its_reason(shepherd, home, work):
+    shepherd("provider", "set", "work", "retries", "1")
+    work.script[:] = [refuses(429, Retry_After="15"), says("Hello.")]
+    chat = start(home, "-p", "work")
+    chat.prompt()
+
+    chat.type("hi")
+
+    chat.expect(r"trying again in 1\d s: provider work \S+ answers 429: too many requests")
+    chat.type(CTRL_C, enter=False)
+    chat.expect("stopped")
+    chat.prompt()
+    chat.type("hi")  # which the script answers
+    chat.expect("Hello")
+    chat.child.close(force=True)
 
 
 def test_ctrl_c_ends_the_answer_of_a_provider(shepherd, home, work):

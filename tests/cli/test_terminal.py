@@ -157,6 +157,42 @@ def test_ctrl_c_ends_the_answer_and_not_the_program(terminal, endless_model):
     assert chat.end() == 0
 
 
+def test_what_is_typed_during_an_answer_is_not_in_it_and_at_the_next_prompt(terminal, endless_model):
+    chat = terminal("-m", endless_model, "--max-tokens", "0", "--ctx", "65536")
+    chat.type("hello")
+    chat.expect(r"(?s)hello.{300}")
+
+    chat.type("typed ahead", enter=False)
+    chat.type(CTRL_C, enter=False)
+
+    assert "typed" not in chat.expect("stopped")
+    chat.prompt()
+    chat.expect("typed ahead")
+    chat.type(" and sent")
+    chat.expect(r"(?s) and sent.{300}")
+
+
+def test_what_is_typed_while_the_model_loads_is_shown_once_at_the_prompt(terminal, model):
+    chat = terminal("-m", model, "--continue", wait=False)
+    chat.expect("loading scripted")
+
+    chat.type("typed ahead")
+
+    assert "typed" not in chat.expect("Ctrl-D quits")
+    chat.prompt()
+    chat.expect("typed ahead")
+    chat.expect(ANSWER)
+    chat.prompt()
+
+
+def test_a_question_on_the_command_line_shows_that_the_model_loads(terminal, model):
+    chat = terminal("-m", model, "what is a sheep?", wait=False)
+
+    chat.expect(r"loading scripted, 100 %")
+    chat.expect(ANSWER)
+    assert chat.end() == 0
+
+
 def test_ctrl_c_clears_the_line_and_twice_ends_the_program(terminal, model):
     chat = terminal("-m", model)
 
@@ -659,3 +695,13 @@ def test_tools_of_the_bundled_model_are_said_to_go_unused(terminal):
     chat.type("/tools")
 
     assert "search_memory" in chat.expect("calls no tools, even if it has some")
+
+
+def test_a_server_warns_of_a_provider_that_takes_no_connection(terminal, shepherd, model):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+    shepherd("provider", "add", "away", "openai", "--base-url", url, "--model", "m")
+
+    server = terminal("serve", "-m", model, "--port", "0", "--providers", "all", wait=False)
+
+    server.expect(r"warning:\S* provider away \S+\s+refused\s+the\s+connection")

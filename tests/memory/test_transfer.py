@@ -77,6 +77,16 @@ def test_export_goes_on_while_others_write(filled: Memory) -> None:
     assert sum(line["type"] == "memory" for line in lines) == 1202
 
 
+def test_a_value_that_is_told_again_is_a_duplicate(memory: Memory) -> None:
+    line = '{"type": "fact", "key": "city", "value": "Ulm", "updated_at": %d}'
+
+    first = memory.import_memories([line % 100])
+    again = memory.import_memories([line % 101])
+
+    assert (first.facts, first.duplicates) == (1, 0)
+    assert (again.facts, again.duplicates) == (0, 1)
+
+
 def test_newer_fact_wins_whichever_side_it_is_on(memory: Memory) -> None:
     memory.import_memories(['{"type": "fact", "key": "city", "value": "Oslo", "updated_at": 100}'])
 

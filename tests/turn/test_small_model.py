@@ -17,6 +17,7 @@ from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
 from shepherd.knowledge import Knowledge, attached_block
 from shepherd.memory import Memory
+from shepherd.prompt.archive_policy import archived_answer
 from shepherd.prompt.plan import Part
 from shepherd.turn.quotation import MOST_WORDS
 from shepherd.turn.small_model import Promise, Review, is_small_model, known_facts
@@ -793,3 +794,25 @@ def test_sad_news_are_no_farewell_and_not_nice(said: str, written: str, shown: s
     review = Review([Message("user", said)], [], Promise(stores=True))
 
     assert review.feed(written) + review.end("stop") == shown
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("My friend Bartek says I'm the worst driver", "I'll remember that they said so."),
+        ("Everybody at work keeps telling me I talk too much.", "I'll remember that they said so."),
+        ("Anna thinks I'm funny. My dad says we are all lazy.", "I'll remember that they said so."),
+        ("People say I am a bad loser, but I won twice", "Nice, I'll remember that."),
+        ("My brother says hi from Spain, I went there in May", "Nice, I'll remember that."),
+        ("My doctor says I'm allergic to nuts", "Nice, I'll remember that."),
+        ("My friend Bartek drives badly", "Nice, I'll remember that."),
+    ],
+)
+def test_what_others_say_of_the_user_is_not_promised_as_a_fact(said: str, shown: str) -> None:
+    def answer(promise: Promise) -> str:
+        review = Review([Message("user", said)], [], promise)
+        return review.feed("Nice, I'll remember that.") + review.end("stop")
+
+    assert answer(Promise(stores=True)) == shown
+    assert "remember" not in answer(Promise(stores=False))
+    assert archived_answer(shown) == ""

@@ -7,6 +7,7 @@ import string
 import sys
 import time
 from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -25,6 +26,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.commands.explain import arguments_in_full, news_in_words
 from shepherd.commands.gc_policy import GCPolicy
+from shepherd.commands.keyboard import echoing
 from shepherd.commands.screen import Screen, counted, printable
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.paths import demo_model_file, write_atomically
@@ -185,6 +187,7 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         parts = _message(
             arguments.prompt, is_read=is_read, in_template=bool(templates), is_needed=needs_message
         )
+    is_conversation = parts is None and not arguments.json
 
     if arguments.backend:
         from shepherd.cli.shared_session import join_session
@@ -198,13 +201,13 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
                 hint="pipe the whole message, without -e",
             )
         gc_policy.freeze()
-        return join_session(config, said, screen, as_json=arguments.json, memory=not arguments.nomemory)
+        with _keys_for_the_prompt(is_conversation):
+            return join_session(config, said, screen, as_json=arguments.json, memory=not arguments.nomemory)
 
     message = None if parts is None else composer.compose(*parts)
     resumed_id = conversation_to_continue(arguments, config)
     from shepherd.chat_session import Session
 
-    is_conversation = message is None and not arguments.json
     if is_conversation:
         from shepherd.cli.first_start import offer_full_model
 
@@ -214,17 +217,20 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         _introduce_the_built_in_model(config, note, screen)
     # In a pipe nobody would see it: it waits for the next conversation.
     shows_news = is_conversation or (screen.err_is_terminal and not arguments.json)
-    with Session(
-        config,
-        model=model,
-        memory=not arguments.nomemory,
-        warn=screen.warn,
-        loading=screen.transient,
-        closing=screen.transient,
-        confirm=partial(_confirm, screen) if is_conversation else None,
-        is_limited="max_tokens" in given_settings(arguments),
-        at_end=partial(show_news_at_end, screen) if shows_news else None,
-    ) as session:
+    with (
+        _keys_for_the_prompt(is_conversation),
+        Session(
+            config,
+            model=model,
+            memory=not arguments.nomemory,
+            warn=screen.warn,
+            loading=screen.transient,
+            closing=screen.transient,
+            confirm=partial(_confirm, screen) if is_conversation else None,
+            is_limited="max_tokens" in given_settings(arguments),
+            at_end=partial(show_news_at_end, screen) if shows_news else None,
+        ) as session,
+    ):
         assistant = session.assistant
         assistant.is_one_off = message is not None
         resumed = 0 if resumed_id is None else assistant.resume(resumed_id)
@@ -263,6 +269,11 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
         )
         _close(session, screen)
         return INTERRUPTED if finished.stats.finish_reason == "cancelled" else 0
+
+
+def _keys_for_the_prompt(is_conversation: bool) -> AbstractContextManager[None]:
+    """Let what is typed while the model loads or answers appear at the next prompt, and not in the answer."""
+    return echoing(False) if is_conversation else nullcontext()
 
 
 def _close(session: Session, screen: Screen) -> None:
@@ -385,6 +396,9 @@ def is_first_today() -> bool:
 
 def _confirm(screen: Screen, name: str, arguments: dict[str, Any]) -> bool:
     """Ask whether a tool can be called, after showing all arguments of the call."""
+    from shepherd.cli.editor import keep_typed_ahead
+
+    keep_typed_ahead()
     shown = arguments_in_full(arguments)
     return screen.agrees(printable(f"{shown}\n{name} can change something. Allow it?").lstrip("\n"))
 

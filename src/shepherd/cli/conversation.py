@@ -294,6 +294,8 @@ def _show_waiting(assistant: Assistant, screen: Screen, has_begun: threading.Eve
         n_read, n_to_read = assistant.progress
         if 0 < n_read < n_to_read:
             screen.transient(f"reading {n_read:,} of {counted(n_to_read, 'token')} …")
+        elif retry := assistant.retry:
+            screen.transient(retry.in_words())
         else:
             waited_s = time.monotonic() - started + _SILENT_S
             screen.transient(f"waiting for {assistant.engine.info.name}, {waited_s:.0f} s …")

@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from shepherd.installation import pip_install, reinstall
 
 if TYPE_CHECKING:
     from shepherd.memory import MemoryStats
+    from shepherd.providers import ProviderSettings
 
 __all__ = ["CUDA_BUILD", "build_parser", "execute"]
 
@@ -83,6 +84,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         findings.append(_settings(loaded))
         config = loaded.config
     config, model = provider_and_model(config, given_settings(arguments))
+    remote = _remote_providers()
     checks: dict[str, Callable[[Config], Finding]] = {
         "SQLite": _sqlite,
         "database": _database,
@@ -93,6 +95,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         **({"draft model": lambda config: _draft_model(config, model)} if config.draft_model else {}),
         "conversations": _kept,
         "provider": _provider,
+        **({"providers": lambda config: _providers(config, remote)} if remote else {}),
     }
     # Before there is anything else on the screen; a missing key is a finding of the database.
     with suppress(ShepherdError, OSError):
@@ -117,7 +120,7 @@ def _print(findings: list[Finding], screen: Screen) -> None:
         screen.out.write(f"{mark}  {finding.name:{width}}  ")
         screen.print(finding.detail)
         if finding.hint:
-            screen.print(f"{'':7}  {'':{width}}  {finding.hint}")
+            screen.print(f"{'':7}  {'':{width}}  {screen.runnable(finding.hint)}")
 
 
 def _guarded(name: str, check: Callable[[Config], Finding], config: Config) -> Finding:
@@ -315,6 +318,34 @@ def _provider(config: Config) -> Finding:
     with_key = f"key from {source}" if source else "without a key"
     memory = "memory on" if provider.uses_memory else "memory off"
     return Finding("provider", "ok", f"{provider.name}: {provider.address}, {with_key}, {memory}")
+
+
+def _remote_providers() -> list[ProviderSettings]:
+    from shepherd.providers import ProviderTable
+
+    table, found = ProviderTable(), []
+    with suppress(ShepherdError):  # the file is broken, a finding of the settings
+        for name in table.names():
+            with suppress(ShepherdError):  # what uses this entry says what is wrong with it
+                found.append(table.get(name))
+    return [provider for provider in found if not provider.is_local]
+
+
+def _providers(config: Config, providers: Sequence[ProviderSettings]) -> Finding:
+    """Check that the servers of all providers take a connection. Nothing is asked, since that could cost."""
+    from shepherd.providers.reachability import unreachable_ones
+
+    missing = unreachable_ones(providers)
+    if not missing:
+        names = ", ".join(provider.name for provider in providers)
+        return Finding("providers", "ok", f"{names}: reachable; shepherd provider test NAME asks one")
+    state: Literal["note", "problem"] = "problem" if config.provider in dict(missing) else "note"
+    return Finding(
+        "providers",
+        state,
+        "; ".join(str(failure) for _, failure in missing),
+        "; ".join(dict.fromkeys(failure.hint for _, failure in missing)),
+    )
 
 
 def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Finding:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
+from prompt_toolkit.application.current import get_app_session
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
@@ -19,6 +20,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input, PipeInput
+from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import create_output
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -28,7 +30,7 @@ from shepherd.commands.history import open_history
 from shepherd.commands.screen import Screen, printable
 from shepherd.encryption import Sealer
 
-__all__ = ["Editor", "ScriptedEditor"]
+__all__ = ["Editor", "ScriptedEditor", "keep_typed_ahead"]
 
 # Pauses of ScriptedEditor between two keys, and around a line.
 _KEY_S, _PAUSE_S = 0.025, 0.7
@@ -162,6 +164,13 @@ class Editor:
     def _prompt_text(self) -> ANSI:
         name, style = ("private> ", "yellow") if self.private else ("> ", "cyan")
         return ANSI(self._screen.styled(name, style, out=self._screen.out_is_terminal))
+
+
+def keep_typed_ahead() -> None:
+    """Keep what was typed before a question is asked for the next prompt: it does not answer the question."""
+    keys = get_app_session().input
+    with keys.raw_mode():
+        store_typeahead(keys, [*keys.read_keys(), *keys.flush_keys()])
 
 
 class ScriptedEditor(Editor):

@@ -138,7 +138,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     if arguments.action == "focus":
         reads = not (arguments.ids or arguments.clear)
     # Only a search needs the vectors, and warns where they cannot be used.
-    options = {"warn": screen.warn} if arguments.action == "search" else {}
+    options: dict[str, Any] = {"warn": screen.warn} if arguments.action == "search" else {}
     opened = open_memory_to_read if reads else open_memory
     with opened(loaded_settings(arguments).config, **options) as memory:
         knowledge = Knowledge(memory.transactions, memory.user_id)

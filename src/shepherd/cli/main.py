@@ -96,6 +96,7 @@ def run() -> NoReturn:
 def main(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code, and never raises for a user's mistake."""
     screen = Screen()
+    screen.commands = COMMANDS
     verbose = any(argument in ("-v", "--verbose") for argument in arguments)
     if verbose:
         _log_to_stderr()

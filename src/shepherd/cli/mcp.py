@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 
 from shepherd.cli.parsing import (
     Parser,
@@ -64,7 +65,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     from shepherd.factory import open_memory, open_memory_to_read
 
     config = loaded_settings(arguments).config
-    with (open_memory_to_read if arguments.read_only else open_memory)(config) as memory:
+    opened = partial(open_memory_to_read, creates=True) if arguments.read_only else open_memory
+    with opened(config) as memory:
         catalog = Catalog(
             memory,
             memory.user_id,

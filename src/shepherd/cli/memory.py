@@ -8,7 +8,7 @@ import time
 from argparse import Namespace
 from collections import Counter
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,12 +181,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     if arguments.action == "restore":
         return _restore(arguments, screen)
     reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
+    if arguments.action == "check":
+        reads = not arguments.repair
     if arguments.action == "jobs":
         reads = arguments.retry is None and arguments.drop is None
     if arguments.action == "learned":
         reads = all(getattr(arguments, name) is None for name in _DECISIONS)
     # Only a search needs the vectors, and warns where they cannot be used.
-    options = {"warn": screen.warn} if arguments.action == "search" else {}
+    options: dict[str, Any] = {"warn": screen.warn} if arguments.action == "search" else {}
     opened = open_memory_to_read if reads else open_memory
     with opened(loaded_settings(arguments).config, **options) as memory:
         return _ACTIONS[arguments.action](memory, arguments, screen) or 0
@@ -430,8 +432,13 @@ def _claimed(memories: int, facts: int, nodes: int, sessions: int) -> str:
 
 
 def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.factory import memory_file
+
     with working(screen, "counting"):
         stats = memory.stats()
+    file = memory_file(loaded_settings(arguments).config)
+    if file is not None and not file.exists():  # nothing is remembered yet
+        stats = replace(stats, path=str(file), file_bytes=0, used_bytes=0)
     if screen.as_json:
         screen.json(stats)
         return

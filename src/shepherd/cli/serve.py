@@ -121,6 +121,17 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     return 0
 
 
+def _warn_of_unreachable(config: Config, screen: Screen) -> None:
+    """Warn of providers that requests can choose and whose servers take no connection."""
+    from shepherd.providers import ProviderTable
+    from shepherd.providers.reachability import unreachable_ones
+    from shepherd.server.offers import providers_of
+
+    default = ProviderTable().get(config.provider)
+    for _, failure in unreachable_ones([default, *providers_of(config, default)]):
+        screen.warn(str(failure), failure.hint)
+
+
 def _say_whose_memory(config: Config, user: str, screen: Screen) -> None:
     """Say that requests without a user have no memory, unless the settings name one."""
     if not config.user_id:
@@ -173,6 +184,8 @@ def _run(
             asks = " (it asks for a key)" if state.needs_key else ""
             apis = "" if arguments.session else f"; OpenAI's clients use {url}/v1"
             screen.note(f"the page is at {page}{asks}{apis}")
+        # They may take seconds, and may be there when the first request is.
+        threading.Thread(target=_warn_of_unreachable, args=(config, screen), daemon=True).start()
         if arguments.open:
             # A browser in a terminal returns when it is left.
             threading.Thread(target=_open, args=(page, screen), daemon=True).start()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from shepherd.commands.keyboard import echoing
 from shepherd.errors import NEW_CONVERSATION
 from shepherd.wording import counted
 
@@ -52,6 +53,7 @@ class Screen:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         self.as_json = False
+        self.commands: Iterable[str] = ()  # of the program, which remarks and hints may name
         self.error_label = "shepherd: error:"
         self._has_slash_commands = False
         self.out_is_terminal = self.out.isatty()
@@ -118,7 +120,19 @@ class Screen:
 
     def note(self, text: str = "") -> None:
         """Write a remark to stderr."""
-        self._err(self.styled(self._wrapped(text), "dim"))
+        self._err(self.styled(self._wrapped(self.runnable(text)), "dim"))
+
+    def runnable(self, text: str) -> str:
+        """Return the text with `shepherd memory list` as it can be run here, where PATH may not have it."""
+        if not self.commands or "shepherd " not in text:
+            return text
+        from shepherd.installation import program  # help needs none of it
+
+        own = program()
+        if own == "shepherd":
+            return text
+        names = "|".join(self.commands)
+        return re.sub(rf"(?<![\w./-])shepherd(?= (?:-|(?:{names})\b))", lambda _: own, text)
 
     def warn(self, message: str, hint: str = "") -> None:
         """Write a warning to stderr, and on the next line what to do."""
@@ -141,7 +155,8 @@ class Screen:
         self.transient("")
         self.err.write(question)
         self.err.flush()
-        return sys.stdin.readline().strip()
+        with echoing(True):
+            return sys.stdin.readline().strip()
 
     def agrees(self, question: str) -> bool:
         """Ask the user; returns whether the answer is yes."""
@@ -183,7 +198,7 @@ class Screen:
         text = self._wrapped(f"{label} {message}")
         self._err(self.styled(label, style) + text[len(label) :])
         if hint:
-            hint = hint_with_command(hint) if self._has_slash_commands else hint
+            hint = self.runnable(hint_with_command(hint) if self._has_slash_commands else hint)
             self._err(self.styled(self._wrapped(f"  {hint}"), "dim"))
 
     def _wrapped(self, text: str) -> str:

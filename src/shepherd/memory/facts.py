@@ -514,9 +514,10 @@ def at(connection: Connection, user_id: str, when: float) -> tuple[Fact, ...]:
 
 
 def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: Sequence[FactChange]) -> int:
-    """Take facts that are newer than those here, and changes that are unknown here; return how many facts.
+    """Take facts that are newer than those here, and changes that are unknown here; return how many values.
 
-    A fact that was cleared later on either side is cleared.
+    A value that is here already is not counted, though it is told again. A fact that was cleared later on
+    either side is cleared.
     """
     recorded = history(connection, user_id, None)
     last_here = {fold_key(change.key) or change.key: change for change in recorded}
@@ -531,7 +532,7 @@ def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: 
         key = here.key if here else fact.key
         since = fact.valid_from or fact.updated_at
         _write(connection, user_id, Fact(key, fact.value, fact.created_at, fact.updated_at, since))
-        n_taken += 1
+        n_taken += here is None or here.value != fact.value
     known = set(recorded)
     for change in changes:
         if change in known:

@@ -34,6 +34,7 @@ _BUNDLED = re.compile(r"\s*i'm only the small built-in model and can't help with
 # As it takes note of a statement, except for a code.
 _NOTED = re.compile(
     r"\s*i'm sorry to hear that\.(?: i'll remember it\.)?\s*$"
+    r"|\s*i'll remember that they said so\.\s*$"
     r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$",
     re.IGNORECASE,
 )

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from shepherd.errors import InternalError, ProviderError, ProviderUnavailableError, ShepherdError
 from shepherd.types import FinishReason, Piece
 
-__all__ = ["End", "Event", "Exchange", "Link", "RetryPolicy", "Usage"]
+__all__ = ["End", "Event", "Exchange", "Link", "Retry", "RetryPolicy", "Usage"]
 
 
 # After the end of the answer, for the counts, which come last.
@@ -44,6 +44,18 @@ class End:
 
 
 Event: TypeAlias = Piece | Usage | End
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Pause before another attempt: the failure of the last one, and its end by time.monotonic()."""
+
+    failure: ShepherdError
+    end_s: float
+
+    def in_words(self) -> str:
+        """Return `trying again in 8 s: provider openai answers 429: too many requests`."""
+        return f"trying again in {max(self.end_s - time.monotonic(), 0):.0f} s: {self.failure}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +131,7 @@ class Exchange:
         cut_off: Callable[[bool], ShepherdError],
     ) -> None:
         self.attempts = 0
+        self.retry: Retry | None = None  # during a pause
         self._send, self._translate, self._policy, self._cut_off = send, translate, policy, cut_off
         # The client's own timeout begins anew with every byte, and a comment line is one.
         self._patience_s = timeout_s * (policy.retries + 1) + policy.longest_s * policy.retries + 10.0
@@ -184,7 +197,10 @@ class Exchange:
                 self._queue.put(error)
                 return
             asked_s = error.retry_after_s if isinstance(error, ProviderUnavailableError) else 0.0
-            self._link.cut.wait(self._policy.pause_s(self.attempts, asked_s))
+            pause_s = self._policy.pause_s(self.attempts, asked_s)
+            self.retry = Retry(error, time.monotonic() + pause_s)
+            self._link.cut.wait(pause_s)
+            self.retry = None
         self._queue.put(None)
 
     def _attempt(self) -> tuple[ShepherdError | None, bool]:

@@ -26,7 +26,7 @@ from shepherd.installation import pip_install
 from shepherd.providers.keys import ApiKey, without_key
 from shepherd.providers.settings import ProviderSettings
 
-__all__ = ["Overflow", "cut_off", "failure_of", "overflow_of"]
+__all__ = ["Overflow", "cut_off", "failure_of", "overflow_of", "unreachable"]
 
 
 _CODES = {"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"}
@@ -161,7 +161,7 @@ def failure_of(error: Exception, provider: ProviderSettings, key: ApiKey) -> She
             hint=f"try again, or allow more: shepherd provider set {provider.name} timeout SECONDS",
         )
     if kinds & {"APIConnectionError", "TransportError", "OSError"}:
-        return _unreachable(error, provider)
+        return unreachable(error, provider)
     if kinds & {"APIStatusError", "APIError"}:
         return _refused(error, provider, key)
     if kinds & {"ValueError"}:
@@ -188,7 +188,8 @@ def cut_off(provider: ProviderSettings, has_begun: bool) -> ProviderError:
     )
 
 
-def _unreachable(error: BaseException, provider: ProviderSettings) -> ProviderUnavailableError:
+def unreachable(error: BaseException, provider: ProviderSettings) -> ProviderUnavailableError:
+    """Return the error that no connection could be made, or that it broke."""
     reason = _reason(error)
     how, remedy = _ABSENT.get(
         type(reason), ("can't be reached, or the connection broke", "check the network, and base_url")

@@ -15,7 +15,7 @@ from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, ProviderErro
 from shepherd.providers.accounting import Account, Entry, RatioStore, answered, settle, update
 from shepherd.providers.anthropic_messages import AnthropicMessages
 from shepherd.providers.chat_completions import ChatCompletions
-from shepherd.providers.exchange import End, Exchange, RetryPolicy, Usage
+from shepherd.providers.exchange import End, Exchange, Retry, RetryPolicy, Usage
 from shepherd.providers.failures import cut_off
 from shepherd.providers.keys import require_key
 from shepherd.providers.settings import ProviderSettings
@@ -269,6 +269,11 @@ class RemoteReply:
     def text(self) -> str:
         """Return the whole answer, without thoughts."""
         return "".join(self._pieces)
+
+    @property
+    def retry(self) -> Retry | None:
+        """The pause before another attempt, during one. From any thread."""
+        return self._exchange.retry
 
     @property
     def thought(self) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from shepherd.claims import ended_facts, ended_values, plain_facts
 from shepherd.claims.keys import LISTS, items_of
+from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
@@ -69,6 +70,8 @@ _SAD = re.compile(
 )
 _SORRY = "I'm sorry to hear that. I'll remember it."
 _SORRY_FOR_NOW = "I'm sorry to hear that."
+# A friend's joke is no fact about the user, and is kept as what the friend said.
+_HEARSAY = "I'll remember that they said so."
 _FORGETS = (
     "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
     "`shepherd memory forget ID`."
@@ -129,6 +132,8 @@ class Promise:
                 return _WITHOUT_CODE.format(left_out)
         if _SAD.search(text):
             return _SORRY if self.stores else _SORRY_FOR_NOW
+        if _is_hearsay(text):
+            return _HEARSAY if self.stores else SEEN
         return ACKNOWLEDGED if self.stores else KEPT_FOR_NOW
 
 
@@ -480,6 +485,15 @@ def _tells_plainly(text: str) -> bool:
 def _tells_something(text: str) -> bool:
     """Return whether a message has something to be kept: a statement, or an instruction for all answers."""
     return is_statement(text) or (not asks(text) and bool(plain_facts(text)))
+
+
+def _is_hearsay(text: str) -> bool:
+    """Return whether a message tells only what others say of the user, of which nothing is learned."""
+    begins = rule("hearsay", begins=True)
+    told = [sentence for sentence in split_sentences(text) if is_statement(sentence)]
+    # "They say I'm slow, but I won a race" tells something else, too.
+    is_others = all(begins.match(one) and " but " not in one for one in told)
+    return bool(told) and is_others and not plain_facts(text)
 
 
 def _holds_secret(text: str) -> bool:

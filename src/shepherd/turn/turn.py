@@ -33,6 +33,7 @@ from shepherd.wording import counted
 
 if TYPE_CHECKING:
     from shepherd.providers import ChatModel, Reply
+    from shepherd.providers.exchange import Retry
 
 __all__ = [
     "Delta",
@@ -165,6 +166,15 @@ class Turn:
     def progress(self) -> tuple[int, int]:
         """Tokens of the prompt that were read for the present reply, and all to be read; zeros if unknown."""
         return self._reply.progress if isinstance(self._reply, Answer) else (0, 0)
+
+    @property
+    def retry(self) -> Retry | None:
+        """The pause before another attempt to ask a model elsewhere, during one."""
+        if self._reply is None or isinstance(self._reply, Answer):
+            return None
+        from shepherd.providers.remote import RemoteReply
+
+        return self._reply.retry if isinstance(self._reply, RemoteReply) else None
 
     @property
     def stats(self) -> TurnStats:

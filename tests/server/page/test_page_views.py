@@ -11,6 +11,7 @@ from playwright.sync_api import Route, expect
 
 from shepherd.commands.screen import age_in_words
 from shepherd.knowledge import Knowledge
+from shepherd.knowledge.importing import import_from
 from shepherd.types import Message
 from tests.server.page.stored import DAY_S, conversation
 
@@ -223,6 +224,30 @@ def test_the_list_says_what_the_graph_shows_and_leads_from_node_to_node(steve):
     assert title["y"] - 8 <= close["y"] < title["y"] + 8  # beside the title, not under it
     steve.page.keyboard.press("Escape")
     expect(steve.page.locator(".item", has_text="Lockhart house").locator(".row-main")).to_be_focused()
+
+
+def test_a_file_in_the_knowledge_has_a_title_and_a_name_and_its_path_when_asked(
+    visit, mini, memory, tmp_path
+):
+    user = "the owner of a boat"
+    for name, text in (("my boat manual.md", "# Boat\n\nA bilge pump."), ("rope.txt", "A rope.")):
+        (tmp_path / name).write_text(text)
+    list(import_from(Knowledge(memory.transactions, user), str(tmp_path)))
+    page = visit(mini.url, user)
+    page.open("knowledge")
+    page.page.get_by_role("button", name="List").press("Enter")
+
+    rows = page.page.locator(".row-text")
+    expect(rows.filter(has_text="rope")).to_have_text("rope")  # the title is the name of the file
+    expect(rows.filter(has_text="Boat")).to_have_text("Boat my boat manual.md")
+    page.page.locator(".item", has_text="Boat").locator(".row-main").press("Enter")
+    panel = page.page.locator(".panel")
+    expect(panel).not_to_contain_text("file://")
+    file = panel.get_by_text("File: my boat manual.md")
+    path = panel.get_by_text(str(tmp_path / "my boat manual.md"))
+    expect(path).not_to_be_visible()
+    file.press("Enter")
+    expect(path).to_be_visible()
 
 
 def test_nodes_are_narrowed_put_in_focus_and_removed_together(steve, memory):

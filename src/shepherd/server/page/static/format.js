@@ -130,3 +130,15 @@ export function beginning(text, length) {
   const letters = Array.from(line);
   return letters.length <= length ? line : `${letters.slice(0, length - 1).join("")}…`;
 }
+
+/** The path and the name of the file behind a file:// address; null for any other address. */
+export function fileOf(address) {
+  if (!/^file:\/\//i.test(address)) return null;
+  let path = address.slice("file://".length);
+  try {
+    path = decodeURIComponent(path);
+  } catch {
+    // A name whose bytes are no UTF-8 stays as it is.
+  }
+  return { path, name: path.slice(path.lastIndexOf("/") + 1) };
+}

@@ -3,7 +3,7 @@
 import { get, patch, post, put, remove } from "./api.js";
 import { area, field, fill, h, longWords, words } from "./dom.js";
 import { entryForm } from "./forms.js";
-import { beginning, count, date, integer, origin } from "./format.js";
+import { beginning, count, date, fileOf, integer, origin } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, confirmed, offerUndo, say } from "./notice.js";
 import { named } from "./wording.js";
@@ -50,9 +50,11 @@ function draw(panel, node, around) {
 
 function facts(node, { isFocused }) {
   const kinds = [node.kind, ...node.dimensions].filter(Boolean);
+  const file = fileOf(node.link);
   return [
     isFocused ? h("p", {}, h("span", { class: "mark" }, "in focus, added to every message")) : null,
-    h("p", { class: "meta" }, node.event_date ? h("span", {}, words(node.event_date)) : null, h("span", {}, `changed ${date(node.updated_at)}`), node.link ? link(node.link) : null),
+    h("p", { class: "meta" }, node.event_date ? h("span", {}, words(node.event_date)) : null, h("span", {}, `changed ${date(node.updated_at)}`), node.link && !file ? link(node.link) : null),
+    file ? h("details", {}, h("summary", {}, "File: ", words(file.name)), words(file.path)) : null,
     kinds.length ? h("ul", { class: "chips" }, kinds.map((kind) => h("li", {}, words(kind)))) : null,
     node.index_error ? h("p", { class: "problem" }, node.index_error) : null,
   ];

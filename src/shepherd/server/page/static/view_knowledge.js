@@ -4,7 +4,7 @@ import { get, post, put, remove } from "./api.js";
 import { area, empty, field, fill, h, words } from "./dom.js";
 import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
-import { ago, beginning, count, integer, moment } from "./format.js";
+import { ago, beginning, count, fileOf, integer, moment } from "./format.js";
 import { drawnGraph } from "./graph.js";
 import { setKeys } from "./keys.js";
 import { nodePanel } from "./node_panel.js";
@@ -120,7 +120,7 @@ function nodeRows(view) {
     columns: "node-rows",
     id: (node) => node.id,
     line: (node) => ({
-      main: words(beginning(node.title, 160) || "untitled", { class: "question" }),
+      main: [words(beginning(node.title, 160) || "untitled", { class: "question" }), fileName(node)],
       cells: [
         words(node.kind, { class: "cell kind" }),
         h("span", { class: "cell recalls" }, node.n_edges ? count(node.n_edges, "connection") : ""),
@@ -139,6 +139,12 @@ function nodeRows(view) {
       ["Remove", (nodes) => removeAll(view, nodes)],
     ],
   });
+}
+
+/** The name of the file that a node was made of, behind a title that is not the same. */
+function fileName(node) {
+  const file = fileOf(node.link);
+  return file && file.name.replace(/\.\w+$/, "") !== node.title ? [" ", words(file.name, { class: "answer" })] : null;
 }
 
 /** Show the nodes that fit the choices. */
