@@ -77,9 +77,7 @@ INSTALLING = {
         # The other machine, here, is this one.
         f"python tools/gpu/pack.py gpu-kit.tar.xz --wheels {sys.version_info[0]}.{sys.version_info[1]}",
     ),
-    "tools/test --deep tests/prompt": (
-        "tools/test --deep tests/native/test_rank.py -k term_is_the_twins",
-    ),
+    "tools/test --deep tests/prompt": ("tools/test --deep tests/native/test_rank.py -k term_is_the_twins",),
     **{command: (command,) for command in _CLUSTER},
     # It takes a quarter of an hour.
     "tools/test --cluster": ("tools/test --cluster --collect-only",),

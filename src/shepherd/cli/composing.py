@@ -140,7 +140,7 @@ def add_composing_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="put the message into a template (shepherd template); if repeated, each into the next",
+        help="put the message into a template (shepherd template); if repeated, one after the other",
     )
     group.add_argument(
         "--param",

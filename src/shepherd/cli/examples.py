@@ -95,7 +95,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "shepherd facts list": ("shepherd facts list --json",),
     "shepherd facts get": ("shepherd facts get name",),
-    "shepherd facts set": ("shepherd facts set favourite_color 'deep blue'",),
+    "shepherd facts set": ("shepherd facts set favorite_color 'deep blue'",),
     "shepherd facts clear": (
         "shepherd facts clear name",
         ("shepherd facts clear name --history", "and its earlier values"),
