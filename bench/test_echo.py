@@ -2,7 +2,7 @@
 
 `shepherd chat` and `shepherd tui` in a pseudo-terminal, keys pressed one by one faster than a person does,
 each timed from writing it to the terminal until the program has drawn it; then an answer of 3,000 words in
-paragraphs, whose reader notes when something new comes. On the whole screen also keys while an answer of
+paragraphs, whose reader notes when something new comes. In `shepherd tui` also keys while an answer of
 paragraphs, lists, code and tables comes at 100 words a second, with the CPU time of the program for a word
 and a key. First alone, then beside a server in another process with eight clients, whose answers do not end.
 All models are tiny: it is the programs that are measured, not a matrix product.

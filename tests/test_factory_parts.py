@@ -288,14 +288,14 @@ def test_a_file_that_a_setting_names_must_be_there(home: Path) -> None:
 
     with pytest.raises(UsageError) as caught:
         existing_file("nothing", "model")
-    assert caught.value.hint.endswith("; -m or the setting 'model' names a GGUF file")
+    assert caught.value.hint.endswith("; name a GGUF file with -m or the setting 'model'")
     with pytest.raises(UsageError, match=r"^draft_model: ") as caught:
         existing_file("nothing", "draft_model")
     assert "GGUF file, or" not in caught.value.hint
     with pytest.raises(UsageError) as caught:
         existing_file(str(home / "none.gguf"), "draft_model")
     assert str(caught.value) == f"{home / 'none.gguf'}: there is no such file"
-    assert caught.value.hint == "draft_model names a GGUF file, or is empty for none"
+    assert caught.value.hint == "name a GGUF file in draft_model, or unset it"
 
 
 def test_a_draft_model_must_have_the_vocabulary_of_the_model(plain_model: Path, model_file: Any) -> None:
@@ -349,8 +349,8 @@ def test_a_memory_says_which_vectors_and_rerankers_it_lacks(home: Path) -> None:
 
     assert told == [
         (f"{home / 'none.gguf'}: there is no such file; only words are searched", hint)
-        for hint in ("memory_vectors names a GGUF file, a server, or is off",
-                     "knowledge_reranker names a GGUF file, or is off")
+        for hint in ("name a GGUF file or a server in memory_vectors, or set it to off",
+                     "name a GGUF file in knowledge_reranker, or set it to off")
     ]  # fmt: skip
 
 

@@ -305,7 +305,9 @@ def test_keys_of_a_keypad_around_a_number_make_it_a_code(text, found):
 
 
 def test_the_token_of_a_discord_bot_is_a_key():
-    token = ".".join(("NDI3" + "MTc3ODExNTIxNTYxMjI0", "GCSq" + "Cr", "sEw3eb4zhoWOouWo" + "Cct464tvX05tmJJT8vGp1pq"))
+    token = ".".join(
+        ("NDI3" + "MTc3ODExNTIxNTYxMjI0", "GCSq" + "Cr", "sEw3eb4zhoWOouWo" + "Cct464tvX05tmJJT8vGp1pq")
+    )
     assert secrets(f"client.run('{token}') goes offline") == [token]
     assert secrets("see Makefile.common.inc and module.submodule.function_of_many_words") == []
 

@@ -16,10 +16,10 @@ Settings are stored in `~/.config/shepherd/config.json`. The folder follows `$XD
 that it doesn't know. A setting can come from several sources. The last of these wins: default, file,
 environment, command-line option.
 
-    shepherd config show               show all settings, and where each value comes from
+    shepherd config show               # show all settings, and where each value comes from
     shepherd config set temperature 0.2
     shepherd config unset temperature
-    SHEPHERD_TEMPERATURE=0.2 shepherd  set it for this run only
+    SHEPHERD_TEMPERATURE=0.2 shepherd  # set it for this run only
 
 """
 

@@ -3,7 +3,7 @@
 --     PGOPTIONS=--search_path=shepherd psql -1 -v ON_ERROR_STOP=1 -f docs/how-to/partition.sql postgresql://…
 --
 -- Run it as the owner of the tables, with their schema in search_path, while no server runs. It writes every row
--- anew. For another number of partitions, change `parts`. Tables that are divided already stay as they are.
+-- again. For another number of partitions, change `parts`. Tables that are divided already stay as they are.
 -- docs/how-to/scaling.md says when this pays.
 
 SET LOCAL statement_timeout = 0;

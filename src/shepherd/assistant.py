@@ -423,7 +423,8 @@ class Assistant:
         """
         if self.memory is None:
             raise UsageError(
-                "there is no conversation to continue without memory", hint="leave out --nomemory"
+                "without memory, no conversation can be continued",
+                hint="drop --nomemory, or begin a new conversation",
             )
         if session_id and self.memory.find_session(session_id, self.user_id) != session_id:
             raise UsageError(f"there is no conversation {session_id!a}")

@@ -54,6 +54,7 @@ __all__ = [
     "StoreReadOnlyError",
     "TemplateError",
     "UsageError",
+    "reason_of",
 ]
 
 # Advice of many hints; frontends with slash commands add the command for it.
@@ -181,3 +182,10 @@ class EmptyDocumentError(DocumentError):
 
 class InternalError(ShepherdError):
     """A bug of Shepherd."""
+
+
+def reason_of(error: OSError) -> str:
+    """Return why a file cannot be read, with the words of all other messages for one that is missing."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    return error.strerror or type(error).__name__

@@ -102,12 +102,12 @@ _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 # Settings whose values name models, with the hint for a wrong name.
 _MODEL_HINTS = {
-    "model": "-m or the setting 'model' names a GGUF file",
-    "memory_vectors": "memory_vectors names a GGUF file, a server, or is off",
-    "knowledge_reranker": "knowledge_reranker names a GGUF file, or is off",
-    "memory_extraction_model": "memory_extraction_model names a GGUF file, or is empty for the chat's",
-    "server_embeddings": "server_embeddings names a GGUF made for embeddings",
-    "draft_model": "draft_model names a GGUF file, or is empty for none",
+    "model": "name a GGUF file with -m or the setting 'model'",
+    "memory_vectors": "name a GGUF file or a server in memory_vectors, or set it to off",
+    "knowledge_reranker": "name a GGUF file in knowledge_reranker, or set it to off",
+    "memory_extraction_model": "name a GGUF file in memory_extraction_model, or unset it",
+    "server_embeddings": "name a GGUF made for embeddings in server_embeddings",
+    "draft_model": "name a GGUF file in draft_model, or unset it",
 }
 # All settings that check_setting can check.
 NAMING_SETTINGS = (*_MODEL_HINTS, "provider", "memory_database", "mcp_servers")

@@ -177,6 +177,6 @@ def new_file(path: str) -> TextIO:
     try:
         return open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
     except FileExistsError:
-        raise UsageError(f"{path}: exists already", hint="name a new file") from None
+        raise UsageError(f"{path}: it exists already", hint="name a new file") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error

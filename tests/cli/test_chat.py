@@ -48,7 +48,7 @@ def told(error: ShepherdError) -> str:
     return f"{error} | {error.hint}"
 
 
-NOTHING = 'nothing was asked | -e "a question", or text on stdin'
+NOTHING = 'nothing was asked | ask with -e "a question", or pipe a message to stdin'
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,8 @@ def test_the_conversation_to_continue_is_found_before_a_model():
     with pytest.raises(ShepherdError) as caught:
         chat.conversation_to_continue(parsed("--continue", "dogs"), config)
     assert told(caught.value) == (
-        "there is no conversation 'dogs' | shepherd conversations list shows all of them; -e asks a question"
+        "there is no conversation 'dogs'"
+        " | shepherd conversations list shows all conversations; -e asks a question"
     )
 
 

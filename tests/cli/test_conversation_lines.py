@@ -155,7 +155,7 @@ def test_at_a_terminal_it_is_asked_before_a_memory_is_emptied_or_joined(memory, 
     for words in (("forget", "--everything"), ("claim",)):
         code, _, err = run(*words, command=memory_command)
         assert code == 2
-        assert err.endswith("| without a terminal, confirm with --yes")
+        assert err.endswith("| add --yes to confirm")
     assert memory.get_fact("name") == "Steve"
     assert at_terminal("yes", monkeypatch, "claim", command=memory_command)[0] == 0
     assert at_terminal("yes", monkeypatch, "forget", "--everything", command=memory_command)[0] == 0

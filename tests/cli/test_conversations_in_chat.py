@@ -140,7 +140,7 @@ def test_a_name_is_an_id_a_title_or_words_of_one_title(chat):
     assert conversation_named(memory, "birds", "ben").id == other
     with pytest.raises(ShepherdError, match="there is no conversation") as caught:
         conversation_named(memory, boats[:3], "steve")
-    assert caught.value.hint == "shepherd conversations list shows all of them"
+    assert caught.value.hint == "shepherd conversations list shows all conversations"
     with pytest.raises(ShepherdError, match="2 conversations match 'about'") as caught:
         conversation_named(memory, "about", "steve")
     assert caught.value.hint == f"choose one by its id: {short_id(dogs)}, {short_id(boats)}"

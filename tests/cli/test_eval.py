@@ -87,7 +87,7 @@ def test_several_files_are_measured_and_the_least_of_all_is_shown(shepherd, corp
     ]
     assert all(one["comparison"]["mrr"]["difference"] == [0.0] * 3 for one in again["corpora"].values())
     printed = shepherd("eval", run).stdout.splitlines()
-    assert (printed[0], printed[-1].split("\t")[0]) == (corpus, "least")
+    assert (printed[0], printed[-1].split("\t")[0]) == (corpus, "lowest")
 
 
 @pytest.mark.parametrize("option", [("--tune",), ("--questions", "mine.jsonl")])

@@ -266,7 +266,7 @@ def test_last_is_the_latest_conversation_with_a_trace_and_its_last_turn(tmp_path
             memory.append_message(session, Message("user", "hello", created_at=1000 + at))
         traces = Traces(memory.transactions, "steve")
         source = trace._Source(Config(), memory, traces)
-        with pytest.raises(ShepherdError, match="no conversation has a trace yet"):
+        with pytest.raises(ShepherdError, match="no stored conversation has a trace"):
             source.path("last")
         text = "".join(f'/context/{one}/{n:06}/model\t"m"\n' for one in (first, second) for n in (3, 12))
         import_file(traces, io.BufferedReader(io.BytesIO(text.encode())))

@@ -88,7 +88,7 @@ def test_a_copy_of_the_database_is_named_by_receipt_and_audit(shepherd, home, to
         (("memory", "audit", "--canary", " "), "there is no word to look for"),
         (("facts", "clear", "cat", "--receipt"), "--receipt needs --history"),
         (("memory", "forget", "1", "--everything"), "--everything names no memory"),
-        (("memory", "forget", "--everything"), "confirm with --yes"),
+        (("memory", "forget", "--everything"), "add --yes to confirm"),
         (("memory", "forget"), "name an ID, --question TEXT, or --everything"),
     ],
 )

@@ -40,11 +40,14 @@ def test_empty_list_names_the_command_that_takes_over_older_memories(shepherd):
     shepherd("memory", "add", "Which dog?", "Rex", "--user", "local")
     shepherd("memory", "add", "Which cat?", "Tom", "--user", "anna")
 
-    assert "local has 1 memory: shepherd memory claim takes them over" in shepherd("memory", "list").stderr
+    assert "local has 1 memory; to take it over: shepherd memory claim" in shepherd("memory", "list").stderr
     named = shepherd("memory", "list", "--user", "carl").stderr
     assert named == "nothing is remembered yet\n"  # of nobody else
     shepherd("memory", "claim", "--from", "local", "--user", "bob", "--yes")
-    assert "anna has 1 memory: shepherd memory claim --from anna" in shepherd("memory", "list").stderr
+    assert (
+        "anna has 1 memory; to take it over: shepherd memory claim --from anna"
+        in shepherd("memory", "list").stderr
+    )
 
 
 def test_empty_list_of_the_only_user_names_no_other(shepherd):
@@ -314,7 +317,7 @@ def test_import_says_how_many_secrets_it_left_out(shepherd):
     counts = json.loads(shepherd("memory", "import", "--json", input=lines).stdout)
 
     assert done.returncode == 0
-    assert "1 entry not imported" in done.stderr
+    assert "1 entry was not imported" in done.stderr
     assert counts["secrets"] == 1
     assert "greenTree19" not in shepherd("memory", "export", "-").stdout
 
@@ -403,12 +406,12 @@ def test_what_is_stored_under_another_id_can_be_claimed(shepherd, three):
     assert (
         "Take over 3 memories, 0 facts, 0 nodes and 0 conversations of 'steve' as 'stefan'?" in asked.stderr
     )
-    assert "confirm with --yes" in asked.stderr
+    assert "add --yes to confirm" in asked.stderr
 
     done = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--yes")
     again = shepherd("memory", "claim", "--from", "steve", "--user", "stefan", "--json")
 
-    assert "3 memories, 0 facts, 0 nodes and 0 conversations of 'steve' are yours now" in done.stderr
+    assert "taken over from 'steve': 3 memories, 0 facts, 0 nodes and 0 conversations\n" in done.stderr
     assert len(shepherd("memory", "list", "--user", "stefan").stdout.splitlines()) == 3
     assert shepherd("memory", "list").stdout == ""
     assert json.loads(again.stdout) == {"memories": 0, "facts": 0, "sessions": 0, "duplicates": 0, "nodes": 0}

@@ -74,10 +74,12 @@ def test_lists_say_what_is_older_or_that_there_is_nothing(memory):
 
 def test_an_empty_list_names_those_whose_memories_can_be_claimed(memory):
     memory.store_memory("Which dog?", "Rex", "ben")
-    claim = "of steve; ben has 1 memory: shepherd memory claim --from ben takes them over"
-    assert run("list")[2] == f"nothing is remembered yet {claim}\n"
+    claim = (
+        "steve has no memories yet, but ben has 1 memory; to take it over: shepherd memory claim --from ben"
+    )
+    assert run("list")[2] == f"{claim}\n"
     memory.store_memory("Which dog?", "Rex", "local")
-    assert "local has 1 memory: shepherd memory claim takes them over" in run("list")[2]
+    assert "local has 1 memory; to take it over: shepherd memory claim" in run("list")[2]
     assert run("list", "--user", "steve")[2] == "nothing is remembered yet\n"
 
 
@@ -100,7 +102,11 @@ def test_one_memory_is_shown_changed_and_pinned(memory):
     assert memory.get_memory(number).question == "Which IDE?"
     assert json.loads(run("show", str(number), "--json")[1])["answer"] == "Helix"
     assert json.loads(run("pin", str(number), "--json")[1])["pinned"] is True
-    assert run("edit", str(number)) == (2, "", "nothing to change | --question TEXT, --answer TEXT, or both")
+    assert run("edit", str(number)) == (
+        2,
+        "",
+        "nothing to change | use --question TEXT, --answer TEXT, or both",
+    )
     for words in (("show", "99"), ("pin", "99"), ("edit", "99", "--answer", "x")):
         assert run(*words) == (1, "", f"no memory has the id 99 | {IDS}")
 
@@ -230,7 +236,7 @@ def test_what_is_claimed_is_counted(memory):
     code, _, err = run("claim", "-y")
 
     assert (code, err) == (
-        0, "1 memory, 1 fact, 0 nodes and 0 conversations of 'local' are yours now, 0 were before\n"
+        0, "taken over from 'local': 1 memory, 1 fact, 0 nodes and 0 conversations\n"
     )  # fmt: skip
     assert memory.count_memories() == 1
 

@@ -64,7 +64,10 @@ def test_memories_are_added_listed_changed_and_forgotten(told: Callable[[str], D
         (f"memory pin {FIRST} --off", (0, "", f"memory {FIRST} is no longer pinned\n")),
         (f"memory edit {THIRD} --answer 'Black tea.'", (0, "", f"memory {THIRD} is changed\n")),
         (f"memory show {THIRD}", (0, "Which tea?\n\nBlack tea.\n", f"memory {THIRD}, DAY, from user\n")),
-        (f"memory edit {THIRD}", (2, "", "nothing to change | --question TEXT, --answer TEXT, or both\n")),
+        (
+            f"memory edit {THIRD}",
+            (2, "", "nothing to change | use --question TEXT, --answer TEXT, or both\n"),
+        ),
         ("memory show 1", (1, "", f"no memory has the id 1 | {IDS}\n")),
         ("memory search zebra", (0, "", "no memory matches\n")),
         ("memory search Ida --threshold 0.99", (0, "", "no memory matches\n")),
@@ -130,7 +133,7 @@ def test_facts_have_values_and_a_history(told: Callable[[str], Done]) -> None:
         ("facts set city Bonn", (0, "", "city = Bonn; it was Ulm\n")),
         ("facts list", (0, "city\tBonn\tDAY\n", "")),
         ("facts get city", (0, "Bonn\n", "")),
-        ("facts get zip", (1, "", "there is no fact 'zip' | shepherd facts list shows all of them\n")),
+        ("facts get zip", (1, "", "there is no fact 'zip' | shepherd facts list shows all facts\n")),
         ("facts history city", (0, "DAY\tUlm\tDAY\tuser\t\nDAY\tBonn\tnow\tuser\t\n", "")),
     ]
 
@@ -146,7 +149,7 @@ def test_nodes_are_added_listed_and_removed(told: Callable[[str], Done]) -> None
         ("knowledge list", (0, "1\tDAY\tworkflow\t0\tHoney\t\n", "")),
         ("knowledge list --kind workflow", (0, "1\tDAY\tworkflow\t0\tHoney\t\n", "")),
         ("knowledge show 1", (0, "Honey\nkind         workflow\n", "")),
-        ("knowledge show 2", (1, "", "there is no node 2 | shepherd knowledge list shows them\n")),
+        ("knowledge show 2", (1, "", "there is no node 2 | shepherd knowledge list shows all nodes\n")),
         ("knowledge search bees", (0, "", "nothing matches\n")),
         ("knowledge export nodes.jsonl", (0, "", "1 node exported\n")),
         ("knowledge forget 1 9",
@@ -224,7 +227,7 @@ def test_where_there_is_nothing_yet_it_is_said(told: Callable[[str], Done]) -> N
         ("conversations list", (0, "", "no conversation is stored yet\n")),
         ("trace tree", (0, "", "no traces yet; each turn of a stored conversation makes one\n")),
         ("trace forget --all", (0, "", "0 paths forgotten\n")),
-        ("trace forget", (2, "", "nothing to forget | name SESSION, SESSION/TURN, or --all\n")),
+        ("trace forget", (2, "", "nothing to forget | name SESSION or SESSION/TURN, or use --all\n")),
         ("template list", (0, "", "no templates yet; shepherd template edit NAME makes one\n")),
         ("memory learned", (0, "", "nothing has been learned yet\n")),
         ("memory audit", (0, "", "nothing to clean up\n")),

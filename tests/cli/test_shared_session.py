@@ -138,7 +138,7 @@ def test_a_key_is_needed_once_there_is_one(shepherd, url):
 
 @pytest.mark.parametrize(
     ("base", "said"),
-    [("http://127.0.0.1:1", "no server is there"), ("ftp://x", "not an address"), ("", "not an address")],
+    [("http://127.0.0.1:1", "no server answers at"), ("ftp://x", "not an address"), ("", "not an address")],
 )
 def test_a_server_that_cannot_be_had_is_named(shepherd, base, said):
     done = shepherd("--backend", "cli", "--api-base", base, "-e", "hello")

@@ -83,7 +83,7 @@ def test_a_first_sync_without_a_terminal_says_what_is_missing(shepherd, tmp_path
     short = shepherd("sync", tmp_path / "folder", "-y", "--key-command", "echo short")
 
     assert (unconfirmed.returncode, unknown.returncode, short.returncode) == (2, 2, 2)
-    assert "confirm with --yes" in unconfirmed.stderr
+    assert "add --yes to confirm" in unconfirmed.stderr
     assert "--key-file FILE or --key-command COMMAND" in unknown.stderr
     assert "shorter than 8 characters" in short.stderr
     assert not list((tmp_path / "folder").iterdir())

@@ -87,7 +87,7 @@ def test_tools_are_listed(shepherd):
     assert [line.split("\t")[0] for line in listed.stdout.splitlines()] == [
         "search_memory", "store_memory", "clear_memory", "set_fact", "get_fact", "fact_history", "clear_fact",
     ]  # fmt: skip
-    assert "off; shepherd --memtools turns them on" in listed.stderr
+    assert "these tools are off; to turn them on" in listed.stderr
 
     shown = [json.loads(line) for line in shepherd("tools", "--json").stdout.splitlines()]
     assert shown[3]["function"]["name"] == "set_fact"

@@ -15,7 +15,7 @@ from tests.docs.needs import CLUSTER, CONTAINERS, CUDA, CUDA_KIT, CUDA_PIP, Need
 __all__ = ["BENCHES", "INSTALLING", "INSTEAD", "NEEDS", "PREPARED", "THE_GATE", "WITHOUT_A_WHEEL", "steps_of"]
 
 # .ci/run runs these for what they are.
-THE_GATE = frozenset(["tools/test", "./tools/test", ".ci/run"])
+THE_GATE = frozenset(["tools/test", ".ci/run"])
 
 _CUDA_RUN = 'CMAKE_ARGS="-DGGML_CUDA=on" tools/run -m model.gguf'
 _CUDA_KIT = "tools/gpu/run gpu-kit.tar.xz"
@@ -52,7 +52,7 @@ INSTALLING = {
             CUDA_BUILD,
             _CUDA_KIT,
             "$EDITOR src/_native/text.pyx",
-            "./tools/test tests/native/test_text.py -k stop_words",
+            "tools/test tests/native/test_text.py -k stop_words",
             # What follows them in their documents needs what they bring.
             "pip install 'shepherd-llm[tui]'",
             "pip install 'shepherd-llm[anthropic]'",
@@ -77,14 +77,12 @@ INSTALLING = {
         # The other machine, here, is this one.
         f"python tools/gpu/pack.py gpu-kit.tar.xz --wheels {sys.version_info[0]}.{sys.version_info[1]}",
     ),
-    "./tools/test --deep tests/prompt": (
-        "./tools/test --deep tests/native/test_rank.py -k term_is_the_twins",
-    ),
+    "tools/test --deep tests/prompt": ("tools/test --deep tests/native/test_rank.py -k term_is_the_twins",),
     **{command: (command,) for command in _CLUSTER},
     # It takes a quarter of an hour.
     "tools/test --cluster": ("tools/test --cluster --collect-only",),
     # 1: a fault survived.
-    "./tools/mutants --since HEAD": ("./tools/mutants --count 1 src/shepherd/lru_cache.py || test $? = 1",),
+    "tools/mutants --since HEAD": ("tools/mutants --count 1 src/shepherd/lru_cache.py || test $? = 1",),
     # In full they take long, and their figures want a machine that does nothing else.
     _ALL_BENCHES: (BENCHES,),
     # BENCHES has run it.
@@ -270,6 +268,13 @@ INSTEAD = {
     "shepherd demo": ("shepherd demo --fast",),
     # Without writing into the repository.
     ".venv/bin/python -m bench.headlines": ("python -m bench.headlines --check",),
+    # They write files of the repository, which tests compare.
+    ".venv/bin/python -m tests.cli.test_transcripts": (
+        "python -m pytest --collect-only -q tests/cli/test_transcripts.py",
+    ),
+    ".venv/bin/python -m tests.cli.test_options > tests/cli/options.txt": (
+        "python -m tests.cli.test_options | diff - tests/cli/options.txt",
+    ),
     _CLAUDE: (_CLAUDE, "shepherd provider set claude base_url {upstream}"),
     'shepherd context build "What do we know about the hills?" --max-tokens 2000 | other-program': (
         'shepherd context build "What do we know about the hills?" --max-tokens 2000 | cat',

@@ -241,7 +241,7 @@ def test_run_is_read_as_it_was_written(corpus: Path, tmp_path: Path) -> None:
     assert read_run(path) == results
     with pytest.raises(UsageError, match="No such file"):
         write_run(tmp_path / "none" / "run.jsonl", results)
-    for other, message in ((corpus, "not a run"), (tmp_path / "none", "No such file")):
+    for other, message in ((corpus, "not a run"), (tmp_path / "none", "there is no such file")):
         with pytest.raises(UsageError, match=message):
             read_run(other)
 

@@ -125,10 +125,10 @@ def test_a_graph_of_the_memory_server_is_imported_from_a_file(knowledge, tmp_pat
     assert [one.reason.removeprefix(f"{file}: ") for one in told[3:]] == [
         "line 4: an entity can't be related to itself",
         "line 5: observations is not a list of texts",
-        "line 6: name is missing or not a text",
+        'line 6: "name" is missing or not a string',
         "line 7: not JSON",
         "line 9: neither an entity nor a relation",
-        "line 10: name is missing or not a text",
+        'line 10: "name" is missing or not a string',
     ]
     assert steps == [(3, 4, "entities"), (4, 4, "relations")]
     ids = {node.title: node.id for node in knowledge.list_nodes()}

@@ -513,12 +513,12 @@ def test_damaged_lines_are_named_and_the_others_imported(tmp_path, memory, catal
     ]
     assert outcomes[3][2] == f"{path}: line 2: not JSON"
     assert [reason.split(": ")[-1] for _, _, reason in outcomes[4:]] == [
-        "name is missing or not a text",
+        '"name" is missing or not a string',
         "observations is not a list of texts",
         "an entity can't be related to itself",
         "neither an entity nor a relation",
         "neither an entity nor a relation",
-        "relationType is missing or not a text",
+        '"relationType" is missing or not a string',
     ]
     entities, relations = graph(catalog)
     assert relations == [dangling]

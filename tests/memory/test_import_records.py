@@ -80,7 +80,7 @@ def test_a_line_without_an_object_is_named_by_its_number(line: str | bytes, prob
          Fact("k", "v", 1, 2, 2)),
         ({"type": "fact", "key": "k", "value": "v", "created_at": 1, "updated_at": 2, "valid_from": 0},
          Fact("k", "v", 1, 2, 0)),
-        ({"type": "fact-change", "key": "k"}, "value is missing or not a text"),
+        ({"type": "fact-change", "key": "k"}, '"value" is missing or not a string'),
         ({"type": "fact-change", "key": "k", "value": None},
          FactChange("k", None, "import", NOW, NOW, "", "")),
         ({"type": "fact-change", "key": "k", "value": "v", "source": "user", "changed_at": 3, "valid_from": 2,
@@ -91,8 +91,8 @@ def test_a_line_without_an_object_is_named_by_its_number(line: str | bytes, prob
         ({"type": "shepherd-export", "version": own.VERSION + 1}, "made by another version"),
         ({"type": "shepherd-export"}, "made by another version"),
         ({"question": " ", "answer": "\n"}, "neither question nor answer"),
-        ({"question": "q"}, "answer is missing or not a text"),
-        ({"question": 5, "answer": "a"}, "question is missing or not a text"),
+        ({"question": "q"}, '"answer" is missing or not a string'),
+        ({"question": 5, "answer": "a"}, '"question" is missing or not a string'),
         *(({"type": "fact", "key": key, "value": value}, "a fact without key or value")
           for key, value in ((" ", "v"), ("k", ""))),
         *(({"question": "q", "answer": "a", "timestamp": value}, "timestamp is not a time in unix seconds")
@@ -121,7 +121,7 @@ ANN = {"name": "Ann", "entityType": "person", "observations": ["likes tea", 5, "
 WORKS = {"from": "Ann", "relationType": "works_at", "to": "Acme"}
 OF_ANN = [
     NewMemory("Ann (person)", "likes tea", NOW, "mcp"),
-    *(["an observation is not a text"] * 2),
+    *(["an observation is not a string"] * 2),
     NewMemory("Ann", "Ann works at Acme", NOW, "mcp"),
 ]
 

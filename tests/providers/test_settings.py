@@ -73,7 +73,7 @@ def test_what_was_set_of_the_local_one_can_be_removed_and_it_cannot(table):
     table.remove("local")
 
     assert table.get("local") == ProviderSettings("local", "llamacpp")
-    with pytest.raises(UsageError, match="the model in this process cannot be removed"):
+    with pytest.raises(UsageError, match="'local' cannot be removed"):
         table.remove("local")
 
 

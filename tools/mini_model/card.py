@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def card() -> str:
         "CHATS": chats(shipped["chats"]),
         "JSON": f"{min(shipped['table']['json'].values()):.1f} %",
         "LOGIT16": f"{unquantised['parity']['largest_logit_difference']:.3f}",
-        "Q8": f"loses at most {lost(shipped['table'], unquantised['table']):.1f} points in a cell (bar: 1)",
+        "Q8": loss(lost(shipped["table"], unquantised["table"])),
         "READ": f"{one['read_tokens_s']:,.0f}",
         "WRITE": f"{one['decode_tokens_s']:,.0f}",
         "READ2": f"{two['read_tokens_s']:,.0f}",
@@ -92,6 +93,12 @@ def lost(shipped: dict[str, Result], unquantised: dict[str, Result]) -> float:
             for column in COLUMNS
         ),
     )
+
+
+def loss(points: float) -> str:
+    """What quantisation costs, with tenths of a point rounded up."""
+    most = f"at most {math.ceil(10 * points) / 10:.1f} points in a" if points else "nothing in any"
+    return f"loses {most} cell (bar: 1)"
 
 
 def exam(counts: dict[str, list[int]]) -> dict[str, str]:

@@ -129,7 +129,7 @@ def _revoke(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         screen.note(f"key {key_id} is revoked")
     if missing and not screen.as_json:
         raise ShepherdError(
-            f"there is no key {', '.join(map(ascii, missing))}", hint="shepherd apikey list shows all of them"
+            f"there is no key {', '.join(map(ascii, missing))}", hint="shepherd apikey list shows all keys"
         )
     return 1 if missing else 0
 

@@ -315,7 +315,7 @@ def conversation_to_continue(arguments: Namespace, config: Config) -> str | None
     from shepherd.commands.conversations import conversation_named
     from shepherd.factory import open_memory_to_read
 
-    hint = "shepherd conversations list shows all of them; -e asks a question"
+    hint = "shepherd conversations list shows all conversations; -e asks a question"
     with open_memory_to_read(config) as memory:
         return conversation_named(memory, name, memory.user_id, hint=hint).id
 
@@ -445,7 +445,7 @@ def _message(
 
 
 def _nothing_asked() -> UsageError:
-    return UsageError("nothing was asked", hint='-e "a question", or text on stdin')
+    return UsageError("nothing was asked", hint='ask with -e "a question", or pipe a message to stdin')
 
 
 def _piped_text() -> str | None:

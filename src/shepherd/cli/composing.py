@@ -140,7 +140,8 @@ def add_composing_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="put the message into a template (shepherd template); if repeated, each into the next",
+        help="put the message into a template (shepherd template); if repeated, the result of each goes"
+        " into the next",
     )
     group.add_argument(
         "--param",

@@ -21,7 +21,8 @@ def build_parser() -> Parser:
     """Build the parser of `shepherd config`."""
     parser = Parser(
         prog="shepherd config",
-        description="Show and change settings. A later source wins: default, file, SHEPHERD_<KEY>, option.",
+        description="Show and change settings. A setting can come from several sources. Later ones override"
+        " earlier ones: default, file, environment (SHEPHERD_KEY), option.",
     )
     actions = add_actions(parser)
     show = add_action(actions, "show", "show all settings, and where each value comes from")

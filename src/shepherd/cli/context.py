@@ -11,7 +11,7 @@ from shepherd.cli.parsing import (
     Parser,
     add_action,
     add_actions,
-    add_setting_option,
+    add_model_option,
     finish_actions,
     loaded_settings,
 )
@@ -42,7 +42,7 @@ def build_parser() -> Parser:
         "--continue", dest="resume", action="store_true", help="include the turns of the last conversation"
     )
     build.add_argument("--times", action="store_true", help="show the time of each turn as [HH:MM]")
-    add_setting_option(build, "--model", "model", "NAME", short="-m")
+    add_model_option(build, "model that the prompt is for")
     finish_actions(actions, with_memory=True)
     return parser
 

@@ -19,7 +19,7 @@ from shepherd.cli.parsing import (
     Parser,
     add_common_options,
     add_memory_options,
-    add_setting_option,
+    add_model_option,
     given_settings,
     loaded_settings,
 )
@@ -64,7 +64,7 @@ def build_parser() -> Parser:
         description="Check the installation, the settings, the database, the model and the GPU.\n"
         "It changes nothing. The exit code is 1 if a problem prevents conversations.",
     )
-    add_setting_option(parser, "--model", "model", "NAME", short="-m")
+    add_model_option(parser, "model to check")
     add_memory_options(parser)
     add_common_options(parser)
     return parser

@@ -19,7 +19,7 @@ __all__ = ["build_parser", "execute"]
 _EXAMPLES = """\
 FILE is a corpus (JSON lines of conversations with questions, or LongMemEval's JSON), an export of
 `shepherd memory export` with --questions, or a run that --output wrote. If you name several files, each is
-measured, and the least of each measure is shown.
+measured, and the lowest value of each measure is shown.
 
 examples:
   shepherd eval corpus.jsonl --output before.jsonl       measure, and save every result
@@ -45,7 +45,9 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--output", metavar="RUN", type=Path, help="write a JSON line for each question to this file"
     )
-    parser.add_argument("--baseline", metavar="RUN", type=Path, help="compare with this run, paired")
+    parser.add_argument(
+        "--baseline", metavar="RUN", type=Path, help="compare with this run, question by question"
+    )
     parser.add_argument(
         "--rows",
         choices=("turns", "exchanges"),
@@ -181,7 +183,9 @@ def _comparison(results: list[Answered], baseline: list[Answered], path: Path) -
         if (key := (result.conversation, result.question, tuple(result.evidence))) in known
     ]
     if not pairs:
-        raise UsageError(f"{path}: none of its questions was asked here", hint="compare runs of one corpus")
+        raise UsageError(
+            f"{path}: it has no question in common with the files", hint="compare two runs of the same corpus"
+        )
     compared = {
         metric: compare(
             [one.metrics[metric] for one, _ in pairs], [other.metrics[metric] for _, other in pairs]
@@ -201,7 +205,7 @@ def _comparison(results: list[Answered], baseline: list[Answered], path: Path) -
 
 
 def _show_all(reports: dict[str, dict[str, object]], arguments: Namespace, screen: Screen) -> None:
-    """Print each corpus, and of several the least of each measure."""
+    """Print each corpus, and of several the lowest value of each measure."""
     if len(reports) == 1:
         [report] = reports.values()
         if arguments.json:
@@ -221,7 +225,7 @@ def _show_all(reports: dict[str, dict[str, object]], arguments: Namespace, scree
         screen.print()
     screen.table(
         ["of all files", *METRICS],
-        [["least", *(_formatted(metric, least[metric]) for metric in METRICS)]],
+        [["lowest", *(_formatted(metric, least[metric]) for metric in METRICS)]],
     )
 
 
@@ -281,7 +285,7 @@ def _show_relevance(found: dict[str, Any], screen: Screen) -> None:
         ],
     )
     screen.note(
-        "in percent; the best memory tells answerable from unanswerable questions with an area of"
+        "percentages; area under the ROC curve, answerable against unanswerable questions:"
         f" {found['area']:.3f}"
     )
 

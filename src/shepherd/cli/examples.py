@@ -56,7 +56,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd memory add": ('shepherd memory add "Which IDE do I use?" "VS Code with vim keybindings"',),
     "shepherd memory edit": ('shepherd memory edit 1099511627777 --answer "Helix"',),
     "shepherd memory pin": (
-        ("shepherd memory pin 1099511627777", "never delete it to make space"),
+        ("shepherd memory pin 1099511627777", "keep it, even if space runs out"),
         ("shepherd memory pin --off 1099511627777", "unpin it"),
     ),
     "shepherd memory forget": (
@@ -95,7 +95,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     ),
     "shepherd facts list": ("shepherd facts list --json",),
     "shepherd facts get": ("shepherd facts get name",),
-    "shepherd facts set": ("shepherd facts set favourite_color 'deep blue'",),
+    "shepherd facts set": ("shepherd facts set favorite_color 'deep blue'",),
     "shepherd facts clear": (
         "shepherd facts clear name",
         ("shepherd facts clear name --history", "and its earlier values"),
@@ -147,7 +147,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd knowledge export": ("shepherd knowledge export graph.jsonl",),
     "shepherd context": (('shepherd context build "what is my name?"', "show what a model would see"),),
     "shepherd context build": (
-        ('shepherd context build "what is my name?"', "with everything known about you"),
+        ('shepherd context build "what is my name?"', "with the facts and memories that match"),
         (
             "shepherd context build --continue --max-tokens 2000 hello",
             "with the last conversation, in 2,000 tokens",

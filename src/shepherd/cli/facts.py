@@ -36,7 +36,10 @@ def build_parser() -> Parser:
     clear = add_action(actions, "clear", "forget a fact")
     at = add_action(actions, "at", "show the facts as they were on a date")
     at.add_argument(
-        "date", nargs="+", metavar="DATE", help="date, as 2026-03-01 (end of the day) or 2026-03-01 14:30"
+        "date",
+        nargs="+",
+        metavar="DATE",
+        help="date, such as 2026-03-01 (end of that day) or 2026-03-01 14:30",
     )
     history = add_action(
         actions, "history", "show the values of facts, when each held, and where it came from"
@@ -133,8 +136,11 @@ def _note_left(memory: Memory, values: set[str], screen: Screen) -> None:
         if has_value is not None and has_value(f"{one.question}\n{one.answer}")
     ]
     if ids:
-        n = counted(len(ids), "memory still has", "memories still have")
-        screen.note(f"{n} a value of it. To delete, run\n  shepherd memory forget {' '.join(ids[:_LISTED])}")
+        n = counted(len(ids), "memory still contains", "memories still contain")
+        those = "that memory" if len(ids) == 1 else "these memories"
+        screen.note(
+            f"{n} a value of it. To delete {those}, run\n  shepherd memory forget {' '.join(ids[:_LISTED])}"
+        )
     if note := still_said(memory, values):
         screen.note(note)
 
@@ -152,4 +158,4 @@ _ACTIONS = {"list": _list, "get": _get, "set": _set, "clear": _clear, "at": _at,
 
 
 def _missing(key: str) -> ShepherdError:
-    return ShepherdError(f"there is no fact {key!a}", hint="shepherd facts list shows all of them")
+    return ShepherdError(f"there is no fact {key!a}", hint="shepherd facts list shows all facts")

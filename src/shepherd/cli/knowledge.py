@@ -26,7 +26,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.cli.progress import amount, working
 from shepherd.commands.screen import Screen, counted, day
-from shepherd.errors import DocumentError, EmptyDocumentError, ShepherdError, UsageError
+from shepherd.errors import DocumentError, EmptyDocumentError, ShepherdError, UsageError, reason_of
 from shepherd.paths import new_file
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def build_parser() -> Parser:
 
 
 def _add_reading(actions: Any) -> None:
-    listing = add_action(actions, "list", "list nodes, last changed first")
+    listing = add_action(actions, "list", "list nodes, most recently changed first")
     listing.add_argument("--kind", metavar="KIND", help="list only nodes of this kind")
     listing.add_argument("--dimension", metavar="NAME", help="list only nodes with this tag")
     add_limit(listing, 50, with_offset=True)
@@ -68,7 +68,7 @@ def _add_reading(actions: Any) -> None:
 
 def _add_changing(actions: Any) -> None:
     add = add_action(actions, "add", "add a node")
-    add.add_argument("title", metavar="TITLE", help="one line")
+    add.add_argument("title", metavar="TITLE", help="title of the node, on one line")
     _add_fields(add, "a tag; can be repeated")
 
     edit = add_action(actions, "edit", "change a node")
@@ -86,7 +86,9 @@ def _add_changing(actions: Any) -> None:
     link = add_action(actions, "link", "connect two nodes")
     link.add_argument("from_id", type=ID, metavar="FROM", help="id of the first node")
     link.add_argument("to_id", type=ID, metavar="TO", help="id of the second node")
-    link.add_argument("explanation", metavar="WHY", help="sentence that reads from the first to the second")
+    link.add_argument(
+        "explanation", metavar="WHY", help='how the first node relates to the second, such as "builds on it"'
+    )
     link.add_argument(
         "--type", default="related_to", metavar="TYPE", help="type of the edge (default: related_to)"
     )
@@ -117,7 +119,8 @@ def _add_transfer(actions: Any) -> None:
     importing = add_action(
         actions,
         "import",
-        "import documents, folders, web pages, an RA-H database, MCP's memory.jsonl or Shepherd's own export",
+        "import documents, folders, web pages, databases of RA-H (a program for notes), MCP's memory.jsonl,"
+        " or Shepherd's own export",
     )
     importing.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, addresses")
     importing.add_argument(
@@ -229,7 +232,7 @@ def _edit(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
     if arguments.title is not None:
         values["title"] = arguments.title
     if not values and not arguments.append:
-        raise UsageError("nothing to change", hint="--title, --notes, --append and others; see --help")
+        raise UsageError("nothing to change", hint="use --title, --notes, --append …; see --help")
     _existing(knowledge, arguments.id)
     knowledge.update_node(arguments.id, append_notes=arguments.append or "", **values)
     screen.result(knowledge.get_node(arguments.id))
@@ -301,7 +304,7 @@ def _text(file: str) -> str:
     try:
         return Path(os.path.expanduser(file)).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}", hint="name a file with the text") from error
+        raise UsageError(f"{file}: {reason_of(error)}", hint="name a file with the text") from error
 
 
 # ---- import and export
@@ -412,7 +415,7 @@ _ACTIONS = {
 def _existing(knowledge: Knowledge, node_id: int, *, with_text: bool = False) -> Node:
     node = knowledge.get_node(node_id, with_text=with_text)
     if node is None:
-        raise ShepherdError(f"there is no node {node_id}", hint="shepherd knowledge list shows them")
+        raise ShepherdError(f"there is no node {node_id}", hint="shepherd knowledge list shows all nodes")
     return node
 
 

@@ -23,7 +23,7 @@ __all__ = ["COMMANDS", "main", "parser_of", "run"]
 # perhaps reordered(arguments) -> arguments, which accepts other orders of words.
 COMMANDS = {
     "chat": ("shepherd.cli.chat", "chat with a model; plain `shepherd` does the same"),
-    "tui": ("shepherd.cli.tui", "chat on the whole screen, with memory and knowledge beside it"),
+    "tui": ("shepherd.cli.tui", "chat full-screen, with memory and knowledge in a panel"),
     "conversations": (
         "shepherd.cli.conversations",
         "list, read, search, rename and delete conversations",
@@ -34,7 +34,7 @@ COMMANDS = {
         "shepherd.cli.knowledge",
         "manage notes, documents and connections: add, import, search …",
     ),
-    "context": ("shepherd.cli.context", "print the prompt for a question, with everything known about you"),
+    "context": ("shepherd.cli.context", "print the prompt that a model would get for a question"),
     "template": ("shepherd.cli.template", "list, show and edit templates for prompts"),
     "fragment": ("shepherd.cli.fragment", "list, show and edit texts that you attach often"),
     "trace": (
@@ -145,9 +145,12 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     elif first and not first.startswith("-"):
         words = sum(not argument.startswith("-") for argument in arguments)
         known = f"commands: {', '.join(COMMANDS)}; shepherd --help explains them"
-        hints = [near_miss(first, COMMANDS)] if words < 3 else []
-        hints += ['to ask a question, put it in quotes: shepherd "…"'] if words > 1 else []
-        raise UsageError(f"there is no command {first!a}", hint=" ".join(filter(None, hints)) or known)
+        near = near_miss(first, COMMANDS) if words < 3 else ""
+        to_ask = "To ask" if near else "to ask"  # after a question mark, a sentence begins
+        question = f'{to_ask} a question, put it in quotes: shepherd "…"' if words > 1 else ""
+        raise UsageError(
+            f"there is no command {first!a}", hint=" ".join(filter(None, (near, question))) or known
+        )
     else:
         first = "chat"
     command = import_module(COMMANDS[first][0])

@@ -34,9 +34,11 @@ from shepherd.commands.explain import decided_in_words, item_in_words, nothing_t
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.paths import default_database, from_home, new_file
+from shepherd.wording import inflected
 
 if TYPE_CHECKING:
     from shepherd.memory import ExtractionJob, LearnedItem, Memory
+    from shepherd.memory.records import ClaimCounts
     from shepherd.types import MemoryRecord
 
 __all__ = ["build_parser", "execute"]
@@ -104,7 +106,7 @@ def _add_changing(actions: Any) -> None:
     edit.add_argument("--question", metavar="TEXT", help="new question")
     edit.add_argument("--answer", metavar="TEXT", help="new answer")
 
-    pin = add_action(actions, "pin", "never delete a memory to make space")
+    pin = add_action(actions, "pin", "pin a memory, so that it is never deleted to make space")
     pin.add_argument("id", type=ID, metavar="ID", help="id of the memory, as list shows it")
     pin.add_argument("--off", action="store_true", help="unpin the memory")
 
@@ -201,7 +203,7 @@ def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         records,
         ["id", "when", "question", "answer"],
         [(record.id, day(record.timestamp), record.question, record.answer) for record in records],
-        empty="" if total or screen.as_json else "nothing is remembered yet" + _claimable(memory, arguments),
+        empty="" if total or screen.as_json else _claimable(memory, arguments) or "nothing is remembered yet",
     )
     if arguments.offset + len(records) < total:
         screen.note(f"{len(records)} of {counted(total, 'memory', 'memories')}; --offset shows older ones")
@@ -229,7 +231,9 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
     user = _LOCAL if _LOCAL in others else next(iter(others))
     source = "" if user == _LOCAL else f" --from {printable(user)}"
     n = counted(others[user], "memory", "memories")
-    return f" of {memory.user_id}; {user} has {n}: shepherd memory claim{source} takes them over"
+    it = "it" if others[user] == 1 else "them"
+    command = f"shepherd memory claim{source}"
+    return f"{memory.user_id} has no memories yet, but {user} has {n}; to take {it} over: {command}"
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
@@ -273,7 +277,7 @@ def _add(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 def _edit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if arguments.question is None and arguments.answer is None:
-        raise UsageError("nothing to change", hint="--question TEXT, --answer TEXT, or both")
+        raise UsageError("nothing to change", hint="use --question TEXT, --answer TEXT, or both")
     _existing(memory, arguments.id)
     memory.edit_memory(arguments.id, question=arguments.question, answer=arguments.answer)
     screen.result(memory.get_memory(arguments.id), note=f"memory {arguments.id} is changed")
@@ -390,8 +394,12 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     screen.result(counts, note=f"{' and '.join(new) or 'nothing'} imported{known}{skipped}")
     if counts.secrets and not screen.as_json:
         screen.warn(
-            f"{counted(counts.secrets, 'entry', 'entries')} not imported, with secrets such as passwords",
-            "memory_extraction_secrets = true imports them as well",
+            inflected(
+                counts.secrets,
+                "{} [entry was|entries were] not imported, because [it contains|they contain] a secret"
+                " such as a password",
+            ),
+            "memory_extraction_secrets = true imports such entries, too",
         )
     for problem in () if screen.as_json else counts.problems:
         screen.warn(problem, IMPORTABLE if problem == NO_EXPORT else "")
@@ -416,12 +424,17 @@ def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         n_nodes = Knowledge(memory.transactions, memory.user_id).claim(arguments.from_user)
     screen.result(
         {**asdict(counts), "nodes": n_nodes},
-        note=f"{_claimed(counts.memories, counts.facts, n_nodes, counts.sessions)} of {source!r}"
-        f" are yours now, {counts.duplicates:,} were before"
-        if n_rows
-        else f"nothing is stored for {source!r}",
+        note=_claim_note(counts, n_nodes, source) if n_rows else f"nothing is stored for {source!r}",
     )
     return 0
+
+
+def _claim_note(counts: ClaimCounts, n_nodes: int, source: str) -> str:
+    had = f"you already had {counted(counts.duplicates, 'memory', 'memories')} with the same text"
+    if not counts.memories + counts.facts + n_nodes + counts.sessions:
+        return f"nothing new was taken over from {source!r}: {had}"
+    taken = _claimed(counts.memories, counts.facts, n_nodes, counts.sessions)
+    return f"taken over from {source!r}: {taken}" + (f"; {had}" if counts.duplicates else "")
 
 
 def _claimed(memories: int, facts: int, nodes: int, sessions: int) -> str:

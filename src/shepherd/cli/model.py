@@ -29,7 +29,7 @@ continues where it stopped. The model is checked before it counts as installed; 
 
   hf:user/repo:Q5_K_M      by quantisation, in upper or lower case
   hf:user/repo             the only model there, else Q4_K_M
-  hf:user/repo/file.gguf   by file; a part of a split model stands for all of it"""
+  hf:user/repo/file.gguf   by file name; the name of one part of a split model downloads all parts"""
 
 
 def build_parser() -> Parser:

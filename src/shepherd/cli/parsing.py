@@ -27,6 +27,7 @@ __all__ = [
     "add_engine_options",
     "add_limit",
     "add_memory_options",
+    "add_model_option",
     "add_model_options",
     "add_search",
     "add_setting_option",
@@ -198,9 +199,15 @@ def add_memory_options(parser: Any) -> None:
     add_setting_option(parser, "--user", "user_id", "ID")
 
 
-def add_model_options(parser: Parser) -> None:
+def add_model_option(parser: Parser, purpose: str) -> None:
+    """Add --model, whose help begins with what the command needs the model for."""
+    names = SETTINGS["model"].help.partition(": ")[2]
+    add_setting_option(parser, "--model", "model", "NAME", short="-m", help=f"{purpose}: {names}")
+
+
+def add_model_options(parser: Parser, purpose: str = "model to chat with") -> None:
     """Add --model and --provider."""
-    add_setting_option(parser, "--model", "model", "NAME", short="-m")
+    add_model_option(parser, purpose)
     add_setting_option(parser, "--provider", "provider", "NAME", short="-p")
 
 
@@ -212,8 +219,10 @@ def add_engine_options(parser: Parser) -> None:
         add_setting_option(engine, option, key, "N")
 
 
-def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, short: str = "") -> None:
-    """Add an option that overrides a setting for this run, with the setting's help and range."""
+def add_setting_option(
+    parser: Any, option: str, key: str, metavar: str, *, short: str = "", help: str = ""
+) -> None:
+    """Add an option that overrides a setting for this run, with its range and, by default, its help."""
     setting = SETTINGS[key]
     shown = f" (default: {setting.default})" if isinstance(setting.default, (int, float)) else ""
     parser.add_argument(
@@ -222,7 +231,7 @@ def add_setting_option(parser: Any, option: str, key: str, metavar: str, *, shor
         dest=_SETTING_PREFIX + key,
         metavar=metavar,
         type=_reader(key),
-        help=f"{setting.help}{shown}".replace("%", "%%"),
+        help=f"{help or setting.help}{shown}".replace("%", "%%"),
     )
 
 
@@ -276,7 +285,7 @@ def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(question, hint="without a terminal, confirm with --yes")
+        raise UsageError(f"without a terminal, nobody can answer: {question}", hint="add --yes to confirm")
     return screen.agrees(question)
 
 

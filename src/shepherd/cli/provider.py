@@ -67,7 +67,7 @@ def build_parser() -> Parser:
         "value",
         metavar="VALUE",
         nargs="?",
-        help="new value; '' resets the field; for api_key, leave it out to be asked",
+        help="new value; '' resets the field; without a VALUE, Shepherd asks for the api_key",
     )
     put.add_argument("--keyring", action="store_true", help="store the api_key in the system's keyring")
     finish_actions(actions)

@@ -57,7 +57,7 @@ def build_parser() -> Parser:
     parser = Parser(prog="shepherd serve", description=_DESCRIPTION, epilog=_EPILOG)
     add_setting_option(parser, "--host", "server_host", "ADDRESS")
     add_setting_option(parser, "--port", "server_port", "N")
-    add_model_options(parser)
+    add_model_options(parser, "model to serve")
     add_setting_option(parser, "--models", "server_models", "NAMES")
     add_setting_option(parser, "--providers", "server_providers", "NAMES")
     add_setting_option(parser, "--embeddings", "server_embeddings", "PATH")
@@ -65,7 +65,7 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--session", action="store_true", help="serve one conversation instead, which several clients join"
     )
-    parser.add_argument("--open", action="store_true", help="open the page in your browser")
+    parser.add_argument("--open", action="store_true", help="open the memory page in your browser")
     parser.add_argument("--nomemory", action="store_true", help="don't read or write memory")
     parser.add_argument("--log", metavar="PATH", default="", help="log to this file instead of stderr")
     parser.add_argument("-q", "--quiet", action="store_true", help="log only warnings and errors")

@@ -293,7 +293,7 @@ class SessionClient:
             yield
         except httpx.ConnectError:
             raise ShepherdError(
-                f"{self.base}: no server is there", hint="shepherd serve --session starts a conversation"
+                f"no server answers at {self.base}", hint="start one with shepherd serve --session"
             ) from None
         except (httpx.HTTPError, httpx.StreamError) as error:
             raise ShepherdError(

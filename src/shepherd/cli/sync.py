@@ -30,8 +30,8 @@ __all__ = ["build_parser", "execute"]
 _LEAST_CHARS = 8
 _DESCRIPTION = """\
 Sync memories, facts with their history, knowledge, and settings for answers with your other machines, through
-a folder that any tool carries: Syncthing, git, a USB stick. Everything in the folder is encrypted, and each
-machine writes only its own files, so files never conflict. What you forget on one machine is
+a folder that you share with any tool: Syncthing, git, a USB stick. Everything in the folder is encrypted,
+and each machine writes only its own files, so files never conflict. What you forget on one machine is
 forgotten on all of them. Conversations and models stay where they are.
 
 The first sync asks for a new passphrase. On each other machine, the first sync asks for the same one."""
@@ -52,7 +52,7 @@ def build_parser() -> Parser:
         "--every",
         type=whole_number(1, 86_400),
         metavar="SECONDS",
-        help="sync again after so many seconds, until you press Ctrl-C",
+        help="sync again every SECONDS seconds, until you press Ctrl-C",
     )
     what.add_argument("--status", action="store_true", help="list the machines, and when each was last read")
     what.add_argument(

@@ -10,8 +10,8 @@ from shepherd.commands.screen import Screen
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-List the tools that a model can have in a conversation: with shepherd --memtools, or always with the setting
-memory_tools. They work on the memory of the current user, never on that of another."""
+List the tools that a model can use. Turn them on for one chat with shepherd --memtools, or for all with the
+setting memory_tools. They work on the memory of the current user, never on that of another."""
 
 _EPILOG = "--json prints them in the format of OpenAI's API."
 
@@ -36,6 +36,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     rows = [(tool.name, ", ".join(tool.parameters["properties"]), tool.description) for tool in MEMORY_TOOLS]
     screen.table(("name", "arguments", "what it does"), rows)
     screen.note(
-        "on (setting memory_tools)" if config.memory_tools else "off; shepherd --memtools turns them on"
+        "these tools are on (setting memory_tools)"
+        if config.memory_tools
+        else "these tools are off; to turn them on for a chat: shepherd --memtools"
     )
     return 0

@@ -21,7 +21,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.cli.progress import amount
 from shepherd.commands.screen import Screen, counted
-from shepherd.errors import ShepherdError, UsageError
+from shepherd.errors import ShepherdError, UsageError, reason_of
 from shepherd.escaping import storable
 from shepherd.paths import new_file
 
@@ -35,7 +35,7 @@ __all__ = ["build_parser", "execute"]
 
 _PATHS = """\
 A path is /context/SESSION/TURN/…, or SESSION/TURN/… for short; `last` is the latest session or turn, and `*`
-any one name:  last/last/budget   */*/assembled/total_tokens   last/*/warnings
+matches any one name, as in last/last/budget, */*/assembled/total_tokens and last/*/warnings.
 """
 _SHOWN_CHARS = 120
 
@@ -152,7 +152,10 @@ class _Source:
         for session in self._memory.list_sessions(self.traces.user_id, limit=100):
             if session.id in kept:
                 return session.id
-        raise ShepherdError("no conversation has a trace yet", hint="shepherd trace tree lists what there is")
+        raise ShepherdError(
+            "`last` is the latest stored conversation, and no stored conversation has a trace",
+            hint="shepherd trace tree lists all sessions",
+        )
 
 
 # ---- actions
@@ -247,8 +250,12 @@ def _import(source: _Source, arguments: Namespace, screen: Screen) -> int:
 
 
 def _forget(source: _Source, arguments: Namespace, screen: Screen) -> int:
-    if bool(arguments.path) == arguments.all:
-        raise UsageError("nothing to forget", hint="name SESSION, SESSION/TURN, or --all")
+    if arguments.path and arguments.all:
+        raise UsageError(
+            "SESSION and --all cannot be combined", hint="name SESSION or SESSION/TURN, or use --all alone"
+        )
+    if not arguments.path and not arguments.all:
+        raise UsageError("nothing to forget", hint="name SESSION or SESSION/TURN, or use --all")
     if arguments.all:
         n = source.traces.clear()
     else:
@@ -298,7 +305,7 @@ def _opened(file: str) -> Any:
     try:
         return open(file, "rb")
     except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}", hint="name a file that trace export wrote") from error
+        raise UsageError(f"{file}: {reason_of(error)}", hint="name a file that trace export wrote") from error
 
 
 def _print_tree(entries: list[tuple[str, Value]], root: str, depth: int, screen: Screen) -> None:

@@ -1,4 +1,4 @@
-"""`shepherd tui`: chat on the whole screen."""
+"""`shepherd tui`: chat full-screen."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["build_parser", "execute", "preparing"]
 
 _DESCRIPTION = """\
-Chat on the whole screen, beside what memory added to each message (with scores and sources) and how the
-context window is used. Search, edit and forget memories, facts and knowledge by mouse or keys; F1 lists keys.
+Chat full-screen. A panel shows the memories that were added to each message, with scores and sources, and
+how the context window is used. Search, edit and forget memories, facts and knowledge by mouse or keys; F1
+lists keys.
 
 It needs a terminal of at least 80 columns and 24 lines, works over ssh, and respects NO_COLOR."""
 
@@ -84,7 +85,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
 
     config, model = conversation_settings(arguments)
     if not arguments.nomemory:
-        unlock_memory(config, creates=True)  # nobody can be asked on the whole screen
+        unlock_memory(config, creates=True)  # nobody can be asked in full screen
     resume = conversation_to_continue(arguments, config)
     config, model = offer_full_model(config, model, screen)
     # Here, so that a download shows its progress, and a wrong name its error, on the normal screen.
@@ -112,7 +113,7 @@ def preparing(config: Config) -> Callable[[Assistant, str], Prepared]:
     from shepherd.cli.composing import Composer, attached_in_words, require_room
     from shepherd.tui.conversation import Prepared
 
-    # Its remarks would go across the whole screen.
+    # Its remarks would go across the screen.
     composer = Composer(config, Screen(StringIO(), StringIO()))
 
     def prepare(assistant: Assistant, message: str) -> Prepared:

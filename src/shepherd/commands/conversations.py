@@ -59,7 +59,7 @@ def conversation_named(
     user_id: str | None = None,
     *,
     in_title: bool = True,
-    hint: str = "shepherd conversations list shows all of them",
+    hint: str = "shepherd conversations list shows all conversations",
 ) -> SessionSummary:
     """Return the conversation of this user that a name means.
 

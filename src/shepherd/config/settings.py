@@ -89,7 +89,11 @@ class Config:
     gpu_layers: int = _integer(-1, -1, 10_000, "layers to put on the GPU; -1: all")
     flash_attention: Literal["auto", "on", "off"] = _choice("flash attention", "auto", "on", "off")
     kv_type: Literal["f16", "q8_0", "f32"] = _choice("type of the KV cache", "f16", "q8_0", "f32")
-    swa_full: bool = _switch(False, "cache all tokens of sliding-window layers: more memory, free rewinds")
+    swa_full: bool = _switch(
+        False,
+        "keep all tokens of sliding-window layers in the cache: takes more memory, but after a change,"
+        " earlier messages needn't be read again",
+    )
     cache_ram_mb: int = _integer(
         512, 0, _TOKENS, "MiB of RAM for checkpoints and for conversations that left the KV cache; 0: none"
     )
@@ -204,13 +208,19 @@ class Config:
         "number", 0, 100, "penalty for continuing a sequence that occurred before (DRY); 0: off; auto: 0"
     )
     dry_base: float | str = _sampled(
-        "number", 1, 100, "growth of that penalty with each token of the sequence; auto: 1.75"
+        "number", 1, 100, "DRY: growth of the penalty with each token of the sequence; auto: 1.75"
     )
     dry_allowed_length: int | str = _sampled(
-        "whole number", 0, 1 << 20, "longest sequence that may be repeated without it, in tokens; auto: 2"
+        "whole number",
+        0,
+        1 << 20,
+        "DRY: longest sequence that can be repeated without a penalty, in tokens; auto: 2",
     )
     dry_penalty_last_n: int | str = _sampled(
-        "whole number", 0, 1 << 20, "number of latest tokens that are searched for sequences; auto: 4096"
+        "whole number",
+        0,
+        1 << 20,
+        "DRY: number of latest tokens that are searched for sequences; auto: 4096",
     )
     mirostat: int | str = _sampled(
         "whole number",
@@ -231,10 +241,10 @@ class Config:
 
     # What is remembered, and what of it the model sees.
     user_id: str = _text(
-        "", "user whose memory to use; empty: hostname:username, as it was when the memory began"
+        "", "user whose memory to use (default: HOSTNAME:USERNAME at the time of the first use)"
     )
     memory_database: str = _text(
-        "", "path of the memory database, or postgresql://…; empty: the default place"
+        "", "path of the memory database, or postgresql://… (default: ~/.local/share/shepherd/memory.db)"
     )
     memory_key_command: str = _text(
         "", "command that prints the key or the passphrase of an encrypted memory; empty: none"
@@ -244,8 +254,8 @@ class Config:
     )
     memory_blind: bool = _switch(
         False,
-        "give a PostgreSQL server texts and words only encrypted; for a new memory, without knowledge, traces"
-        " and vectors",
+        "give a PostgreSQL server only encrypted texts and words; for a new memory, without knowledge, traces"
+        " or vectors",
     )
     max_db_size: str = _setting(
         "size", "10G", "maximum size of the database; beyond it, the oldest unpinned memories are deleted"
@@ -259,7 +269,11 @@ class Config:
     )
     rag_relevance_threshold: float = _share(0.3, "minimum relevance of an appended memory")
     rag_max_results: int = _integer(
-        3, 0, 100, "maximum number of memories appended to a message; twice that for an order of events"
+        3,
+        0,
+        100,
+        "maximum number of memories appended to a message; up to twice as many if you ask in what order"
+        " things happened",
     )
     rag_recency_floor: float = _share(
         0.9, "how much of a memory's score remains with age: 1 ignores age, 0 halves it in 30 days"
@@ -292,7 +306,7 @@ class Config:
     context_shares: str = _text(
         "history=40,entities=15,knowledge=30,memory=10,focus=5",
         "for fixed: percentages of the window without system prompt and message; they add up to 100",
-        form=f"a share of each of {', '.join(_PARTS)}, such as memory=100; together 100",
+        form=f"shares of {', '.join(_PARTS)} that add up to 100, such as history=60,memory=40",
         reads=partial(percentages, names=_PARTS),
     )
     context_order: str = _list_of(
@@ -412,7 +426,7 @@ class Config:
     server_windows: int = _integer(
         0, 0, 64, "number of context windows that these answers share; 0: one each, if memory allows"
     )
-    server_page: bool = _switch(True, "serve the page for the browser at /")
+    server_page: bool = _switch(True, "serve the memory page for the browser at /")
     server_verbose: bool = _switch(
         False, "add the prompt that the model reads to answers of /v1/chat/completions, to debug clients"
     )
@@ -421,7 +435,7 @@ class Config:
         5,
         0,
         3600,
-        "seconds from the signal until the server has exited; the last two are for closing",
+        "time limit for shutting down, in seconds, up to two of them for closing; less than 1 counts as 1",
     )
 
     # Who can use a server, and how much.

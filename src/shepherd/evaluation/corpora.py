@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from shepherd.errors import UsageError
+from shepherd.errors import UsageError, reason_of
 
 __all__ = ["Conversation", "Question", "Turn", "read_corpus"]
 
@@ -90,7 +90,7 @@ def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be read") from error
+        raise UsageError(f"{path}: {reason_of(error)}", hint="name a file that can be read") from error
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8", hint=_FORMS) from error
     if text.lstrip().startswith("["):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from shepherd._native.rank import ASSISTANT_WEIGHTS, DEFAULT_WEIGHTS, Weights
 from shepherd._native.store import Connection, Recall
 from shepherd._native.text import keywords
-from shepherd.errors import UsageError
+from shepherd.errors import UsageError, reason_of
 from shepherd.evaluation.corpora import Conversation, Question, Turn
 from shepherd.memory import Memory
 
@@ -315,7 +315,7 @@ def read_run(path: Path) -> list[Answered]:
         with path.open(encoding="utf-8") as file:
             return [Answered(**json.loads(line)) for line in file if line.strip()]
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="name a run that --output wrote") from error
+        raise UsageError(f"{path}: {reason_of(error)}", hint="name a run that --output wrote") from error
     except (ValueError, TypeError) as error:
         raise UsageError(
             f"{path}: not a run of shepherd eval", hint="write one with shepherd eval FILE --output RUN.jsonl"

@@ -184,7 +184,7 @@ def read_header(path: str | os.PathLike[str], *, is_projector: bool = False) -> 
             header = _read(_Reader(file, name, os.fstat(file.fileno()).st_size))
     except FileNotFoundError:
         raise ModelLoadError(
-            f"model '{name}' does not exist", hint="-m or the setting 'model' names a GGUF file"
+            f"model '{name}' does not exist", hint="name a GGUF file with -m or the setting 'model'"
         ) from None
     except PermissionError:
         raise ModelLoadError(

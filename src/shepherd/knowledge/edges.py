@@ -37,7 +37,7 @@ def add(
         raise UsageError(f"node {from_node_id} cannot be connected with itself")
     for node_id in (from_node_id, to_node_id):
         if not connection.execute("SELECT 1 FROM nodes WHERE user_id = ? AND id = ?", (user_id, node_id)):
-            raise UsageError(f"there is no node {node_id}", hint="shepherd knowledge list shows them")
+            raise UsageError(f"there is no node {node_id}", hint="shepherd knowledge list shows all nodes")
     known = find(connection, user_id, from_node_id, to_node_id, type)
     if known is not None:
         return known, False

@@ -25,6 +25,7 @@ __all__ = ["aside_of", "check_backup", "restore"]
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
+_BACKUP = "name a file that shepherd memory backup wrote"
 _QUIT = "quit every chat and server that uses it, then restore again"
 # Milliseconds that another process may take to finish a write.
 _PATIENCE_MS = 500
@@ -34,7 +35,7 @@ def check_backup(backup: str | os.PathLike[str]) -> None:
     """Raise UsageError or StoreError if a file is not an undamaged database of Shepherd."""
     path = os.path.abspath(backup)
     if not os.path.isfile(path):
-        raise UsageError(f"{path}: there is no such file", hint="name a copy by shepherd memory backup")
+        raise UsageError(f"{path}: there is no such file", hint=_BACKUP)
     try:
         owner = Owner.SHEPHERD if is_open(path) else identify(path)
     except ForeignDatabaseError as error:
@@ -47,7 +48,7 @@ def check_backup(backup: str | os.PathLike[str]) -> None:
     except SQLiteError as error:
         raise _damaged(path) from error
     if owner is Owner.NOBODY:
-        raise UsageError(f"{path}: it is empty", hint="name a copy by shepherd memory backup")
+        raise UsageError(f"{path}: it is empty", hint=_BACKUP)
     try:
         with connect(path, read_only=True) as connection:
             if owner is Owner.ENCRYPTED:
@@ -62,7 +63,7 @@ def _refuse_foreign(path: str, connection: Connection) -> None:
     """Check what `identify` could not see."""
     if connection.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
         error = foreign(path)
-        raise UsageError(str(error), hint="name a copy by shepherd memory backup")
+        raise UsageError(str(error), hint=_BACKUP)
     refuse_version(path, connection.execute("PRAGMA user_version")[0][0])
 
 

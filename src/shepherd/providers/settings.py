@@ -10,6 +10,7 @@ from typing import Any
 
 from shepherd.config import Setting
 from shepherd.config.file import ConfigFile
+from shepherd.config.schema import shortened
 from shepherd.errors import ConfigError, UsageError
 from shepherd.http_endpoint import split_address
 
@@ -116,7 +117,11 @@ FIELDS = {
         Setting("model", "text", "", "the provider's name of the model; llamacpp: a path or local name"),
         Setting("base_url", "text", "", "address of the server; empty: the default of the kind"),
         Setting(
-            "memory", "switch", "auto", "recall and learn; auto: on in this process only", choices=("auto",)
+            "memory",
+            "switch",
+            "auto",
+            "whether to recall and learn with this provider; auto: only for models in this process",
+            choices=("auto",),
         ),
         Setting(
             "window", "whole number", 0, "window in tokens; 0: the default of the kind", least=0, most=1 << 24
@@ -243,7 +248,7 @@ def _checked_url(url: str) -> str:
 
 def _problem(name: str, setting: Setting) -> ConfigError:
     return ConfigError(
-        f"provider {name}: {setting.key} does not fit; expected {setting.expected}",
+        f"provider {name}: {setting.key} is not valid; expected {setting.expected}",
         hint=f"shepherd provider set {name} {setting.key} VALUE",
     )
 
@@ -298,7 +303,10 @@ class ProviderTable:
     def remove(self, name: str) -> None:
         """Forget it, and its key in the file with it; of the local one, what was set."""
         if self.get(name).name not in self._entries():
-            raise UsageError("the model in this process cannot be removed", hint="it needs no entry")
+            raise UsageError(
+                "'local' cannot be removed",
+                hint="it stands for the model in this process, and is always there",
+            )
         with self._file.changing() as document:
             document.get(_SECTION, {}).pop(name, None)
             if document.get("provider") == name:
@@ -333,7 +341,8 @@ def parsed(key: str, text: str) -> Any:
     except ValueError:
         default = str(setting.default).lower() or "empty"
         raise UsageError(
-            f"{key} does not fit; expected {setting.expected}", hint=f"'' is the default: {default}"
+            f"{key} is {'not valid' if setting.secret else shortened(text)}; expected {setting.expected}",
+            hint=f"'' resets it to the default ({default})",
         ) from None
     return _checked_url(value) if key == "base_url" else value
 
@@ -344,7 +353,7 @@ def _hint_for(name: str, entries: Iterable[str]) -> str:
     if near := get_close_matches(name, [LOCAL, *entries], n=2):
         return f"did you mean {' or '.join(near)}?"
     return (
-        "shepherd provider list shows all of them, and shepherd provider add NAME KIND adds one;"
+        "shepherd provider list shows all providers, and shepherd provider add NAME KIND adds one;"
         " -p or the setting 'provider' names one"
     )
 

@@ -75,7 +75,7 @@ USAGES = {name: (command.usage, command.help) for name, command in COMMANDS.item
 
 
 class ShepherdApp(App[None]):
-    """The conversation on the whole screen. `failure` is the error that ended it.
+    """The full-screen conversation. `failure` is the error that ended it.
 
     `is_answering`: a line is being processed, a message or a command.
     """

@@ -175,5 +175,5 @@ def _expected(item: object) -> Mapping[str, Any]:
 def _text(item: Mapping[str, Any], key: str, default: str | None = None) -> str:
     value = item.get(key, default)
     if not isinstance(value, str) or (default is None and not value.strip()):
-        raise UsageError(f"{key} is missing or not a text")
+        raise UsageError(f'"{key}" is missing or not a string')
     return cleaned_name(value)

@@ -59,7 +59,7 @@ def _records(place: str, kind: object, item: Any, now: int) -> Iterator[Entry]:
             if said := text(observation):
                 yield statement(subject, said, now, SOURCE)
             else:
-                yield Bad(place, "an observation is not a text")
+                yield Bad(place, "an observation is not a string")
     elif kind == "relation" and isinstance(item, dict):
         source, verb, target = (text(item.get(key)) for key in ("from", "relationType", "to"))
         yield relation(source, verb, target, now, SOURCE) or Bad(

@@ -84,7 +84,7 @@ def _change(entry: Mapping[str, Any], now: int) -> FactChange:
 def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = entry.get(name, default)
     if not isinstance(value, str):
-        raise ValueError(f"{name} is missing or not a text")
+        raise ValueError(f'"{name}" is missing or not a string')
     return storable(value)
 
 

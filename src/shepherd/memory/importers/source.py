@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import IO, Any, BinaryIO
 
-from shepherd.errors import StoreError, UsageError
+from shepherd.errors import StoreError, UsageError, reason_of
 from shepherd.memory.database import is_open
 from shepherd.memory.importers import chatgpt, llm, mcp, mem0, shepherd
 from shepherd.memory.importers.records import Entry
@@ -92,7 +92,7 @@ class Source:
                 raise UsageError(f"{path}: this is the memory itself", hint="name another file to import")
             file = self._closing.enter_context(open(path, "rb", buffering=0))  # noqa: SIM115
         except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}", hint="name a file to import") from error
+            raise UsageError(f"{path}: {reason_of(error)}", hint="name a file to import") from error
         self.total = os.fstat(file.fileno()).st_size
         return file
 
