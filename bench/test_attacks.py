@@ -30,7 +30,7 @@ import httpx
 import psutil
 
 from bench.small import JUDGED, count, sized
-from tests.server.attacks import OPENAI, REFUSED, chat
+from tests.server.attacks import LARGEST, OPENAI, REFUSED, chat
 from tests.server.processes import ServerProcess
 
 ATTACKERS = 4
@@ -73,6 +73,7 @@ def attack(url: str, number: int, is_over: threading.Event) -> Counter[int]:
     """Attack until it is over; returns how often the server answered with which status."""
     statuses: Counter[int] = Counter()
     attacks = [(path, json.dumps(body).encode()) for path, body, _, _ in REFUSED.values()]
+    attacks += [(OPENAI, json.dumps(body).encode()) for body in LARGEST.values()]
     choose = random.Random(number)
     print("begun", flush=True)
     with httpx.Client(base_url=url, headers={"Content-Type": "application/json"}, trust_env=False) as client:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shepherd._native import engine as native
-from shepherd.errors import InternalError, ModelError, ShepherdError
+from shepherd.errors import ContextOverflowError, InternalError, ModelError, ShepherdError
 from shepherd.inference import Answer, Engine
 from shepherd.inference.generation import _failure
 from shepherd.types import FinishReason, Message, Sampling, ToolCall
@@ -167,7 +167,7 @@ def test_a_review_that_changes_nothing_leaves_the_ids(engine: Engine) -> None:
     plain = ended(engine, "It is clear. And cold.")
     review = Review()
 
-    reply = ended(engine, "It is clear. And cold.", review=review)
+    reply = ended(engine, "It is clear. And cold.", review=lambda: review)
 
     assert reply.text == "".join(review.fed) == plain.text
     assert reply.token_ids == plain.token_ids
@@ -177,7 +177,7 @@ def test_a_review_that_changes_nothing_leaves_the_ids(engine: Engine) -> None:
 def test_what_a_review_says_instead_comes_in_words_with_its_own_ids(engine: Engine) -> None:
     review = Review(says="I do  not know.\n")
 
-    with begin(engine, "It is clear.", review=review) as reply:
+    with begin(engine, "It is clear.", review=lambda: review) as reply:
         pieces = list(reply)
 
     assert pieces == ["I", " do", "  not", " know.", "\n"]
@@ -189,7 +189,7 @@ def test_what_a_review_says_instead_comes_in_words_with_its_own_ids(engine: Engi
 
 
 def test_a_review_can_add_to_the_end(engine: Engine) -> None:
-    reply = ended(engine, "It is clear.", review=Review(last=" Is it?"), max_tokens=4)
+    reply = ended(engine, "It is clear.", review=lambda: Review(last=" Is it?"), max_tokens=4)
 
     assert reply.text.endswith(" Is it?")
     assert reply.stats.finish_reason == "length"
@@ -198,7 +198,7 @@ def test_a_review_can_add_to_the_end(engine: Engine) -> None:
 def test_a_review_can_end_an_answer(engine: Engine) -> None:
     review = Review(over_at="clear")
 
-    reply = ended(engine, "It is clear." + " And so on." * 40, review=review, max_tokens=900)
+    reply = ended(engine, "It is clear." + " And so on." * 40, review=lambda: review, max_tokens=900)
 
     assert "clear" in reply.text
     assert reply.text == "".join(review.fed)
@@ -210,16 +210,29 @@ def test_a_review_can_end_an_answer(engine: Engine) -> None:
 def test_a_review_has_no_word_about_calls(engine: Engine) -> None:
     review = Review(last="and?")
 
-    reply = ended(engine, MANNER.call, tools=[WEATHER], review=review)
+    reply = ended(engine, MANNER.call, tools=[WEATHER], review=lambda: review)
 
     assert [type(one) for one in reply.tool_calls] == [ToolCall]
     assert (review.ended, reply.text) == ([], "")
     assert reply.stats.finish_reason == "tool_calls"
 
 
+def test_a_prompt_that_does_not_fit_is_not_reviewed(engine: Engine) -> None:
+    made: list[Review] = []
+
+    def review() -> Review:
+        made.append(Review())
+        return made[-1]
+
+    with pytest.raises(ContextOverflowError):
+        engine.generate([Message("user", "x " * engine.window_tokens)], review=review)
+
+    assert made == []
+
+
 def test_ids_of_reviewed_text_need_the_engine(plain_model: Path) -> None:
     with Engine(plain_model, settings=exact_settings()) as own:
-        reply = own.generate(HELLO, sampling=GREEDY, max_tokens=5, review=Review(says="no"))
+        reply = own.generate(HELLO, sampling=GREEDY, max_tokens=5, review=lambda: Review(says="no"))
         run_to_end(reply)  # type: ignore[arg-type]
 
     assert reply.text == "no"

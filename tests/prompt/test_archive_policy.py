@@ -55,6 +55,17 @@ def test_statement_tells_something_and_is_no_question(text, tells):
     assert is_statement(text) is tells
 
 
+@pytest.mark.parametrize("asks", ["What is it? " * 200_000, "what\n" * 400_000], ids=["sentences", "lines"])
+def test_very_long_message_is_a_statement_by_its_beginning_and_its_end(asks):
+    told = "I live in Ulm. "
+
+    assert not is_statement(asks)
+    assert is_statement(told + asks)
+    assert is_statement(asks + told)
+    assert not is_statement(asks + told + asks)  # so much isn't read
+    assert not is_statement("Translate to French: " + asks + told)
+
+
 @pytest.mark.parametrize(
     "text",
     [

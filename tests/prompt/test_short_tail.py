@@ -6,9 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from shepherd.config import Config
 from shepherd.memory.injection_format import facts_block, fewer_facts, render_tail, with_past_facts
-from shepherd.prompt.gathering import memory_part, short_injection, shown_injection
+from shepherd.prompt.gathering import (
+    QUERY_CHARS,
+    Gatherer,
+    memory_part,
+    short_injection,
+    shown_injection,
+)
 from shepherd.prompt.plan import Part
+from shepherd.prompt.system_prompt import Snapshot, SystemPrompt
 from shepherd.types import Fact, Injection, SearchResult
 
 VALUES = {
@@ -117,3 +125,15 @@ def test_what_finally_fits_is_known_of_each_shorter_form():
         facts = text.partition("\n")[0]
         assert facts_block(shown.facts) == facts
         assert len(shown.results) == text.count("User: ")
+
+
+def test_what_is_asked_far_behind_the_beginning_of_a_message_is_not_looked_for():
+    gatherer = Gatherer(Config(), None)
+
+    def first_facts(text: str) -> set[str]:
+        gathered = gatherer.gather(text, injection(), Snapshot(SystemPrompt("")), short=True)
+        return {fact.key for fact in gathered.injection.facts}
+
+    asked = "What am I allergic to?"
+    assert "allergy" in first_facts(asked + "\n" * QUERY_CHARS)
+    assert "allergy" not in first_facts("\n" * QUERY_CHARS + asked)

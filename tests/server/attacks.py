@@ -1,4 +1,4 @@
-"""Requests that are allowed by their bytes and refused by what they would cost."""
+"""Requests that are refused by what they would cost, and the largest of those that no limit refuses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from shepherd.server import limits
 
-__all__ = ["ANTHROPIC", "OPENAI", "REFUSED", "chat", "messages", "nested", "tools"]
+__all__ = ["ANTHROPIC", "LARGEST", "OPENAI", "REFUSED", "chat", "messages", "nested", "tools"]
 
 
 def chat(**fields: Any) -> dict[str, Any]:
@@ -68,4 +68,35 @@ REFUSED = {
     "nested fact": ("/v1/facts/a", {"value": nested(900)}, 400, "64 levels"),
     "nested search": ("/v1/memory/search", {"query": nested(900)}, 400, "64 levels"),
     "nested edge": ("/v1/knowledge/edges", nested(900), 400, "64 levels"),
+}
+
+
+def _filled(text: str) -> dict[str, Any]:
+    times = limits.MOST_TEXT_CHARS // len(text)
+    return chat(messages=[{"role": "user", "content": text * times}])
+
+
+def _called(n: int) -> list[dict[str, Any]]:
+    calls = [
+        {"id": f"call_{i}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        for i in range(n)
+    ]
+    results = [{"role": "tool", "tool_call_id": f"call_{i}", "content": "x"} for i in range(n)]
+    question = {"role": "user", "content": "hi"}
+    return [question, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
+
+
+# Requests to a model whose window they exceed.
+LARGEST = {
+    "words": _filled("word "),
+    "letters": _filled("x"),
+    "lines": _filled("a\n"),
+    "quotation marks": _filled('"a '),
+    "statements": _filled("I live in Ulm. "),
+    "questions": _filled("What is my name? "),
+    "parts of a message": chat(
+        messages=[{"role": "user", "content": [{"type": "text", "text": "x"} for _ in range(20_000)]}]
+    ),
+    "calls": chat(messages=_called(4_000)),
+    "tools": chat(tools=tools(512, "x" * 1_900)),
 }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shepherd.server import limits
 from shepherd.server.anthropic_api import MessagesBody
 from shepherd.server.limits import problem_of_json
-from tests.server.attacks import OPENAI, REFUSED, chat, messages, nested
+from tests.server.attacks import LARGEST, OPENAI, REFUSED, chat, messages, nested
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='a"\\[]{},:é\n'),
@@ -67,6 +67,16 @@ def test_a_request_that_is_too_large_is_refused_with_the_limit(mini, what):
         )
 
     assert (answer.status_code, limit in answer.text) == (status, True), answer.text[:300]
+    assert "xxxx" not in answer.text
+
+
+@pytest.mark.parametrize("what", LARGEST)
+def test_what_no_limit_refuses_is_refused_with_the_window(mini, what):
+    with mini.http() as client:
+        answer = client.post(OPENAI, json=LARGEST[what] | {"user": "tess"})
+
+    assert answer.status_code == 400
+    assert "tokens, the window" in answer.text
     assert "xxxx" not in answer.text
 
 

@@ -26,6 +26,7 @@ from fastapi import FastAPI
 from shepherd.memory import Memory
 from shepherd.server.logs import log_to
 from shepherd.server.process import Phases, Watchdog, bound, run
+from shepherd.server.streaming import blocking
 
 home, busy = pathlib.Path(sys.argv[1]), sys.argv[2]
 app = FastAPI()
@@ -36,6 +37,8 @@ log_to(str(home / "server.log"))
 async def block():
     memory.set_fact("kept", "yes", "anna")
     print("busy", flush=True)
+    if busy == "thread":
+        await blocking(lambda: time.sleep(60))
     while busy == "loop":
         time.sleep(0.1)
     lock.acquire()
@@ -49,6 +52,7 @@ with Watchdog(Phases(0.1, 0.5, 1.0, 4.0)) as watchdog, bound("127.0.0.1", 0) as 
         print("busy", flush=True)
         lock.acquire()
         lock.acquire()
+watchdog.end_process()
 """
 
 
@@ -74,6 +78,22 @@ def test_a_server_that_does_not_end_is_ended_and_says_so(tmp_path: Path, busy: s
     with Memory(tmp_path / "memory.db", user_id="anna") as memory:
         assert memory.check().ok
         assert memory.get_fact("kept") == ("yes" if busy == "loop" else None)
+
+
+def test_a_thread_that_computes_for_a_client_who_has_left_is_not_waited_for(tmp_path: Path):
+    command = [sys.executable, "-c", _PROGRAM, str(tmp_path), "thread"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = ("127.0.0.1", int(process.stdout.readline()))
+        with socket.create_connection(address) as client:
+            client.sendall(b"GET /block HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+
+        assert process.wait(timeout=30) == 0
+
+    with Memory(tmp_path / "memory.db", user_id="anna") as memory:
+        assert memory.check().ok
 
 
 # Takes the write lock of a database, as another process may, and never gives it back.

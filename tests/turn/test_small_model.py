@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from random import Random
 
 import pytest
@@ -583,7 +584,7 @@ def test_bundled_model_never_rambles(bundled):
     replaced = 0
     for _ in range(examples(40)):
         message = random_turn(random)
-        review = Review([message], (), Promise(stores=True))
+        review = partial(Review, [message], (), Promise(stores=True))
         with bundled.generate([message], max_tokens=120, review=review) as answer:
             shown_pieces = "".join(piece for piece in answer if isinstance(piece, str))
 

@@ -118,6 +118,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             with opened_server(config, **options) as state:
                 app = create_app(state)
                 _run(app, listening, state, arguments, screen, watchdog, overdue=state.cancel_all)
+    screen.flush()
+    watchdog.end_process()
     return 0
 
 

@@ -373,7 +373,7 @@ class Engine:
         tools: Sequence[Tool] = (),
         must_call: bool | str = False,
         logprobs: int | None = None,
-        review: Review | None = None,
+        review: Callable[[], Review] | None = None,
         user: str = "",
         is_cancelled: Callable[[], bool] = lambda: False,
         owner: str = "",
@@ -399,7 +399,8 @@ class Engine:
 
         With `logprobs` (0 to 20) each token comes with the logarithm of its probability, and those of so many
         of the likeliest: a softmax of the model's own logits, as OpenAI's, before samplers and grammar.
-        A `review` gets the text before it is shown, and may replace it or end the answer.
+        `review` returns what gets the text before it is shown, and may replace it or end the answer; it is
+        called when the prompt is known to fit.
         With a `user`, likely next tokens are also guessed from earlier answers to the same user, see
         EngineSettings.draft.
         `is_cancelled` is called when the prompt is made. If it returns True, nothing is decoded, and the

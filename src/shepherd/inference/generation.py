@@ -297,11 +297,15 @@ class Answer(_Run):
     """
 
     def __init__(
-        self, *arguments: Any, parser: ReplyParser, review: Review | None = None, **keywords: Any
+        self,
+        *arguments: Any,
+        parser: ReplyParser,
+        review: Callable[[], Review] | None = None,
+        **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
         self._parser = parser
-        self._review = review
+        self._review = None if review is None else review()
         # Text without calls and thoughts, as the model wrote it.
         self._written: list[str] = []
         self._reviewed_ids: tuple[int, ...] | None = None

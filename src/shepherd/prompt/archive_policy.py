@@ -42,6 +42,9 @@ _LONGEST_SHORT = 200  # characters; a longer answer adds something
 _MOST_WORDS = 4096
 # A longer message says something, whatever it begins with.
 _LONGEST_SMALL_TALK = 400
+# Characters. A longer message holds material: what is told about it stands before or behind. A server's other
+# requests wait while a pattern is searched for, and in two million characters that took seconds.
+_LONGEST_READ = 20_000
 
 _CLAUSE_END = re.compile(
     r"[,;:!?\u2026\u2013\u2014()\[\]\"\u201c\u201d]+|\.+(?=\s|$)|\s[-/]+\s|(?<=\s)(?:but|aber|mais|pero|ma|mas|maar)\s"
@@ -91,8 +94,9 @@ def is_statement(text: str) -> bool:
     "My husband's name" alone asks.
     A task with its material ("Translate: my name is Peter") states nothing, nor does what is taken back.
     "Give me a recipe, I'm vegan" is a statement, and so is "I'm vegan, is there a recipe?".
+    Of a very long message, its beginning and its end count.
     """
-    text = _straight(without_blocks(text))
+    text = _straight(_ends_of(without_blocks(text)))
     if is_bare_request(text) or rule("taken back").search(text):
         return False
     # One "for example" in a long message unsays that sentence, and no other.
@@ -112,6 +116,13 @@ def is_statement(text: str) -> bool:
         return bool(assertions(text))
     # "Give me opera any day" has the form of a request.
     return any(fact.key not in _FACTS_ALONE for fact in plain_facts(text))
+
+
+def _ends_of(text: str) -> str:
+    if len(text) <= _LONGEST_READ:
+        return text
+    half = _LONGEST_READ // 2
+    return f"{text[:half]}\n\n{text[-half:]}"
 
 
 def asks_to_forget(sentence: str) -> bool:

@@ -37,7 +37,7 @@ from shepherd.types import Fact, Injection, RecalledPassage, SearchResult
 if TYPE_CHECKING:
     from shepherd.prompt.entity_tracking import Dialogue
 
-__all__ = ["BestFirst", "Gathered", "Gatherer", "hubs_of", "memory_part", "shown_injection"]
+__all__ = ["QUERY_CHARS", "BestFirst", "Gathered", "Gatherer", "hubs_of", "memory_part", "shown_injection"]
 
 
 _T = TypeVar("_T")
@@ -45,8 +45,8 @@ _T = TypeVar("_T")
 BestFirst = Callable[[str, Sequence[Part], Sequence[Fact]], Sequence[Part]]
 _log = logging.getLogger(__name__)
 
-# Later words do not change what is searched for.
-_QUERY_CHARS = 20_000
+# Later words change neither what is searched for nor what is asked.
+QUERY_CHARS = 20_000
 # Factor of chunks to retrieve: boosts reorder them, and some are shown already.
 _MORE_CHUNKS = 4
 _PASSAGE_CHARS = 300  # kept of a passage, to show where an answer came from
@@ -126,12 +126,12 @@ class Gatherer:
         questions: `each` has what memory has for them, by their text.
         """
         facts = injection.facts if injection else ()
+        query = text[:QUERY_CHARS]
         if injection and short:
-            injection = short_injection(injection, text, [*(each or {}).values()])
+            injection = short_injection(injection, query, [*(each or {}).values()])
         gathered = Gathered(injection=injection or Injection())
         if injection:
             gathered.parts.append(memory_part(injection))
-        query = text[:_QUERY_CHARS]
         knowledge = self._knowledge
         # Most users have no nodes: one query instead of three.
         changed = None if knowledge is None else gathered.attempt("knowledge", knowledge.latest_change)
@@ -152,7 +152,7 @@ class Gatherer:
             ]
             most = self.config.knowledge_max_chunks
             most = min(most, _SHORT_PASSAGES) if short else most
-            queries = [one[:_QUERY_CHARS] for one in each] if each else [query]
+            queries = [one[:QUERY_CHARS] for one in each] if each else [query]
             find = partial(self._chunks, gathered, knowledge, names=names, most=most)
             if short:
                 find = partial(self._chosen, gathered, knowledge, names=names, facts=facts)

@@ -24,7 +24,7 @@ from shepherd.prompt.asked_facts import asked_facts
 from shepherd.prompt.compression import Summarize, make_fitted_plan
 from shepherd.prompt.draft import Draft, Note
 from shepherd.prompt.exchanges import Exchange
-from shepherd.prompt.gathering import BestFirst, Gathered, Gatherer, shown_injection
+from shepherd.prompt.gathering import QUERY_CHARS, BestFirst, Gathered, Gatherer, shown_injection
 from shepherd.prompt.one_shot import OneShot, build_one_shot, history_parts
 from shepherd.prompt.plan import Category, LeftOut, Part, Plan, Strategy
 from shepherd.prompt.questions import questions_in
@@ -264,10 +264,11 @@ class Planner:
 
         injection = first.attempt("recall", lambda: recall(text))
         each: dict[str, Injection] | None = None
-        asked = questions_in(text) if short else []
+        query = text[:QUERY_CHARS]
+        asked = questions_in(query) if short else []
         if len(asked) > 1:
             # Those that facts answer need no memory and no passage.
-            known = asked_facts(text, injection.facts if injection else ())
+            known = asked_facts(query, injection.facts if injection else ())
             open_ones = [one.query for one, facts in zip(asked, known, strict=True) if not facts]
             queries = open_ones[:_MOST_QUESTIONS]
             each = first.attempt("recall", lambda: {query: recall(query) for query in queries})

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from shepherd.config import Config
@@ -305,7 +306,8 @@ class Turn:
             # An earlier message shows them, or there is no room for them; they can be quoted all the same.
             before = tuple(one.part for one in draft.plan.left_out)
             passages = (*draft.plan.of("knowledge"), *(one for one in before if one.category == "knowledge"))
-            extra["review"] = Review(
+            extra["review"] = partial(
+                Review,
                 draft.prompt,
                 injection.facts,
                 options.promise,
