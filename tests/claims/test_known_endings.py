@@ -32,6 +32,7 @@ FACTS = {
     "location": "Bonn",
     "likes": "tea",
     "name": "Steve",
+    "avoids": "pork",
 }
 
 
@@ -74,6 +75,17 @@ def ended(message: str, facts: dict[str, str] = FACTS) -> set[tuple[str, str]]:
         ("Exported the settings and uninstalled VS Code", [("uses", "VS Code")]),
         ("I switched from Vim to Helix", [("uses", "Vim")]),
         ("We moved away from Bonn", [("location", "Bonn")]),
+        ("I had a Yaris until I sold it in May.", [("car", "red Toyota Yaris")]),
+        ("My car was a Yaris until last summer", [("car", "red Toyota Yaris")]),
+        ("I was with Bosch until March", [("employer", "Bosch in Ulm")]),
+        ("Until last month I lived in Bonn.", [("location", "Bonn")]),
+        ("I moved to Bonn in 2019 and left in 2021", [("location", "Bonn")]),
+        ("I play the violin. I gave it up in March.", [("plays", "violin")]),
+        ("I work at Bosch. I left two years ago.", [("employer", "Bosch in Ulm")]),
+        ("I have a Yaris, which I've sold since", [("car", "red Toyota Yaris")]),
+        ("We had a dog called Rex until he died", [("dog_name", "Rex")]),
+        ("I used to live in Bonn, but I moved away", [("location", "Bonn")]),
+        ("I'm eating pork again", [("avoids", "pork"), ("diet", "vegetarian")]),
     ],
 )
 def test_what_is_over_is_found_by_what_is_known(message, over):
@@ -137,6 +149,18 @@ def test_what_is_over_is_found_by_what_is_known(message, over):
         "My landlord left a note",
         "I handed in my keys at the hotel",
         "It is hard to be off work without chess for a day",
+        "I was at Bosch until late last night",
+        "I drove the Yaris until the tank was empty",
+        "I lived in Bonn until 2019 and moved back last year",
+        "I was in Bonn until last month for a project",
+        "I play the violin. My brother gave it up.",
+        "I work at Bosch. My sister left in May.",
+        "I moved to Bonn and left my family behind in May",
+        "I joined Bosch in 2019 and left Siemens in May",
+        "I used to live in Bonn and moved back in 2020",
+        "I retired my old guitar in May",
+        "I no longer eat pork",
+        "I quit eating pork years ago",
         "",
     ],
 )

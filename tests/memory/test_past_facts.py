@@ -7,8 +7,9 @@ from datetime import datetime
 
 import pytest
 
-from shepherd.memory import EndedValue, FactPeriod, Memory, Turn
-from shepherd.memory.periods import beginning, without_time
+from shepherd.claims import KNOWN
+from shepherd.memory import Claim, EndedValue, FactPeriod, Memory, Turn
+from shepherd.memory.periods import beginning, ending, without_time
 from shepherd.types import Fact
 from tests.learned import learn
 
@@ -229,6 +230,52 @@ def test_the_beginning_of_a_value_is_what_the_sentence_says(
     day = None if not found else datetime.fromtimestamp(found).date()
     assert day == (None if begins is None else datetime(*begins).date())  # type: ignore[arg-type]
     assert found < NOW
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value", "end"),
+    [
+        ("I sold the Kia in October.", "Kia", (2026, 10, 1)),
+        ("I worked at Bosch until March.", "Bosch", (2026, 3, 1)),
+        ("Until last month I lived in Rome.", "Rome", (2026, 10, 1)),
+        ("I had a Kia until I sold it in May.", "Kia", (2026, 5, 1)),
+        ("I joined Bosch in 2019 and left in May.", "Bosch", (2026, 5, 1)),
+        ("I bought a Kia in March, but then I sold it in July.", "Kia", (2026, 7, 1)),
+        ("I quit Bosch.", "Bosch", None),
+    ],
+)
+def test_the_end_of_a_value_is_what_the_sentence_says(
+    sentence: str, value: str, end: tuple[int, ...] | None
+) -> None:
+    found = ending(sentence, value, NOW)
+
+    assert (datetime.fromtimestamp(found).date() if found else None) == (
+        None if end is None else datetime(*end).date()  # type: ignore[arg-type]
+    )
+
+
+def test_a_value_that_ended_before_it_was_told_has_its_end_and_no_beginning(
+    memory: Memory, clock: list[float]
+) -> None:
+    told = clock[0]
+    drive, sold = "I drive a Kia.", "I sold the Kia in October."
+    learn(memory, "steve", drive, Claim("car", "Kia", drive, 0))
+    clock[0] += 60
+    learn(memory, "steve", sold, EndedValue("Kia", "owns", sold, 0))
+
+    october = int(datetime(2026, 10, 1).timestamp())
+    [period] = memory.fact_periods("car", corrected=True)
+    assert (period.since, period.until) == (october, october)
+    assert memory.fact_periods("car") == []
+    assert "car" not in {fact.key for fact in memory.facts_at(told)}
+
+
+def test_an_end_of_years_ago_is_not_that_of_a_value_told_since(memory: Memory) -> None:
+    lived, until = "I live in Oslo.", "I lived in Oslo until 2019."
+    learn(memory, "eve", lived, Claim("location", "Oslo", lived, 0))
+
+    assert learn(memory, "eve", until, EndedValue("Oslo", KNOWN, until, 0)) == []
+    assert memory.get_fact("location", "eve") == "Oslo"
 
 
 @pytest.mark.parametrize(

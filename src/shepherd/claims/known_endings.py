@@ -28,22 +28,31 @@ _SUBJECT = (
     rf"(?:(?<![\w'])(?:i|we)(?:'ve|'m|'re| have| had| am| are| was| were)? {_ADVERBS}|^{_ADVERBS}"
     rf"|^(?:i|we|been|had|got|put|gave|took|sold|left|quit|\w+ed)\b[^,;.]*? and {_ADVERBS})"
 )
+# A time that is past, and no moment of today; and nothing says that it began again.
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
+_THEN = (
+    rf"(?:(?:in|at the end of|early|late|mid|the end of) )*(?:(?:{_MONTH}|(?:19|20)\d\d)\b"
+    rf"|(?:last|this) (?:week|month|year|spring|summer|autumn|fall|winter|{_MONTH})\b"
+    r"|(?:an?|a few|a couple of|two|three|four|five|six|\d+) (?:weeks?|months?|years?) (?:ago|later)\b)"
+    r"(?!.*\b(?:again|back|returned|rejoined|re-joined)\b)"
+)
 # Sections of the wordings for the keys of each kind of fact.
 _SECTIONS = {
-    "work": ("all", "work", "work alone"),
-    "teaching": ("all", "activity", "work alone"),
+    "work": ("all", "for a time", "was for a time", "work", "work alone", "left named"),
+    "teaching": ("all", "for a time", "was for a time", "activity", "work alone", "given up named"),
     "spouse": ("partner", "divorced alone", "someone"),
     "partner": ("partner", "single alone", "someone"),
     "kin": ("someone",),
-    "role": ("all", "role", "role alone", "someone"),
-    "animal": ("animal",),
+    "role": ("all", "for a time", "was for a time", "role", "role alone", "someone"),
+    "animal": ("for a time", "animal"),
     "named": ("all", "animal", "thing", "role"),
-    "thing": ("all", "thing"),
-    "activity": ("all", "activity"),
-    "business": ("all", "activity", "thing"),
+    "thing": ("all", "for a time", "thing"),
+    "activity": ("all", "for a time", "was for a time", "activity", "given up named"),
+    "business": ("all", "for a time", "activity", "thing"),
     "health": ("all", "health"),
-    "diet": ("all", "health", "diet alone"),
-    "place": ("place",),
+    "avoided": ("avoided",),
+    "diet": ("all", "for a time", "was for a time", "health", "diet alone"),
+    "place": ("for a time", "place", "left named"),
 }
 _KINDS = {
     "work": "employer job",
@@ -53,7 +62,8 @@ _KINDS = {
     "animal": "pets",
     "thing": "car uses editor browser operating_system shell",
     "business": "runs owns collects",
-    "health": "allergy condition medication avoids aid",
+    "health": "allergy condition medication aid",
+    "avoided": "avoids",
     "diet": "diet",
     "place": "location",
     "activity": "plays hobby member_of learning community_role supports habit drinks project study school"
@@ -70,6 +80,8 @@ _LASTING = frozenset(
 )  # fmt: skip
 # "My dog", "the car": the key says what it is.
 _NAMED_BY_KEY = ("spouse", "partner", "kin", "role", "animal", "named", "thing")
+# "I bought a Kindle and sold it"
+_PRONOMINAL = (*_NAMED_BY_KEY, "business")
 _SMALL = frozenset(
     (
         "the", "and", "for", "with", "who", "from", "near", "called", "named", "old", "new", "small", "large",
@@ -163,7 +175,10 @@ def _kind_of(key: str) -> str:
 
 def _items(fact: Fact) -> list[str]:
     known = canonical_key(fact.key)
-    return items_of(known.name, fact.value) if known is not None and known.name in LISTS else [fact.value]
+    if known is None or known.name not in LISTS:
+        return [fact.value]
+    # "I gave up the cello" leaves the oboe of "cello and oboe".
+    return items_of(known.name, fact.value, apart=True)
 
 
 def _role(key: str) -> str:
@@ -176,7 +191,12 @@ def _role(key: str) -> str:
 @lru_cache(256)
 def _wordings(section: str, role: str) -> tuple[re.Pattern[str], ...]:
     return tuple(
-        re.compile(line.replace("{i} ", _SUBJECT).replace("{it}", _MARK).replace("{role}", role))
+        re.compile(
+            line.replace("{i} ", _SUBJECT)
+            .replace("{it}", _MARK)
+            .replace("{role}", role)
+            .replace("{then}", _THEN)
+        )
         for line in endings()[section]
     )
 
@@ -221,11 +241,12 @@ def _place(sentences: Sequence[str], mentions: re.Pattern[str] | None, kind: str
     is_named = any(_MARK in sentence for sentence in marked)
     for number, sentence in enumerate(marked):
         # "We had to say goodbye to our old boy. Rex went very peacefully."
-        is_followed = is_named and kind in _NAMED_BY_KEY and not _BEFORE_IT.search(sentence)
+        is_followed = is_named and kind in _PRONOMINAL and not _BEFORE_IT.search(sentence)
         others = [_FOR_IT.sub(_MARK, sentence)] if is_followed else []
         for text in (sentence, *others):
             for section in _SECTIONS[kind]:
-                if _MARK not in text and not section.endswith("alone"):
+                is_here = _MARK in text or (is_named and section.endswith("named"))
+                if not is_here and not section.endswith("alone"):
                     continue
                 if any(_is_said(text, match) for match in _matches(text, section, role)):
                     return number

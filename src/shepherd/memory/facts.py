@@ -69,6 +69,9 @@ _GIVEN_UP = re.compile(
     r"\b(?:quit|resigned|sold|gave up|given up|no longer|any ?more|divorced|broke up|got rid)\b"
 )
 
+# What ended longer before a fact was told is another thing of the same name.
+_LONG_AGO_S = 365 * 86_400
+
 # Number of users whose facts are cached as records.
 _MOST_CACHED_USERS = 1024
 
@@ -263,6 +266,9 @@ def end(
             or fact.updated_at > told_at
         ):
             continue
+        # "I lived in Oslo until 2019" is about another time than "I live in Oslo" of today.
+        if ended.kind == KNOWN and 0 < starts < fact.updated_at - _LONG_AGO_S:
+            continue
         left = ""
         if common is not None and common.name in LISTS and _folded(fact.value) != _folded(ended.value):
             others = _others(common.name, fact.value, ended)
@@ -275,7 +281,10 @@ def end(
         if (is_vague or ended.kind == KNOWN) and _source(connection, user_id, fact.key) != source:
             changes.append(Contradiction(fact, left))
             continue
-        begins = max(starts or told_at, fact.valid_from or fact.updated_at)
+        begins = starts or told_at
+        # A value whose beginning was not stated may have ended before it was told.
+        if fact.valid_from and fact.valid_from < fact.updated_at:
+            begins = max(begins, fact.valid_from)
         changes.append(
             _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
         )
@@ -475,6 +484,9 @@ def _timeline(changes: Iterable[FactChange], fact: Fact | None) -> list[FactPeri
     found: list[FactPeriod] = []
     for change in changes:
         begins = change.valid_from or change.changed_at
+        if change.value is None and found and found[-1].until is None and begins < found[-1].since:
+            # It had ended before it was told; since when it had held is not known.
+            found[-1] = replace(found[-1], since=begins)
         found = _until(found, begins)
         if change.value is not None:
             found.append(
