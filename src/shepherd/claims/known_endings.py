@@ -26,7 +26,8 @@ _ADVERBS = (
 # "I", no subject at the beginning, or the second part of what the user did: "Sold it and binned the rest".
 _SUBJECT = (
     rf"(?:(?<![\w'])(?:i|we)(?:'ve|'m|'re| have| had| am| are| was| were)? {_ADVERBS}|^{_ADVERBS}"
-    rf"|^(?:i|we|been|had|got|put|gave|took|sold|left|quit|\w+ed)\b[^,;.]*? and {_ADVERBS})"
+    r"|^(?:i|we|been|had|got|put|gave|took|sold|left|quit|\w+ed)\b[^,;.]*?(?: and|,? but)(?: then)? "
+    rf"{_ADVERBS})"
 )
 # A time that is past, and no moment of today; and nothing says that it began again.
 _MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"

@@ -50,6 +50,8 @@ _ADDITION = re.compile(
     r"\s+(?:and|but|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+(?-i:[a-z\u00df-\u00ff]).*",
     re.IGNORECASE | re.DOTALL,
 )
+# "I've moved to Rome for two years", unlike "I moved to Rome for two years".
+_PERFECT = re.compile(r"'ve|\b(?:have|has|just|now)\b", re.IGNORECASE)
 # Kinds of which there may be several.
 _MANY = (
     "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learns", "likes", "plays", "prefers",
@@ -395,6 +397,7 @@ def _asserted(
         or rule("undone").search(value)
         # An address may end in ".no", and "3 mai" is a day.
         or (kind not in ("email", "birthday") and rule("negations").search(value))
+        or (frame.changes and _is_story(lead, value, sentence))
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):
         return None
     topic = (match.groupdict().get("topic") or "").casefold()
@@ -403,6 +406,15 @@ def _asserted(
     if told == "job" and not frame.ends and not is_work(text) and (role := role_in(value, after)):
         told, value, is_weak = "community_role", role, False
     return Assertion(told, topic, value, sentence, changes, frame.ends, is_weak) if value else None
+
+
+def _is_story(lead: str, value: str, sentence: str) -> bool:
+    """Return whether a change is one of earlier times: "I moved to Rome in 2015 and came back in 2019"."""
+    behind = sentence.partition(value)[2] or sentence
+    if rule("goes on").search(behind):
+        return False
+    is_stay = rule("a stay").search(f"{value}{behind}") is not None and _PERFECT.search(lead) is None
+    return is_stay or rule("a story").search(f"{value}{behind}") is not None
 
 
 def _may_be_name(value: str) -> bool:
