@@ -164,6 +164,41 @@ def test_an_older_memory_says_what_is_current(memory: Memory, clock: list[float]
     assert alone in [result.id for result in memory.search("Where do I live?", 10)]
 
 
+@pytest.mark.parametrize(
+    ("told", "claim", "newer", "note"),
+    [
+        ("I am 34 and scared of needles.", ("age", "34"), "35", "age is 35 now"),
+        ("I weigh 80 kg after Christmas.", ("weight", "80 kg"), "75 kg", "weight is 75 kg now"),
+        ("I'm a nurse and hate the bus.", ("job", "nurse"), "teacher", "job is teacher now"),
+        (
+            "My sister lives in Rome with her dogs.",
+            ("sister_location", "Rome"),
+            "Oslo",
+            "sister_location is Oslo now",
+        ),
+    ],
+)
+def test_a_turn_that_a_former_value_was_learned_from_says_what_is_current(
+    memory: Memory, clock: list[float], told: str, claim: tuple[str, str], newer: str, note: str
+) -> None:
+    memory.archive_turn(Turn(told, "Noted."))
+    learn(memory, "steve", told, Claim(*claim, told, 0))
+    clock[0] += 3600
+    memory.set_fact(claim[0], newer)
+
+    assert f"{told}\nAssistant: Noted. ({note})" in memory.recall(told).tail
+
+
+def test_a_sentence_about_a_relative_says_what_is_current(memory: Memory, clock: list[float]) -> None:
+    memory.set_fact("brother_employer", "Shell")
+    memory.archive_turn(Turn("My brother has worked with lasers since he joined Shell.", "Noted."))
+    clock[0] += 3600
+    memory.set_fact("brother_employer", "BP")
+
+    assert "(brother_employer is BP now)" in memory.recall("What about the lasers?").tail
+    assert "(brother_employer" not in memory.recall("Paris").tail
+
+
 @pytest.mark.parametrize("others", [(), (("name", "Steve"),)])
 def test_an_older_memory_says_what_has_ended(
     memory: Memory, clock: list[float], others: tuple[tuple[str, str], ...]
