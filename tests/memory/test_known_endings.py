@@ -107,3 +107,22 @@ def test_a_later_line_of_the_same_reading_ends_what_an_earlier_one_told(memory):
         ("Claim", "Seat"),
         ("EndedValue", "Seat"),
     ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I don't work at Bosch on Fridays any more.",
+        "I left Bosch at five.",
+        "I left Bosch a bad review.",
+        "I quit Bosch's newsletter.",
+        "I left Bosch early.",
+        "We left Bonn early to beat the traffic.",
+        "I moved out of Bonn's way.",
+    ],
+)
+def test_what_is_over_for_today_or_of_something_else_ends_nothing(memory, message):
+    for key, value, told in (("employer", "Bosch", "I'm at Bosch."), ("location", "Bonn", "I live in Bonn.")):
+        learn(memory, "eve", told, Claim(key, value, told, 0))
+
+    assert said(memory, "eve", message) == []

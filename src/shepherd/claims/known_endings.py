@@ -276,6 +276,12 @@ def _is_said(text: str, match: re.Match[str]) -> bool:
     # "I dropped the cello bow"
     if match[0].endswith(_MARK) and _OTHER_NOUN.match(after):
         return False
+    # "I don't work at Bosch on Fridays any more", and not "the car's gone".
+    told = match[0].rpartition(_MARK)
+    behind = told[2] + after
+    is_own = bool(told[1]) and (not told[2] or not behind.startswith("'"))
+    if is_own and rule("not for good", begins=True).match(behind):
+        return False
     said = _EXPERT.sub("", before)
     if _NOT_SO.search(before) or rule("unreal").search(before) or rule("reported").search(said):
         return False

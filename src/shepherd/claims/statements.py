@@ -389,6 +389,9 @@ def _asserted(
         # "I'm not a lawyer" ends nothing: nobody said that it was so.
         if rule("only not").search(lead) and not is_over:
             return None
+        # "I left Bosch at five", "I don't work at Bosch on Fridays any more"
+        if rule("not for good", begins=True).match(sentence.partition(value)[2]):
+            return None
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
         is_over
@@ -402,6 +405,11 @@ def _asserted(
         return None
     topic = (match.groupdict().get("topic") or "").casefold()
     changes = frame.changes or rule("changes").search(text) is not None
+    # "I moved to decaf", "I now work for peanuts": a name would have a capital letter, if others have.
+    if changes and kind in ("location", "employer") and value == value.casefold():
+        if frame.changes and sentence != sentence.casefold():
+            return None
+        changes = False
     told = frame.kind
     if told == "job" and not frame.ends and not is_work(text) and (role := role_in(value, after)):
         told, value, is_weak = "community_role", role, False
