@@ -110,8 +110,8 @@ _EXPERT = re.compile(
 )
 _CLAUSE = re.compile(r"[,;:\u2013\u2014(]| (?:and|but|so|because|then|though|although) ")
 _NOT_SO = re.compile(
-    r"\b(?:when|once|until|till|before|if|unless|whether|not|never|nearly|almost|nobody|dreamt|dreamed"
-    r"|rumou?rs?)\b|n't\b"
+    r"\b(?:when|once|until|till|before|if|unless|whether|not|never|nearly|almost|nobody|dreamt|dreamed|tomorrow"
+    r"|next (?:week|month|year)|rumou?rs?)\b|n't\b"
 )
 # What may follow a mention without making it part of another thing.
 _OTHER_NOUN = re.compile(
