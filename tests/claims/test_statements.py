@@ -57,6 +57,34 @@ My question is about Berlin.
 My hero is called Link.
 Suppose my favorite color is red.
 My ex-wife is called Sandra.
+I moved to Berlin in 2015 for uni and came back in 2019.
+I moved to Oslo in 2019, then to Rome in 2021.
+I moved to Oslo for a year after school.
+I joined Siemens straight out of school and stayed for ten years.
+I started at Siemens in 1998, my first job.
+I moved to London after graduating but came home after a year.
+I relocated to Oslo for a project last year, back since March.
+I became a nurse in 1999 and a teacher in 2010.
+I turned 18 in 2003.
+I turned 30 in dog years.
+I moved to adjourn.
+I moved to help my mum.
+I moved to save money.
+I moved to tears by that film.
+I moved to decaf.
+We moved to phase two.
+I moved to management.
+I became furious.
+I became part of the furniture.
+I was promoted to glory.
+I live in jeans now.
+I now work for peanuts.
+We live in troubled times.
+I joined Greenpeace.
+Call me Captain Obvious.
+My rental car is a Polo.
+I'm vegan until dinner time.
+I became a father in 2010.
 User: My name is Alice.
 def f(): name = "Bob"
 > My name is Otto
@@ -196,6 +224,14 @@ FACTS = {
     "Coeliac here, so nothing with gluten": {"condition": "Coeliac", "diet": "Coeliac"},
     "im a stay at home dad": {"job": "stay-at-home dad"},
     "I use Neovim.": {"uses": "Neovim"},
+    "I've moved to Paris for two years": {"location": "Paris"},
+    "I moved to Oslo after university and still live there": {"location": "Oslo"},
+    "I moved to Rome in 2019 and work at Bosch": {"location": "Rome", "employer": "Bosch"},
+    "I became a midwife in 1999": {"job": "midwife"},
+    "I turned 51 in May": {"age": "51"},
+    "i moved to porto": {"location": "porto"},
+    "i became a paramedic last year": {"job": "paramedic"},
+    "I was promoted to head chef": {"job": "head chef"},
     "I live in Graz, is there a good bakery?": {"location": "Graz"},
     "what can I cook tonight, I'm vegan": {"diet": "vegan"},
     "Can you remember that I'm allergic to celery?": {"allergy": "celery"},

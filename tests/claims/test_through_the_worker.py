@@ -58,11 +58,16 @@ def some_of(file: str, kind: str) -> list[dict]:
     return lines_of(file, kind)[::EVERY]
 
 
+def kept_through(line: dict) -> dict[str, str]:
+    """Return the facts set by hand but those that the line says are over: "I quit my job at Bosch"."""
+    return {key: value for key, value in BY_HAND.items() if value != line.get("never")}
+
+
 def test_no_fact_that_was_set_by_hand_changes(facts):
     changed = {
         line["say"]: facts[line["id"]]
         for line in all_lines("none", "ended")
-        if not BY_HAND.items() <= facts[line["id"]].items()
+        if not kept_through(line).items() <= facts[line["id"]].items()
     }
 
     assert changed == {}

@@ -66,3 +66,63 @@ def test_the_sentence_that_ended_it_is_kept_unless_it_has_a_secret(memory):
     kept = select(Extracted(), [message], memory, "ann", facts_only=True, secrets=False)
 
     assert [(one.kind, one.statement) for one in kept.claims if one.kind == KNOWN] == [(KNOWN, "")]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "I joined Bosch in 2019 and left in May.",
+        "I drive a Seat. I sold it in May.",
+        "I bought a Kindle in March and sold it in May.",
+        "I moved to Oslo in 2019 and left again in 2021.",
+        "I work at Bosch. I no longer work at Bosch.",
+        "I play the cello. I gave it up in March.",
+    ],
+)
+def test_nothing_current_comes_of_what_is_told_and_ended_in_one_message(memory, told):
+    assert said(memory, "eve", told) == []
+    assert not memory.get_all_facts("eve")
+
+
+def test_of_two_that_were_told_together_one_stays(memory):
+    told = "I play the cello and oboe."
+    learn(memory, "eve", told, Claim("plays", "cello and oboe", told, 0))
+
+    said(memory, "eve", "I've packed in the cello.")
+
+    assert memory.get_fact("plays", "eve") == "oboe"
+
+
+def test_what_is_left_of_a_list_is_learned(memory):
+    said(memory, "eve", "I play the cello and oboe. I've packed in the cello.")
+
+    assert memory.get_fact("plays", "eve") == "oboe"
+
+
+def test_a_later_line_of_the_same_reading_ends_what_an_earlier_one_told(memory):
+    lines = ["I drive a Seat.", "The car's gone."]
+    kept = select(Extracted(), lines, memory, "eve", facts_only=True, secrets=False)
+
+    assert [(type(claim).__name__, claim.value) for claim in kept.claims] == [
+        ("Claim", "Seat"),
+        ("EndedValue", "Seat"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "I don't work at Bosch on Fridays any more.",
+        "I left Bosch at five.",
+        "I left Bosch a bad review.",
+        "I quit Bosch's newsletter.",
+        "I left Bosch early.",
+        "We left Bonn early to beat the traffic.",
+        "I moved out of Bonn's way.",
+    ],
+)
+def test_what_is_over_for_today_or_of_something_else_ends_nothing(memory, message):
+    for key, value, told in (("employer", "Bosch", "I'm at Bosch."), ("location", "Bonn", "I live in Bonn.")):
+        learn(memory, "eve", told, Claim(key, value, told, 0))
+
+    assert said(memory, "eve", message) == []

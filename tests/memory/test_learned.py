@@ -152,6 +152,37 @@ def test_what_says_that_something_changed_is_done_at_once(
     assert teller.state() == before
 
 
+@pytest.mark.parametrize(
+    ("line", "proposed"),
+    [
+        ("I moved to Berlin in 2005.", ["Berlin"]),
+        ("I moved to Berlin in January.", ["Berlin"]),
+        ("I moved to Berlin last week.", []),
+        ("I now live in Berlin, since 2005.", []),
+    ],
+)
+def test_a_change_of_before_a_fact_was_set_is_proposed(
+    teller: Teller, line: str, proposed: list[str]
+) -> None:
+    teller.memory.set_fact("location", "Texas")
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert [item.value for item in teller.memory.learned(waiting_only=True)] == proposed
+    assert teller.facts() == {"location": "Texas" if proposed else "Berlin"}
+
+
+def test_a_change_of_years_ago_replaces_nothing_that_was_told_since(teller: Teller) -> None:
+    teller.tell("I live in Texas.")
+    teller.now += 60
+
+    teller.tell("I moved to Berlin in 2005.")
+
+    assert teller.facts() == {"location": "Texas"}
+    assert len(teller.memory.learned()) == 1
+
+
 @pytest.mark.parametrize("relation", ["brother", "younger brother", "best friend"])
 def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller, relation: str) -> None:
     key = relation.replace(" ", "_")

@@ -14,7 +14,7 @@ from shepherd.extraction.answer import Extracted, select
 from shepherd.memory import Memory, OpenJob
 from shepherd.types import Message
 
-N_LIVES = 100
+N_LIVES = 200
 N_CHANGES = 10
 N_DATES = 10
 DAY = 86_400

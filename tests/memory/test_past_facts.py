@@ -7,8 +7,9 @@ from datetime import datetime
 
 import pytest
 
-from shepherd.memory import EndedValue, FactPeriod, Memory, Turn
-from shepherd.memory.periods import beginning, without_time
+from shepherd.claims import KNOWN
+from shepherd.memory import Claim, EndedValue, FactPeriod, Memory, Turn
+from shepherd.memory.periods import beginning, ending, without_time
 from shepherd.types import Fact
 from tests.learned import learn
 
@@ -163,6 +164,41 @@ def test_an_older_memory_says_what_is_current(memory: Memory, clock: list[float]
     assert alone in [result.id for result in memory.search("Where do I live?", 10)]
 
 
+@pytest.mark.parametrize(
+    ("told", "claim", "newer", "note"),
+    [
+        ("I am 34 and scared of needles.", ("age", "34"), "35", "age is 35 now"),
+        ("I weigh 80 kg after Christmas.", ("weight", "80 kg"), "75 kg", "weight is 75 kg now"),
+        ("I'm a nurse and hate the bus.", ("job", "nurse"), "teacher", "job is teacher now"),
+        (
+            "My sister lives in Rome with her dogs.",
+            ("sister_location", "Rome"),
+            "Oslo",
+            "sister_location is Oslo now",
+        ),
+    ],
+)
+def test_a_turn_that_a_former_value_was_learned_from_says_what_is_current(
+    memory: Memory, clock: list[float], told: str, claim: tuple[str, str], newer: str, note: str
+) -> None:
+    memory.archive_turn(Turn(told, "Noted."))
+    learn(memory, "steve", told, Claim(*claim, told, 0))
+    clock[0] += 3600
+    memory.set_fact(claim[0], newer)
+
+    assert f"{told}\nAssistant: Noted. ({note})" in memory.recall(told).tail
+
+
+def test_a_sentence_about_a_relative_says_what_is_current(memory: Memory, clock: list[float]) -> None:
+    memory.set_fact("brother_employer", "Shell")
+    memory.archive_turn(Turn("My brother has worked with lasers since he joined Shell.", "Noted."))
+    clock[0] += 3600
+    memory.set_fact("brother_employer", "BP")
+
+    assert "(brother_employer is BP now)" in memory.recall("What about the lasers?").tail
+    assert "(brother_employer" not in memory.recall("Paris").tail
+
+
 @pytest.mark.parametrize("others", [(), (("name", "Steve"),)])
 def test_an_older_memory_says_what_has_ended(
     memory: Memory, clock: list[float], others: tuple[tuple[str, str], ...]
@@ -229,6 +265,52 @@ def test_the_beginning_of_a_value_is_what_the_sentence_says(
     day = None if not found else datetime.fromtimestamp(found).date()
     assert day == (None if begins is None else datetime(*begins).date())  # type: ignore[arg-type]
     assert found < NOW
+
+
+@pytest.mark.parametrize(
+    ("sentence", "value", "end"),
+    [
+        ("I sold the Kia in October.", "Kia", (2026, 10, 1)),
+        ("I worked at Bosch until March.", "Bosch", (2026, 3, 1)),
+        ("Until last month I lived in Rome.", "Rome", (2026, 10, 1)),
+        ("I had a Kia until I sold it in May.", "Kia", (2026, 5, 1)),
+        ("I joined Bosch in 2019 and left in May.", "Bosch", (2026, 5, 1)),
+        ("I bought a Kia in March, but then I sold it in July.", "Kia", (2026, 7, 1)),
+        ("I quit Bosch.", "Bosch", None),
+    ],
+)
+def test_the_end_of_a_value_is_what_the_sentence_says(
+    sentence: str, value: str, end: tuple[int, ...] | None
+) -> None:
+    found = ending(sentence, value, NOW)
+
+    assert (datetime.fromtimestamp(found).date() if found else None) == (
+        None if end is None else datetime(*end).date()  # type: ignore[arg-type]
+    )
+
+
+def test_a_value_that_ended_before_it_was_told_has_its_end_and_no_beginning(
+    memory: Memory, clock: list[float]
+) -> None:
+    told = clock[0]
+    drive, sold = "I drive a Kia.", "I sold the Kia in October."
+    learn(memory, "steve", drive, Claim("car", "Kia", drive, 0))
+    clock[0] += 60
+    learn(memory, "steve", sold, EndedValue("Kia", "owns", sold, 0))
+
+    october = int(datetime(2026, 10, 1).timestamp())
+    [period] = memory.fact_periods("car", corrected=True)
+    assert (period.since, period.until) == (october, october)
+    assert memory.fact_periods("car") == []
+    assert "car" not in {fact.key for fact in memory.facts_at(told)}
+
+
+def test_an_end_of_years_ago_is_not_that_of_a_value_told_since(memory: Memory) -> None:
+    lived, until = "I live in Oslo.", "I lived in Oslo until 2019."
+    learn(memory, "eve", lived, Claim("location", "Oslo", lived, 0))
+
+    assert learn(memory, "eve", until, EndedValue("Oslo", KNOWN, until, 0)) == []
+    assert memory.get_fact("location", "eve") == "Oslo"
 
 
 @pytest.mark.parametrize(

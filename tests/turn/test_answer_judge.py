@@ -59,6 +59,30 @@ def test_few_words_of_a_document_alone_are_no_quotation() -> None:
     assert known.quotes(["gate", "code", "is", "four"], is_whole=True)
 
 
+def test_a_number_counts_what_stands_behind_it() -> None:
+    known = sources("45, single, 2 small kids.", "We live at 12 Elm Road and have children.")
+    assert known.counts(["2"], ["children"])
+    assert not known.counts(["45"], ["children"])
+    assert not known.counts(["12"], ["children"])
+    judge = Judge(known, "How many kids do I have?")
+    assert judge.accepts("You have 2 children.", [])
+    assert not judge.accepts("You have 45 children.", [])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("employment", "retired", "Your employment is retired."),
+        ("hobby", "brew my own cider", "Your hobby is brew."),
+        ("keeps", "bees", "Your keeps are bees."),
+    ],
+)
+def test_a_fact_with_a_sentence_of_its_own_is_not_told_by_its_key(key: str, value: str, said: str) -> None:
+    message = Message("user", "What do I do?", composed=f"What do I do?\n\n[facts: {key}={value}]")
+
+    assert not Judge(Sources([message], (fact(key, value),)), message.raw).accepts(said, [])
+
+
 def test_a_value_is_said_of_what_stands_beside_it() -> None:
     known = sources("I have three hives. They are 7 years old. It rains. It snows. The car is red.")
     assert known.is_said_of(["7"], {"hive"})

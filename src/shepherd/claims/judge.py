@@ -211,7 +211,11 @@ def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdi
             if verdict.key not in keys
             and not any(f" {verdict.value.casefold()} " in value for value in quoted)
         ]
+        # "I work at Bosch. I no longer work at Bosch": what is stated before its end holds no longer.
+        ends_at = {end.value.casefold(): at for at, end in enumerate(said) if end.ends}
         for verdict in (*plain, *claimed):
+            if said.index(verdict.assertion) < ends_at.get(verdict.value.casefold(), 0):
+                continue
             earlier, value = by_key.pop(verdict.key, None), verdict.value
             if earlier is not None and verdict.key in LISTS:
                 value = joined_values(verdict.key, earlier.value, value)

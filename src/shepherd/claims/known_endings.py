@@ -26,24 +26,34 @@ _ADVERBS = (
 # "I", no subject at the beginning, or the second part of what the user did: "Sold it and binned the rest".
 _SUBJECT = (
     rf"(?:(?<![\w'])(?:i|we)(?:'ve|'m|'re| have| had| am| are| was| were)? {_ADVERBS}|^{_ADVERBS}"
-    rf"|^(?:i|we|been|had|got|put|gave|took|sold|left|quit|\w+ed)\b[^,;.]*? and {_ADVERBS})"
+    r"|^(?:i|we|been|had|got|put|gave|took|sold|left|quit|\w+ed)\b[^,;.]*?(?: and|,? but)(?: then)? "
+    rf"{_ADVERBS})"
+)
+# A time that is past, and no moment of today; and nothing says that it began again.
+_MONTH = "january|february|march|april|may|june|july|august|september|october|november|december"
+_THEN = (
+    rf"(?:(?:in|at the end of|early|late|mid|the end of) )*(?:(?:{_MONTH}|(?:19|20)\d\d)\b"
+    rf"|(?:last|this) (?:week|month|year|spring|summer|autumn|fall|winter|{_MONTH})\b"
+    r"|(?:an?|a few|a couple of|two|three|four|five|six|\d+) (?:weeks?|months?|years?) (?:ago|later)\b)"
+    r"(?!.*\b(?:again|back|returned|rejoined|re-joined)\b)"
 )
 # Sections of the wordings for the keys of each kind of fact.
 _SECTIONS = {
-    "work": ("all", "work", "work alone"),
-    "teaching": ("all", "activity", "work alone"),
+    "work": ("all", "for a time", "was for a time", "work", "work alone", "left named"),
+    "teaching": ("all", "for a time", "was for a time", "activity", "work alone", "given up named"),
     "spouse": ("partner", "divorced alone", "someone"),
     "partner": ("partner", "single alone", "someone"),
     "kin": ("someone",),
-    "role": ("all", "role", "role alone", "someone"),
-    "animal": ("animal",),
+    "role": ("all", "for a time", "was for a time", "role", "role alone", "someone"),
+    "animal": ("for a time", "animal"),
     "named": ("all", "animal", "thing", "role"),
-    "thing": ("all", "thing"),
-    "activity": ("all", "activity"),
-    "business": ("all", "activity", "thing"),
+    "thing": ("all", "for a time", "thing"),
+    "activity": ("all", "for a time", "was for a time", "activity", "given up named"),
+    "business": ("all", "for a time", "activity", "thing"),
     "health": ("all", "health"),
-    "diet": ("all", "health", "diet alone"),
-    "place": ("place",),
+    "avoided": ("avoided",),
+    "diet": ("all", "for a time", "was for a time", "health", "diet alone"),
+    "place": ("for a time", "place", "left named"),
 }
 _KINDS = {
     "work": "employer job",
@@ -53,7 +63,8 @@ _KINDS = {
     "animal": "pets",
     "thing": "car uses editor browser operating_system shell",
     "business": "runs owns collects",
-    "health": "allergy condition medication avoids aid",
+    "health": "allergy condition medication aid",
+    "avoided": "avoids",
     "diet": "diet",
     "place": "location",
     "activity": "plays hobby member_of learning community_role supports habit drinks project study school"
@@ -70,6 +81,8 @@ _LASTING = frozenset(
 )  # fmt: skip
 # "My dog", "the car": the key says what it is.
 _NAMED_BY_KEY = ("spouse", "partner", "kin", "role", "animal", "named", "thing")
+# "I bought a Kindle and sold it"
+_PRONOMINAL = (*_NAMED_BY_KEY, "business")
 _SMALL = frozenset(
     (
         "the", "and", "for", "with", "who", "from", "near", "called", "named", "old", "new", "small", "large",
@@ -97,8 +110,8 @@ _EXPERT = re.compile(
 )
 _CLAUSE = re.compile(r"[,;:\u2013\u2014(]| (?:and|but|so|because|then|though|although) ")
 _NOT_SO = re.compile(
-    r"\b(?:when|once|until|till|before|if|unless|whether|not|never|nearly|almost|nobody|dreamt|dreamed"
-    r"|rumou?rs?)\b|n't\b"
+    r"\b(?:when|once|until|till|before|if|unless|whether|not|never|nearly|almost|nobody|dreamt|dreamed|tomorrow"
+    r"|next (?:week|month|year)|rumou?rs?)\b|n't\b"
 )
 # What may follow a mention without making it part of another thing.
 _OTHER_NOUN = re.compile(
@@ -163,7 +176,10 @@ def _kind_of(key: str) -> str:
 
 def _items(fact: Fact) -> list[str]:
     known = canonical_key(fact.key)
-    return items_of(known.name, fact.value) if known is not None and known.name in LISTS else [fact.value]
+    if known is None or known.name not in LISTS:
+        return [fact.value]
+    # "I gave up the cello" leaves the oboe of "cello and oboe".
+    return items_of(known.name, fact.value, apart=True)
 
 
 def _role(key: str) -> str:
@@ -176,7 +192,12 @@ def _role(key: str) -> str:
 @lru_cache(256)
 def _wordings(section: str, role: str) -> tuple[re.Pattern[str], ...]:
     return tuple(
-        re.compile(line.replace("{i} ", _SUBJECT).replace("{it}", _MARK).replace("{role}", role))
+        re.compile(
+            line.replace("{i} ", _SUBJECT)
+            .replace("{it}", _MARK)
+            .replace("{role}", role)
+            .replace("{then}", _THEN)
+        )
         for line in endings()[section]
     )
 
@@ -221,11 +242,12 @@ def _place(sentences: Sequence[str], mentions: re.Pattern[str] | None, kind: str
     is_named = any(_MARK in sentence for sentence in marked)
     for number, sentence in enumerate(marked):
         # "We had to say goodbye to our old boy. Rex went very peacefully."
-        is_followed = is_named and kind in _NAMED_BY_KEY and not _BEFORE_IT.search(sentence)
+        is_followed = is_named and kind in _PRONOMINAL and not _BEFORE_IT.search(sentence)
         others = [_FOR_IT.sub(_MARK, sentence)] if is_followed else []
         for text in (sentence, *others):
             for section in _SECTIONS[kind]:
-                if _MARK not in text and not section.endswith("alone"):
+                is_here = _MARK in text or (is_named and section.endswith("named"))
+                if not is_here and not section.endswith("alone"):
                     continue
                 if any(_is_said(text, match) for match in _matches(text, section, role)):
                     return number
@@ -253,6 +275,12 @@ def _is_said(text: str, match: re.Match[str]) -> bool:
     after = text[match.end() :]
     # "I dropped the cello bow"
     if match[0].endswith(_MARK) and _OTHER_NOUN.match(after):
+        return False
+    # "I don't work at Bosch on Fridays any more", and not "the car's gone".
+    told = match[0].rpartition(_MARK)
+    behind = told[2] + after
+    is_own = bool(told[1]) and (not told[2] or not behind.startswith("'"))
+    if is_own and rule("not for good", begins=True).match(behind):
         return False
     said = _EXPERT.sub("", before)
     if _NOT_SO.search(before) or rule("unreal").search(before) or rule("reported").search(said):

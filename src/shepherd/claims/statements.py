@@ -42,7 +42,7 @@ _ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
 _GIVEN = re.compile(r"\bgiven (?=my\b)", re.IGNORECASE)
 _LABEL = re.compile(r":(?:\s|$)")
 _CLAUSE_MARK = re.compile(r"[,;:]\s")
-_PERFECT = re.compile(r"(?<=\b)(?:has|have) had\b", re.IGNORECASE)
+_HAS_HAD = re.compile(r"\b(?:has|have) had\b", re.IGNORECASE)
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
 _REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
 _PLACES = ("location", "origin", "birthplace")
@@ -52,6 +52,8 @@ _ADDITION = re.compile(
     r"\s+(?:and|but|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+(?-i:[a-z\u00df-\u00ff]).*",
     re.IGNORECASE | re.DOTALL,
 )
+# "I've moved to Rome for two years", unlike "I moved to Rome for two years".
+_PERFECT = re.compile(r"'ve|\b(?:have|has|just|now)\b", re.IGNORECASE)
 # Kinds of which there may be several.
 _MANY = (
     "allergy", "avoids", "condition", "dislikes", "hobby", "language", "learns", "likes", "plays", "prefers",
@@ -188,7 +190,7 @@ def _named_in_passing(sentence: str, typed: str) -> list[Assertion]:
     plain = rule("polite questions").sub("", sentence)
     if (
         not pairs
-        or rule("made up or gone").search(_PERFECT.sub("has", _GIVEN.sub("", sentence)))
+        or rule("made up or gone").search(_HAS_HAD.sub("has", _GIVEN.sub("", sentence)))
         or rule("supposed").search(plain)
     ):
         return []
@@ -409,22 +411,40 @@ def _asserted(
         # "I'm not a lawyer" ends nothing: nobody said that it was so.
         if rule("only not").search(lead) and not is_over:
             return None
+        # "I left Bosch at five", "I don't work at Bosch on Fridays any more"
+        if rule("not for good", begins=True).match(sentence.partition(value)[2]):
+            return None
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
         is_over
         or (rule("passing time").search(own) and not frame.changes and kind not in _EVEN_TODAY)
-        or rule("past").search(_PERFECT.sub("has", own.partition(",")[0]) if frame.is_anywhere else own)
+        or rule("past").search(_HAS_HAD.sub("has", own.partition(",")[0]) if frame.is_anywhere else own)
         or rule("undone").search(value)
         # An address may end in ".no", and "3 mai" is a day.
         or (kind not in ("email", "birthday") and rule("negations").search(value))
+        or (frame.changes and _is_story(lead, value, sentence))
     ) or (rule("negations").search(lead) and frame.kind not in _NEGATIVE):
         return None
     topic = (match.groupdict().get("topic") or "").casefold()
     changes = frame.changes or rule("changes").search(text) is not None
+    # "I moved to decaf", "I now work for peanuts": a name would have a capital letter, if others have.
+    if changes and kind in ("location", "employer") and value == value.casefold():
+        if frame.changes and sentence != sentence.casefold():
+            return None
+        changes = False
     told = frame.kind
     if told == "job" and not frame.ends and not is_work(text) and (role := role_in(value, after)):
         told, value, is_weak = "community_role", role, False
     return Assertion(told, topic, value, sentence, changes, frame.ends, is_weak) if value else None
+
+
+def _is_story(lead: str, value: str, sentence: str) -> bool:
+    """Return whether a change is one of earlier times: "I moved to Rome in 2015 and came back in 2019"."""
+    behind = sentence.partition(value)[2] or sentence
+    if rule("goes on").search(behind):
+        return False
+    is_stay = rule("a stay").search(f"{value}{behind}") is not None and _PERFECT.search(lead) is None
+    return is_stay or rule("a story").search(f"{value}{behind}") is not None
 
 
 def _may_be_name(value: str) -> bool:

@@ -6,12 +6,22 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from shepherd._native.text import STOP_WORDS, terms
-from shepherd.claims import KNOWN, Assertion, ended_facts, is_borne_out, learned, may_end, stating_sentences
+from shepherd.claims import (
+    KNOWN,
+    Assertion,
+    Verdict,
+    ended_facts,
+    is_borne_out,
+    learned,
+    may_end,
+    stating_sentences,
+)
+from shepherd.claims.keys import LISTS, items_of, joined_items
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
 from shepherd.memory import Claim, EndedValue, Memory
@@ -265,7 +275,7 @@ def select(
     lines = list(lines)
     hidden = [] if secrets else _secrets_of(lines)
     kept = Selected()
-    known = memory.get_all_facts(user_id)
+    known = [*memory.get_all_facts(user_id)]
     for number, line in enumerate(lines):
         verdicts, ended = learned(extracted.facts, [line])
         kept.claims += [
@@ -284,12 +294,14 @@ def select(
                 may_end(end.kind, over.key) and _folded(end.value) == _folded(over.value) for end in ended
             )
         ]
-        for verdict in verdicts:
+        for verdict in _not_over(verdicts, line):
             if secrets or not (is_secret(verdict.key, verdict.value) or _tells(verdict.value, hidden)):
                 evidence = _evidence(verdict.assertion, line, secrets)
                 changes = verdict.assertion.changes or _is_new(verdict.assertion)
                 value = without_time(verdict.value)
                 kept.claims.append(Claim(verdict.key, value, evidence, number, changes))
+                # A later line may end it.
+                known.append(Fact(verdict.key, value, 0, 0))
     values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
     unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())
     kept.dropped = extracted.dropped + unused
@@ -307,6 +319,19 @@ def select(
         else:
             kept.dropped += 1
     return kept
+
+
+def _not_over(verdicts: Iterable[Verdict], line: str) -> Iterator[Verdict]:
+    """Yield what a line does not say itself to be over: "I joined Bosch in 2019 and left in May"."""
+    for verdict in verdicts:
+        over = {one.value for one in ended_facts(line, [Fact(verdict.key, verdict.value, 0, 0)])}
+        if not over:
+            yield verdict
+        elif verdict.key in LISTS:
+            items = items_of(verdict.key, verdict.value, apart=True)
+            left = [item for item in items if item not in over]
+            if left:
+                yield replace(verdict, value=joined_items(verdict.key, left))
 
 
 def _is_new(assertion: Assertion) -> bool:

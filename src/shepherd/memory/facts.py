@@ -69,6 +69,12 @@ _GIVEN_UP = re.compile(
     r"\b(?:quit|resigned|sold|gave up|given up|no longer|any ?more|divorced|broke up|got rid)\b"
 )
 
+# What ended, or began, longer before a fact was told is another thing, or another time of it.
+_LONG_AGO_S = 365 * 86_400
+# People set a fact, and tell later of the change by which it was true no more: by about a month.
+_LATE_S = 35 * 86_400
+_STILL = re.compile(r"\b(?:now|still|these days|nowadays)\b", re.IGNORECASE)
+
 # Number of users whose facts are cached as records.
 _MOST_CACHED_USERS = 1024
 
@@ -230,9 +236,17 @@ def learn(
     by_models = ("extraction", "tool")
     if any(changed_at > (told_at if by in by_models else since) for _, by, changed_at in changes):
         return None
-    if known is not None and known.value != value and not claim.changes:
+    is_list = common is not None and common.name in LISTS
+    changes_now = claim.changes
+    if known is not None and claim.changes and starts and not is_list and not _STILL.search(claim.statement):
+        # "I moved to Oslo in 2005" is no change of what is known since then.
+        learned_at = known.valid_from or known.updated_at
+        if starts < learned_at - _LONG_AGO_S and _source(connection, user_id, key) == source:
+            return None
+        changes_now = starts >= learned_at - _LATE_S
+    if known is not None and known.value != value and not changes_now:
         is_set = _source(connection, user_id, key) != source
-        if is_set and not (common is not None and common.name in LISTS):
+        if is_set and not is_list:
             # "I'm Steve" says nothing against Steve Miller.
             is_part = set(_folded(value).split()) <= set(_folded(known.value).replace(",", " ").split())
             return None if is_part else Contradiction(known, value)
@@ -263,6 +277,9 @@ def end(
             or fact.updated_at > told_at
         ):
             continue
+        # "I lived in Oslo until 2019" is about another time than "I live in Oslo" of today.
+        if ended.kind == KNOWN and 0 < starts < fact.updated_at - _LONG_AGO_S:
+            continue
         left = ""
         if common is not None and common.name in LISTS and _folded(fact.value) != _folded(ended.value):
             others = _others(common.name, fact.value, ended)
@@ -275,7 +292,10 @@ def end(
         if (is_vague or ended.kind == KNOWN) and _source(connection, user_id, fact.key) != source:
             changes.append(Contradiction(fact, left))
             continue
-        begins = max(starts or told_at, fact.valid_from or fact.updated_at)
+        begins = starts or told_at
+        # A value whose beginning was not stated may have ended before it was told.
+        if fact.valid_from and fact.valid_from < fact.updated_at:
+            begins = max(begins, fact.valid_from)
         changes.append(
             _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
         )
@@ -475,6 +495,9 @@ def _timeline(changes: Iterable[FactChange], fact: Fact | None) -> list[FactPeri
     found: list[FactPeriod] = []
     for change in changes:
         begins = change.valid_from or change.changed_at
+        if change.value is None and found and found[-1].until is None and begins < found[-1].since:
+            # It had ended before it was told; since when it had held is not known.
+            found[-1] = replace(found[-1], since=begins)
         found = _until(found, begins)
         if change.value is not None:
             found.append(

@@ -16,7 +16,7 @@ from shepherd.errors import UsageError
 from shepherd.memory import facts, memories
 from shepherd.memory.facts import NO_EVIDENCE, Change, Contradiction
 from shepherd.memory.memories import TermIndex
-from shepherd.memory.periods import beginning
+from shepherd.memory.periods import beginning, ending
 from shepherd.memory.records import Claim, EndedValue, Evidence, ItemKind, LearnedItem
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
@@ -108,7 +108,7 @@ def end_facts(
     connection: Connection, user_id: str, ended: EndedValue, *, told_at: int, evidence: Evidence
 ) -> list[int]:
     """End the facts whose value holds no longer; return the new items."""
-    starts = beginning(ended.statement, ended.value, told_at, is_change=True)
+    starts = ending(ended.statement, ended.value, told_at)
     changes = facts.end(
         connection, user_id, ended, source=SOURCE, told_at=told_at, starts=starts, evidence=evidence
     )

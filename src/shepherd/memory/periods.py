@@ -18,6 +18,7 @@ from shepherd.memory.records import Periods
 __all__ = [
     "NamedTimes",
     "beginning",
+    "ending",
     "mentions_time",
     "moment_of",
     "named_periods",
@@ -89,6 +90,14 @@ _CLAUSE = re.compile(
     r" (?=(?:\w+ ){0,2}?(?:i|we|my|our|he|she|they|it)\b)",
     re.IGNORECASE,
 )
+# Behind these words stands when something ended: "I joined Bosch in 2019 and left in May".
+_LEFT = re.compile(
+    r"(?:,| (?:and|but|then|which|that|who))+(?: (?:i|we|he|she|they|it|then|since|just|finally|have|had))*"
+    r" (?=(?:sold|left|quit|gave|given|stopped|moved|retired|resigned|dropped|cancell?ed|lost|scrapped"
+    r"|ditched|died|passed|returned|got rid)\b)",
+    re.IGNORECASE,
+)
+_UNTIL = re.compile(r"\b(?:un)?til\b", re.IGNORECASE)
 _YEARS_BACK = 5
 _MOST = 16
 _MOST_CHARACTERS = 2000
@@ -159,6 +168,21 @@ def beginning(sentence: str, value: str, said_at: int, *, is_change: bool, zone:
     clause = next((part for part in _CLAUSE.split(sentence) if value in part), sentence).lower()
     began = _began(clause, said_at, is_change, zone)
     return began if 0 < began < said_at else 0
+
+
+def ending(sentence: str, value: str, said_at: int, zone: tzinfo | None = None) -> int:
+    """Return when a value ceased to hold, as the sentence that says so says; 0 if it does not say.
+
+    >>> from datetime import timezone
+    >>> ending("I joined Bosch in 2019 and left in May 2023", "Bosch", 1_700_000_000, timezone.utc)
+    1682899200
+    """
+    behind = _LEFT.split(sentence[max(sentence.find(value), 0) :])[-1]
+    # "Until March" names a time as "in March" does.
+    until = _UNTIL.search(sentence)
+    named = f"in {sentence[until.end() :].lstrip()}" if until else behind
+    ended = beginning(named, value, said_at, is_change=True, zone=zone)
+    return ended or beginning(sentence, value, said_at, is_change=True, zone=zone)
 
 
 def without_time(value: str) -> str:

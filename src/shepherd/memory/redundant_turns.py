@@ -152,7 +152,8 @@ _SAME_TURN_S = 600
 class Value(NamedTuple):
     """A former value: its text, when it was set, the words of value and key, and the fact as it is now.
 
-    The value of a fact that the user has said to hold no longer is "" now.
+    The value of a fact that the user has said to hold no longer is "" now. `sentence` is that which the value
+    was learned from, in lower case.
     """
 
     text: str
@@ -161,6 +162,7 @@ class Value(NamedTuple):
     key: frozenset[str]
     terms: frozenset[str]
     fact: Fact
+    sentence: str = ""
 
 
 class Former(NamedTuple):
@@ -209,6 +211,7 @@ def former_values(facts: Iterable[Fact], history: Iterable[FactChange]) -> Forme
             _words(change.key),
             _terms(change.key) | _terms(change.value),
             current[change.key],
+            change.statement.casefold(),
         )
         for change in changes
         if change.value is not None
@@ -241,10 +244,19 @@ def outdated_by(result: SearchResult, former: Former) -> tuple[Value, bool] | No
         now = _words(value.fact.value)
         if not _is_in(value.words, lowered, said) or (now and _is_in(now, lowered, said)):
             continue
-        if not is_about(lowered, value.fact.key):
+        if not _states(lowered, value):
             continue
         return value, _has_more(result, value)
     return None
+
+
+def _states(text: str, value: Value) -> bool:
+    """Return whether a text with a value states it: it has its sentence, or words about the fact."""
+    if (value.sentence and value.sentence in text) or is_about(text, value.fact.key):
+        return True
+    # "My brother is with Bosch, the job is fine": `brother_employer`
+    whose, _, told = value.fact.key.rpartition("_")
+    return bool(whose) and is_about(text, whose) and is_about(text, told)
 
 
 def _has_more(result: SearchResult, value: Value) -> bool:

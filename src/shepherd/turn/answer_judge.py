@@ -12,6 +12,7 @@ from shepherd.prompt.asked_facts import words_in
 from shepherd.prompt.concepts import are_related, content_words
 from shepherd.prompt.fact_kinds import tells_name_asked_for
 from shepherd.sentences import is_question, split_sentences
+from shepherd.turn.fact_sentences import fact_clause
 from shepherd.turn.quotation import repeats
 from shepherd.types import Fact, Message
 
@@ -149,6 +150,9 @@ _ATTRIBUTE = re.compile(
     re.IGNORECASE,
 )
 _FEW_WORDS = 3
+# Words between a number and what it is the number of.
+_MOST_BETWEEN = 2
+_PART = re.compile(r"[,;:.] ")
 # "What type of guitar?" says nothing of a blood type.
 _GENERAL = frozenset(("type", "kind", "sort", "group", "thing", "user", "assistant"))
 _FACTS = re.compile(r"^\[facts: .*$", re.MULTILINE)
@@ -224,6 +228,19 @@ class Sources:
             if quote in f" {' '.join(words_in(near))} " and not set(words).isdisjoint(keywords(near)):
                 return True
         return not words
+
+    def counts(self, value: Sequence[str], things: Collection[str]) -> bool:
+        """Return whether a number stands right before what it is the number of: "2 small kids"."""
+        for words in map(words_in, (part for line in self.lines() for part in _PART.split(line))):
+            for at in range(len(words) - len(value)):
+                behind = words[at + len(value) : at + len(value) + _MOST_BETWEEN + 1]
+                if words[at : at + len(value)] == list(value) and any(
+                    are_related(word, stem)
+                    for word in content_words(" ".join(behind))
+                    for stem in content_words(" ".join(things))
+                ):
+                    return True
+        return False
 
     def is_told_of(self, value: Sequence[str], stems: Collection[str], *, of_all: bool) -> bool:
         """Return whether a sentence with this value has one of the stems (or all), or words for the same."""
@@ -368,11 +385,7 @@ class Judge:
         # "Your hotel do we stay is …": words of the question that name no thing.
         if not _NO_THING.isdisjoint(thing):
             return False
-        # "Your pets is two cats": the fact in a sentence reads better.
-        is_odd = thing[-1:] and thing[-1] in _SEVERAL and f" {thing[-1]} is " in f" {' '.join(words)} "
-        if is_odd or (about == "age" and "birthday" in thing):
-            return False
-        if "phone" in thing and sum(map(str.isdigit, groups["v"])) < _SHORTEST_PHONE:
+        if self._is_odd(words, thing, about, groups["v"]):
             return False
         # "Where did I live before Berlin?" is not answered by what the question names, nor is "How do I get
         # the ferry to Bardsey?" by "Your ferry leaves at Bardsey".
@@ -399,9 +412,32 @@ class Judge:
             return False
         if not "".join(value).isdigit():
             return self._is_backed(words[: len(words) - len(value)], value, thing, about)
-        # A number alone may be said of anything.
+        return not known and self._is_number_of(value, thing, about)
+
+    def _is_number_of(self, value: Sequence[str], thing: Sequence[str], about: str) -> bool:
+        """Return whether a number is told of the thing; alone, it may be said of anything.
+
+        "45, divorced, two kids" has no number of children.
+        """
+        if about.startswith("children") or about == "number":
+            return self.sources.counts(value, thing or ("children", "kids"))
         about_it = {*keywords(self.asked), *keywords(" ".join(thing))} - STOP_WORDS
-        return not known and self.sources.is_said_of(value, about_it)
+        return self.sources.is_said_of(value, about_it)
+
+    def _is_odd(self, words: Sequence[str], thing: Sequence[str], about: str, value: str) -> bool:
+        """Return whether a sentence is bad English, or says what cannot be: "Your pets is two cats"."""
+        if thing[-1:] and thing[-1] in _SEVERAL and f" {thing[-1]} is " in f" {' '.join(words)} ":
+            return True
+        if words[0] == "your" and not about and self._reads_better("_".join(thing)):
+            return True
+        if about == "age" and "birthday" in thing:
+            return True
+        return "phone" in thing and sum(map(str.isdigit, value)) < _SHORTEST_PHONE
+
+    def _reads_better(self, key: str) -> bool:
+        """Return whether a fact has a sentence of its own: "You are retired", for "Your employment is"."""
+        value = self.sources.facts.get(key)
+        return value is not None and fact_clause(key, value).startswith("you ")
 
     def _is_backed(self, said: Sequence[str], value: Sequence[str], thing: Sequence[str], about: str) -> bool:
         """Return whether what no fact says is told in one sentence with its subject, and not denied."""

@@ -68,13 +68,43 @@ _OWN = {
     "rides": "ride",
     "drinks": "drink",
     "eats": "eat",
+    "works_in": "work in",
+    "work_style": "work",
+    "studied": "studied",
+    "study": "study",
+    "degree": "have a degree in",
 }
 # What held once; other verbs end in "-ed".
 _PAST = {
     "are": "were", "is": "was", "have": "had", "has": "had", "speak": "spoke", "drive": "drove", "run": "ran",
     "teach": "taught", "wear": "wore", "write": "wrote", "ride": "rode", "drink": "drank", "eat": "ate",
     "study": "studied", "prefer": "preferred", "lives": "lived", "were": "were", "grew": "grew",
+    "studied": "had studied", "keep": "kept", "sing": "sang", "breed": "bred", "read": "read", "sell": "sold",
+    "take": "took", "rest": "rested",
 }  # fmt: skip
+# Verbs that become keys in the third person, as in "sells", beside those of the definition "habit".
+_VERBS = frozenset(
+    ["bank", "belong", "coach", "grow", "help", "listen", "read", "sell", "volunteer", "watch"]
+)
+# "Retired since 2017", "between jobs"; what other languages call it stays a noun's value.
+_IS_EMPLOYED = re.compile(
+    r"(?:(?:semi-)?retired|self[- ]employed|unemployed|between jobs|freelanc\w+|on \w+)\b.*", re.IGNORECASE
+)
+_DRINKS = ("coffee", "tea")
+# "Your tea is with milk"
+_TAKEN = re.compile(r"(?:with|without)\b", re.IGNORECASE)
+_IS_HABIT = re.compile(r"(?:smoke|vape|journal|meditate|bite my nails)\b")
+# Traits that are nouns: "night owl", "Geordie", unlike "stubborn".
+_IS_SOMEBODY = re.compile(
+    r".*\b(?:owl|bird|person|introvert|extrovert|child|lefty|insomniac|m[ou]ms?|dad|(?:grand|great-grand)?\w*(?:mother|father)"
+    r"|grand(?:ma|pa|ad|dad)|parent|twin|triplet|widow|widower)|[A-Z][\w ]*",
+)
+# A name of a group that has an article: "the Bach choir", unlike "Rotary".
+_GROUP = re.compile(
+    r".*\b(?:choir|band|orchestra|club|society|association|guild|union|party|team|church|congregation|army"
+    r"|council|league|federation|group|trust|chorus)",
+    re.IGNORECASE,
+)
 # Other names of these, which people choose.
 _SAME = {"allergies": "allergy", "languages": "language", "dislike": "dislikes", "like": "likes"}
 # Values that are no nouns: "take the bus to Ulm every Monday".
@@ -201,12 +231,8 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
         return "you", "work as", _role(value)
     if key in _VEHICLES and not _DETERMINED.match(value) and not value.endswith("s"):
         return f"your {key}", "is", f"{_article(value)} {value}"
-    if key in _OWN:
-        # An instruction begins as a sentence does: "Always use metric units".
-        value = value[:1].lower() + value[1:] if key == "instructions" else value
-        if key == "runs" and _IS_ONE_THING.match(value):
-            value = f"{_article(value)} {value}"
-        return "you", _OWN[key], value
+    if told := _of_you(key, value):
+        return "you", *told
     # Of the names of people, there is no number: "your children are Mia, Ben".
     is_named = key != "pets" and value[:1].isupper() and not _NUMBER.match(value)
     if key in _COUNTED and not is_named:
@@ -222,6 +248,61 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
     if what == "age" and _NUMBER.match(value):
         return _age(who, value)
     return f"your {_owned(key)}", "are" if _MANY.search(key) else "is", value
+
+
+def _of_you(key: str, value: str) -> tuple[str, str] | None:
+    """Return verb and rest of what a person is or does, for keys that are no nouns: "keep", "bees"."""
+    if key in _OWN:
+        # An instruction begins as a sentence does: "Always use metric units".
+        value = value[:1].lower() + value[1:] if key == "instructions" else value
+        if key == "runs" and _IS_ONE_THING.match(value):
+            value = f"{_article(value)} {value}"
+        return _OWN[key], value
+    if key in ("trait", "marital_status") and value.isascii():
+        is_noun = _IS_SOMEBODY.fullmatch(value) is not None
+        return "are", f"{_article(value)} {value}" if is_noun and not _DETERMINED.match(value) else value
+    if key == "employment" and _IS_EMPLOYED.fullmatch(value):
+        return "are", value
+    if key == "habit" and _IS_HABIT.match(value):
+        return _MINE.sub("your", value), ""
+    if key == "aid":
+        return "use", f"{_article(value)} {value}" if _IS_ONE_THING.match(value) else value
+    if key in _DRINKS and _TAKEN.match(value):
+        return f"take your {key}", value
+    if key == "member_of":
+        groups = [_with_article(one) for one in items_of(key, value)]
+        return "are a member of", _listed(groups)
+    if key == "hobby" and _MINE.search(value) and definition("habit").match(value):
+        verb, _, rest = value.partition(" ")
+        return verb, _MINE.sub("your", rest)
+    return _done(key, value)
+
+
+def _done(key: str, value: str) -> tuple[str, str] | None:
+    """Return verb and rest of what a person does by a key that is a verb: "volunteer at", "the hospice"."""
+    verb = _verb_of(key)
+    if not verb:
+        return None
+    is_lower = value == value.casefold()
+    # "The hospice", but no "the jazz".
+    is_at_one = verb.endswith((" at", " for", " with")) and is_lower and _IS_ONE_THING.match(value)
+    return verb, f"the {value}" if is_at_one else value
+
+
+def _with_article(group: str) -> str:
+    """Return what somebody is a member of: "a choir in Leeds", "the Bach choir", "Rotary"."""
+    if _IS_ONE_THING.match(group):
+        return f"{_article(group)} {group}"
+    return f"the {group}" if _GROUP.fullmatch(group) and not _DETERMINED.match(group) else group
+
+
+def _verb_of(key: str) -> str:
+    """Return the verb of a key in the third person, "volunteer at" of volunteers_at, "" for other keys."""
+    first, *others = key.split("_")
+    ending = "es" if first.endswith(("ches", "shes", "sses", "xes", "oes")) else "s"
+    base = first.removesuffix(ending)
+    is_verb = base in _VERBS or definition("habit").fullmatch(base) is not None
+    return " ".join([base, *others]) if base != first and is_verb else ""
 
 
 def _age(who: str, value: str) -> tuple[str, str, str]:
