@@ -400,6 +400,12 @@ def test_what_is_stated_and_ended_later_is_not_learned():
         ("My one allergy is sesame.", "allergy", "sesame"),
         ("Dust gives me hives.", "allergy", "Dust"),
         ("With my grandparents I talk in Welsh.", "language", "Welsh"),
+        ("Bosch is the name of my employer.", "employer", "Bosch"),
+        ("Kakao is the name of our cat.", "cat_name", "Kakao"),
+        ("Vim is my editor of choice.", "editor", "Vim"),
+        ("Ghent is where we live.", "location", "Ghent"),
+        ("Our car, a Dacia Duster, is muddy.", "car", "Dacia Duster"),
+        ("I can't eat walnuts because of my allergy.", "allergy", "walnuts"),
         # What somebody asks for has to suit.
         ("Looking for a recipe, no sesame because I'm allergic to sesame", "allergy", "sesame"),
         ("I'd like a dessert for tonight, I'm allergic to hazelnuts", "allergy", "hazelnuts"),
