@@ -17,6 +17,7 @@ import io
 import os
 import re
 import shlex
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -163,6 +164,8 @@ def test_commands_print_what_the_transcript_shows(name, tmp_path, monkeypatch, s
 
 
 if __name__ == "__main__":
+    # Hints name `shepherd` without its folder, as in the tests.
+    os.environ["PATH"] = f"{Path(sys.prefix, 'bin')}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as place:
         models.scripted(Path(place, "scripted.gguf"), script=SCRIPT)
         for path in sorted(FOLDER.glob("*.txt")):
