@@ -23,7 +23,10 @@ SWITCHED = (
 )
 # As DeepSeek V3.1's: the switch has the other name, and thoughts are off without it.
 ASKED = (
-    _MESSAGES + "{#- <think> -#}" + _ASKS + "{%- if thinking %}{{ '<think>' }}{%- else %}{{ '</think>' }}{%- endif %}"
+    _MESSAGES
+    + "{#- <think> -#}"
+    + _ASKS
+    + "{%- if thinking %}{{ '<think>' }}{%- else %}{{ '</think>' }}{%- endif %}"
     "{%- endif %}"
 )
 BEGUN = _MESSAGES + _ASKS + "{{ '<think>\n' }}{%- endif %}"

@@ -239,8 +239,8 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
                 continue
             # "I am 34, is it too late?" states something, "I am 34, am I?" does not.
             return [] if _TAG.match(text) or rule("question tags", begins=True).fullmatch(text) else found
-        # Behind a wish, a report or a colon stands what is not meant, or said by somebody else; behind "I'd like
-        # a recipe", what it has to suit.
+        # Behind a wish, a report or a colon stands what is not meant, or said by somebody else; behind "I'd
+        # like a recipe", what it has to suit.
         only_needs = _is_unsure(before)
         if has_begun and (_LABEL.search(before, begin) or (only_needs and not _asks_for_thing(before))):
             # "I'm 52 and want to learn to swim, where do I begin?" asks apart from what it states.
@@ -263,7 +263,8 @@ def _in_clauses(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[
 def _asks_for_thing(text: str) -> bool:
     """Return whether the beginning of a sentence only asks for something: "I'd like a recipe, ..."."""
     filler = _fillers().match(text)
-    return rule("asking for a thing").fullmatch(text[filler.end() if filler else 0 :].strip(_EDGE)) is not None
+    asked = text[filler.end() if filler else 0 :].strip(_EDGE)
+    return rule("asking for a thing").fullmatch(asked) is not None
 
 
 def _goes_on(mark: str | None, rest: str) -> bool:

@@ -45,12 +45,7 @@ _COMPOUND = re.compile(
 _LIKELY = re.compile(rf"(?!(?:{WORDS['products']}))[^\W\d_]{{4,}}\d{{1,4}}[!?#$*&]*", re.IGNORECASE)
 # Twelve words are the shortest recovery phrase; one of them may have been left out.
 _LEAST_RECOVERY = 11
-# None of these is a word of a recovery phrase.
-_LINKING = frozenset(
-    "the and for with from this that these those are was were is has have had not but you your our his her its"
-    " they them she him who what when where which because into onto over than then there here will would can't"
-    " been being did does don't my mine yours to of in on at by if or as so".split()
-)
+_LINKING = frozenset(WORDS["linking words"].split("|"))
 _LEAST_PHRASE, _MOST_NOTE, _LEAST_ROW, _LONGEST_ROW = 3, 6, 5, 200
 _COUNTS = {"three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "ten": 10, "twelve": 12}
 # What a row of counted words may open.
