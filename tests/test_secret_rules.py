@@ -318,7 +318,7 @@ def test_the_token_of_a_discord_bot_is_a_key():
         ("for the keepass file use copper pillow tango umbrella please", ["copper pillow tango umbrella"]),
         ("bitwarden: copper pillow tango umbrella", ["copper pillow tango umbrella"]),
         (
-            "my wallet, in case: rally cable bright thank year wave useful lamp ocean fix tiger moon at startup",
+            "my wallet: rally cable bright thank year wave useful lamp ocean fix tiger moon at startup",
             ["rally cable bright thank year wave useful lamp ocean fix tiger moon"],
         ),
         ("my wallet was stolen near the station when we saw Rome last summer with friends", []),

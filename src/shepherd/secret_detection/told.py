@@ -335,8 +335,8 @@ def _patterns_of_ways() -> dict[str, str]:
         "needed": rf"\b{_UNLOCKING}\s{_MINE}\s(?:[\w'-]+\s){{0,2}}?{_DEVICES},?\s(?:i|you|we)\s"
         rf"(?:need|use|say)\s{_NOT_TYPED}{_ONE}{_END}",
         # "my ssh key unlocks if you type …"
-        "unlocks if": rf"(?:{device}|\bssh\b)[^.!?\n]{{0,25}}?\b{_UNLOCKING}\s(?:if|when|once)\s(?:you|i|we)\s"
-        rf"(?:type|enter|say|give it)\s(?:in\s)?{_NOT_TYPED}{_WORDS}{_END}",
+        "unlocks if": rf"(?:{device}|\bssh\b)[^.!?\n]{{0,25}}?\b{_UNLOCKING}\s(?:if|when|once)\s"
+        rf"(?:you|i|we)\s(?:type|enter|say|give it)\s(?:in\s)?{_NOT_TYPED}{_WORDS}{_END}",
         "network set": rf"\b(?:set|changed|switched|reset)\s(?:\w+\s){{0,3}}?{network}\sto\s"
         rf"(?!(?:channel|mesh|fibre|fiber|auto|bridge|\d)\b){_NOT_TYPED}{_WORDS}{_END}",
         # "läuft jetzt unter dem Kennwort …"
