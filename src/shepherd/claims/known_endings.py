@@ -102,7 +102,7 @@ _ADJECTIVES = (
     r"|black|white|red|blue|green)\.? )*"
 )
 _FOR_IT = re.compile(r"(?<![\w'])(?:him|her|it|them|the lot|our old (?:boy|girl|lad|man))(?!\w)")
-_BEFORE_IT = re.compile(rf"\b(?:before|after|like|unlike|than|besides) {_MARK}")
+_BEFORE_IT = re.compile(rf"\b(?:before|after|like|unlike|than|besides|off) {_MARK}")
 # What they say is so.
 _EXPERT = re.compile(
     r"\b(?:doctor|doc|gp|consultant|allergist|specialist|surgeon|dieti[ct]ian|nurse|clinic|hospital"
@@ -279,7 +279,7 @@ def _is_said(text: str, match: re.Match[str]) -> bool:
     # "I don't work at Bosch on Fridays any more", and not "the car's gone".
     told = match[0].rpartition(_MARK)
     behind = told[2] + after
-    is_own = bool(told[1]) and (not told[2] or not behind.startswith("'"))
+    is_own = bool(told[1]) and behind.startswith((" ", "'") if not told[2] else " ")
     if is_own and rule("not for good", begins=True).match(behind):
         return False
     said = _EXPERT.sub("", before)

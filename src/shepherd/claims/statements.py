@@ -413,7 +413,8 @@ def _asserted(
         if rule("only not").search(lead) and not is_over:
             return None
         # "I left Bosch at five", "I don't work at Bosch on Fridays any more"
-        if rule("not for good", begins=True).match(sentence.partition(value)[2]):
+        behind = sentence.partition(value)[2]
+        if behind[:1] not in ("", ",") and rule("not for good", begins=True).match(behind):
             return None
         value = rule("over").sub("", value).strip(_EDGE)
     elif (
