@@ -54,6 +54,29 @@ def test_facts_are_added_when_no_memory_fits(known: Memory) -> None:
     assert known.enrich("") == "\n\n[facts: location=Texas, name=Steve]"
 
 
+def about_rex(n: int) -> list[dict[str, str]]:
+    return [{"question": f"My dog Rex was in park {i} today.", "answer": "Good to know."} for i in range(n)]
+
+
+def test_words_of_all_memories_find_the_best_of_a_small_memory(memory: Memory) -> None:
+    memory.import_memories(about_rex(40))
+
+    found = memory.recall("Tell me about my dog Rex").results
+
+    assert len(found) == memory.max_results
+    assert all("Rex" in result.question for result in found)
+    assert all(0 < result.relevance < memory.relevance_threshold for result in found)
+    # A word that no memory has makes it another question.
+    assert not memory.recall("Does my dog Rex like Bella?").results
+    assert not memory.recall("ok, thanks").results
+
+
+def test_words_of_a_whole_large_memory_find_nothing(memory: Memory) -> None:
+    memory.import_memories(about_rex(201))
+
+    assert not memory.recall("Tell me about my dog Rex").results
+
+
 def test_message_of_a_user_without_memory_is_untouched(known: Memory) -> None:
     assert known.enrich(QUESTION, "anna") == QUESTION
     assert not known.recall(QUESTION, "anna")

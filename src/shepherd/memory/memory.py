@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 
 from shepherd import kept_files
+from shepherd._native.text import STOP_WORDS
 from shepherd.encryption import Sealer
 from shepherd.errors import SecretError, UsageError
 from shepherd.escaping import storable, without_blocks
@@ -33,7 +34,14 @@ from shepherd.memory.forgetting import Receipt
 from shepherd.memory.injection_format import FactsBlocks
 from shepherd.memory.ledger import LedgerNotes
 from shepherd.memory.phrasing import is_about_several, is_request
-from shepherd.memory.queries import RecallQuery, asked_time, may_ask_for_time, newest_results, parse_query
+from shepherd.memory.queries import (
+    RecallQuery,
+    asked_time,
+    extract_keywords,
+    may_ask_for_time,
+    newest_results,
+    parse_query,
+)
 from shepherd.memory.records import (
     Activity,
     AuditFinding,
@@ -77,6 +85,8 @@ _NOTHING = Injection()
 _ALL = MemoryFilter()
 # The largest whole number of either database; nobody has more rows.
 _LARGEST = (1 << 63) - 1
+# The default threshold, and the number of memories up to which common words pass it.
+_RELEVANCE, _SMALL_MEMORY = 0.3, 200
 # Source of what a tool call of a model stores.
 _TOOL = "tool"
 # Memories of a user that can be restored after they were forgotten, and the number of users with such.
@@ -112,7 +122,7 @@ class Memory:
         *,
         user_id: str = "local",
         read_only: bool = False,
-        relevance_threshold: float = 0.3,
+        relevance_threshold: float = _RELEVANCE,
         max_results: int = 3,
         recency_floor: float = 0.9,
         max_db_size: str = "10G",
@@ -260,6 +270,10 @@ class Memory:
             )
         if more is not None:
             results = [*results, *more]
+        elif not (results or only_times or says_nothing):
+            more = self._with_all_words(user, query)
+            results = more
+        if more:
             self._store.recall_counts.note([result.id for result in more], now)
         block = self._facts_blocks.of(user, found)
         results = without_repetitions(results, block.words)
@@ -298,6 +312,21 @@ class Memory:
             fewer_facts=block.fewer,
             past=tuple(past),
         )
+
+    def _with_all_words(self, user: str, query: RecallQuery) -> list[SearchResult]:
+        """Return the memories with all keywords of a query, in a small memory; none if the threshold was raised.
+
+        A word that most memories have doesn't tell them apart, so that even a perfect match has no relevance.
+        """
+        words = set(query.keywords)
+        if not words or words <= STOP_WORDS or query.min_relevance > _RELEVANCE:
+            return []
+        found = [
+            result
+            for result in self._store.search(user, query._replace(min_relevance=0.0))
+            if words <= {*extract_keywords(result.question), *extract_keywords(result.answer)}
+        ]
+        return found if found and self.count_memories(user) <= _SMALL_MEMORY else []
 
     def enrich(self, message: str, user_id: str | None = None) -> str:
         """Return `message` with the text that `recall` finds for it."""
