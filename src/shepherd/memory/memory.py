@@ -314,7 +314,7 @@ class Memory:
         )
 
     def _with_all_words(self, user: str, query: RecallQuery) -> list[SearchResult]:
-        """Return the memories with all keywords of a query, in a small memory; none if the threshold was raised.
+        """Return memories with all keywords of a query, in a small memory, unless the threshold was raised.
 
         A word that most memories have doesn't tell them apart, so that even a perfect match has no relevance.
         """
