@@ -214,3 +214,39 @@ def test_turn_of_two_hundred_characters_is_compared_and_a_longer_one_is_not(memo
     memory.set_fact("location", "Berlin")
 
     assert [len(question) for question in recalled(memory)] == [201]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "note"),
+    [
+        ("Where does the user live?", "In Köln", " (location is Berlin now)"),
+        ("Which town do you live in?", "Köln", " (location is Berlin now)"),
+        ("What IDE does the user prefer?", "VS Code", " (editor is Helix now)"),
+        # The same, of somebody else, no question, no answer that is nothing but a value, or of a list.
+        ("Where does the user live?", "In Berlin", ""),
+        ("Where does the user's sister live?", "In Köln", ""),
+        ("Where does the user live", "In Köln", ""),
+        ("Where does the user live?", "In Köln, which is nice, or somewhere near it by now", ""),
+        ("Do you live in Köln?", "yes", ""),
+        ("Does the user have an allergy?", "To nuts", ""),
+    ],
+)
+def test_an_imported_answer_says_which_newer_fact_it_contradicts(
+    memory: Memory, question: str, answer: str, note: str
+) -> None:
+    memory.store_memory(question, answer, timestamp=NOW - DAY)
+    for key, value in (("location", "Berlin"), ("editor", "Helix"), ("allergy", "kiwis")):
+        memory.set_fact(key, value)
+
+    assert f"Assistant: {answer}{note}]" in memory.recall(question).tail
+
+
+def test_an_answer_that_is_newer_than_the_fact_contradicts_nothing(memory: Memory) -> None:
+    memory.set_fact("location", "Berlin")
+    memory.store_memory("Where does the user live?", "In Köln", timestamp=NOW + DAY)
+
+    assert "now)" not in memory.recall("Where does the user live?").tail
+
+    # Another user's fact is none of hers.
+    memory.store_memory("Where does the user live?", "In Köln", "anna", timestamp=NOW - DAY)
+    assert "now)" not in memory.recall("Where does the user live?", "anna").tail

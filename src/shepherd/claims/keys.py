@@ -169,6 +169,7 @@ def words_of(key: str, *, small: bool = False) -> tuple[str, ...]:
 # Words in which people talk about a common key, beside its own, in English, German, French, Spanish, Italian,
 # Portuguese and Dutch; * stands for any ending.
 _WORDS = {
+    "editor": "editor editors ide ides",
     "location": "live lives lived living home house resid* city town address move moved moving place wohn*"
     " lebe lebte umgezogen habit* demeur* vivo vive vivi vives vivía vivir vivevo abit* moro morava morei"
     " woon* wonen stad ciudad ville città cidade",

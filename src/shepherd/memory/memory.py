@@ -59,6 +59,7 @@ from shepherd.memory.records import (
     Turn,
 )
 from shepherd.memory.redundant_turns import (
+    Contradictions,
     Former,
     FormerValues,
     fact_words,
@@ -145,6 +146,7 @@ class Memory:
         self._clock = clock
         self._facts_blocks = FactsBlocks()
         self._former = FormerValues()
+        self._contradictions = Contradictions()
         # In this process alone: what is forgotten must not stay on disk.
         self._forgotten: FIFODict[str, deque[memories.Deleted]] = FIFODict(_MOST_FORGETTERS)
         self._forgotten_lock = threading.Lock()
@@ -293,6 +295,8 @@ class Memory:
                 # A question about the past is answered from the past as well.
                 results = results if asked else without_former_values(results, former)
                 results = _without_outdated(results, former, notes, keeps=asked is not None)
+            contradicted = self._contradictions.of(user, found or (), results)
+            notes = {key: injection_format.note_of(*both) for key, both in contradicted.items()} | notes
             results, days = arranged(message, results, keywords, is_ordered=is_ordered)
             for memory_id, day in days.items():
                 notes[memory_id] = day + notes.get(memory_id, "")

@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from shepherd._native.text import STOP_WORDS, terms
-from shepherd.claims.keys import is_about
+from shepherd.claims.keys import LISTS, canonical_key, is_about
+from shepherd.claims.wordings import definition
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.records import FactChange
 from shepherd.types import Fact, SearchResult
 
 __all__ = [
+    "Contradictions",
     "FactWords",
     "Former",
     "FormerValues",
@@ -37,8 +39,12 @@ __all__ = [
 
 # A longer turn is neither: it need not be compared with hundreds of facts.
 _MOST_CHARACTERS = 200
+# Words of an answer that is nothing but a value.
+_FEW_WORDS = 6
 # Number of users whose former values are cached.
 _MOST_USERS = 1024
+# Number of memories of which it is cached whether they contradict a fact.
+_MOST_MEMORIES = 4096
 
 # ---- repetitions
 
@@ -247,6 +253,48 @@ def outdated_by(result: SearchResult, former: Former) -> tuple[Value, bool] | No
         if not _states(lowered, value):
             continue
         return value, _has_more(result, value)
+    return None
+
+
+class Contradictions:
+    """Cache of the facts that memories contradict, found once per memory and change of the facts."""
+
+    def __init__(self) -> None:
+        self._known: FIFODict[tuple[str, int], tuple[tuple[Fact, ...], Fact | None]] = FIFODict(
+            _MOST_MEMORIES
+        )
+
+    def of(
+        self, user_id: str, facts: tuple[Fact, ...], results: Iterable[SearchResult]
+    ) -> dict[int, tuple[Fact, str]]:
+        """Return the newer facts that memories contradict, and what these say, by the memories' ids."""
+        found = {}
+        for result in results:
+            known = self._known.get((user_id, result.id))
+            if known is None or known[0] is not facts:
+                known = self._known[user_id, result.id] = facts, _contradicted_by(result, facts)
+            if known[1] is not None:
+                found[result.id] = known[1], result.answer
+        return found
+
+
+def _contradicted_by(result: SearchResult, facts: Iterable[Fact]) -> Fact | None:
+    """Return the newer fact that a short answer contradicts: `Where does the user live?`, `In Köln`.
+
+    It was no value of that fact before; an import brings such memories.
+    """
+    question = result.question.casefold()
+    if not question.rstrip().endswith("?") or not result.answer or len(question) > _MOST_CHARACTERS:
+        return None
+    said = _words(result.answer)
+    is_of_others = any(definition(name).search(question) for name in ("person", "animal"))
+    if is_of_others or len(said) > _FEW_WORDS or said <= _SMALL | STOP_WORDS:
+        return None
+    for fact in facts:
+        known = canonical_key(fact.key)
+        is_one = known is not None and known.name not in LISTS
+        if is_one and fact.updated_at > result.timestamp and is_about(question, fact.key):
+            return None if _is_in(_words(fact.value), result.answer.casefold(), said) else fact
     return None
 
 
