@@ -120,8 +120,11 @@ def test_a_command_that_only_reads_creates_no_memory(home: Path) -> None:
     assert not (home / "mine.db").exists()
 
 
-def test_a_command_that_only_reads_opens_what_is_there_and_makes_the_usual_memory(home: Path) -> None:
+def test_a_command_that_only_reads_opens_what_is_there_and_a_lasting_process_makes_it(home: Path) -> None:
     with open_memory_to_read(Config(user_id="steve")) as memory:
+        assert memory.get_all_facts() == []
+    assert not memory_file(Config()).exists()
+    with open_memory_to_read(Config(user_id="steve"), creates=True) as memory:
         memory.set_fact("name", "Steve")
 
     with open_memory_to_read(Config(user_id="steve", memory_database=str(memory_file(Config())))) as memory:

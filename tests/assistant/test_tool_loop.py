@@ -223,7 +223,7 @@ def test_results_that_fill_the_window_are_cut_and_the_turn_is_kept(talk, memory)
     script = call_of("search_memory", query="dogs", limit="20")
     assistant = talk(script, after_tab=again_and_again(script), tool_rounds=6, max_tokens=200)
 
-    events = list(assistant.ask("What about my dogs?"))
+    events = list(assistant.ask("What about my cats?"))
 
     results = [event for event in events if isinstance(event, ToolResult)]
     warnings = [event.message for event in events if isinstance(event, Warned)]

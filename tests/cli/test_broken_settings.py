@@ -94,7 +94,7 @@ def test_a_broken_model_is_named_with_its_setting(shepherd):
 
     assert done.returncode == 2
     assert "there is no model 'nosuch'" in done.stderr
-    assert "the setting 'model' names" in done.stderr
+    assert "the setting 'model'" in done.stderr
 
 
 @pytest.mark.usefixtures("broken")

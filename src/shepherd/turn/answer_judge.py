@@ -230,15 +230,18 @@ class Sources:
         return not words
 
     def counts(self, value: Sequence[str], things: Collection[str]) -> bool:
-        """Return whether a number stands right before what it is the number of: "2 small kids"."""
+        """Return whether a number stands beside what it is the number of: "2 small kids", "my fish are 56"."""
+        stems = content_words(" ".join(things))
+        n = len(value)
         for words in map(words_in, (part for line in self.lines() for part in _PART.split(line))):
-            for at in range(len(words) - len(value)):
-                behind = words[at + len(value) : at + len(value) + _MOST_BETWEEN + 1]
-                if words[at : at + len(value)] == list(value) and any(
-                    are_related(word, stem)
-                    for word in content_words(" ".join(behind))
-                    for stem in content_words(" ".join(things))
-                ):
+            for at in range(len(words) - n + 1):
+                if words[at : at + n] != list(value):
+                    continue
+                beside = words[at + n : at + n + _MOST_BETWEEN + 1]
+                if words[max(0, at - 1) : at] in (["is"], ["are"]):
+                    beside += words[max(0, at - _MOST_BETWEEN - 1) : at - 1]
+                near = content_words(" ".join(beside))
+                if any(are_related(word, stem) for word in near for stem in stems):
                     return True
         return False
 
