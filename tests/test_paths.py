@@ -100,7 +100,7 @@ def test_a_new_file_is_private_and_replaces_nothing(tmp_path):
         file.write("é")
 
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == ("é".encode(), 0o600)
-    with pytest.raises(UsageError, match="exists already"):
+    with pytest.raises(UsageError, match="already exists"):
         paths.new_file(str(path))
     with pytest.raises(UsageError, match="No such file or directory"):
         paths.new_file(str(tmp_path / "none" / "export"))

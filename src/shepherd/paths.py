@@ -155,7 +155,7 @@ def from_home(text: str, setting: str) -> Path:
         return Path(expanded(text, setting)).expanduser()
     except RuntimeError:
         raise UsageError(
-            f"{setting} is {text[:80]!a}, and there is no such user", hint="write the whole path"
+            f"{setting} is {text[:80]!a}, and there is no such user", hint="write the full path"
         ) from None
 
 
@@ -177,6 +177,6 @@ def new_file(path: str) -> TextIO:
     try:
         return open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
     except FileExistsError:
-        raise UsageError(f"{path}: it exists already", hint="name a new file") from None
+        raise UsageError(f"{path} already exists", hint="name a new file") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error

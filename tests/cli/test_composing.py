@@ -296,7 +296,7 @@ def test_a_file_that_cannot_be_read_leaves_the_message_at_the_prompt(terminal, m
     chat = terminal("-m", model)
 
     chat.type("Please read @~/notes.md")
-    assert "@~/notes.md: there is no such file" in chat.expect("leave out the @")
+    assert "@~/notes.md: there is no such file" in chat.expect("drop the @")
     chat.expect("Please read @~/notes.md")
     (home.path / "notes.md").write_text("Buy milk.")
     chat.type("")

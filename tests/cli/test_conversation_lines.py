@@ -81,7 +81,7 @@ def test_a_search_says_how_many_more_there_are(memory):
     for n in range(3):
         talk(memory, f"about boat {n}", "Nice.")
 
-    assert run("search", "zebra") == (0, "", "no conversation has this text\n")
+    assert run("search", "zebra") == (0, "", "no conversation contains this text\n")
     assert run("search", "boat", "--limit", "2")[2] == "2 of 3 conversations; --limit shows more\n"
     assert run("search", "boat", "--limit", "3")[2] == ""
     assert len(run("search", "boat", "1")[1].splitlines()) == 1

@@ -49,7 +49,7 @@ def test_search_finds_what_was_said_and_titles(shepherd, talks):
     assert rows(shepherd("conversations", "search", "ALL", "of", "cafes"))[0][0] == talks["cafés"][:8]
     assert rows(shepherd("conversations", "search", "return"))[0][0] == talks["taxes"][:8]
     none = shepherd("conversations", "search", "submarine")
-    assert (none.returncode, none.stdout, none.stderr) == (0, "", "no conversation has this text\n")
+    assert (none.returncode, none.stdout, none.stderr) == (0, "", "no conversation contains this text\n")
 
 
 @pytest.mark.parametrize("name", ["id", "beginning", "tax RETURN 2025", "return"])

@@ -83,7 +83,7 @@ def test_a_memory_is_encrypted_and_decrypted_with_the_key_in_a_file(home, databa
     again = "is encrypted already; shepherd encrypt --rekey gives it another key\n"
     assert run("encrypt", "--key-file", str(key)) == (0, "", f"{database} {again}")
     assert json.loads(run("encrypt", "--json")[1]) == {"file": str(database), "encrypted": True}
-    exists = f"{key}: it exists already, and a new key needs a new file | --key-file names another file"
+    exists = f"{key} already exists, and a new key needs a new file | --key-file names another file"
     assert run("encrypt", "--rekey", "--key-file", str(key), "-y") == (2, "", exists)
     other = home / "other"
     code, out, _ = run("encrypt", "--rekey", "--key-file", str(other), "-y", "--json")

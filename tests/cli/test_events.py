@@ -248,7 +248,7 @@ def test_a_list_says_if_there_are_older_ones(limit, offset, n, note, talks) -> N
     [
         ("question", 3, 3, ""),
         ("question", 2, 2, "2 of 3 conversations; --limit shows more\n"),
-        ("nowhere", 2, 0, "no conversation has this text\n"),
+        ("nowhere", 2, 0, "no conversation contains this text\n"),
     ],
 )
 def test_a_search_says_if_there_are_more(text, limit, n, note, talks) -> None:

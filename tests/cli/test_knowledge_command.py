@@ -189,9 +189,9 @@ def test_tags_are_replaced_and_taken_off(shepherd, two):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("show", "9" * 23), "argument ID: expected a whole number from 1 to"),
-        (("focus", "9" * 23), "argument ID: expected a whole number from 1 to"),
-        (("forget", "0"), "argument ID: expected a whole number from 1 to"),
+        (("show", "9" * 23), f"argument ID: '{'9' * 23}' is not an id; ids are whole numbers"),
+        (("focus", "9" * 23), f"argument ID: '{'9' * 23}' is not an id; ids are whole numbers"),
+        (("forget", "0"), "argument ID: '0' is not an id; ids are whole numbers"),
         (("list", "--limit", "-5"), "argument --limit: expected a whole number from 1 to"),
         (("list", "--limit", "9" * 23), "argument --limit: expected a whole number from 1 to"),
         (("list", "--offset", "9" * 23), "argument --offset: expected a whole number from 0 to"),

@@ -217,12 +217,12 @@ def test_an_import_of_which_nothing_can_be_read_has_failed(shepherd, three):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("show", "9" * 23), "argument ID: expected a whole number from 1 to"),
+        (("show", "9" * 23), f"argument ID: '{'9' * 23}' is not an id; ids are whole numbers"),
         (("list", "--offset", "9" * 23), "argument --offset: expected a whole number from 0 to"),
         (("list", "--limit", "-1"), "argument --limit: expected a whole number from 1 to"),
         (("search", "x", "--limit", "9" * 23), "argument --limit: expected a whole number from 1 to"),
-        (("jobs", "--drop", "9" * 23), "argument --drop: expected a whole number from 1 to"),
-        (("jobs", "--retry", "-1"), "argument --retry: expected a whole number from 1 to"),
+        (("jobs", "--drop", "9" * 23), f"argument --drop: '{'9' * 23}' is not an id; ids are whole"),
+        (("jobs", "--retry", "-1"), "argument --retry: '-1' is not an id; ids are whole numbers"),
     ],
 )
 def test_a_number_that_cannot_be_is_the_callers_mistake(shepherd, arguments, message):
@@ -267,7 +267,7 @@ def test_export_to_a_file_never_overwrites_one(shepherd, three, tmp_path):
     done = shepherd("memory", "export", tmp_path / "out.jsonl")
 
     assert done.returncode == 2
-    assert "exists already" in done.stderr
+    assert "already exists" in done.stderr
     assert (tmp_path / "out.jsonl").read_bytes() == before
 
 

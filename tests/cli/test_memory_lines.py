@@ -195,8 +195,7 @@ def test_everything_is_deleted_after_asking(memory):
     three(memory)
     memory.set_fact("name", "Steve")
     assert (
-        run("forget", "--everything", "1")[2]
-        == "--everything names no memory | leave out the ID and --question"
+        run("forget", "--everything", "1")[2] == "--everything names no memory | drop the ID and --question"
     )
     code, _, err = run("forget", "--everything", "-y")
 

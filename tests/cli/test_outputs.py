@@ -77,7 +77,7 @@ def test_memories_are_added_listed_changed_and_forgotten(told: Callable[[str], D
         ("memory forget --question 'Which tea?'", (1, "", "0 memories forgotten\n")),
         ("memory forget", (2, "", "nothing to forget | name an ID, --question TEXT, or --everything\n")),
         (f"memory forget {FIRST} --everything",
-         (2, "", "--everything names no memory | leave out the ID and --question\n")),
+         (2, "", "--everything names no memory | drop the ID and --question\n")),
         ("memory check", (0, "", "no damage found\n")),
         ("memory claim --from anna --yes", (0, "", "nothing is stored for 'anna'\n")),
         ("memory forget --everything --yes",

@@ -234,7 +234,7 @@ def test_the_file_with_the_key_is_the_users_alone(work, home):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["add", "work", "openai"], "there is a provider work already"),
+        (["add", "work", "openai"], "provider 'work' already exists"),
         (["add", "a b", "openai"], "cannot be called"),
         (["add", "x", "telepathy"], "invalid choice"),
         (["use", "wrok"], "there is no provider"),

@@ -62,7 +62,7 @@ def test_before_the_first_sync_there_is_nothing_to_do(memory, folder):
     assert run() == run("--status") == (2, "", none)
     assert run("--leave", "-y") == (0, "", "nothing was synced\n")
     code, _, err = run(str(folder))
-    assert (code, "nobody can answer: Begin a sync in " in err) == (2, True)
+    assert (code, "no terminal to ask at: Begin a sync in " in err) == (2, True)
 
 
 def test_a_sync_begins_after_asking_and_with_a_passphrase_that_is_long_enough(memory, folder, tmp_path):

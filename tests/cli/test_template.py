@@ -191,7 +191,7 @@ def test_an_editor_that_writes_nothing_or_fails_makes_none(shepherd, home):
     assert (unchanged.returncode, path.exists()) == (0, False)
     assert "no template was made" in unchanged.stderr
     assert failed.returncode == 2
-    assert "the editor false: it ended with exit code 1" in failed.stderr
+    assert "the editor false ended with exit code 1" in failed.stderr
     assert "the editor no-such-editor: No such file" in missing.stderr
     path.write_text("Say $input")
     assert shepherd("template", "edit", "say", EDITOR="false").returncode == 2

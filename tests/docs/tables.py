@@ -228,9 +228,9 @@ INSTEAD = {
         _AS_SERVICE + "config get server_hosts | grep shepherd.example.org",
         _AS_SERVICE + "apikey list | grep anna",
     ),
-    "shepherd memory list | show | edit | pin | forget | export | stats | jobs | check | backup | restore"
-    " | audit | claim": _MANY_MEMORIES,
-    "shepherd conversations list | show | search | rename | delete": (
+    "shepherd memory {list,show,edit,pin,forget,export,stats,jobs,check,backup,restore"
+    ",audit,claim}": _MANY_MEMORIES,
+    "shepherd conversations {list,show,search,rename,delete}": (
         "shepherd conversations list",
         f"shepherd conversations show {_LATEST} | grep dog",
         "shepherd conversations search dog",
@@ -238,7 +238,7 @@ INSTEAD = {
         "shepherd conversations delete pets",
     ),
     "shepherd --continue NAME": (f"shepherd --continue {_LATEST} -e 'and now?' --max-tokens 8",),
-    "shepherd knowledge list | show | edit | forget | unlink | hubs | dimensions": (
+    "shepherd knowledge {list,show,edit,forget,unlink,hubs,dimensions}": (
         "shepherd knowledge list",
         "shepherd knowledge show 1",
         "shepherd knowledge edit 1 --title Leases",
@@ -249,13 +249,13 @@ INSTEAD = {
     ),
     # An editor that saves a finished template.
     "shepherd template edit translate": ("EDITOR='cp translate.md' shepherd template edit translate",),
-    "shepherd template list | show | edit": (
+    "shepherd template {list,show,edit}": (
         "EDITOR='cp notes/lease.md' shepherd template edit lease",
         "shepherd template list",
         "shepherd template show lease",
     ),
     "shepherd fragment edit style": ("EDITOR='cp style.md' shepherd fragment edit style",),
-    "shepherd fragment list | show | edit": (
+    "shepherd fragment {list,show,edit}": (
         "EDITOR='cp notes/lease.md' shepherd fragment edit lease",
         "shepherd fragment list",
         "shepherd fragment show lease",

@@ -297,7 +297,7 @@ def test_flipped_byte_in_the_head_is_refused_or_harmless(
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelLoadError, match=r"nothing\.gguf' does not exist"):
+    with pytest.raises(ModelLoadError, match=r"nothing\.gguf: there is no such file"):
         Engine(tmp_path / "nothing.gguf")
 
 

@@ -23,7 +23,7 @@ REASONS = {
     "test_chat_completion::test_return_progress": (
         "the progress of the prompt is reported ten times a second, not after each batch"
     ),
-    "test_compat_anthropic::test_anthropic_empty_messages": "a message is required, as at Anthropic",
+    "test_compat_anthropic::test_anthropic_empty_messages": "a message is required, as in Anthropic's API",
     "test_compat_anthropic::test_anthropic_tool_result_with_image": _STATUS,
     "test_compat_anthropic::test_anthropic_vision_base64_with_multimodal_model": (
         "the test downloads its picture from the hub"

@@ -213,7 +213,7 @@ def test_a_backup_is_private_and_never_replaces_a_file(path, database):
     assert sorted(one.name for one in path.parent.iterdir() if one.name.startswith("copy")) == ["copy.db"]
     with connect(str(copy), read_only=True) as connection:
         assert connection.execute("SELECT value FROM meta WHERE key = 'a'") == [(1,)]
-    with pytest.raises(UsageError, match=r"copy\.db: it exists already") as caught:
+    with pytest.raises(UsageError, match=r"copy\.db already exists") as caught:
         database.backup(str(copy))
     assert caught.value.hint == "name a new file for the backup"
     with pytest.raises(StoreError) as caught:

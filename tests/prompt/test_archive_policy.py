@@ -243,6 +243,11 @@ def test_answers_that_say_something_are_no_refusals(answer):
 
 def test_the_bundled_models_advice_is_a_refusal():
     assert is_refusal(
+        "I'm only the bundled demo model and can't help with that."
+        " For a full model, run `shepherd -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
+    )
+    # As earlier versions and the model itself word it.
+    assert is_refusal(
         "I'm only the small built-in model and can't help with that;"
         " `shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M` gets a full one."
     )

@@ -36,7 +36,7 @@ def test_a_covered_code_is_explained():
     open_one = Quote("document", "Bike", "The saddle is at 68 cm.", is_sure=True)
 
     assert joined([covered]) == (
-        'Your document "Bike" says: The lock code is ••••. Codes and passwords are covered when a document is'
+        'Your document "Bike" says: The lock code is ••••. Codes and passwords are masked when a document is'
         " imported; your own file still shows them."
     )
     assert joined([open_one]) == 'Your document "Bike" says: The saddle is at 68 cm.'

@@ -364,7 +364,7 @@ def test_question_about_what_harms_the_user_is_answered_by_that(key, value, ques
     review = Review(messages, [Fact(key, value, 0, 0)], Promise(stores=True))
     said = review.feed(DECLINED) + review.end("stop")
 
-    assert said == answer if answer else "shepherd model pull" in said
+    assert said == answer if answer else "run `shepherd -m hf:" in said
 
 
 def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
@@ -460,7 +460,7 @@ def test_answers_to_several_questions_survive_a_cut_but_no_cancelling():
 
 
 def test_several_tasks_are_declined_as_one_is():
-    assert "shepherd model pull hf:" in shown(
+    assert "run `shepherd -m hf:" in shown(
         "Can you translate it? Can you paint it?", f"{DECLINED} {DECLINED}"
     )
 
@@ -468,7 +468,7 @@ def test_several_tasks_are_declined_as_one_is():
 def test_who_or_when_is_not_known_and_no_task_for_a_larger_model():
     assert shown("Who painted the fence?", DECLINED) == UNKNOWN
     assert shown("How old is the mill?", DECLINED) == UNKNOWN
-    assert "shepherd model pull hf:" in shown("Write a poem about herons.", DECLINED)
+    assert "run `shepherd -m hf:" in shown("Write a poem about herons.", DECLINED)
 
 
 def test_only_who_says_his_name_is_met():

@@ -39,7 +39,8 @@ SPARE = (
     "Your notes say: You said: I don't know for sure, but your document says: but you told me earlier said "
     "I'll keep that in mind for this conversation That looks like a secret, so learn it; only has it "
     "I'll remember that, but not: it may be a code, so "
-    "This is what I know shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M gets a full one"
+    "This is what I know I'm only the bundled demo model. "
+    "For a full, run shepherd -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M"
 )
 # (group, question, what the answer has to hold); an empty list asks for "not known", see is_right.
 Question = tuple[str, str, list[str]]
@@ -70,7 +71,7 @@ def is_right(question: Question, answer: str, exam: dict[str, Any]) -> bool:
     if group == "told":
         return answer.startswith("Nice") and not any(holds(folded, v) for v in exam["facts"].values())
     if group == "beyond":
-        return "small built-in model" in answer
+        return "and can't help with that" in answer
     return all(holds(folded, value) for value in wanted)
 
 

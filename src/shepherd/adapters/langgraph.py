@@ -210,7 +210,7 @@ class ShepherdStore(BaseStore):
         for op in ops:
             if isinstance(op, PutOp):
                 if op.ttl is not None:
-                    raise UsageError("items of this store do not expire", hint="leave out ttl")
+                    raise UsageError("items of this store do not expire", hint="drop ttl")
                 namespace = _full(op.namespace)
                 value = None if op.value is None else items.storable_value(op.value)
                 key = str(op.key)

@@ -52,7 +52,7 @@ def build_parser() -> Parser:
         help=f"scope: {', '.join(SCOPES)}; can be repeated (default: {' and '.join(DEFAULT_SCOPES)})",
     )
     create.add_argument("--label", default="", metavar="TEXT", help="label that list shows")
-    add_action(actions, "list", "list keys, without the keys themselves")
+    add_action(actions, "list", "list the id, owner, scopes and label of each key")
     revoke = add_action(actions, "revoke", "revoke keys; running servers refuse them at once")
     revoke.add_argument("ids", nargs="+", metavar="ID", help="id of a key, as list shows it")
     clear = add_action(

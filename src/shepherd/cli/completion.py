@@ -14,8 +14,8 @@ from shepherd.errors import ShepherdError
 __all__ = ["build_parser", "complete", "execute"]
 
 _DESCRIPTION = """\
-Print a script that completes commands, options, settings, models and providers with Tab. It asks Shepherd
-itself, so that it also works with later versions."""
+Print a script that completes commands, options, settings, models and providers with Tab. The script
+asks Shepherd for them, so it keeps working after an update."""
 
 _WHERE = {
     "bash": 'eval "$(shepherd completion bash)" in ~/.bashrc does the same',

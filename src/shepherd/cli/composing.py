@@ -269,9 +269,7 @@ def _mentions(text: str) -> Iterator[tuple[str, str]]:
         else:
             is_path = path.startswith(("/", "./", "../", "~/")) or Path(path).suffix.lower() in SUFFIXES
             if found[1] or is_path:
-                raise UsageError(
-                    f"@{path}: there is no such file", hint="correct the path, or leave out the @"
-                )
+                raise UsageError(f"@{path}: there is no such file", hint="correct the path, or drop the @")
 
 
 def _is_file(path: str) -> bool:

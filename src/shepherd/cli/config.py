@@ -22,7 +22,8 @@ def build_parser() -> Parser:
     parser = Parser(
         prog="shepherd config",
         description="Show and change settings. A setting can come from several sources. Later ones override"
-        " earlier ones: default, file, environment (SHEPHERD_KEY), option.",
+        " earlier ones: default, file, environment (such as SHEPHERD_TEMPERATURE for temperature),"
+        " command-line option.",
     )
     actions = add_actions(parser)
     show = add_action(actions, "show", "show all settings, and where each value comes from")

@@ -84,7 +84,7 @@ def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     every = memory.list_sessions(limit=_EVERY, words=" ".join(arguments.text))
-    _print(every[: arguments.limit], screen, empty="no conversation has this text")
+    _print(every[: arguments.limit], screen, empty="no conversation contains this text")
     if len(every) > arguments.limit and not screen.as_json:
         screen.note(f"{arguments.limit} of {counted(len(every), 'conversation')}; --limit shows more")
 

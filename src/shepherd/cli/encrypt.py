@@ -225,7 +225,7 @@ def _in_keyring() -> _Chosen:
 def _in_file(path: Path, is_rekeyed: bool) -> _Chosen:
     if path.exists() and is_rekeyed:
         raise UsageError(
-            f"{path}: it exists already, and a new key needs a new file", hint="--key-file names another file"
+            f"{path} already exists, and a new key needs a new file", hint="--key-file names another file"
         )
     is_new = not path.exists()
     return _Chosen(

@@ -202,7 +202,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd apikey revoke": ("shepherd apikey revoke 3f9c01ab",),
     "shepherd apikey clear": ("shepherd apikey clear",),
     "shepherd tools": (
-        ("shepherd tools", "tools of a model"),
+        ("shepherd tools", "memory tools of a model"),
         ("shepherd chat --memtools", "with tools, in this conversation"),
     ),
     "shepherd config": (
@@ -218,7 +218,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd sync ~/Sync/shepherd", "write changes to the folder, and apply those of other machines"),
         ("shepherd sync", "the same with the folder of the last sync"),
         ("shepherd sync --every 60", "again every minute, until you press Ctrl-C"),
-        ("shepherd sync --status", "list the machines, and when each was last read"),
+        ("shepherd sync --status", "list the machines, and when each last sent changes"),
     ),
     "shepherd encrypt": (
         ("shepherd encrypt", "with a key in the keyring, or a passphrase without a keyring"),

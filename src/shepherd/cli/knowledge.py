@@ -337,7 +337,7 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
             screen.note(outcome.reason)
         elif outcome.secrets:
             screen.warn(
-                f"{outcome.name}: {counted(outcome.secrets, 'secret')} covered, such as a password or a key",
+                f"{outcome.name}: {counted(outcome.secrets, 'secret')} masked, such as a password or a key",
                 "memory_extraction_secrets = true stores them as they are",
             )
     is_nothing = bool(outcomes) and counts["empty"] == len(outcomes)

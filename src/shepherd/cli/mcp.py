@@ -19,8 +19,8 @@ __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
 Give another assistant (Claude Desktop, an editor, an agent) tools for your memory, facts and knowledge,
-through the Model Context Protocol. The assistant starts it and talks to it over stdin and stdout; --http
-serves on this machine instead."""
+through the Model Context Protocol. The assistant starts `shepherd mcp` and talks to it over stdin and stdout.
+With --http, it listens on this machine instead."""
 
 _EPILOG = """\
 in the assistant's mcp.json:

@@ -116,7 +116,9 @@ def _add_changing(actions: Any) -> None:
     )
     forget.add_argument("--question", metavar="TEXT", help="delete all memories of exactly this question")
     forget.add_argument(
-        "--everything", action="store_true", help="delete all that is stored for the user, also conversations"
+        "--everything",
+        action="store_true",
+        help="delete everything that is stored for the user, including conversations",
     )
     forget.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
     add_receipt(forget)
@@ -127,8 +129,9 @@ def _add_transfer(actions: Any) -> None:
         actions,
         "export",
         "write all memories, and facts with their history, as JSON lines",
-        description="Write all memories, and facts with their history, as JSON lines. It has no conversations"
-        " or documents, and not the list of what was learned: shepherd memory backup copies everything.",
+        description="Write all memories, and facts with their history, as JSON lines. The export"
+        " doesn't contain conversations, documents or the list of what was learned. To copy everything, use"
+        " shepherd memory backup.",
     )
     export.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
@@ -329,7 +332,7 @@ def _forget_everything(memory: Memory, arguments: Namespace, screen: Screen) -> 
     from shepherd.memory.removal import parts_of
 
     if arguments.ids or arguments.question is not None:
-        raise UsageError("--everything names no memory", hint="leave out the ID and --question")
+        raise UsageError("--everything names no memory", hint="drop the ID and --question")
     user = memory.user_id
     users = memory.transactions.read(lambda connection: parts_of(connection, user))
     stats = [memory.stats(one) for one in users]

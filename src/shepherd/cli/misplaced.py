@@ -38,7 +38,7 @@ def refuse_documents(source: str) -> None:
         return
     if _is_our_database(beginning):
         raise UsageError(
-            f"{path}: this is a memory of Shepherd's own, such as a backup",
+            f"{path}: this is a Shepherd database, such as a backup",
             hint=f"shepherd memory restore {shlex.quote(source)} restores a backup;"
             f" shepherd memory export --memory-db {shlex.quote(source)} writes what import reads",
         )
@@ -63,7 +63,7 @@ def refuse_memories(source: str) -> None:
     beginning = _beginning(path)
     if _is_our_database(beginning):
         raise UsageError(
-            f"{path}: this is a memory of Shepherd's own, such as a backup",
+            f"{path}: this is a Shepherd database, such as a backup",
             hint=f"shepherd memory restore {shlex.quote(source)} restores a backup",
         )
     if not beginning or path.suffix.lower() not in _EXPORTS or transfer.is_export(beginning):
@@ -82,7 +82,7 @@ def refuse_memories(source: str) -> None:
         raise UsageError(
             f"{path}: this is an export of {_NAMES[kind]}",
             hint=f"shepherd memory import {shlex.quote(source)} imports it"
-            + ("; to import it as a document, let its name end with .txt" if is_text else ""),
+            + ("; to import it as a document, rename it so that it ends in .txt" if is_text else ""),
         )
 
 

@@ -100,6 +100,15 @@ class Parser(argparse.ArgumentParser):
                 raise UsageError(f"argument {name}: invalid choice: {value!a}", hint=near)
         super()._check_value(action, value)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the arguments; an unknown one is reported by the action that was named."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            actions = {} if self.actions is None else self.actions.choices
+            reporter = actions.get(getattr(parsed, "action", ""), self)
+            reporter.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed
+
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
         raise UsageError(message, hint=f"{self.prog} --help")
@@ -265,7 +274,19 @@ def whole_number(least: int, most: int) -> Callable[[str], int]:
 
 
 _LARGEST_ID = (1 << 63) - 1  # the largest integer of a database
-ID = whole_number(1, _LARGEST_ID)
+_id_number = whole_number(1, _LARGEST_ID)
+
+
+def ID(text: str) -> int:  # noqa: N802 (a `type` for arguments, like COUNT)
+    """Read the id of something stored: a whole number from 1 to the largest that a database holds."""
+    try:
+        return _id_number(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!a} is not an id; ids are whole numbers, such as 12"
+        ) from None
+
+
 COUNT = whole_number(1, 1_000_000_000)
 
 
@@ -285,7 +306,10 @@ def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UsageError(f"without a terminal, nobody can answer: {question}", hint="add --yes to confirm")
+        raise UsageError(
+            f"this needs confirmation, and there is no terminal to ask at: {question}",
+            hint="add --yes to confirm",
+        )
     return screen.agrees(question)
 
 

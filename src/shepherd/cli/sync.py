@@ -54,7 +54,11 @@ def build_parser() -> Parser:
         metavar="SECONDS",
         help="sync again every SECONDS seconds, until you press Ctrl-C",
     )
-    what.add_argument("--status", action="store_true", help="list the machines, and when each was last read")
+    what.add_argument(
+        "--status",
+        action="store_true",
+        help="list the machines, and when this one last received changes from each",
+    )
     what.add_argument(
         "--remove", metavar="MACHINE", help="take over the files of a machine that you no longer use"
     )

@@ -301,13 +301,13 @@ def edited(path: Path, starter: str) -> bool:
     try:
         code = subprocess.run([*shlex.split(command), str(path)], check=False).returncode
     except (OSError, ValueError) as error:
-        code, reason = 1, getattr(error, "strerror", "") or str(error)
+        code, reason = 1, f": {getattr(error, 'strerror', '') or error}"
     else:
-        reason = f"it ended with exit code {code}"
+        reason = f" ended with exit code {code}"
     if before is None and path.is_file() and (code or path.read_bytes() == starter.encode()):
         path.unlink()  # nothing was written in it
     if code:
         raise UsageError(
-            f"the editor {shortened(command, 60)}: {reason}", hint="set EDITOR to a program that edits text"
+            f"the editor {shortened(command, 60)}{reason}", hint="set EDITOR to a program that edits text"
         )
     return path.is_file()

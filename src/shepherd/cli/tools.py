@@ -10,8 +10,8 @@ from shepherd.commands.screen import Screen
 __all__ = ["build_parser", "execute"]
 
 _DESCRIPTION = """\
-List the tools that a model can use. Turn them on for one chat with shepherd --memtools, or for all with the
-setting memory_tools. They work on the memory of the current user, never on that of another."""
+List the memory tools that a model can use. Turn them on for one chat with shepherd --memtools, or for all
+with the setting memory_tools. They work on the memory of the current user, never on that of another."""
 
 _EPILOG = "--json prints them in the format of OpenAI's API."
 

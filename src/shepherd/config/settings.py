@@ -258,7 +258,10 @@ class Config:
         " or vectors",
     )
     max_db_size: str = _setting(
-        "size", "10G", "maximum size of the database; beyond it, the oldest unpinned memories are deleted"
+        "size",
+        "10G",
+        "maximum size of the stored data; beyond it, traces, then the oldest conversations, then the oldest"
+        " unpinned memories are deleted",
     )
     recall_cache_mb: int = _integer(
         256, 0, _MIB, "MiB of RAM for the fast indexes of active users; 0: search the database alone"

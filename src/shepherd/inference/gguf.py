@@ -184,7 +184,7 @@ def read_header(path: str | os.PathLike[str], *, is_projector: bool = False) -> 
             header = _read(_Reader(file, name, os.fstat(file.fileno()).st_size))
     except FileNotFoundError:
         raise ModelLoadError(
-            f"model '{name}' does not exist", hint="name a GGUF file with -m or the setting 'model'"
+            f"{name}: there is no such file", hint="name a GGUF file with -m or the setting 'model'"
         ) from None
     except PermissionError:
         raise ModelLoadError(

@@ -167,7 +167,10 @@ class ModelRegistry:
         exact = next((model for model in self.models() if model.name == name), None)
         model = exact or self.find(name)
         if model is None:
-            raise UsageError(f"there is no model {name!a} on this machine", hint="shepherd model list")
+            raise UsageError(
+                f"there is no model {name!a} on this machine",
+                hint="shepherd model list shows the models on this machine",
+            )
         return model
 
     def resolve(self, spec: str, report: Report = lambda event: None) -> Path:
@@ -215,7 +218,10 @@ class ModelRegistry:
         if model.built_in:
             raise UsageError(f"{model.name} is built in", hint="uninstalling Shepherd removes it")
         if not model.repo:
-            raise UsageError(f"{model.name} is a file of yours, not a download", hint="shepherd model list")
+            raise UsageError(
+                f"{model.name} is a file of yours, not a download",
+                hint="shepherd model list shows the models on this machine",
+            )
 
     def remove(self, model: StoredModel) -> None:
         """Delete a downloaded model, or what there is of it; never a file outside the cache."""

@@ -152,7 +152,7 @@ class Database:
         """Copy the database to a new file while it is in use; UsageError if there is a file."""
         target = os.path.abspath(os.path.expanduser(path))
         if os.path.exists(target):
-            raise UsageError(f"{target}: it exists already", hint="name a new file for the backup")
+            raise UsageError(f"{target} already exists", hint="name a new file for the backup")
         with self.separate_connection() as connection:
             try:
                 copy_to(connection, target, self.key)

@@ -30,7 +30,10 @@ _KNOWS_NOTHING = re.compile(
 )
 _ABOUT_ONESELF = re.compile(r"\b(I|me|my|mine|we|us|our|ours)\b", re.I)
 # As the bundled model declines, with the command that gets another one.
-_BUNDLED = re.compile(r"\s*i'm only the small built-in model and can't help with that;[^\n]*$", re.IGNORECASE)
+_BUNDLED = re.compile(
+    r"\s*i'm only the (?:small built-in|bundled demo) model and can't help with that[;.][^\n]*$",
+    re.IGNORECASE,
+)
 # As it takes note of a statement, except for a code.
 _NOTED = re.compile(
     r"\s*i'm sorry to hear that\.(?: i'll remember it\.)?\s*$"

@@ -68,7 +68,7 @@ def require_key(provider: ProviderSettings) -> ApiKey:
 
 def store_in_keyring(name: str, value: str) -> None:
     """Put the key of the provider of that name into the system's keyring."""
-    system_keyring.store(name, value, instead="leave out --keyring")
+    system_keyring.store(name, value, instead="drop --keyring")
 
 
 def forget_in_keyring(name: str) -> None:

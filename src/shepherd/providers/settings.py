@@ -120,7 +120,7 @@ FIELDS = {
             "memory",
             "switch",
             "auto",
-            "whether to recall and learn with this provider; auto: only for models in this process",
+            "whether to recall and learn with this provider; auto (default): only for models in this process",
             choices=("auto",),
         ),
         Setting(
@@ -143,7 +143,12 @@ FIELDS = {
             most=1 << 20,
         ),
         Setting(
-            "timeout", "number", 120.0, "seconds without any output", least=0.1, most=3600
+            "timeout",
+            "number",
+            120.0,
+            "seconds to wait for output before a request fails",
+            least=0.1,
+            most=3600,
         ),
         Setting("retries", "whole number", 3, "how often to retry a request", least=0, most=20),
         Setting("key_env", "text", "", "environment variable that holds the API key"),
@@ -285,7 +290,7 @@ class ProviderTable:
         _checked_name(name)
         if name == LOCAL or name in self._entries():
             raise UsageError(
-                f"there is a provider {name} already",
+                f"provider {name!a} already exists",
                 hint=f"shepherd provider set {name} KEY VALUE changes it",
             )
         return self._store(name, values)
@@ -352,10 +357,7 @@ def _hint_for(name: str, entries: Iterable[str]) -> str:
         return f"shepherd provider add {name} {name} adds it"
     if near := get_close_matches(name, [LOCAL, *entries], n=2):
         return f"did you mean {' or '.join(near)}?"
-    return (
-        "shepherd provider list shows all providers, and shepherd provider add NAME KIND adds one;"
-        " -p or the setting 'provider' names one"
-    )
+    return "shepherd provider list shows all providers; shepherd provider add NAME KIND adds one"
 
 
 def _no_table(file: ConfigFile) -> ConfigError:

@@ -447,7 +447,7 @@ def require_keys_for(host: str, keys: ApiKeys | None) -> bool:
         raise UsageError(
             "without an API key the server listens on 127.0.0.1 alone: everybody on the network could read"
             " the memory",
-            hint="shepherd apikey create makes a key; or leave out --host",
+            hint="create a key with shepherd apikey create, or drop --host",
         )
     return has_keys
 

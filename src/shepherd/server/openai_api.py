@@ -354,7 +354,7 @@ class CompletionBody(_Sampled):
         if self.best_of is not None and self.best_of < (self.n or 1):
             raise invalid("best_of", "it must not be less than n")
         if self.best_of not in (None, self.n or 1) and self.stream:
-            raise invalid("best_of", "a stream can't choose the best: leave out stream or best_of")
+            raise invalid("best_of", "a stream can't choose the best: drop stream or best_of")
 
 
 class _TextPart(LenientBody):

@@ -78,8 +78,8 @@ _FORGETS = (
 )
 # What is shown for it: a command that works as it is.
 _ADVICE = (
-    "I'm only the small built-in model and can't help with that; "
-    "`shepherd model pull hf:Qwen/Qwen3-4B-GGUF:Q4_K_M` gets a full one."
+    "I'm only the bundled demo model and can't help with that. "
+    "For a full model, run `shepherd -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
 )
 _MEETING = re.compile("nice to meet you (.+)")
 _NO_ANSWERS = (UNKNOWN, NOTHING_STORED, DECLINED)
