@@ -230,7 +230,7 @@ class Sources:
         return not words
 
     def counts(self, value: Sequence[str], things: Collection[str]) -> bool:
-        """Return whether a number stands beside what it is the number of: "2 small kids", "my fish are 56"."""
+        """Return whether a number stands beside what it counts: "2 small kids", "my fish are 56"."""
         stems = content_words(" ".join(things))
         n = len(value)
         for words in map(words_in, (part for line in self.lines() for part in _PART.split(line))):
