@@ -112,3 +112,26 @@ def test_remarks_and_output_have_their_kinds() -> None:
         assert kinds == [["-error"], ["-note"], ["-output"]]
 
     perform(act)
+
+
+def test_hints_and_remarks_name_commands_as_they_can_be_run_here():
+    shown: list[str] = []
+
+    class Elsewhere(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Transcript(lambda text: text.replace("shepherd ", "venv/bin/shepherd "))
+
+    async def run() -> None:
+        app = Elsewhere()
+        async with app.run_test(size=(80, 30)):
+            transcript = app.query_one(Transcript)
+            await transcript.remark("no model", "error", "shepherd model list shows them")
+            await transcript.show_output([(True, "shepherd facts list"), (False, "see shepherd doctor")])
+            shown.extend(str(remark.render()) for remark in app.query(Remark))
+
+    asyncio.run(run())
+
+    assert shown == [
+        "no model\nvenv/bin/shepherd model list shows them",
+        "shepherd facts list\nsee venv/bin/shepherd doctor",
+    ]

@@ -98,6 +98,7 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         note=note if note and is_first_today() else "",
         is_limited="max_tokens" in given_settings(arguments),
         prepare=preparing(config),
+        runnable=screen.runnable,
     )
     app = ShepherdApp(options, gc_policy)
     try:

@@ -114,7 +114,8 @@ class ShepherdApp(App[None]):
         self.conversation = Conversation(options, self._post_event)
         place = history_place(options.config, with_memory=options.memory)
         self._history = PromptHistory(place, lambda text: self.notify(text, severity="warning", markup=False))
-        self._transcript = Transcript()
+        self.runnable = options.runnable
+        self._transcript = Transcript(options.runnable)
         self._prompt = Prompt({name: usage for name, (usage, _) in USAGES.items()})
         self._hints = Hints(id="hints")
         self._side = SidePanel(id="side")

@@ -71,6 +71,7 @@ class SessionOptions:
     """Options of a session. `resume` is the id of the conversation to continue, "" for the latest.
 
     `prepare` attaches what a message names; it raises ShepherdError if that can't be read.
+    `runnable` returns a hint with commands that run where they are shown.
     """
 
     config: Config
@@ -80,6 +81,7 @@ class SessionOptions:
     note: str = ""  # a line for the greeting
     is_limited: bool = False  # max_tokens was given, and wins over the provider's
     prepare: Callable[[Assistant, str], Prepared] | None = None
+    runnable: Callable[[str], str] = str
 
 
 @dataclass(frozen=True, slots=True)

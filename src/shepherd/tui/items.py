@@ -235,4 +235,5 @@ class Items(OptionList):
 
 def notify_error(widget: Widget, error: ShepherdError) -> None:
     """Show an error and its hint in a corner of the screen."""
-    widget.notify(f"{error}\n{error.hint}".strip(), severity="error", markup=False)
+    runnable: Callable[[str], str] = getattr(widget.app, "runnable", str)
+    widget.notify(f"{error}\n{runnable(error.hint)}".strip(), severity="error", markup=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -59,8 +59,9 @@ class Transcript(VerticalScroll):
 
     BINDINGS: ClassVar[list[BindingType]] = _BINDINGS
 
-    def __init__(self) -> None:
+    def __init__(self, runnable: Callable[[str], str] = str) -> None:
         super().__init__(id="transcript")
+        self._runnable = runnable  # commands in remarks, as they can be run here
         self.typed_at = -math.inf  # when a key was last pressed, on time.monotonic's clock
         self._answer: Answer | None = None
         self._thought = ""
@@ -129,13 +130,16 @@ class Transcript(VerticalScroll):
         await self.end_answer()
         content = Content(printable(text))
         if hint:
-            content += Content.styled(f"\n{printable(hint_with_command(hint))}", "$text-muted")
+            shown = printable(self._runnable(hint_with_command(hint)))
+            content += Content.styled(f"\n{shown}", "$text-muted")
         await self.mount(Remark(content, kind))
 
     async def show_output(self, lines: Iterable[tuple[bool, str]]) -> None:
         """Append the output of a command, with dim remarks."""
         parts = [
-            Content(printable(text)) if is_result else Content.styled(printable(text), "$text-muted")
+            Content(printable(text))
+            if is_result
+            else Content.styled(printable(self._runnable(text)), "$text-muted")
             for is_result, text in lines
         ]
         await self.mount(Remark(Content("\n").join(parts), "output"))
