@@ -18,6 +18,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ _STARTS_S = 120
 _PIECE = re.compile(rb'"content": ?"[^"]')
 _CONTENT = re.compile(rb'"content": ?"((?:[^"\\]|\\.)*)"')
 Messages = Sequence[Sequence[Any]]
+
+
+def computed_ns(pid: int) -> dict[int, int]:
+    """Return the nanoseconds that each thread of a process has computed; on Linux."""
+    times = {}
+    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        with suppress(OSError):  # the thread has ended meanwhile
+            times[int(path.parent.name)] = int(path.read_text().split()[0])
+    return times
 
 
 @dataclass
@@ -100,8 +110,7 @@ class Side(ABC):
 
     def cpu_s(self) -> float:
         """Seconds that its threads have run, to the microsecond; on Linux."""
-        tasks = Path(f"/proc/{self._process.pid}/task")
-        return sum(int(path.read_text().split()[0]) for path in tasks.glob("*/schedstat")) / 1e9
+        return sum(computed_ns(self._process.pid).values()) / 1e9
 
     def failed(self, how: str) -> RuntimeError:
         """An error with what the process said last."""

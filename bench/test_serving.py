@@ -36,6 +36,7 @@ import httpx
 import pytest
 
 from bench import talk_models
+from bench.engines import computed_ns
 from bench.small import JUDGED, sized
 from shepherd.benchmark import corpus
 from shepherd.memory import Memory
@@ -112,10 +113,7 @@ def written() -> Iterator[None]:
 
 def _computed_us(pid: int) -> dict[int, float]:
     """Microseconds that each thread has computed."""
-    times = {}
-    for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        times[int(path.parent.name)] = int(path.read_text().split()[0]) / 1e3
-    return times
+    return {thread: spent / 1e3 for thread, spent in computed_ns(pid).items()}
 
 
 class Api(NamedTuple):

@@ -484,7 +484,7 @@ def test_a_conversation_is_saved_once_without_what_memory_appended(terminal, hom
     chat.expect("2 messages saved in")
     chat.prompt()
     chat.type(f"/save {file}")
-    chat.expect(r"exists\s+already")
+    chat.expect(r"already\s+exists")
     chat.prompt()
     chat.type("/save ~/said.md")
     chat.expect("2 messages saved in")

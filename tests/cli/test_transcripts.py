@@ -120,7 +120,10 @@ class Replay:
         text = re.sub(r"\b[\d,]+(\.\d)? ([KMG]iB|bytes)\b", "SIZE", text)
         text = re.sub(r"\b\d[\d.]* (µs|ms|s)\b|(?<=_us\": )[\d.]+", "TIME", text)
         return re.sub(
-            r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)([0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{8})\b", self._id, text
+            r"\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)(?:[0-9a-f]{64}|[0-9a-f]{32}|[0-9a-f]{8})\b"
+            r"|(?<=! conversation )[0-9a-f]{8}\b",
+            self._id,
+            text,
         )
 
     def _id(self, match: re.Match[str]) -> str:

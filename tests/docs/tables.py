@@ -268,13 +268,6 @@ INSTEAD = {
     "shepherd demo": ("shepherd demo --fast",),
     # Without writing into the repository.
     ".venv/bin/python -m bench.headlines": ("python -m bench.headlines --check",),
-    # They write files of the repository, which tests compare.
-    ".venv/bin/python -m tests.cli.test_transcripts": (
-        "python -m pytest --collect-only -q tests/cli/test_transcripts.py",
-    ),
-    ".venv/bin/python -m tests.cli.test_options > tests/cli/options.txt": (
-        "python -m tests.cli.test_options | diff - tests/cli/options.txt",
-    ),
     _CLAUDE: (_CLAUDE, "shepherd provider set claude base_url {upstream}"),
     'shepherd context build "What do we know about the hills?" --max-tokens 2000 | other-program': (
         'shepherd context build "What do we know about the hills?" --max-tokens 2000 | cat',
