@@ -137,3 +137,20 @@ def test_bundled_model_promises_to_remember_only_where_something_is_stored(tmp_p
         assert ask(with_memory, "My dog is called Rex.", private=True).answer == without
         assert ask(Assistant(bundled), "My cat is called Tom.").answer == without
         assert ask(Assistant(bundled), "hello").answer.startswith("Hello!")
+
+
+def test_bundled_model_tells_what_has_ended_although_nothing_else_is_known(tmp_path):
+    times = iter(range(1_700_000_000, 1_800_000_000, 86_400))
+    with (
+        Engine(resolve(""), settings=EngineSettings(n_threads=1)) as bundled,
+        Memory(tmp_path / "own.db", user_id="steve", clock=lambda: next(times)) as own,
+    ):
+        own.set_fact("car", "Fiat")
+        own.clear_fact("car")
+
+        answer = ask(Assistant(bundled, own, user_id="steve"), "What do I drive?").answer
+
+        assert answer.startswith("Until ")
+        assert answer.endswith(", your car was a Fiat.")
+        # Another user's past is none of hers.
+        assert "Fiat" not in ask(Assistant(bundled, own, user_id="anna"), "What do I drive?").answer

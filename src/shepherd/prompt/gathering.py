@@ -129,7 +129,7 @@ class Gatherer:
         query = text[:QUERY_CHARS]
         if injection and short:
             injection = short_injection(injection, query, [*(each or {}).values()])
-        gathered = Gathered(injection=injection or Injection())
+        gathered = Gathered(injection=Injection() if injection is None else injection)
         if injection:
             gathered.parts.append(memory_part(injection))
         knowledge = self._knowledge

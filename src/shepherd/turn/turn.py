@@ -347,7 +347,8 @@ def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFac
     if memory is None:
         return ()
     with suppress(ShepherdError):
-        periods = memory.fact_periods(user_id=user_id)
+        # Also what had ended before it was told, so that nobody knows since when it held.
+        periods = memory.fact_periods(user_id=user_id, corrected=True)
         current = {period.key for period in periods if period.until is None}
         last = {period.key: period for period in periods if period.key not in current}
         return [PastFact("held", p.key, p.value, p.since, p.until) for p in last.values()]
