@@ -459,3 +459,18 @@ def test_one_of_several_relatives_is_not_another(question: str, keys: list[str])
     facts = [Fact(key, value, 0, 0) for key, value in SISTERS.items()]
 
     assert [[fact.key for fact in found] for found in asked_facts(question, facts)] == [keys]
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "value"),
+    [
+        ("How many goats do we keep?", "herd_size", "35 Toggenburg goats"),
+        ("How many hens did I own?", "poultry", "12 hens"),
+        ("Which hospital is closest to me?", "nearest_hospital", "St. Vinzenz"),
+        ("Who do I share my room with?", "roommate", "Dilnoza"),
+    ],
+)
+def test_what_one_does_with_a_thing_is_not_what_is_asked_for(question, key, value):
+    facts = [Fact(key, value, 0, 0), Fact("shoe_size", "41", 0, 0)]
+
+    assert [[fact.key for fact in meant] for meant in asked_facts(question, facts)] == [[key]]

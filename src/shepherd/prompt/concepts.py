@@ -59,7 +59,8 @@ _PHRASES = (
     (r"\bfor a living\b", "job"),
     (r"\b(?:called|name) before (?:i|we) (?:(?:was|got|were) )?married\b", "maiden name"),
     (r"\bline of work\b|\bwhat do (?:i|we) do(?=\W*$)", "job"),
-    (r"\bliv(?:e|ing) with\b|\bshar(?:e|ing) (?:a|the|my|our) flat with\b", "flatmate"),
+    (r"\bliv(?:e|ing) with\b", "flatmate"),
+    (r"\bshar(?:e|ing) (?:an?|the|my|our) (?:flat|room|house|apartment|dorm) with\b", "flatmate"),
     (r"\b(?:going out with|going to marry|getting married to)\b", "dating"),
     (r"\bwhere (?:am|are|do|did) (?:i|we) (?:originally )?(?:come )?from\b", "hometown"),
 )  # fmt: skip

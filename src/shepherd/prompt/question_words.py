@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from shepherd.prompt.concepts import content_words
-from shepherd.prompt.fact_kinds import WHEN, WHO
+from shepherd.prompt.fact_kinds import HOW_MANY, WHEN, WHO
 
 __all__ = ["is_silent", "turns_to_somebody"]
 
@@ -26,6 +26,8 @@ _HAPPENS = frozenset(
 )
 # What one does with a thing somewhere: "Where do I keep the spare key?"
 _KEPT = frozenset(content_words("keep put leave store"))
+# What one does with things that are counted: "How many ewes do I keep?"
+_HELD = frozenset(content_words("keep own raise breed grow tend hold"))
 _WHERE = re.compile(r"\W*where\b", re.IGNORECASE)
 
 
@@ -35,6 +37,7 @@ def is_silent(word: str, text: str = "") -> bool:
         word in _SILENT
         or (word in _TURNED_TO and WHO.search(text) is not None)
         or (word in _HAPPENS and WHEN.search(text) is not None)
+        or (word in _HELD and HOW_MANY.search(text) is not None)
         or (word in _KEPT and _WHERE.match(text) is not None)
     )
 
