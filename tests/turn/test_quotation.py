@@ -482,3 +482,14 @@ def quoted_from(title: str, question: str) -> str:
 )
 def test_a_short_note_is_quoted_by_the_line_that_answers_or_as_a_whole(title, question, sentence):
     assert quoted_from(title, question) == sentence
+
+
+def test_only_a_colour_answers_which_colour_something_is():
+    def answer(said: str, asked: str = "What gave you the idea for all the colors?") -> str:
+        memory = SearchResult(1, asked, said, 0, 1.0, 1.0, 0.0, source="import")
+        found = quotation(Question("What color are my eyes?"), sources_of([], (), [memory]))
+        return found.sentence if found else ""
+
+    assert answer("I made something to catch the eye.") == ""
+    assert answer("They go with my eyes, which are hazel.") == "They go with my eyes, which are hazel."
+    assert answer("Like the sea, they say.", "What color are my eyes?") == "Like the sea, they say."

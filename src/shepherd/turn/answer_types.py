@@ -197,7 +197,8 @@ _PLACE = (
 )
 _COLOR = (
     r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|teal|navy"
-    r"|turquoise)\b"
+    r"|turquoise|maroon|burgundy|ochre|amber|ivory|lilac|violet|magenta|crimson|scarlet|khaki|olive|mustard|coral"
+    r"|peach|bronze|copper|charcoal|indigo|cyan|rust|tan|hazel|blonde?|ginger|auburn)\b"
 )
 _PHONE = r"\d[\d ()/-]{4,}\d"
 # What a noun behind "what" or "which" wants the answer to have, if not the noun itself.
@@ -248,7 +249,8 @@ _WITH = re.compile(
     r"\bwith (?:whom?|me|us)\b|\bwhom?\b.*\bwith\b(?:\W*$| (?:in|on|at|to|for)\b)", re.IGNORECASE
 )
 _WITH_SOMEBODY = (
-    r"\b(?:with|and|shar\w+|alongside|together|joined|joins|beside|by|plus)\b(?: (?:my|our|the))?[^.!?]*?"
+    r"\b(?:with|and|shar\w+|alongside|together|joined|joins|beside|by|plus|through|via)\b"
+    r"(?: (?:my|our|the))?[^.!?]*?"
     r"(?:(?-i:\b[A-ZÀ-Þ][a-zß-ÿ]+)|\bm[ou]m|\bdad|sister|brother|friend|colleague|cousin|boss)"
     r"|(?-i:\b[A-ZÀ-Þ][a-zß-ÿ]+),? and (?:I|me)\b"
 )
@@ -337,7 +339,8 @@ class Wanted:
     have, `context` the words of the question before it. A sentence has to match `holds`;
     among those that do, it is likelier if it matches `likely`. `asked` is the thing of "which tray".
     `letters` tell things apart that are called the same: "oven B". Of "the caravan's tyres" the tyres are
-    `owned`; `way` are the words of "the ferry home", which a text about the way out does not answer.
+    `owned`; `way` are the words of "the ferry home", which a text about the way out does not answer. It
+    `is_color`, such as "what colour", or `is_place` that is asked for.
     """
 
     words: frozenset[str]
@@ -352,6 +355,7 @@ class Wanted:
     asked: frozenset[str] = frozenset()
     letters: frozenset[str] = frozenset()
     is_place: bool = False
+    is_color: bool = False
     owned: frozenset[str] = frozenset()
     way: frozenset[str] = frozenset()
 
@@ -397,6 +401,7 @@ def wanted_by(question: Question) -> Wanted:
         is_person=(_WHO.search(text) or _NAME_OF_SOMEBODY.search(text)) is not None,
         is_yes_or_no=_YES_OR_NO.match(text) is not None,
         is_place=likely == _PLACE,
+        is_color=likely == _COLOR,
         asked=frozenset(form.asked) & words,
         letters=letters,
         owned=_owned(text) & words,

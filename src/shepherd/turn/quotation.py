@@ -386,7 +386,10 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
             continue
         if wanted.is_person and not tells_somebody(sentence, wanted.words):
             continue
-        if wanted.is_place and wanted.likely is not None and not wanted.likely.search(sentence):
+        is_likely = wanted.likely is None or wanted.likely.search(sentence)
+        # What "catches the eye" doesn't tell "what colour" the eyes are.
+        is_named = wanted.words <= about or not wanted.asked.isdisjoint(content_of(sentence))
+        if not is_likely and (wanted.is_place or (wanted.is_color and not is_named)):
             continue
         score *= n_found / len(places)
         yield score + 0.01 * len(wanted.context & words), sentence, wanted.words <= words | about
