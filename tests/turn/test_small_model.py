@@ -817,3 +817,24 @@ def test_what_others_say_of_the_user_is_not_promised_as_a_fact(said: str, shown:
     assert answer(Promise(stores=True)) == shown
     assert "remember" not in answer(Promise(stores=False))
     assert archived_answer(shown) == ""
+
+
+@pytest.mark.parametrize("asked", ["What is 17 times 23?", "what's 144/12", "How much is 20 % of 350?"])
+def test_calculations_are_declined_with_the_way_to_a_model_that_can(asked):
+    assert "For a full model" in shown(asked, "Your total is 17 times.")
+
+
+def test_calculations_with_what_is_the_users_are_not_known():
+    assert "full model" not in shown("How much is 20 % of my 350 euros?", "Your total is 17 times.")
+
+
+def test_the_model_restates_of_a_memory_only_whose_thing_it_tells():
+    def answer(told: str) -> str:
+        messages = [
+            Message("user", "What's my sign?", sent=f"What's my sign?\n\n=== CONTEXT ===\nUser: {told}")
+        ]
+        review = Review(messages, [], Promise(stores=True))
+        return review.feed("Your sign is Leo.") + review.end("stop")
+
+    assert answer("Mel, that sign Leo looks good.") != "Your sign is Leo."
+    assert answer("My sign is Leo.") == "Your sign is Leo."

@@ -245,10 +245,17 @@ class Sources:
                     return True
         return False
 
-    def is_told_of(self, value: Sequence[str], stems: Collection[str], *, of_all: bool) -> bool:
-        """Return whether a sentence with this value has one of the stems (or all), or words for the same."""
+    def is_told_of(
+        self, value: Sequence[str], stems: Collection[str], *, of_all: bool, by_owner: bool = False
+    ) -> bool:
+        """Return whether a sentence with this value has one of the stems (or all), or words for the same.
+
+        `by_owner`, a sentence that the user did not type now has to say whose thing that is, too: "that sign
+        looks serious" tells of nobody's sign.
+        """
         quote, own = f" {' '.join(value)} ", set(content_words(" ".join(value)))
-        for line in (*self.lines(), *self._typed()):
+        recalled = (line for line in self.lines() if not (by_owner and _OWN.isdisjoint(words_in(line))))
+        for line in (*recalled, *self._typed()):
             if quote in f" {' '.join(words_in(line))} ":
                 said = set(content_words(line)) - own - _GENERAL
                 found = {stem: {word for word in said if are_related(word, stem)} for stem in stems}
@@ -451,7 +458,9 @@ class Judge:
         # Every word of the thing counts.
         things = content_words(" ".join(thing))
         words = things or content_words(about) or content_words(self.asked)
-        is_told = self.sources.is_told_of(value, words, of_all=bool(things))
+        is_told = self.sources.is_told_of(
+            value, words, of_all=bool(things), by_owner=said[0] == "your" and bool(things)
+        )
         return is_told and not self.sources.is_denied(value)
 
     def _says_of(self, said: str, thing: Sequence[str], key: str) -> bool:

@@ -90,7 +90,13 @@ _ASKS_INDIRECTLY = re.compile(
     r"|what|which|who|whose|where|when|how|why)\b",
     re.IGNORECASE,
 )
+# "What is 17 times 23?" is not a thing that the user could have told.
+_CALCULATES = re.compile(
+    r"\d ?%? ?(?:[-+*/x\u00d7\u00f7^]|times|plus|minus|multiplied by|divided by|of|to the power of) ?\d",
+    re.IGNORECASE,
+)
 _OF_HEALTH = ("allergy", "avoids", "condition")
+_PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
     r"|what \w+ (?:does|do|has|have) (?:the|my|our))\b",
@@ -373,6 +379,8 @@ class Review:
         )
         if sentence == DECLINED and is_not_told:
             sentence = UNKNOWN
+        elif sentence == UNKNOWN and _calculates(self._asked):
+            sentence = DECLINED
         return self._shown(quoted or (_ADVICE if sentence == DECLINED else sentence))
 
     def _nearest(self) -> Found | None:
@@ -475,6 +483,11 @@ def _is_question(text: str) -> bool:
     if asks(text) or is_by_form or (begins_question(text) and not is_statement(text)):
         return True
     return (is_bare_request(text) or indirect_request(text) is not None) and not plain_facts(text)
+
+
+def _calculates(text: str) -> bool:
+    """Return whether a message wants a result, of nothing that is the user's."""
+    return _CALCULATES.search(text) is not None and _PERSONAL.isdisjoint(words_in(text))
 
 
 def _tells_plainly(text: str) -> bool:
