@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shepherd.server import limits
@@ -39,6 +39,7 @@ def values_of(value: Any) -> int:
 
 
 @given(JSON, st.integers(0, 6), st.integers(0, 20), st.booleans())
+@example(value="[", most_nested=0, most_values=0, is_ascii=False)
 def test_structure_of_a_body_is_counted_without_parsing_it(value, most_nested, most_values, is_ascii):
     body = json.dumps(value, ensure_ascii=is_ascii).encode()
 

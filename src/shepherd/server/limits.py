@@ -69,6 +69,8 @@ def problem_of_json(
     braces = bare.replace(b",", b"")
     if len(bare) - len(braces) // 2 > most_values:
         return too_many
+    if not braces:
+        return None
     for _ in range(most_nested):
         inner = braces.replace(b"{}", b"")
         if not inner or len(inner) == len(braces):  # all levels are gone, or it is no JSON
