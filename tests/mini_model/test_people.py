@@ -1,4 +1,4 @@
-"""Questions of twenty-four invented people about their facts and notes, written by others than the rules.
+"""Questions of thirty-six invented people about their facts and notes, written by others than the rules.
 
 Each was measured before any rule was changed for it, and has served for development since (see the card).
 """
@@ -40,7 +40,7 @@ def test_nearly_all_questions_about_facts_find_theirs():
         for question, wanted in person["fact_questions"]
     ]
 
-    assert len(right) > 410
+    assert len(right) > 550
     assert sum(right) >= 0.975 * len(right)
 
 

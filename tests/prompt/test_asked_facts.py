@@ -474,3 +474,33 @@ def test_what_one_does_with_a_thing_is_not_what_is_asked_for(question, key, valu
     facts = [Fact(key, value, 0, 0), Fact("shoe_size", "41", 0, 0)]
 
     assert [[fact.key for fact in meant] for meant in asked_facts(question, facts)] == [[key]]
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "value"),
+    [
+        ("Which part of Lisbon do I live in?", "neighbourhood", "Graça"),
+        ("Which bit of Leeds is my flat in?", "flat_area", "Headingley"),
+        ("What is my first son called?", "eldest_son", "Iker"),
+        ("When did I finish art school?", "art_school_year", "1998"),
+        ("How many nieces have I got?", "number_of_nieces", "four"),
+        ("Which cream do I use for my eczema?", "eczema_cream", "Dermovate"),
+        ("What's the matter with my knee?", "knee", "torn meniscus"),
+        ("What kind of boat do I sail?", "boat_type", "ketch"),
+    ],
+)
+def test_how_a_question_is_put_hides_no_fact(question, key, value):
+    facts = [Fact(key, value, 0, 0), Fact("shoe_size", "41", 0, 0)]
+
+    assert [[fact.key for fact in meant] for meant in asked_facts(question, facts)] == [[key]]
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "value"),
+    [
+        ("What do I take for my eczema?", "eczema", "since 2011"),
+        ("Which part of Hamlet do I like best?", "neighbourhood", "Graça"),
+    ],
+)
+def test_what_a_fact_does_not_tell_is_not_asked_of_it(question, key, value):
+    assert asked_facts(question, [Fact(key, value, 0, 0)]) == [[]]

@@ -838,3 +838,15 @@ def test_the_model_restates_of_a_memory_only_whose_thing_it_tells():
 
     assert answer("Mel, that sign Leo looks good.") != "Your sign is Leo."
     assert answer("My sign is Leo.") == "Your sign is Leo."
+
+
+def test_the_beginning_of_a_value_is_not_the_whole_of_it():
+    review = Review(
+        [Message("user", "Which church do I go to?")],
+        [Fact("church", "St. Peter's Lutheran", 0, 0)],
+        Promise(stores=True),
+    )
+
+    assert review.feed("Your church is called St. Peter.") + review.end("stop") == (
+        "Your church is St. Peter's Lutheran."
+    )

@@ -100,6 +100,7 @@ _WEAK = frozenset(
         " status title level"
     )
 )
+_COUNTING = frozenset(content_words("number count"))
 _NO_FACT = re.compile(
     r"\bwho (?:gave|took|takes(?! care)|made|found|got|brought|needs|uses|wrote)\b"
     r"|\b(?:why|how (?:do|does|can|could|should|would|to|is|are|am|about|come)|not)\b",
@@ -114,6 +115,8 @@ _WHICH_OF_MINE = re.compile(
 )
 # A name within a question; abbreviations such as GP are none.
 _STRANGER = re.compile(r"(?<=\w )[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+")
+# "Which part of Lagos": where a place is, and nobody's name.
+_PART_OF = re.compile(r"\b(?:part|area|side|end|district|quarter|corner|bit) of [A-ZÀ-Þ][\w'\u2019-]+")
 _KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)
 _WHICH = re.compile(r"\W*(?:(?:on|in|at|for|of|from) )?(?:which|what) (\w+)", re.IGNORECASE)
 _WHO_IS = re.compile(r"\W*who(?:['\u2019]?s| is| are) [\w'\u2019. -]+\W*", re.IGNORECASE)
@@ -412,7 +415,7 @@ def _asked(core: str, context: str, known: Known) -> Asked:
         relations |= known.names[name]
     strangers = frozenset(
         stem
-        for name in _STRANGER.findall(core)
+        for name in _STRANGER.findall(_PART_OF.sub("", core))
         for stem in content_words(name)[:1]
         if stem not in known.names and not is_common(stem) and stem not in choice
     )
@@ -457,6 +460,8 @@ def _score(one: Profile, asked: Asked, known: Known) -> float:
             return 0.0
         score += worth
         hits |= hit
+    if HOW_MANY.search(asked.text):
+        hits |= _COUNTING.intersection(one.key)
     if not hits - _WEAK and (asked.around or asked.near):
         # "…my student number, what is it?": the thing is named before the question.
         is_meant = asked.words or (asked.relations and (_IT.search(asked.text) or _THEIRS.search(asked.text)))

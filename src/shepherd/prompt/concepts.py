@@ -53,6 +53,13 @@ _PHRASES = (
     (r"\b(?:can|must|may|should)(?:n['\u2019]t|not| not) (?:have|eat)\b", "allergic"),
     (r"\b(?:these days|at the moment|at present)\b", ""),
     (r"\bpart of (?:the )?(?:town|city)\b", "neighborhood"),
+    (
+        r"\b(?:part|area|side|end|district|quarter|corner|bit) of [\w' -]+?"
+        r" (?:(?:do|did|am|are) (?:i|we) (?:live|stay|from|based|living|staying|at home)\b"
+        r"|(?:is|are)(?= (?:my|our) (?:home|house|flat|place|apartment)\b))",
+        "neighborhood",
+    ),
+    (r"\bfirst[ -]?(?=(?:daughter|son|child|kid|born)\b)", "eldest "),
     (r"\bline manager\b", "boss"),
     (r"\b(?:number|licen[cs]e) plates?\b", "plate"),
     (r"\bknown as\b|\bdo (?:my |our )?(?:mates|family|folks) call me\b", "nickname"),

@@ -240,6 +240,7 @@ def is_of_this_time(one: Profile, text: str, words: Collection[str]) -> bool:
     return (
         not is_past
         or one.is_event
+        or YEAR.fullmatch(one.fact.value.strip()) is not None
         or _PAST.search(one.fact.key) is not None
         or "late" in one.key
         or _AGAIN.search(text) is not None

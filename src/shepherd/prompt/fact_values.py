@@ -166,10 +166,17 @@ def is_another(relation: str, told: frozenset[str]) -> bool:
 
 
 def is_beyond(one: Profile, text: str) -> bool:
-    """Return whether something for a thing is asked for: "What do I take for my allergy?"."""
+    """Return whether something for a thing is asked for: "What do I take for my allergy?".
+
+    "Which pill do I take for my blood pressure?" names the pill of blood_pressure_pill itself.
+    """
     found = _FOR.search(text)
-    words = content_words(found[1]) if found else []
-    return any(are_same(word, key) for word in words for key in one.attributes)
+    if found is None:
+        return False
+    words, others = content_words(found[1]), content_words(text[: found.start()])
+    rest = [key for key in one.attributes if not any(are_same(word, key) for word in words)]
+    is_named = any(are_same(word, key) for word in others for key in rest)
+    return len(rest) < len(one.attributes) and not is_named
 
 
 def is_number(value: str) -> bool:

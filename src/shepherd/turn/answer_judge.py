@@ -459,7 +459,7 @@ class Judge:
         things = content_words(" ".join(thing))
         words = things or content_words(about) or content_words(self.asked)
         is_told = self.sources.is_told_of(
-            value, words, of_all=bool(things), by_owner=said[0] == "your" and bool(things)
+            value, words, of_all=bool(things), by_owner=said[0] in ("you", "your")
         )
         return is_told and not self.sources.is_denied(value)
 

@@ -346,11 +346,7 @@ class Review:
                 or not all(is_of_others(self._asked, fact, known, sentence) for fact in told)
                 or any(self._is_told_with_question(fact) for fact in told)
             )
-        # The rest of a value with a full stop in it comes with the next sentence.
-        return any(
-            states(sentence, fact, n_words=2 if ". " in fact.value else None) and _names(sentence, fact)
-            for fact in facts
-        )
+        return any(_states_beginning(sentence, fact) and _names(sentence, fact) for fact in facts)
 
     def _is_told_with_question(self, fact: Fact) -> bool:
         """Return whether one sentence has the value of a fact and every word of the question.
@@ -429,6 +425,12 @@ class Review:
         self._said.append(sentence)
         before, self._has_text = " " if self._has_text else "", True
         return before + sentence
+
+
+def _states_beginning(sentence: str, fact: Fact) -> bool:
+    """Return whether a sentence has a value, or its first sentence: the others come with the next ones."""
+    first = split_sentences(fact.value)[:1]
+    return states(sentence, replace(fact, value=first[0]) if first else fact)
 
 
 def _names(sentence: str, fact: Fact) -> bool:
