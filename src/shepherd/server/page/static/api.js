@@ -4,14 +4,16 @@
 // along with every request, those of other pages among them, and to every other port of this machine. That a
 // script could read the key is what the page's policy is for: none runs here but this server's own.
 
+import { runnable } from "./commands.js";
+
 const KEY = "shepherd.key";
 const USER = "shepherd.user";
 const NO_KEY = /[^!-~]/;
 
-/** What the server did not do, said to a person. `status` 0: it was not reached. */
+/** What the server did not do, said to a person, with commands that can be run. `status` 0: it was not reached. */
 export class Refused extends Error {
   constructor(message, status, code) {
-    super(message);
+    super(runnable(message));
     this.status = status;
     this.code = code;
   }
