@@ -9,7 +9,15 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["NAME", "install_extra", "pip_install", "program", "program_from_anywhere", "reinstall"]
+__all__ = [
+    "NAME",
+    "executable",
+    "install_extra",
+    "pip_install",
+    "program",
+    "program_from_anywhere",
+    "reinstall",
+]
 
 # Made by tools/environment.py in the environments that it looks after.
 _STAMP = "shepherd-stamp.json"
@@ -62,6 +70,12 @@ def program_from_anywhere(*, for_strangers: bool = False) -> str:
             # Unquoted: a shell expands no "~" between quotes.
             return f"~/{shlex.quote(str(own.relative_to(home)))}"
     return NAME if for_strangers else shlex.quote(str(own))
+
+
+def executable() -> str:
+    """Return the same for another program, which runs no shell: the name, or the absolute path."""
+    own = _not_found()
+    return NAME if own is None else str(own)
 
 
 def _not_found() -> Path | None:
