@@ -90,13 +90,12 @@ export async function getText(path) {
 
 /**
  * The events of a streamed answer, each as its JSON. Raises Refused for a refusal, also in the middle, and when
- * the stream ends before it says that it is complete. `accepted` is called once the server has begun to answer.
+ * the stream ends before it says that it is complete.
  */
-export async function* streamed(path, body, accepted = () => {}) {
+export async function* streamed(path, body) {
   const named = session.user ? { ...body, user: session.user } : body;
   const response = await reached("POST", path, { body: named, names: false });
   if (!response.ok) throw refusal(response, read(await response.text()));
-  accepted();
   yield* eventsOf(response);
 }
 
