@@ -253,6 +253,17 @@ def test_notes_of_examples_stand_in_one_column_behind_the_longest_command():
         assert {f"  {line:{width}}  {note}" for line, note in noted} <= set(shown)
 
 
+def test_a_result_names_a_command_that_runs_where_path_does_not_have_the_program(shepherd, home):
+    path = "/usr/bin:/bin"
+    own = re.compile(r"([^\s(]+/bin/shepherd) encrypt")
+    shepherd("facts", "set", "colour", "blue")
+
+    stats = shepherd("memory", "stats", PATH=path).stdout
+    [row] = [line for line in stats.splitlines() if line.startswith("encryption")]
+    assert own.search(row), row
+    assert os.access(own.search(row)[1], os.X_OK)
+
+
 def examples_in(page: str) -> list[str]:
     """Commands of a help text below `examples:`, without what explains them."""
     _, heading, rest = page.rpartition("\nexamples:\n")

@@ -308,7 +308,7 @@ class Conversation(threading.Thread):
             ExitStack() as stack,
         ):
             self._assistant = session.assistant
-            screen = _Recorder()
+            screen = _Recorder(options.runnable)
             chat = Chat(session.assistant, screen, self, session=session)
             resumed = 0 if options.resume is None else session.assistant.resume(options.resume)
             if options.resume == "" and not resumed:
@@ -447,8 +447,9 @@ def settle(answer: Future[_T], value: _T) -> None:
 class _Recorder(Screen):
     """A screen that records the output of commands, for a widget."""
 
-    def __init__(self) -> None:
+    def __init__(self, runnable: Callable[[str], str]) -> None:
         self._written: list[tuple[bool, str]] = []
+        self._runnable = runnable
         super().__init__(
             _Recording(self._written, is_result=True), _Recording(self._written, is_result=False)
         )
@@ -461,6 +462,10 @@ class _Recorder(Screen):
         for line in lines:
             cells = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
             self.print("  ".join(cells).rstrip())
+
+    def runnable(self, text: str) -> str:
+        """Return the text with commands that can be run here."""
+        return self._runnable(text)
 
     def take(self) -> tuple[tuple[bool, str], ...]:
         """Return the lines since the last call."""
