@@ -51,6 +51,20 @@ def test_in_a_checkout_its_tool_installs_extras(placed, tmp_path, monkeypatch):
     assert functions["program"]() == "shepherd"
 
 
+def test_where_the_folder_is_unknown_the_path_begins_in_the_home_folder(placed, tmp_path, monkeypatch):
+    name = placed("my env")["program_from_anywhere"]
+    monkeypatch.chdir(tmp_path)
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert name() == name(for_strangers=True) == "~/'my env/bin/shepherd'"
+    for home in (str(tmp_path / "other"), "/"):
+        monkeypatch.setenv("HOME", home)
+        assert name() == f"'{tmp_path}/my env/bin/shepherd'"
+        assert name(for_strangers=True) == "shepherd"
+    monkeypatch.setenv("PATH", str(tmp_path / "my env" / "bin"))
+    assert name() == "shepherd"
+
+
 def test_another_environment_of_the_tool_is_named(placed, tmp_path, monkeypatch):
     functions = placed("other")
 

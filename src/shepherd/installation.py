@@ -6,12 +6,23 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["install_extra", "pip_install", "program", "reinstall"]
+__all__ = [
+    "NAME",
+    "executable",
+    "install_extra",
+    "pip_install",
+    "program",
+    "program_from_anywhere",
+    "reinstall",
+]
 
 # Made by tools/environment.py in the environments that it looks after.
 _STAMP = "shepherd-stamp.json"
+
+NAME = "shepherd"
 
 
 def pip_install(requirement: str) -> str:
@@ -40,10 +51,39 @@ def install_extra(*extras: str) -> str:
 
 def program() -> str:
     """Return how to start Shepherd from the present folder: its name, or the path where it is not found."""
-    own = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin") / "shepherd"
-    found = shutil.which("shepherd")
+    own = _not_found()
+    return NAME if own is None else _shown(own)
+
+
+def program_from_anywhere(*, for_strangers: bool = False) -> str:
+    """Return the same for a reader whose folder is unknown: the name, `~/…`, or else the absolute path.
+
+    Strangers get the name in place of an absolute path, which may have a user's name in it, or say what else
+    the machine is for.
+    """
+    own = _not_found()
+    if own is None:
+        return NAME
+    with suppress(RuntimeError, ValueError):  # no home folder, or elsewhere
+        home = Path.home()
+        if home != home.parent:  # "/" is the home of services
+            # Unquoted: a shell expands no "~" between quotes.
+            return f"~/{shlex.quote(str(own.relative_to(home)))}"
+    return NAME if for_strangers else shlex.quote(str(own))
+
+
+def executable() -> str:
+    """Return the same for another program, which runs no shell: the name, or the absolute path."""
+    own = _not_found()
+    return NAME if own is None else str(own)
+
+
+def _not_found() -> Path | None:
+    """Return the program of this installation, None where PATH finds it or it does not exist."""
+    own = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin") / NAME
+    found = shutil.which(NAME)
     is_found = found is not None and Path(found).resolve() == own.resolve()
-    return "shepherd" if is_found or not own.exists() else _shown(own)
+    return None if is_found or not own.exists() else own
 
 
 def _checkout() -> Path | None:

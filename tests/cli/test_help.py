@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -250,6 +251,68 @@ def test_notes_of_examples_stand_in_one_column_behind_the_longest_command():
         width = max((len(line) for line, _ in noted), default=0)
         shown = examples_of(prog).splitlines()
         assert {f"  {line:{width}}  {note}" for line, note in noted} <= set(shown)
+
+
+def test_a_result_names_a_command_that_runs_where_path_does_not_have_the_program(shepherd, home):
+    path = "/usr/bin:/bin"
+    own = re.compile(r"([^\s(]+/bin/shepherd) encrypt")
+    shepherd("facts", "set", "colour", "blue")
+
+    stats = shepherd("memory", "stats", PATH=path).stdout
+    [row] = [line for line in stats.splitlines() if line.startswith("encryption")]
+    assert own.search(row), row
+    assert os.access(own.search(row)[1], os.X_OK)
+
+
+def examples_in(page: str) -> list[str]:
+    """Commands of a help text below `examples:`, without what explains them."""
+    _, heading, rest = page.rpartition("\nexamples:\n")
+    lines = rest.split("\n\n")[0].splitlines() if heading else []
+    return [re.split(r"  +", line.strip())[0] for line in lines if re.match(r"  \S", line)]
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_examples_of_every_help_begin_with_a_program_that_path_need_not_have(columns, monkeypatch, tmp_path):
+    own = f"{sys.prefix}/bin/shepherd"
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.chdir(tmp_path)
+    named = {parser.prog: parser.format_help() for parser in ALL_PARSERS}
+    named["shepherd"] = run("--help").stdout
+
+    for prog, page in named.items():
+        commands = examples_in(page)
+        assert commands or prog == "shepherd completion", prog
+        for command in commands:
+            assert own in command or command.startswith("OPENAI_BASE_URL="), (prog, command)
+            assert not re.search(r"(?:^|\s|[(;|])shepherd(?:\s|$)", command), (prog, command)
+        # What explains them is not lost, and stands in one column, or below each.
+        columns_of_notes = re.findall(r"(?m)^(  .*bin/shepherd .*\S  +)\S", page)
+        assert len(set(map(len, columns_of_notes))) <= 1, (prog, page)
+    assert "chat in the browser" in named["shepherd"]
+    assert "  shepherd   another Shepherd" in named["shepherd provider"]
+
+
+def test_an_example_of_a_help_runs_where_path_does_not_have_the_program(shepherd, home):
+    path = "/usr/bin:/bin"
+    [command] = examples_in(shepherd("config", "show", "--help", PATH=path).stdout)
+    environment = {**home.environment, "PATH": path}
+
+    done = subprocess.run(
+        command, shell=True, env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "temperature" in done.stdout
+
+
+def test_an_assistant_is_told_to_start_a_program_that_it_finds(shepherd):
+    page = shepherd("mcp", "--help", PATH="/usr/bin:/bin").stdout
+    [line] = [line for line in page.splitlines() if "mcpServers" in line]
+
+    command = json.loads(line)["mcpServers"]["shepherd"]["command"]
+    assert os.path.isabs(command)
+    assert subprocess.run([command, "--version"], capture_output=True, check=False).returncode == 0
 
 
 def test_a_hint_names_a_command_that_runs_where_path_does_not_have_the_program(shepherd, home):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,17 @@ def test_nothing_is_assumed_where_other_people_use_the_database(path, others):
 
     assert user == "new:steve"
     assert "shepherd config set user_id old:steve" in message
+
+
+def test_the_command_that_is_named_runs_where_path_does_not_have_the_program(path, monkeypatch):
+    store(path, "old:steve", "anna")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    _, message = found(path, "new")
+
+    program = re.search(r"(\S+) config set user_id old:steve$", message)
+    assert program is not None
+    assert subprocess.run([program[1], "--version"], capture_output=True, check=False).returncode == 0
 
 
 def test_nothing_is_assumed_of_a_file_that_others_can_have_made(path):

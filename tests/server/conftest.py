@@ -85,3 +85,21 @@ def with_providers(tmp_path_factory, scripted_model, afar) -> Iterator[ServerPro
     table.add("keyless", {"kind": "anthropic", "model": "claude"})
     with ServerProcess(home, "-m", str(scripted_model), "--providers", "all") as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def busy() -> Iterator[Upstream]:
+    """A provider on loopback, whose script each test sets."""
+    with running(says("Hello.")) as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="session")
+def through_busy(tmp_path_factory, busy) -> Iterator[ServerProcess]:
+    """A server whose model is that provider's, which it asks twice at most."""
+    home = tmp_path_factory.mktemp("busy")
+    table = ProviderTable(ConfigFile(home / ".config" / "shepherd" / "config.json"))
+    values = {"kind": "openai", "model": "m", "base_url": f"{busy.url}/v1", "api_key": "k", "memory": True}
+    table.add("work", {**values, "retries": 1})
+    with ServerProcess(home, "-p", "work") as server:
+        yield server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -365,6 +366,18 @@ def test_question_about_what_harms_the_user_is_answered_by_that(key, value, ques
     said = review.feed(DECLINED) + review.end("stop")
 
     assert said == answer if answer else "run `shepherd -m hf:" in said
+
+
+def test_advice_names_a_program_that_can_be_run_and_no_absolute_path(monkeypatch):
+    asked = ("Write a poem about herons.", DECLINED), ("Forget what I said about my dog.", "I see.")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    monkeypatch.setenv("HOME", sys.prefix)
+    advice, how = (shown(*one) for one in asked)
+    assert "run `~/bin/shepherd -m hf:" in advice
+    assert "`~/bin/shepherd facts clear KEY`" in how
+    monkeypatch.setenv("HOME", "/nowhere")
+    assert "run `shepherd -m hf:" in shown(*asked[0])
 
 
 def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():

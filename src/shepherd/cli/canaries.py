@@ -56,7 +56,7 @@ def search_everywhere(memory: Memory, arguments: Namespace, screen: Screen) -> i
     screen.listing(
         values,
         ["where", "what it is", "how to remove it"],
-        found,
+        [(where, what, screen.runnable(remedy)) for where, what, remedy in found],
         empty=f"the word is in none of {counted(n_files, 'file')}",
     )
     return int(bool(found))

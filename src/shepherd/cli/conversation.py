@@ -15,6 +15,7 @@ from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
 from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
+from shepherd.commands.waiting import SILENT_S, waiting_in_words
 from shepherd.errors import ContextOverflowError, InternalError, ShepherdError
 from shepherd.types import Picture, Thought, ToolCall
 
@@ -29,8 +30,8 @@ __all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
 
 # Characters that are shown of the last message and the last answer when a conversation is continued.
 _RECAP_CHARS = 300
-# Shorter waits for an answer show nothing.
-_SILENT_S, _LOOK_S = 0.2, 0.1
+# How often it is looked at what the model does before an answer.
+_LOOK_S = 0.1
 
 
 class Conversation:
@@ -287,18 +288,11 @@ def _waiting(assistant: Assistant, screen: Screen) -> Iterator[Callable[[], None
 
 
 def _show_waiting(assistant: Assistant, screen: Screen, has_begun: threading.Event) -> None:
-    if has_begun.wait(_SILENT_S):
-        return
     started = time.monotonic()
+    if has_begun.wait(SILENT_S):
+        return
     while not has_begun.wait(_LOOK_S):
-        n_read, n_to_read = assistant.progress
-        if 0 < n_read < n_to_read:
-            screen.transient(f"reading {n_read:,} of {counted(n_to_read, 'token')} …")
-        elif retry := assistant.retry:
-            screen.transient(retry.in_words())
-        else:
-            waited_s = time.monotonic() - started + _SILENT_S
-            screen.transient(f"waiting for {assistant.engine.info.name}, {waited_s:.0f} s …")
+        screen.transient(waiting_in_words(assistant, time.monotonic() - started))
     screen.transient("")
 
 

@@ -13,9 +13,11 @@ from typing import NoReturn
 
 from shepherd.cli.original_config import migrate_original_config
 from shepherd.cli.parsing import Parser, help_columns, with_action
+from shepherd.cli.runnable import runnable_help
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config.file import ConfigFile
 from shepherd.errors import InternalError, ShepherdError, UsageError
+from shepherd.installation import program
 
 __all__ = ["COMMANDS", "main", "parser_of", "run"]
 
@@ -211,7 +213,7 @@ A local assistant that remembers.
 commands:
 {commands}
 
-  shepherd COMMAND --help   explains a command and its options
+  {program()} COMMAND --help   explains a command and its options
 
 examples:
   shepherd                                 chat
@@ -226,7 +228,7 @@ examples:
 options:
   -h, --help     show this help
   -V, --version  show the version"""
-    return fitted(text, help_columns())
+    return fitted(runnable_help(text, COMMANDS, help_columns()), help_columns())
 
 
 def _version() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from functools import partial
 
@@ -14,6 +15,7 @@ from shepherd.cli.parsing import (
     whole_number,
 )
 from shepherd.commands.screen import Screen
+from shepherd.installation import executable
 
 __all__ = ["build_parser", "execute"]
 
@@ -24,7 +26,7 @@ With --http, it listens on this machine instead."""
 
 _EPILOG = """\
 in the assistant's mcp.json:
-  {"mcpServers": {"shepherd": {"command": "shepherd", "args": ["mcp"]}}}
+  {"mcpServers": {"shepherd": {"command": COMMAND, "args": ["mcp"]}}}
 
 examples:
   shepherd mcp --read-only               without the tools that change something
@@ -37,7 +39,8 @@ _SHUTDOWN_S = 2.0
 
 def build_parser() -> Parser:
     """Build the parser of `shepherd mcp`."""
-    parser = Parser(prog="shepherd mcp", description=_DESCRIPTION, epilog=_EPILOG)
+    epilog = _EPILOG.replace("COMMAND", json.dumps(executable(), ensure_ascii=False))
+    parser = Parser(prog="shepherd mcp", description=_DESCRIPTION, epilog=epilog)
     parser.add_argument("--read-only", action="store_true", help="offer only tools that change nothing")
     parser.add_argument(
         "--graph", action="store_true", help="offer the nine tools of MCP's reference memory server, too"

@@ -476,7 +476,7 @@ def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if memory.has_vectors:
         rows.append(("vectors", f"for {n_vectors:,} of {counted(n_memories, 'memory', 'memories')}"))
     for name, value in rows:
-        screen.print(f"{name:14} {value}")
+        screen.print(f"{name:14} {screen.runnable(value)}")
 
 
 def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:

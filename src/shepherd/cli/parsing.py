@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from typing import Any, NoReturn, cast
 
+from shepherd.cli.runnable import runnable_help
 from shepherd.commands.action_names import action_meant
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
@@ -59,7 +60,14 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return "".join(self._format_action(one) for one in action._get_subactions())
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return fitted(text, width)
+        return _fitted(text, width)
+
+
+def _fitted(text: str, columns: int) -> str:
+    """Return a help text that fits, with commands that can be run here."""
+    from shepherd.cli.main import COMMANDS  # which imports this module
+
+    return fitted(runnable_help(text, COMMANDS, columns), columns)
 
 
 def help_columns() -> int:
@@ -83,9 +91,8 @@ class Parser(argparse.ArgumentParser):
         from shepherd.cli.examples import examples_of
 
         shown = examples_of(self.prog)
-        return (
-            f"{super().format_help()}\n{fitted(shown, help_columns())}\n" if shown else super().format_help()
-        )
+        own = f"\n{_fitted(shown, help_columns())}\n" if shown else ""
+        return f"{super().format_help()}{own}"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Raise UsageError with the likely one for a mistyped action or choice."""

@@ -28,6 +28,7 @@ __all__ = [
     "shortened",
     "size",
     "terminal_size",
+    "with_program",
 ]
 
 # Answers and memories can come from others: on a terminal their control characters must not move the cursor,
@@ -126,13 +127,9 @@ class Screen:
         """Return the text with `shepherd memory list` as it can be run here, where PATH may not have it."""
         if not self.commands or "shepherd " not in text:
             return text
-        from shepherd.installation import program  # help needs none of it
+        from shepherd.installation import program
 
-        own = program()
-        if own == "shepherd":
-            return text
-        names = "|".join(self.commands)
-        return re.sub(rf"(?<![\w./-])shepherd(?= (?:-|(?:{names})\b))", lambda _: own, text)
+        return with_program(text, program(), self.commands)
 
     def warn(self, message: str, hint: str = "") -> None:
         """Write a warning to stderr, and on the next line what to do."""
@@ -212,6 +209,12 @@ class Screen:
         self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
+
+
+def with_program(text: str, program: str, commands: Iterable[str]) -> str:
+    """Return the text with `program` in place of `shepherd` before one of the commands, or an option."""
+    names = "|".join(commands)
+    return re.sub(rf"(?<![\w./-])shepherd(?= (?:-|(?:{names})\b))", lambda _: program, text)
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:

@@ -209,7 +209,7 @@ def _stats(chat: Chat, argument: str) -> None:
         chat.screen.print(f"on disk {kept_in_words(kept)}")
     chat.screen.print(f"learns  {chat.assistant.learning.in_words()}")
     if chat.assistant.memory is not None and (learned := learned_in_words(chat.memory, chat.user)):
-        chat.screen.print(f"learned {learned}")
+        chat.screen.print(f"learned {chat.screen.runnable(learned)}")
 
 
 def _forget(chat: Chat, argument: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from shepherd.config import default_user_id
 from shepherd.errors import StoreError
+from shepherd.installation import program
 from shepherd.memory.migration import DEFAULT_USER
 from shepherd.memory.tenants import REMOVED
 from shepherd.transactions import Connection, Transactions
@@ -145,7 +146,7 @@ def _undecided(own: str, others: list[str]) -> str:
     return (
         f"nothing is stored for {own} yet, but something is for {' and '.join(others)}. If that is you, for"
         " example because this machine was renamed, run this to continue with it:"
-        f" shepherd config set user_id {shlex.quote(others[0])}"
+        f" {program()} config set user_id {shlex.quote(others[0])}"
     )
 
 
@@ -153,7 +154,7 @@ def _also(own: str, others: list[str]) -> str:
     return (
         f"this database also has a memory of {' and '.join(others)}. If that is you, for example because this"
         f" machine was renamed, run this to add it to that of {own}:"
-        f" shepherd memory claim --from {shlex.quote(others[0])}"
+        f" {program()} memory claim --from {shlex.quote(others[0])}"
     )
 
 

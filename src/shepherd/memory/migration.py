@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from shepherd import transactions
 from shepherd._native.store import Connection
 from shepherd.config import default_user_id
+from shepherd.installation import program
 from shepherd.memory import facts, full_text
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.memory.schema import create_schema
@@ -82,9 +83,8 @@ class Migrated:
         others = [user for user in self.users if user.partition(":")[2] != login]
         if not others:
             return text
-        command = (
-            "shepherd memory claim" if DEFAULT_USER in others else f"shepherd memory claim --from {others[0]}"
-        )
+        source = "" if DEFAULT_USER in others else f" --from {others[0]}"
+        command = f"{program()} memory claim{source}"
         return f"{text}; they belong to {', '.join(self.users)}: {command} takes them over as yours"
 
 

@@ -45,6 +45,7 @@ from shepherd.types import (
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
+    from shepherd.providers.exchange import Retry
     from shepherd.server.pool import Lease
     from shepherd.server.turns import ServedTurn
 
@@ -142,6 +143,11 @@ class ChatFields(ClientBody):
         """Return the user that the request names; None without one. Denied if it names two."""
         return self.user
 
+    @property
+    def tells_progress(self) -> bool:
+        """True if the client wants to know what happens before the first piece."""
+        return False
+
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
         raise NotImplementedError  # abstract: the fields of each API have their own
@@ -177,6 +183,8 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
 
 # Interval at which the reading of a prompt is looked at.
 _PROGRESS_S = 0.1
+# Interval at which a model elsewhere is looked at, which may pause before it is asked again.
+_PAUSE_S = 0.1
 # Longest wait at the end of a stream for what is learned from it; the next stream has the rest.
 _LEARNING_S = 10.0
 
@@ -270,6 +278,7 @@ class Chat:
         self._stats: TurnStats | None = None
         # Of replies before the present one.
         self._earlier_logprobs: list[TokenLogprob] = []
+        self._is_accepted = False
         self.news: LearnedNews | None = None
         # Further answers to the same request, and the chat of each.
         self.others: tuple[Chat, ...] = ()
@@ -311,7 +320,15 @@ class Chat:
             asked = await blocking(convert, is_large=True) if is_large else convert()
         if asked.replaces:
             _check_replacing(state, caller, asked)
-        return Asked(state, route, body.model, asked, is_large=is_large, tells_learned=bool(body.learned))
+        return Asked(
+            state,
+            route,
+            body.model,
+            asked,
+            is_large=is_large,
+            tells_learned=bool(body.learned),
+            tells_pauses=bool(body.stream) and body.tells_progress,
+        )
 
     @classmethod
     async def begin(
@@ -323,11 +340,13 @@ class Chat:
         lease: Lease,
         *,
         is_large: bool = False,
+        tells_pauses: bool = False,
     ) -> Chat:
         """Start the answer with a leased model, which it gives back; raises what Conversations.begin raises.
 
         Waits for a remote model's first piece, which shows that the request was valid, unless the client
-        disconnects.
+        disconnects. With `tells_pauses`, a pause before another attempt ends the waiting, too: `stream` tells
+        of it, and of a failure.
         """
         try:
             conversations = lease.conversations
@@ -355,18 +374,26 @@ class Chat:
         if not conversations.models.is_local:
             try:
                 async with cancelled_on_disconnect(receive, chat.cancel):
-                    await chat._reader.peek()
+                    while not await chat._reader.peek(_PAUSE_S if tells_pauses else None):
+                        if chat._turn.turn.retry is not None and not chat.others:
+                            return chat
             except BaseException as error:
                 await chat._end(error)
                 raise
-        if request.replaces:
-            try:
-                await blocking(lambda: delete_replaced(state.memory, request))
-            except BaseException as error:
-                for one in (chat, *chat.others):
-                    await one._end(error)
-                raise
+        try:
+            await chat._accept()
+        except BaseException as error:
+            for one in (chat, *chat.others):
+                await one._end(error)
+            raise
         return chat
+
+    async def _accept(self) -> None:
+        """Delete what the request replaces, now that it is known to be valid."""
+        request = self._turn.request
+        if request.replaces:
+            await blocking(lambda: delete_replaced(self._state.memory, request))
+        self._is_accepted = True
 
     @property
     def stats(self) -> TurnStats:
@@ -436,16 +463,23 @@ class Chat:
         error_of: Callable[[Problem], bytes],
         closing: Callable[[list[dict[str, Any]]], bytes],
         progress_of: Callable[[dict[str, int]], bytes] | None = None,
+        pause_of: Callable[[float, str], bytes] | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the answer as events or lines, which `events_of`, `ending` and `error_of` give.
 
-        With `progress_of`, events about the reading of the prompt come before the first piece.
+        With `progress_of`, events about the reading of the prompt come before the first piece. Those of
+        `pause_of` come first: of seconds and reason of a pause before a model elsewhere is asked again.
 
         `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
         `closing` gives what comes after `ending` if the client asked for what is learned.
         """
         try:
             async with self:
+                if not self._is_accepted:
+                    async for pause in self._pauses():
+                        if pause_of is not None:
+                            yield pause_of(*pause)
+                    await self._accept()
                 await self._reader.wait()
                 if not self._reader.has_piece:
                     yield opening
@@ -458,13 +492,24 @@ class Chat:
                     yield opening + events_of(piece)
                     opening = b""
         except ShepherdError as error:
-            yield opening + error_of(problem_of(error))
+            yield (opening if self._is_accepted else b"") + error_of(problem_of(error))
             return
         if self.news is None:
             yield FinalEvents(opening + ending())
             return
         yield opening + ending()
         yield FinalEvents(closing(await self.news.wait()))
+
+    async def _pauses(self) -> AsyncGenerator[tuple[float, str], None]:
+        """Yield seconds and reason of each pause before another attempt, until there is a piece."""
+        told: Retry | None = None
+        while True:
+            pause = self._turn.turn.retry
+            if pause is not None and pause is not told:
+                told = pause
+                yield max(pause.end_s - time.monotonic(), 0.0), str(pause.failure)
+            if await self._reader.peek(_PAUSE_S):
+                return
 
     async def _progress(self) -> AsyncGenerator[dict[str, int], None]:
         """Yield how much of the prompt was read, as llama-server tells it, until there is a piece."""
@@ -537,6 +582,7 @@ class Asked:
     request: ChatRequest
     is_large: bool = False
     tells_learned: bool = False
+    tells_pauses: bool = False
 
     async def begin(self, receive: Receive) -> Chat:
         """Start the answer, as soon as its model is loaded; `receive` tells if nobody waits for it any more.
@@ -545,6 +591,14 @@ class Asked:
         """
         news = await LearnedNews.of(self.state, self.request) if self.tells_learned else None
         lease = await self.state.pool.lease(self.model, receive)
-        chat = await Chat.begin(self.state, self.route, self.request, receive, lease, is_large=self.is_large)
+        chat = await Chat.begin(
+            self.state,
+            self.route,
+            self.request,
+            receive,
+            lease,
+            is_large=self.is_large,
+            tells_pauses=self.tells_pauses,
+        )
         chat.news = news
         return chat

@@ -95,7 +95,8 @@ def streamed(
     if chat.others:
         return EventStream(_several(chunks), chat.cancel)
     progress = chunks.progress if tells_progress else None
-    events = chat.stream(chunks.opening, chunks.of, chunks.last, _error, chunks.closing, progress)
+    pause = chunks.pause if tells_progress else None
+    events = chat.stream(chunks.opening, chunks.of, chunks.last, _error, chunks.closing, progress, pause)
     return EventStream(events, chat.cancel)
 
 
@@ -157,6 +158,11 @@ class _Chunks:
         """Return the chunk about the reading of the prompt."""
         usage = {"usage": None} if self._include_usage else {}
         return event({**self._head, "choices": [], **usage, "prompt_progress": about})
+
+    def pause(self, seconds: float, reason: str) -> bytes:
+        """Return the chunk about a pause before a model elsewhere is asked again."""
+        usage = {"usage": None} if self._include_usage else {}
+        return event({**self._head, "choices": [], **usage, "retry": {"after_s": seconds, "reason": reason}})
 
     def last(self) -> bytes:
         return self._end() + self.total() + (_DONE if self.chat.news is None else b"")

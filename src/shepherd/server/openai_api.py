@@ -238,7 +238,9 @@ class ChatBody(TemplateFields, ChatFields, _Sampled):
         default=None, description="With true, a last message of the assistant's is refused, not continued."
     )
     return_progress: bool | None = Field(
-        default=None, description="Tell in a stream how much of the prompt was read, before the answer."
+        default=None,
+        description="Tell in a stream, before the answer, how much of the prompt was read, and of pauses"
+        " before a model elsewhere is asked again.",
     )
     reasoning_format: Ignored[Literal["auto", "deepseek"] | None] = None
     verbose: bool | None = Field(
@@ -258,6 +260,11 @@ class ChatBody(TemplateFields, ChatFields, _Sampled):
     moderation: Ignored[Any] = None
     safety_identifier: Ignored[str | None] = None
     verbosity: Ignored[str | None] = None
+
+    @property
+    def tells_progress(self) -> bool:
+        """True if the client wants to know what happens before the first piece."""
+        return bool(self.return_progress)
 
     def request(self, user_id: str) -> ChatRequest:
         """Return the request in no API's shape. Denied for what is not supported."""
@@ -452,7 +459,7 @@ async def chat_completions(request: Request, body: ChatBody) -> Response:
             chat.model,
             include_usage=include_usage,
             tells_recalled=bool(body.recalled),
-            tells_progress=bool(body.return_progress),
+            tells_progress=body.tells_progress,
         )
     return await whole(request, chat, chat.model)
 

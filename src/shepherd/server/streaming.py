@@ -64,21 +64,31 @@ class ReplyReader:
         self._finish = finish
         self._is_quick = is_quick
         self._failed = False
-        self._peeked: list[Piece | None] = []
+        # What `peek` has begun to wait for.
+        self._first: asyncio.Task[Piece | None] | None = None
         self._source = _EngineSource.of(reply) or _ThreadSource(reply)
 
     def __aiter__(self) -> ReplyReader:
         return self
 
     async def __anext__(self) -> Piece:
-        piece = self._peeked.pop() if self._peeked else await self._next()
+        first, self._first = self._first, None
+        piece = await (self._next() if first is None else first)
         if piece is None:
             raise StopAsyncIteration
         return piece
 
-    async def peek(self) -> None:
-        """Wait for the first piece, which iterating still returns; raises what iterating would."""
-        self._peeked = [await self._next()]
+    async def peek(self, seconds: float | None = None) -> bool:
+        """Wait for the first piece, at most so long; returns whether it or the end has come.
+
+        Iterating still returns it. Raises what iterating would.
+        """
+        if self._first is None:
+            self._first = asyncio.ensure_future(self._next())
+        done, _ = await asyncio.wait({self._first}, timeout=seconds)
+        if done:
+            self._first.result()
+        return bool(done)
 
     async def wait(self, seconds: float = _INTERVAL_S) -> None:
         """Wait a moment for the first piece; raises what iterating would."""
@@ -91,7 +101,8 @@ class ReplyReader:
     @property
     def has_piece(self) -> bool:
         """True if a piece is ready."""
-        return bool(self._peeked) or self._source.has_piece
+        is_peeked = self._first is not None and self._first.done()
+        return is_peeked or self._source.has_piece
 
     @property
     def has_ended(self) -> bool:
@@ -134,6 +145,9 @@ class ReplyReader:
             self._source.close()
 
     async def _settle(self) -> TurnStats:
+        if self._first is not None:
+            self._first.cancel()
+            await asyncio.gather(self._first, return_exceptions=True)
         # A reply has one reader: the thread of a remote one must have ended before others use it.
         await self._source.settle()
         reply = self._reply

@@ -119,7 +119,7 @@ class ShepherdApp(App[None]):
         self._prompt = Prompt({name: usage for name, (usage, _) in USAGES.items()})
         self._hints = Hints(id="hints")
         self._side = SidePanel(id="side")
-        self._status = StatusLine()
+        self._status = StatusLine(lambda: self.conversation.waiting)
         self.is_answering = False
         self._news: tuple[str, ...] = ()  # about what was learned, held back while an answer comes
         self._has_asked_to_quit = False

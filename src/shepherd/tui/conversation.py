@@ -6,6 +6,7 @@ Nothing here knows widgets. A session belongs to one thread, and the screen must
 from __future__ import annotations
 
 import io
+import math
 import queue
 import threading
 import time
@@ -214,6 +215,7 @@ class Conversation(threading.Thread):
         self._is_stopping = False
         # Lines that were queued, and up to which of them answers are cancelled, begun or not.
         self._n_said = self._n_cancelled = self._n_begun = 0
+        self._asked_at = math.inf  # until the answer begins, on time.monotonic's clock
         self._watched: Memory | None = None
         self.farewell: list[str] = []  # what was learned at the end, once the thread has ended
 
@@ -237,6 +239,14 @@ class Conversation(threading.Thread):
         self._n_cancelled = self._n_said
         if self._assistant is not None:
             self._assistant.cancel()
+
+    @property
+    def waiting(self) -> str:
+        """What the model does until the answer begins; "" at first, and from then on. From any thread."""
+        from shepherd.commands.waiting import SILENT_S, waiting_in_words
+
+        assistant, waited_s = self._assistant, time.monotonic() - self._asked_at
+        return waiting_in_words(assistant, waited_s) if assistant is not None and waited_s > SILENT_S else ""
 
     def stop(self) -> None:
         """Stop soon; `join()` waits for it. From any thread; can be called twice."""
@@ -298,7 +308,7 @@ class Conversation(threading.Thread):
             ExitStack() as stack,
         ):
             self._assistant = session.assistant
-            screen = _Recorder()
+            screen = _Recorder(options.runnable)
             chat = Chat(session.assistant, screen, self, session=session)
             resumed = 0 if options.resume is None else session.assistant.resume(options.resume)
             if options.resume == "" and not resumed:
@@ -373,19 +383,22 @@ class Conversation(threading.Thread):
                 self._post(Output(lines))
 
     def _answer(self, assistant: Assistant, message: str) -> None:
-        from shepherd.turn import Delta
+        from shepherd.turn import Delta, Recalled
 
         prepare = self._options.prepare
         prepared = Prepared(message) if prepare is None else prepare(assistant, message)
         if prepared.remark:
             self._post(Output(((False, prepared.remark),)))
         pending, told_at = "", 0.0
+        self._asked_at = time.monotonic()
         try:
             for event in assistant.ask(
                 prepared.typed, composed=prepared.composed, pictures=prepared.pictures
             ):
                 if self._n_begun <= self._n_cancelled:
                     assistant.cancel()
+                if not isinstance(event, Recalled):
+                    self._asked_at = math.inf
                 if isinstance(event, Delta):
                     pending += event.text
                     if time.monotonic() - told_at < _LEAST_PAUSE_S:
@@ -398,6 +411,7 @@ class Conversation(threading.Thread):
                 elif not isinstance(event, Delta):
                     self._post(event)
         finally:
+            self._asked_at = math.inf
             if pending:  # the answer broke off
                 self._post(Piece(pending))
 
@@ -433,8 +447,9 @@ def settle(answer: Future[_T], value: _T) -> None:
 class _Recorder(Screen):
     """A screen that records the output of commands, for a widget."""
 
-    def __init__(self) -> None:
+    def __init__(self, runnable: Callable[[str], str]) -> None:
         self._written: list[tuple[bool, str]] = []
+        self._runnable = runnable
         super().__init__(
             _Recording(self._written, is_result=True), _Recording(self._written, is_result=False)
         )
@@ -447,6 +462,10 @@ class _Recorder(Screen):
         for line in lines:
             cells = (f"{cell:{width}}" for cell, width in zip(line, widths, strict=True))
             self.print("  ".join(cells).rstrip())
+
+    def runnable(self, text: str) -> str:
+        """Return the text with commands that can be run here."""
+        return self._runnable(text)
 
     def take(self) -> tuple[tuple[bool, str], ...]:
         """Return the lines since the last call."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from shepherd.memory import Memory
     from shepherd.prompt.plan import Part
 
-__all__ = ["Item", "Items", "PlanPart", "notify_error"]
+__all__ = ["Item", "Items", "PlanPart", "notify_error", "runnable"]
 
 _T = TypeVar("_T")
 _SHOWN_CHARS = 120
@@ -233,7 +233,12 @@ class Items(OptionList):
             return None
 
 
+def runnable(widget: Widget, text: str) -> str:
+    """Return a text with commands that can be run where the application runs."""
+    made: Callable[[str], str] = getattr(widget.app, "runnable", str)
+    return made(text)
+
+
 def notify_error(widget: Widget, error: ShepherdError) -> None:
     """Show an error and its hint in a corner of the screen."""
-    runnable: Callable[[str], str] = getattr(widget.app, "runnable", str)
-    widget.notify(f"{error}\n{runnable(error.hint)}".strip(), severity="error", markup=False)
+    widget.notify(f"{error}\n{runnable(widget, error.hint)}".strip(), severity="error", markup=False)

@@ -11,13 +11,14 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
 from shepherd.commands.screen import counted, printable, shortened
 from shepherd.errors import ShepherdError
 from shepherd.tui.footer import KeysFooter
-from shepherd.tui.items import notify_error
+from shepherd.tui.items import notify_error, runnable
 
 if TYPE_CHECKING:
     from shepherd.knowledge import Edge, Knowledge, Node
@@ -160,12 +161,12 @@ class KnowledgeScreen(Screen[None]):
         if self._found:
             nodes.highlighted = min(place, len(self._found) - 1)
         else:
-            empty = "No nodes found. Add some with shepherd knowledge add or import."
+            empty = runnable(self, "No nodes found. Add some with shepherd knowledge add or import.")
             nodes.add_option(Option(Content.styled(empty, "dim"), disabled=True))
 
     def _show(self, node: Node | None, edges: list[Edge]) -> None:
         self._node, self._edges = node, edges if node is not None else []
-        self.query_one("#node", Static).update(Content("") if node is None else _in_full(node))
+        self.query_one("#node", Static).update(Content("") if node is None else _in_full(node, self))
         self.query_one("#reading").scroll_home(animate=False)
         listed = self.query_one("#edges", OptionList)
         listed.set_options([Option(_edge(edge, node.id)) for edge in edges] if node is not None else [])
@@ -192,7 +193,7 @@ def _in_short(node: Node, is_focused: bool) -> Content:
     return Content.assemble(mark, (title, "bold"), (f" {printable(tags)}" if tags else "", "$text-muted"))
 
 
-def _in_full(node: Node) -> Content:
+def _in_full(node: Node, screen: Widget) -> Content:
     about = [f"node {node.id}", node.kind, node.event_date, *(f"#{name}" for name in node.dimensions)]
     parts = [
         Content.styled(printable(node.title), "bold"),
@@ -204,6 +205,6 @@ def _in_full(node: Node) -> Content:
         parts.append(Content(printable(text)))
         if len(node.source_text) > _SHOWN_CHARS:
             left = len(node.source_text) - _SHOWN_CHARS
-            more = f"{left:,} more characters: shepherd knowledge show {node.id}"
+            more = runnable(screen, f"{left:,} more characters: shepherd knowledge show {node.id}")
             parts.append(Content.styled(more, "dim"))
     return Content("\n\n").join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -34,7 +34,8 @@ _COLOURS = {
     "focus": "$primary-lighten-2",
     "query": "$success",
 }
-# How often the status line looks at the queue.
+# How often the status line looks at what the model does before an answer, and at the queue.
+_LOOK_S = 0.2
 _POLL_S = 1.0
 _FULL, _FREE = "\N{FULL BLOCK}", "\N{LIGHT SHADE}"
 _TITLE = "Recalled for this turn"
@@ -128,8 +129,11 @@ def _legend(name: str, tokens: int, colour: str, width: int) -> Content:
 class StatusLine(Static):
     """Status line: model, memory on or off, tokens, extraction queue, speed."""
 
-    def __init__(self) -> None:
+    def __init__(self, waiting: Callable[[], str] = str) -> None:
+        """`waiting` gives what the model does before its answer begins, "" otherwise."""
         super().__init__(Content("starting …"), id="status")
+        self._waiting = waiting
+        self._waits = ""  # what was drawn of it
         self._state: ChatState | None = None
         self._stats: TurnStats | None = None
         self._loading = ""
@@ -137,8 +141,9 @@ class StatusLine(Static):
         self._queue: ExtractionStats | None = None
 
     def on_mount(self) -> None:
-        """Poll the queue."""
+        """Poll the queue, and the model."""
         self.set_interval(_POLL_S, self._poll)
+        self.set_interval(_LOOK_S, self._look)
 
     def show_state(self, state: ChatState) -> None:
         """Show the state between two turns."""
@@ -159,6 +164,12 @@ class StatusLine(Static):
     def on_resize(self) -> None:
         """Draw the parts that fit."""
         self._draw()
+
+    def _look(self) -> None:
+        waits = self._waiting() if self._is_answering else ""
+        if waits != self._waits:
+            self._waits = waits
+            self._draw()
 
     async def _poll(self) -> None:
         memory = self._state.memory if self._state is not None else None
@@ -188,9 +199,8 @@ class StatusLine(Static):
             memory = Content.styled("memory off", "$warning")
         model = printable(state.model)
         name = model if state.provider == "local" else f"{printable(state.provider)}: {model}"
-        parts = [
-            Content.styled("answering, esc stops", "bold $accent") if self._is_answering else Content("")
-        ]
+        does = printable(self._waits) or "answering"
+        parts = [Content.styled(f"{does}, esc stops", "bold $accent") if self._is_answering else Content("")]
         parts += [Content.styled(name, "bold"), memory]
         stats = self._stats
         if stats is not None:

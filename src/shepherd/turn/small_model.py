@@ -18,6 +18,7 @@ from shepherd.claims.keys import LISTS, items_of
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
+from shepherd.installation import program_from_anywhere
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
 from shepherd.prompt.asked_facts import (
     asked_facts,
@@ -73,13 +74,13 @@ _SORRY_FOR_NOW = "I'm sorry to hear that."
 # A friend's joke is no fact about the user, and is kept as what the friend said.
 _HEARSAY = "I'll remember that they said so."
 _FORGETS = (
-    "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
-    "`shepherd memory forget ID`."
+    "I can't forget by being asked; `/forget WORDS` in a chat does, or `{program} facts clear KEY` and "
+    "`{program} memory forget ID`."
 )
-# What is shown for it: a command that works as it is.
+# What is shown for a task: a command that works as it is.
 _ADVICE = (
     "I'm only the bundled demo model and can't help with that. "
-    "For a full model, run `shepherd -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
+    "For a full model, run `{program} -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
 )
 _MEETING = re.compile("nice to meet you (.+)")
 _NO_ANSWERS = (UNKNOWN, NOTHING_STORED, DECLINED)
@@ -102,6 +103,11 @@ _WANTS_TO_KNOW = re.compile(
     r"|what \w+ (?:does|do|has|have) (?:the|my|our))\b",
     re.IGNORECASE,
 )
+
+
+def _runnable(answer: str) -> str:
+    """Return an answer whose commands can be run; people elsewhere on the network may read it."""
+    return answer.format(program=program_from_anywhere(for_strangers=True))
 
 
 def is_small_model(model: object) -> bool:
@@ -239,7 +245,7 @@ class Review:
 
     def _sentence(self, sentence: str) -> str:
         if asks_to_forget(self._asked):
-            return self._instead(_FORGETS)
+            return self._instead(_runnable(_FORGETS))
         # "You work as a nurse." is no reply to "I don't work there any more."
         is_told = DENIES.search(self._asked) and not self._said and _tells_plainly(self._asked)
         if is_told and words_in(sentence) not in FIXED_WORDS:
@@ -285,7 +291,7 @@ class Review:
         if not all(isinstance(one, Question) for one in found):
             return self._shown(joined(found))
         is_task = DECLINED in written and not all(_WANTS_TO_KNOW.match(one.text) for one in self._questions)
-        return self._shown(_ADVICE if is_task else UNKNOWN)
+        return self._shown(_runnable(_ADVICE) if is_task else UNKNOWN)
 
     def _found(self, n: int, written: Sequence[str]) -> Found:
         """Return the answer to question `n`, by the rules of one alone; the question if there is none."""
@@ -377,7 +383,7 @@ class Review:
             sentence = UNKNOWN
         elif sentence == UNKNOWN and _calculates(self._asked):
             sentence = DECLINED
-        return self._shown(quoted or (_ADVICE if sentence == DECLINED else sentence))
+        return self._shown(quoted or (_runnable(_ADVICE) if sentence == DECLINED else sentence))
 
     def _nearest(self) -> Found | None:
         """Return the fact or the sentence that comes nearest to the question."""

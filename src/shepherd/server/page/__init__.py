@@ -1,4 +1,6 @@
-"""The memory page at `/`: the files in `static/`, the same for everybody, with a strict content policy.
+"""The memory page at `/`: the files in `static/`, with a strict content policy.
+
+They are the same for everybody, but for the name of the program in `index.html`, for commands to run.
 
 The policy allows a browser to run this server's own files and nothing else: no inline script, no other host,
 no text that becomes markup (Trusted Types). A stored memory that contains HTML stays text even if a view
@@ -8,10 +10,14 @@ fails to escape it.
 from __future__ import annotations
 
 import hashlib
+import html
 from functools import cache
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
+
+from shepherd.installation import NAME, program_from_anywhere
+from shepherd.server.state import AppState
 
 __all__ = ["PATHS", "answer_file", "router"]
 
@@ -65,14 +71,33 @@ def _read(path: Path) -> tuple[bytes, dict[str, str]]:
     return content, _headers_of(content)
 
 
+@cache
+def _read_index(program: str) -> tuple[bytes, dict[str, str]]:
+    """Return the index with this program in its commands, and its headers."""
+    shown = html.escape(program)
+    text = _FILES["/"].read_text("utf-8")
+    for before, after in (('name="program" content="', '"'), ("<code>", " ")):
+        text = text.replace(f"{before}{NAME}{after}", f"{before}{shown}{after}")
+    content = text.encode()
+    return content, _headers_of(content)
+
+
 def _headers_of(content: bytes) -> dict[str, str]:
     return {**_HEADERS, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}
 
 
 async def _serve(request: Request) -> Response:
     path = _FILES[request.url.path]
-    content, headers = _read(path)
+    content, headers = _read_index(_program(request)) if path.name == _INDEX else _read(path)
     return _answer(request, content, _TYPES[path.suffix], headers)
+
+
+def _program(request: Request) -> str:
+    """Return how to start Shepherd on this computer. Others than its own users may read the answer."""
+    state: AppState = request.app.state.shepherd
+    # Without a key the server is bound to loopback; with these names, a proxy in front of it may not be.
+    is_open = state.needs_key or bool(state.config.server_hosts)
+    return program_from_anywhere(for_strangers=is_open)
 
 
 def answer_file(request: Request, content: bytes, media_type: str) -> Response:

@@ -126,11 +126,18 @@ class DeltaChoice(TypedDict):
     finish_reason: Literal["stop", "length", "tool_calls", "content_filter"] | None
 
 
+class Pause(TypedDict):
+    """Pause before a model elsewhere is asked again, and how its last attempt failed."""
+
+    after_s: float
+    reason: str
+
+
 class ChatChunk(TypedDict):
     """Part of an answer; the event `[DONE]` ends the stream.
 
-    Chunks without choices have `usage`, `recalled` or `prompt_progress` (before the answer) or `learned`
-    (after it), if the request asked for them.
+    Chunks without choices have `usage`, `retry`, `recalled` or `prompt_progress` (before the answer) or
+    `learned` (after it), if the request asked for them.
     """
 
     id: str
@@ -143,6 +150,7 @@ class ChatChunk(TypedDict):
     timings: NotRequired[dict[str, float]]
     recalled: NotRequired[dict[str, Any]]
     prompt_progress: NotRequired[dict[str, int]]
+    retry: NotRequired[Pause]
     learned: NotRequired[list[dict[str, Any]]]
 
 

@@ -4,14 +4,16 @@
 // along with every request, those of other pages among them, and to every other port of this machine. That a
 // script could read the key is what the page's policy is for: none runs here but this server's own.
 
+import { runnable } from "./commands.js";
+
 const KEY = "shepherd.key";
 const USER = "shepherd.user";
 const NO_KEY = /[^!-~]/;
 
-/** What the server did not do, said to a person. `status` 0: it was not reached. */
+/** What the server did not do, said to a person, with commands that can be run. `status` 0: it was not reached. */
 export class Refused extends Error {
   constructor(message, status, code) {
-    super(message);
+    super(runnable(message));
     this.status = status;
     this.code = code;
   }
@@ -88,13 +90,12 @@ export async function getText(path) {
 
 /**
  * The events of a streamed answer, each as its JSON. Raises Refused for a refusal, also in the middle, and when
- * the stream ends before it says that it is complete. `accepted` is called once the server has begun to answer.
+ * the stream ends before it says that it is complete.
  */
-export async function* streamed(path, body, accepted = () => {}) {
+export async function* streamed(path, body) {
   const named = session.user ? { ...body, user: session.user } : body;
   const response = await reached("POST", path, { body: named, names: false });
   if (!response.ok) throw refusal(response, read(await response.text()));
-  accepted();
   yield* eventsOf(response);
 }
 

@@ -17,12 +17,13 @@ export function answerOf(turn, { again }) {
     thoughts: h("details", { class: "folded", hidden: true }, h("summary", {}, "Thoughts"), thought),
     thought,
     calls: h("div", { class: "calls" }),
-    wait: h("p", { class: "wait", hidden: true }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span", { class: "hidden" }, "The answer is on its way.")),
+    waits: h("span", { class: "hint" }),
     text: h("div", { class: "prose" }),
     problem: h("p", { class: "problem", role: "alert" }),
     beneath: h("div", { class: "beneath" }),
     again,
   };
+  parts.wait = h("p", { class: "wait", hidden: true }, h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i")), h("span", { class: "hidden" }, "The answer is on its way."), parts.waits);
   parts.nodes = [parts.thoughts, parts.calls, parts.text, parts.wait, parts.problem, parts.beneath];
   return parts;
 }
@@ -36,8 +37,19 @@ export function drawAnswer(turn) {
   if (parts.calls.childElementCount !== turn.calls.length) fill(parts.calls, turn.calls.map(call));
   showMarkdown(parts.text, turn.answer, code);
   parts.wait.hidden = !isAsking || Boolean(turn.answer);
+  drawWait(turn);
   parts.text.setAttribute("aria-busy", String(isAsking));
   parts.problem.textContent = turn.problem;
+}
+
+const SECOND_MS = 1000;
+
+/** Say what happens until the answer begins, and count the seconds of a pause. */
+function drawWait(turn) {
+  const { parts } = turn;
+  clearTimeout(parts.timer);
+  parts.waits.textContent = (!parts.wait.hidden && !turn.thought && turn.waits?.()) || "";
+  if (parts.waits.textContent) parts.timer = setTimeout(() => parts.wait.isConnected && drawWait(turn), SECOND_MS);
 }
 
 function call({ name, arguments: given, results }) {

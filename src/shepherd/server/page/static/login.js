@@ -1,6 +1,7 @@
 // Who is here: the key, where the server asks for one, and whose memory is to be shown.
 
 import { get, session } from "./api.js";
+import { runnable } from "./commands.js";
 import { field, fill, h } from "./dom.js";
 import { attempt, inWords } from "./notice.js";
 
@@ -27,8 +28,8 @@ export function askKey(main, done, wasIn) {
       "details",
       {},
       h("summary", {}, "I have no key"),
-      h("p", {}, "The person who runs this server can create one:"),
-      h("pre", { tabindex: "0" }, "shepherd apikey create --owner YOUR-NAME"),
+      h("p", {}, "The person who runs this server can create one, in a terminal on the computer where it runs:"),
+      h("pre", { tabindex: "0" }, runnable("shepherd apikey create --owner YOUR-NAME")),
     ),
   );
   form.addEventListener("submit", (event) => {

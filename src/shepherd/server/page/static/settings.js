@@ -1,6 +1,7 @@
 // The settings that the server can change while it runs.
 
 import { get, patch } from "./api.js";
+import { runnable } from "./commands.js";
 import { field, fill, h, newId } from "./dom.js";
 import { attempt, say } from "./notice.js";
 
@@ -48,7 +49,7 @@ function card({ data, is_changeable: isChangeable }) {
     "section",
     { class: "card", "aria-labelledby": id },
     h("h2", { id }, "Settings"),
-    h("p", { class: "hint" }, isChangeable ? ["They apply to everyone who uses this server, until it stops. “", h("code", {}, "shepherd config set"), "” changes them for good."] : "A server with keys keeps the settings that it was started with."),
+    h("p", { class: "hint" }, isChangeable ? ["They apply to everyone who uses this server, until it stops. “", h("code", {}, runnable("shepherd config set")), "” changes them for good."] : "A server with keys keeps the settings that it was started with."),
     form,
   );
 }

@@ -3,8 +3,9 @@
 import { Refused, get, post, streamed } from "./api.js";
 import { answerOf, drawAnswer, drawBeneath, isPressed } from "./chat_answer.js";
 import { conversationList, listed } from "./chat_list.js";
+import { runnable } from "./commands.js";
 import { area, fill, h, newId, words } from "./dom.js";
-import { beginning, count, iso, moment } from "./format.js";
+import { beginning, count, integer, iso, moment } from "./format.js";
 import { icon } from "./icons.js";
 import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
 import { entryForm, sendsWithEnter } from "./forms.js";
@@ -125,7 +126,7 @@ async function stored(name) {
 }
 
 function newTurn(text, properties = {}) {
-  return { text, composed: "", documents: [], pictures: [], at: Date.now() / 1000, memory: true, usesMemory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, state: "done", problem: "", isStored: false, ...properties };
+  return { text, composed: "", documents: [], pictures: [], at: Date.now() / 1000, memory: true, usesMemory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, waits: null, state: "done", problem: "", isStored: false, ...properties };
 }
 
 function addAnswer(turn, message) {
@@ -373,13 +374,17 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
     for (const gone of replaced) gone.element?.remove();
   };
   try {
-    const asked = { model: chosenModel(), stream: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: contentOf(turn.pictures, turn.text) }] };
+    const asked = { model: chosenModel(), stream: true, return_progress: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: contentOf(turn.pictures, turn.text) }] };
     if (replaces) asked.replaces = replaces;
     if (turn.documents.length) {
       asked.documents = turn.documents.map(({ name, text }) => ({ name, text }));
       turn.composed = [turn.text, ...turn.documents.map((one) => one.block)].filter(Boolean).join("\n\n");
     }
-    for await (const event of streamed("/v1/chat/completions", asked, accepted)) heard(chat, turn, event);
+    for await (const event of streamed("/v1/chat/completions", asked)) {
+      // Before another attempt to ask a provider, nobody knows yet whether it accepts.
+      if (!event.retry && !isAccepted) accepted();
+      heard(chat, turn, event);
+    }
   } catch (error) {
     if (!isAccepted && replaced.length) {
       restore(chat, turn, replaced);
@@ -423,6 +428,7 @@ function point(chat, hash) {
 function heard(chat, turn, event) {
   const choice = event.choices?.[0];
   if (event.recalled) turn.recalled = event.recalled;
+  if (event.prompt_progress || event.retry) turn.waits = event.retry ? pause(event.retry) : reading(event.prompt_progress);
   for (const item of event.learned ?? []) taught(chat, turn, item);
   if (choice?.delta?.content) turn.answer += choice.delta.content;
   if (choice?.delta?.reasoning_content) turn.thought += choice.delta.reasoning_content;
@@ -432,6 +438,17 @@ function heard(chat, turn, event) {
     return;
   }
   draw(chat, turn, Boolean(event.recalled));
+}
+
+/** How much of the prompt was read, in words; from the cache nothing has to be. */
+function reading({ total, cache, processed }) {
+  return () => (processed < total ? `reading ${integer(processed - cache)} of ${count(total - cache, "token")}` : "");
+}
+
+/** When a provider is asked again, in words, and why. */
+function pause({ after_s: seconds, reason }) {
+  const end = performance.now() + 1000 * seconds;
+  return () => `trying again in ${Math.max(0, Math.round((end - performance.now()) / 1000))} s: ${runnable(reason)}`;
 }
 
 /**

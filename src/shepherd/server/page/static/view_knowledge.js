@@ -1,6 +1,7 @@
 // Knowledge: nodes and what connects them, as a picture or as a list.
 
 import { get, post, put, remove } from "./api.js";
+import { runnable } from "./commands.js";
 import { area, empty, field, fill, h, words } from "./dom.js";
 import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
@@ -105,7 +106,7 @@ function nothing() {
     "No knowledge yet.",
     [
       "Give Shepherd documents to answer from: press “Import”, or drop PDF, Markdown, HTML or text files here. ",
-      h("code", {}, "shepherd knowledge import FOLDER"),
+      h("code", {}, runnable("shepherd knowledge import FOLDER")),
       " in a terminal imports a folder. “Add a node” lets you write a note of your own.",
     ],
   );

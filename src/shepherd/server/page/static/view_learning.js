@@ -1,6 +1,7 @@
 // Learned: proposals that wait, what was learned from which sentence, and what is still to be read.
 
 import { Refused, get, post, put, remove } from "./api.js";
+import { runnable } from "./commands.js";
 import { area, chatLink, empty, field, fill, h, hasChat, newId, words } from "./dom.js";
 import { entryForm, refill } from "./forms.js";
 import { ago, beginning, count, integer, iso, moment } from "./format.js";
@@ -294,7 +295,7 @@ function nothing(stats) {
   if (stats.done) return empty("Shepherd has read all your messages.", "New ones wait here until it has learned from them.");
   return empty(
     "No messages are waiting.",
-    ["Yours wait here until Shepherd has learned from them. To check whether learning is on, run ", h("code", {}, "shepherd config get memory_extraction"), " in a terminal."],
+    ["Yours wait here until Shepherd has learned from them. To check whether learning is on, run ", h("code", {}, runnable("shepherd config get memory_extraction")), " in a terminal."],
   );
 }
 

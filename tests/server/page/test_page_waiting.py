@@ -1,0 +1,89 @@
+"""What happens before an answer begins stands where the answer will be."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.providers.upstream import refuses, says
+
+
+def send(page: Page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_pause_before_a_provider_is_asked_again_is_counted_with_its_reason(
+    status, through_busy, busy, visit
+):
+    busy.script[:] = [refuses(status, Retry_After="6"), says("Hello.")]
+    chat = visit(through_busy.url, f"busy {status}")
+    chat.open("chat")
+    send(chat.page, "hi")
+
+    wait = chat.page.locator(".wait .hint")
+    expect(wait).to_have_text(re.compile(rf"^trying again in [56] s: provider work \S+ answers {status}: "))
+    expect(wait).to_have_text(re.compile("^trying again in [1-4] s: "))
+    expect(chat.page.locator(".prose")).to_have_text("Hello.")
+    expect(chat.page.locator(".wait")).to_be_hidden()
+
+
+def test_a_pause_is_still_counted_after_another_view_was_shown(through_busy, busy, visit):
+    busy.script[:] = [refuses(429, Retry_After="15"), says("Hello.")]
+    chat = visit(through_busy.url, "busy elsewhere")
+    chat.open("chat")
+    send(chat.page, "hi")
+    wait = chat.page.locator(".wait .hint")
+    expect(wait).to_contain_text("trying again in ")
+
+    chat.page.get_by_role("link", name="Facts").click()
+    expect(chat.page.get_by_role("heading", name="Facts", exact=True)).to_be_visible()
+    chat.page.go_back()
+    expect(wait).to_contain_text("trying again in ")
+    chat.page.get_by_role("button", name="Stop").click()
+    expect(chat.page.locator(".reply-foot")).to_contain_text("stopped")
+
+
+def test_an_edited_message_is_back_when_a_provider_refuses_after_a_pause(through_busy, busy, visit):
+    busy.script[:] = [says("First.")]
+    chat = visit(through_busy.url, "busy and edited")
+    page = chat.page
+    chat.open("chat")
+    send(page, "hi")
+    expect(page.locator(".prose")).to_have_text("First.")
+    expect(page.locator(".talk")).to_have_count(1)
+
+    busy.script[:] = [refuses(429, Retry_After="1"), refuses(401)]
+    page.locator("[data-act=edit]").click()
+    page.locator("[name=edited]").fill("hello")
+    page.get_by_role("button", name="Ask again").first.click()
+    expect(page.locator("#notices")).to_contain_text("the API key is not accepted")
+    expect(page.locator(".prose")).to_have_text("First.")
+    expect(page.locator("[name=edited]")).to_have_value("hello")
+    page.reload()
+    expect(page.locator(".prose")).to_have_text("First.")
+
+
+def test_the_reading_of_a_long_prompt_is_counted(endless, visit):
+    chat = visit(endless.url, "reader")
+    chat.open("chat")
+    seen = chat.page.evaluate_handle(
+        """() => {
+            const seen = [];
+            new MutationObserver(() => {
+                for (const one of document.querySelectorAll(".wait .hint")) seen.push(one.textContent);
+            }).observe(document.body, { subtree: true, childList: true, characterData: true });
+            return seen;
+        }"""
+    )
+    send(chat.page, "the quick brown fox jumps over the lazy dog and the herons stand. " * 400)
+    expect(chat.page.locator(".prose")).not_to_be_empty()
+    chat.page.get_by_role("button", name="Stop").click()
+    expect(chat.page.locator(".reply-foot")).to_contain_text("stopped")
+
+    told = [text for text in seen.json_value() if text]
+    assert told
+    assert all(re.fullmatch(r"reading [\d,]+ of [\d,]+ tokens", text) for text in told)
