@@ -32,8 +32,9 @@ __all__ = ["TABLES", "prepare"]
 _log = logging.getLogger(__name__)
 
 # Of the tables of a blind memory: a Shepherd that knows none takes them for another program's, so that it
-# stores no readable text among them.
-_BLIND_ID = 0x53484542  # "SHEB"
+# stores no readable text among them. In the first version texts were not bound to their rows.
+_FIRST_BLIND_ID = 0x53484542  # "SHEB"
+_BLIND_ID = 0x53484543  # "SHEC"
 # Key in `meta` of the number by which the key of a blind memory is recognized.
 _CHECK = "blind/check"
 # New entries of an index of terms wait in a list that every search reads: a megabyte of it takes two
@@ -141,7 +142,8 @@ def prepare(database: Database, *, blind: bool = False) -> MemoryKey | None:
             hint="shepherd config set memory_blind true, and give Shepherd the key",
         )
     key = unlock_server(database.shown, salt, check)
-    database.blind = BlindColumns(Blinder(key), database.shown)
+    binds_rows = database.read(_application_id) != _FIRST_BLIND_ID
+    database.blind = BlindColumns(Blinder(key), database.shown, binds_rows=binds_rows)
     return key
 
 
@@ -204,6 +206,11 @@ def _salt_and_check(connection: Connection) -> tuple[bytes | None, int]:
     return b"".join(half.to_bytes(SALT_BYTES // 2, "big", signed=True) for half in halves), found.get(
         _CHECK, 0
     )
+
+
+def _application_id(connection: Connection) -> int:
+    [(number,)] = connection.execute("SELECT value FROM meta WHERE key = 'application_id'")
+    return int(number)
 
 
 def _note_key(connection: Connection, key: MemoryKey) -> None:
@@ -323,7 +330,7 @@ def _is_ours(connection: Connection) -> bool:
     if columns != [("key",), ("value",)]:
         return False
     rows = connection.execute("SELECT value FROM meta WHERE key = 'application_id'")
-    return rows in ([(APPLICATION_ID,)], [(_BLIND_ID,)])
+    return rows in ([(number,)] for number in (APPLICATION_ID, _BLIND_ID, _FIRST_BLIND_ID))
 
 
 def _refuse_without_rights(database: Database, connection: Connection) -> None:
