@@ -197,9 +197,7 @@ def open_memory(
     """
     named = config.memory_database
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
-    database = (
-        expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
-    )
+    database = database_address(config) if "://" in named else str(from_home(named, "memory_database"))
     memory = Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,
@@ -229,6 +227,11 @@ def try_database_server(config: Config) -> None:
         without_models = replace(config, memory_vectors="", knowledge_reranker="")
         with suppress(StoreMissingError):
             open_memory(without_models, read_only=True).close()
+
+
+def database_address(config: Config) -> str:
+    """Return the address of the memory of these settings, which is on a server."""
+    return expanded(config.memory_database, "memory_database")
 
 
 def memory_file(config: Config) -> Path | None:
