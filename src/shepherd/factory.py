@@ -250,7 +250,8 @@ def unlock_memory(config: Config, *, creates: bool = False) -> bool:
     """
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
     file = memory_file(config)
-    if file is None and config.memory_blind:
+    is_new = file is not None and not file.is_file()
+    if config.memory_blind and (file is None or (is_new and creates)):
         without_models = replace(config, memory_vectors="", knowledge_reranker="")
         with suppress(StoreMissingError):
             open_memory(without_models, read_only=not creates).close()
@@ -269,7 +270,8 @@ def is_memory_encrypted(config: Config) -> bool:
     """Return whether the memory of these settings is encrypted, used or not."""
     file = memory_file(config)
     try:
-        return file is not None and file.is_file() and is_encrypted(str(file))
+        # Also before a blind one is made.
+        return file is not None and (is_encrypted(str(file)) if file.is_file() else config.memory_blind)
     except OSError:  # it cannot be read
         return True
 

@@ -534,13 +534,6 @@ def test_an_older_shepherd_takes_the_tables_for_another_programs(
     assert number != APPLICATION_ID
 
 
-def test_a_file_cannot_be_blind(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="memory_blind: a memory in a file has no server") as error:
-        Memory(tmp_path / "memory.db", blind=True)
-    assert "shepherd encrypt" in error.value.hint
-    assert not (tmp_path / "memory.db").exists()
-
-
 # ---- a server that changes what it stores
 
 FIRST = 0x53484542

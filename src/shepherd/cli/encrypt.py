@@ -126,6 +126,11 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
     if old is None:
         screen.result({"file": file, "encrypted": False}, note=f"{file} is not encrypted")
         return 0
+    if config.memory_blind:
+        raise UsageError(
+            f"{file}: memory_blind is on, which refuses a file that can be read",
+            hint="shepherd config unset memory_blind, then decrypt",
+        )
     require_alone(file)
     question = f"Decrypt {file}? Then anyone who can read the file can read the memory."
     if not agreed(question, screen, yes=arguments.yes):
