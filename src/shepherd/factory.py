@@ -197,9 +197,7 @@ def open_memory(
     """
     named = config.memory_database
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
-    database = (
-        expanded(named, "memory_database") if "://" in named else str(from_home(named, "memory_database"))
-    )
+    database = database_address(config) if "://" in named else str(from_home(named, "memory_database"))
     memory = Memory(
         database if config.memory_database else "",
         user_id=config.effective_user_id,
@@ -231,6 +229,11 @@ def try_database_server(config: Config) -> None:
             open_memory(without_models, read_only=True).close()
 
 
+def database_address(config: Config) -> str:
+    """Return the address of the memory of these settings, which is on a server."""
+    return expanded(config.memory_database, "memory_database")
+
+
 def memory_file(config: Config) -> Path | None:
     """Return the file of the memory of these settings, None if it is on a server."""
     named = config.memory_database
@@ -247,7 +250,8 @@ def unlock_memory(config: Config, *, creates: bool = False) -> bool:
     """
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
     file = memory_file(config)
-    if file is None and config.memory_blind:
+    is_new = file is not None and not file.is_file()
+    if config.memory_blind and (file is None or (is_new and creates)):
         without_models = replace(config, memory_vectors="", knowledge_reranker="")
         with suppress(StoreMissingError):
             open_memory(without_models, read_only=not creates).close()
@@ -266,7 +270,8 @@ def is_memory_encrypted(config: Config) -> bool:
     """Return whether the memory of these settings is encrypted, used or not."""
     file = memory_file(config)
     try:
-        return file is not None and file.is_file() and is_encrypted(str(file))
+        # Also before a blind one is made.
+        return file is not None and (is_encrypted(str(file)) if file.is_file() else config.memory_blind)
     except OSError:  # it cannot be read
         return True
 

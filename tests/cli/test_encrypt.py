@@ -207,3 +207,23 @@ def test_mistakes_change_nothing(home, shepherd, arguments, message):
     assert message in re.sub(r"\s+", " ", shepherd(*arguments).stderr)
 
     assert home.database.read_bytes() == before
+
+
+def test_a_blind_memory_in_a_file_is_encrypted_from_the_first_word_on(home, shepherd):
+    key = home.path / "key"
+    key.write_text("ab" * 32)
+    assert shepherd("memory", "add", WORDS[0], WORDS[1]).returncode == 0
+    assert shepherd("memory", "backup", home.path / "readable.db").returncode == 0
+    blind = {"SHEPHERD_MEMORY_BLIND": "true", "SHEPHERD_MEMORY_KEY_FILE": str(key)}
+    refused = shepherd("facts", "list", **blind)
+    assert "whoever keeps this file can read it" in " ".join(refused.stderr.split())
+    home.database.unlink()
+
+    assert shepherd("facts", "set", "bird", WORDS[2], **blind).returncode == 0
+    for command in (("decrypt", "-y"), ("memory", "restore", home.path / "readable.db", "-y")):
+        done = shepherd(*command, **blind)
+        assert done.returncode == 2
+        assert "memory_blind is on" in " ".join(done.stderr.split())
+
+    assert shepherd("facts", "get", "bird", **blind).stdout == f"{WORDS[2]}\n"
+    assert not any(WORDS[2] in words for words in found_in(home).values())

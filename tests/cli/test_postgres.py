@@ -61,3 +61,40 @@ def test_server_that_is_away_costs_a_message_and_a_remedy(shepherd, tmp_path):
     assert "cannot be reached" in done.stderr
     assert "--nomemory" in done.stderr
     assert "s3cret" not in done.stderr
+
+
+def test_a_blind_memory_gets_another_key(shepherd, role, tmp_path):
+    old, new = tmp_path / "old.key", tmp_path / "new.key"
+    old.write_text("ab" * 32)
+    at = {"SHEPHERD_MEMORY_DATABASE": role, "SHEPHERD_MEMORY_BLIND": "true"}
+    with_old, with_new = (at | {"SHEPHERD_MEMORY_KEY_FILE": str(file)} for file in (old, new))
+    assert shepherd("facts", "set", "name", "Steve", **with_old).returncode == 0
+
+    unchanged = shepherd("encrypt", **with_old)
+    taken = shepherd("encrypt", "--rekey", "-y", **with_old)
+    done = shepherd("encrypt", "--rekey", "--key-file", new, "-y", **with_old)
+
+    assert "is blind already; shepherd encrypt --rekey gives it another key" in " ".join(
+        unchanged.stderr.split()
+    )
+    assert (taken.returncode, done.returncode) == (2, 0), done.stderr
+    assert "a new key needs a new file" in taken.stderr
+    assert f"memory_key_file {new}" in " ".join(done.stderr.split())
+    assert "s3cret" not in unchanged.stderr + taken.stderr + done.stderr
+    assert "is not its key" in " ".join(shepherd("facts", "get", "name", **with_old).stderr.split())
+    assert shepherd("facts", "get", "name", **with_new).stdout == "Steve\n"
+
+
+def test_a_key_is_not_changed_without_the_old_one(shepherd, role, tmp_path):
+    old, new = tmp_path / "old.key", tmp_path / "new.key"
+    old.write_text("ab" * 32)
+    at = {"SHEPHERD_MEMORY_DATABASE": role, "SHEPHERD_MEMORY_BLIND": "true"}
+    with_old = at | {"SHEPHERD_MEMORY_KEY_FILE": str(old)}
+    assert shepherd("facts", "set", "name", "Steve", **with_old).returncode == 0
+
+    done = shepherd("encrypt", "--rekey", "--key-file", new, "-y", **at)
+
+    assert done.returncode == 1
+    assert "its key is missing" in done.stderr
+    assert not new.exists()
+    assert shepherd("facts", "get", "name", **with_old).stdout == "Steve\n"

@@ -137,7 +137,7 @@ class Canaries:
         memory.transactions.write(
             USER,
             lambda connection: connection.execute(
-                "INSERT INTO session_entities(session_id, id, record) VALUES(?, 1, ?)", (session, entity)
+                "INSERT INTO session_entities(session_id, id, record) VALUES(?, ?, ?)", (session, 1, entity)
             ),
         )
         self.sessions.append(session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from shepherd.encryption import set_asker
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError, UsageError
 from shepherd.factory import open_memory, unlock_memory
 from shepherd.knowledge import Knowledge
-from shepherd.memory import Memory, hot
+from shepherd.memory import Claim, Memory, OpenJob, hot
 from shepherd.memory.postgres.store import PostgresStore
 from shepherd.memory.schema import APPLICATION_ID
 from shepherd.trace import Traces
@@ -293,24 +294,40 @@ def test_a_server_still_sees_what_the_threat_model_names(
         assert visible.encode() in rows
     # "zebra", "same", "answer" and two numbers.
     assert distinct("unnest(terms)", "context_terms") == 5
-    assert distinct("assistant_response", "context") == 1
-    assert distinct("value", "facts") == 1
-    # Nobody looks for equal messages.
+    assert distinct("key", "facts JOIN fact_history USING (key)") == 2
+    # Nobody looks for equal texts of two rows.
+    assert distinct("assistant_response", "context") == 2
+    assert distinct("value", "facts") == 2
     assert distinct("raw", "messages") == 2
 
 
-def test_answers_of_one_user_can_be_exchanged_as_the_threat_model_says(
+def test_a_blind_memory_of_the_first_version_stays_readable_and_as_it_was(
+    postgres_server: Server, schema: str, url: str
+) -> None:
+    open_(url).close()
+    # Its tables, before anything is stored.
+    postgres_server.execute(f"UPDATE meta SET value = {FIRST} WHERE key = 'application_id'", schema)
+    with open_(url) as memory:
+        ids = [memory.store_memory(f"question {n}", f"answer {n}") for n in range(2)]
+        memory.set_fact("city", "Lisbon")
+    with open_(url) as memory:
+        assert memory.get_fact("city") == "Lisbon"
+        assert memory.search("question 1")[0].answer == "answer 1"
+        # What its texts are not bound to, and the reason for the second version.
+        postgres_server.execute(EXCHANGED, schema)
+        answers = [record.answer for one in ids if one and (record := memory.get_memory(one))]
+    assert answers == ["answer 1", "answer 0"]
+
+
+def test_a_server_cannot_let_a_memory_pass_for_one_of_the_first_version(
     postgres_server: Server, schema: str, url: str
 ) -> None:
     with open_(url) as memory:
-        ids = [memory.store_memory(f"question {n}", f"answer {n}") for n in range(2)]
-        postgres_server.execute(
-            "UPDATE context c SET assistant_response = o.assistant_response FROM context o"
-            " WHERE o.id <> c.id",
-            schema,
-        )
-        answers = [record.answer for one in ids if one and (record := memory.get_memory(one))]
-    assert answers == ["answer 1", "answer 0"]
+        memory.set_fact("city", "Lisbon")
+    postgres_server.execute(f"UPDATE meta SET value = {FIRST} WHERE key = 'application_id'", schema)
+
+    with open_(url) as memory, pytest.raises(StoreCorruptError, match="was changed, or moved"):
+        memory.get_all_facts()
 
 
 def test_equal_words_of_two_users_differ(postgres_server: Server, schema: str, url: str) -> None:
@@ -517,15 +534,13 @@ def test_an_older_shepherd_takes_the_tables_for_another_programs(
     assert number != APPLICATION_ID
 
 
-def test_a_file_cannot_be_blind(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="memory_blind: a memory in a file has no server") as error:
-        Memory(tmp_path / "memory.db", blind=True)
-    assert "shepherd encrypt" in error.value.hint
-    assert not (tmp_path / "memory.db").exists()
-
-
 # ---- a server that changes what it stores
 
+FIRST = 0x53484542
+EXCHANGED = (
+    "UPDATE context c SET assistant_response = o.assistant_response FROM context o"
+    " WHERE o.id <> c.id AND o.user_id = c.user_id"
+)
 HARMS = {
     "question and answer exchanged": "UPDATE context SET user_message = assistant_response,"
     " assistant_response = user_message",
@@ -541,7 +556,52 @@ HARMS = {
     "a message of another user": "UPDATE messages SET raw ="
     " (SELECT raw FROM messages ORDER BY id DESC LIMIT 1) WHERE id = (SELECT min(id) FROM messages)",
     "an answer for a message": "UPDATE messages SET raw = thought WHERE thought <> ''",
+    "answers of two memories exchanged": EXCHANGED,
+    "a whole memory in the place of another": "UPDATE context c SET user_message = o.user_message,"
+    " assistant_response = o.assistant_response FROM context o WHERE o.id <> c.id AND o.user_id = c.user_id",
+    "values of two facts exchanged": "UPDATE facts f SET value = o.value FROM facts o"
+    " WHERE o.user_id = f.user_id AND o.key <> f.key",
+    "the key of another fact": "UPDATE fact_history h SET key = o.key FROM fact_history o"
+    " WHERE o.user_id = h.user_id AND o.key <> h.key",
+    "a remembered answer for a fact": "UPDATE facts f SET value = c.assistant_response FROM context c"
+    " WHERE c.user_id = f.user_id",
+    "a message of another conversation": "UPDATE messages m SET raw = o.raw FROM messages o"
+    " WHERE o.session_id <> m.session_id AND o.role = m.role",
+    "a message of somebody else in the conversation": "UPDATE messages SET role = 'user'",
+    "a title of another conversation": "UPDATE sessions s SET title = o.title FROM sessions o"
+    " WHERE o.user_id = s.user_id AND o.id <> s.id AND o.title <> ''",
+    "a sentence of another item": "UPDATE learned l SET statement = o.statement FROM learned o"
+    " WHERE o.user_id = l.user_id AND o.id <> l.id AND o.statement <> ''",
+    "a sentence of another fact": "UPDATE fact_history h SET statement = o.statement FROM fact_history o"
+    " WHERE o.user_id = h.user_id AND o.key <> h.key AND o.statement <> ''",
+    "what another item was learned as": "UPDATE learned l SET value = o.value FROM learned o"
+    " WHERE o.user_id = l.user_id AND o.key <> l.key",
+    "a note of another request": "UPDATE ledger l SET note = o.note FROM ledger o"
+    " WHERE o.user_id = l.user_id AND o.hash <> l.hash",
+    "a waiting message of another job": "UPDATE extraction_jobs j SET lines = o.lines"
+    " FROM extraction_jobs o WHERE o.user_id = j.user_id AND o.id <> j.id",
+    "a proposed value for the one that is known": "UPDATE facts f SET value = l.value FROM learned l"
+    " WHERE l.user_id = f.user_id AND l.key = f.key AND l.kind = 'proposed'",
 }
+
+
+def fill(memory: Memory, user: str) -> None:
+    """Store two of everything that a user can have."""
+    # Somebody else's, not learned: what contradicts it is proposed.
+    memory.set_fact("city", f"a city of {user}", user)
+    for n, kind in enumerate(("iron", "old")):
+        memory.store_memory(f"Which {kind} anchor has {user}?", f"The {kind} one of {user}", user)
+        session = memory.start_session(user, name=("talk", "other")[n])
+        memory.append_message(session, Message("assistant", f"Hello {user} {n}", thought="I greet"), user)
+        memory.rename_session(session, f"about {n}", user)
+        said = f"My {kind} anchor is number {n} of {user}, and I moved to town {n}."
+        memory.append_message(session, Message("user", said), user, job=OpenJob("me", 1))
+        job = memory.extraction.claim("worker", user)
+        assert job is not None
+        claims = [Claim(f"{kind} anchor", f"number {n}", said, 0), Claim("city", f"town {n}", said, 0)]
+        memory.extraction.finish(job, claims, [])
+        memory.ledger.put({("a request", "another")[n]: json.dumps({"tail": f"{kind} {user}"})}, user)
+        memory.append_message(session, Message("user", f"Wait for {n}"), user, job=OpenJob("me", 9))
 
 
 @pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS.keys())
@@ -550,22 +610,28 @@ def test_texts_that_were_changed_or_moved_are_not_shown(
 ) -> None:
     with open_(url) as memory:
         for user in (USER, "anna"):
-            memory.set_fact("city", f"a city of {user}", user)
-            memory.store_memory(f"Which anchor has {user}?", f"The iron one of {user}", user)
-            session = memory.start_session(user, name="talk")
-            memory.append_message(session, Message("assistant", f"Hello {user}", thought="I greet"), user)
+            fill(memory, user)
 
         def look() -> list[object]:
             session = memory.start_session(name="talk")
-            return [memory.get_all_facts(), memory.search("anchor"), memory.load_session(session)]
+            return [
+                memory.get_all_facts(),
+                memory.fact_history(),
+                memory.search("anchor"),
+                memory.load_session(session),
+                memory.list_sessions(),
+                memory.learned(),
+                memory.ledger.find(["a request", "another"]),
+                memory.extraction.jobs(),
+            ]
 
         before = look()
         postgres_server.execute(harm, schema)
         with pytest.raises(
-            StoreCorruptError, match="changed, or moved there from another user or column"
+            StoreCorruptError, match="changed, or moved there from another user, row or column"
         ) as error:
             look()
-    assert len(before) == 3
+    assert all(before)
     assert "anchor" not in f"{error.value} {error.value.hint}"
 
 

@@ -38,11 +38,23 @@ def hidden(statement: str, *parameters: object, user: str = "anna") -> list[bool
             [False, True, True],
         ),
         ("SELECT 1 FROM facts WHERE user_id = ?1 AND key IN (?2, ?3)", ("a", "b", "c"), [False, True, True]),
-        ("UPDATE messages SET raw = ?, role = ? WHERE id = ?", ("a", "b", 7), [True, False, False]),
-        ("SELECT 1 FROM facts f JOIN learned l ON f.key = l.key WHERE l.former = ?", ("a",), [True]),
+        (
+            "UPDATE messages SET raw = ? WHERE id = ? AND session_id = ? AND role = ?",
+            ("a", 7, "b", "user"),
+            [True, False, False, False],
+        ),
+        (
+            "SELECT 1 FROM facts f JOIN learned l ON f.key = l.key WHERE l.former = ? AND l.key = ?",
+            ("a", "b"),
+            [True, True],
+        ),
         ("DELETE FROM ledger WHERE hash IN (SELECT hash FROM ledger WHERE user_id = ?)", ("a",), [False]),
         ("SELECT CASE id WHEN ?1 THEN 0 WHEN ?2 THEN 1 END FROM sessions", ("a", "b"), [False, False]),
-        ("SELECT 1 FROM facts JOIN learned l ON true WHERE l.former = ?", ("a",), [True]),
+        (
+            "SELECT 1 FROM facts JOIN learned l ON true WHERE l.former = ? AND l.key = ?",
+            ("a", "b"),
+            [True, True],
+        ),
         ("SELECT value FROM meta WHERE key = ?", ("a",), [False]),
         ("UPDATE sessions SET title = ? WHERE id = ?", ("a", "b"), [True, False]),
         ("UPDATE sessions SET title = ? WHERE id = ?", ("", "b"), [False, False]),
@@ -79,6 +91,12 @@ def test_a_text_is_of_the_user_that_the_statement_names() -> None:
         # No column to be seen.
         "SELECT id FROM messages WHERE coalesce(raw, '') = coalesce(?, '')",
         "SELECT ?, id FROM messages",
+        # Which row the text is of.
+        "UPDATE messages SET raw = ? WHERE id = 7",
+        "INSERT INTO facts(user_id, key, value) VALUES('anna', '', ?)",
+        "SELECT id FROM facts f JOIN learned l ON true WHERE f.key = 'a' AND l.former = ?",
+        "SELECT user_message FROM context WHERE user_id = ? UNION SELECT source FROM context",
+        "SELECT DISTINCT title FROM sessions WHERE user_id = ?",
     ],
 )
 def test_a_statement_that_cannot_work_or_is_not_understood_sends_no_text(statement: str) -> None:
@@ -88,7 +106,7 @@ def test_a_statement_that_cannot_work_or_is_not_understood_sends_no_text(stateme
 
 def test_a_text_of_nobody_is_not_sent() -> None:
     with pytest.raises(ValueError, match="a text of nobody"):
-        sent("UPDATE messages SET raw = ? WHERE id = 7", "canary", user="")
+        sent("UPDATE sessions SET title = ? WHERE id = ?", "canary", "b", user="")
 
 
 def test_rows_are_sorted_here_by_what_the_server_cannot_read() -> None:
@@ -100,6 +118,43 @@ def test_rows_are_sorted_here_by_what_the_server_cannot_read() -> None:
     rows = [tuple(sent(insert, *row)) for row in texts]
 
     assert COLUMNS_OF_TEXT.shown(plan, rows, ("anna",), "") == [("", "3"), ("ab", "2"), ("b", "1")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected", "row"),
+    [
+        ("SELECT title FROM sessions", "SELECT id, title FROM sessions", ["s1"]),
+        ("SELECT title, id FROM sessions", "SELECT title, id FROM sessions", []),
+        (
+            "SELECT s.user_id, m.raw FROM messages m JOIN sessions s ON s.id = m.session_id",
+            "SELECT m.session_id, m.role, s.user_id, m.raw FROM messages m"
+            " JOIN sessions s ON s.id = m.session_id",
+            ["s1", "user"],
+        ),
+        (
+            "DELETE FROM context WHERE id IN (SELECT id FROM context WHERE id = ?)"
+            " RETURNING CAST(user_message AS TEXT)",
+            "DELETE FROM context WHERE id IN (SELECT id FROM context WHERE id = ?)"
+            " RETURNING id, CAST(user_message AS TEXT)",
+            [7],
+        ),
+        # The id of the inner SELECT is another row's.
+        (
+            "SELECT user_message FROM context WHERE user_id = (SELECT user_id FROM context WHERE id = ?)",
+            "SELECT id, user_message FROM context WHERE user_id = (SELECT user_id FROM context WHERE id = ?)",
+            [7],
+        ),
+    ],
+)
+def test_what_names_a_row_is_asked_for_too_and_not_shown(
+    statement: str, expected: str, row: list[object]
+) -> None:
+    plan = plan_of(statement)
+    assert plan is not None
+    assert plan.statement == expected
+    assert plan.n_added == len(row)
+    shown = COLUMNS_OF_TEXT.shown(plan, [(*row, *[None] * (len(plan.results) - len(row)))], (9,), "anna")
+    assert shown == [(None,) * (len(plan.results) - len(row))]
 
 
 def test_copied_rows_are_of_the_user_that_they_name() -> None:

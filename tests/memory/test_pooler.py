@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,6 +14,7 @@ from shepherd.errors import StoreError
 from shepherd.memory import Memory
 from shepherd.memory.postgres import wire
 from shepherd.memory.postgres.database import Database
+from tests.memory.blind import known_key
 from tests.pgbouncer import Pooler
 from tests.postgres import NoServerError, Server
 
@@ -29,7 +31,7 @@ def pooler(postgres_server: Server) -> Iterator[Pooler]:
     opened.close()
 
 
-def use(address: str, n: int = 8) -> None:
+def use(address: str, n: int = 8, *, blind: bool = False) -> None:
     """Does what a conversation does, several users at once, and more of them than there are connections."""
     errors: list[BaseException] = []
 
@@ -44,7 +46,7 @@ def use(address: str, n: int = 8) -> None:
         except BaseException as error:
             errors.append(error)
 
-    with Memory(address) as memory:
+    with Memory(address, blind=blind) as memory:
         threads = [threading.Thread(target=talk, args=(memory, user)) for user in USERS]
         for thread in threads:
             thread.start()
@@ -83,6 +85,30 @@ def test_schemas_share_the_connections_and_leave_nothing_on_them(
             # Its own ones are of no harm.
             ours = "FROM pg_prepared_statements WHERE name NOT LIKE 'PGBOUNCER%'"
             assert client.execute(f"{left} {ours}").fetchall() == [('"$user", public', "0", 0)]
+
+
+def test_a_blind_memory_shares_the_connections_with_a_readable_one(
+    postgres_server: Server, pooler: Pooler, tmp_path: Path
+) -> None:
+    blind, readable = postgres_server.new_schema(), postgres_server.new_schema()
+    errors: list[BaseException] = []
+
+    def use_readable() -> None:
+        try:
+            use(pooler.url(readable))
+        except BaseException as error:
+            errors.append(error)
+
+    with known_key(tmp_path):
+        thread = threading.Thread(target=use_readable)
+        thread.start()
+        use(pooler.url(blind), blind=True)
+        thread.join()
+
+    assert errors == []
+    texts = "SELECT count(*) FROM context WHERE user_message LIKE '%dog%' OR assistant_response LIKE '%Rex%'"
+    expected = len(USERS) * 8
+    assert [postgres_server.execute(texts, schema) for schema in (blind, readable)] == [[(0,)], [(expected,)]]
 
 
 def test_statements_have_the_settings_of_a_session(postgres_server: Server, pooler: Pooler) -> None:

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import shutil
-import sys
 from argparse import Namespace
-from dataclasses import dataclass
 from pathlib import Path
 
 from shepherd import encryption, kept_files, system_keyring
+from shepherd.cli.encrypt_key import choose, keep
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, agreed, loaded_settings
 from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, size
 from shepherd.config import Config
 from shepherd.encryption import KeyEntry, MemoryKey, Sealer
-from shepherd.encryption.key import USUAL_COST, master_key, needs_package, new_master_text, new_salt
-from shepherd.encryption.key_file import Source
+from shepherd.encryption.key import USUAL_COST, master_key, needs_package, new_salt
 from shepherd.encryption.unlocking import (
-    LEAST_CHARS,
     keyring_name,
     remember,
     require_ciphers,
-    text_of_command,
-    text_of_file,
 )
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.paths import from_home, history_file, new_file
+from shepherd.paths import history_file
 
-__all__ = ["ask_passphrase", "build_decrypt_parser", "build_parser", "execute", "execute_decrypt"]
+__all__ = ["build_decrypt_parser", "build_parser", "execute", "execute_decrypt"]
 
 _DESCRIPTION = """\
 Encrypt the memory in place: the database with its log, saved indexes and the prompt's history. Conversations
@@ -72,25 +66,16 @@ def _add_options(parser: Parser) -> None:
     add_common_options(parser)
 
 
-def ask_passphrase(question: str) -> str | None:
-    """Ask at the terminal, without showing what is typed; None where there is nobody to ask."""
-    if not _is_terminal():
-        return None
-    try:
-        return getpass.getpass(question) or None
-    except (EOFError, OSError):
-        return None
-
-
-def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
-
-
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Encrypt; returns the exit code."""
     from shepherd.memory.conversion import database_to_convert, require_alone
 
     config = loaded_settings(arguments).config
+    if "://" in config.memory_database:
+        from shepherd.cli.encrypt_server import rekey_server
+
+        encryption.use_settings(config.memory_key_command, config.memory_key_file)
+        return rekey_server(arguments, config, screen)
     path = _path(config)
     require_ciphers(str(path))
     _require_package()
@@ -106,7 +91,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     if old is None and arguments.rekey:
         raise UsageError(f"{file}: the memory is not encrypted", hint="shepherd encrypt encrypts it")
     require_alone(file)
-    chosen = _choose(arguments, config, file, old is not None)
+    chosen = choose(arguments, config, file, old is not None)
     if chosen.source != "passphrase" and not agreed(
         f"Encrypt {file} ({size(os.path.getsize(file))}) with {chosen.in_words}?", screen, yes=arguments.yes
     ):
@@ -115,7 +100,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     salt = new_salt()
     key = MemoryKey(master_key(chosen.text, salt, USUAL_COST), salt)
     entry = KeyEntry(salt, chosen.source, key.check, chosen.place)
-    _keep(chosen, salt)
+    keep(chosen, salt)
     try:
         with working(screen, "encrypting"):
             is_gone = _convert(path, config, file, old, key, entry)
@@ -141,6 +126,11 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
     if old is None:
         screen.result({"file": file, "encrypted": False}, note=f"{file} is not encrypted")
         return 0
+    if config.memory_blind:
+        raise UsageError(
+            f"{file}: memory_blind is on, which refuses a file that can be read",
+            hint="shepherd config unset memory_blind, then decrypt",
+        )
     require_alone(file)
     question = f"Decrypt {file}? Then anyone who can read the file can read the memory."
     if not agreed(question, screen, yes=arguments.yes):
@@ -159,9 +149,8 @@ def _path(config: Config) -> Path:
     path = memory_file(config)
     if path is None:
         raise UsageError(
-            "the memory is in PostgreSQL, whose tables Shepherd cannot convert",
-            hint="encrypt the disk of that server, or make a new memory with memory_blind, which hides texts"
-            " and words from it",
+            "the memory is in PostgreSQL, whose tables Shepherd cannot decrypt",
+            hint="shepherd memory export writes what is in it into a plain file",
         )
     return path
 
@@ -171,97 +160,6 @@ def _require_package() -> None:
         from cryptography.hazmat.primitives.kdf.argon2 import Argon2id  # noqa: F401
     except ImportError as error:
         raise needs_package() from error
-
-
-# ---- the key
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """A key and where it comes from."""
-
-    source: Source
-    text: str
-    in_words: str
-    advice: str = ""
-    place: str = ""
-    is_new_file: bool = False  # to be written
-
-
-def _choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> _Chosen:
-    """Return the key to encrypt with; asks for a passphrase."""
-    if arguments.key_file:
-        return _in_file(Path(arguments.key_file).expanduser().absolute(), is_rekeyed)
-    if arguments.passphrase:
-        return _typed(file)
-    if arguments.keyring:
-        return _in_keyring()
-    if config.memory_key_command:
-        text = text_of_command(config.memory_key_command)
-        return _Chosen("command", text, "what memory_key_command prints")
-    if config.memory_key_file:
-        return _in_file(from_home(config.memory_key_file, "memory_key_file").absolute(), is_rekeyed)
-    return _in_keyring() if system_keyring.is_usable() else _typed(file)
-
-
-def _keep(chosen: _Chosen, salt: bytes) -> None:
-    """Store a key that is new, unless it is in the user's head."""
-    if chosen.is_new_file:
-        with new_file(chosen.place) as target:
-            target.write(f"{chosen.text}\n")
-    elif chosen.source == "keyring":
-        system_keyring.store(keyring_name(salt), chosen.text, instead="shepherd encrypt --passphrase")
-
-
-def _in_keyring() -> _Chosen:
-    return _Chosen(
-        "keyring",
-        new_master_text(),
-        "a random key in the keyring of this account",
-        "Back up your keyring: the memory and its backups cannot be read without the key.",
-    )
-
-
-def _in_file(path: Path, is_rekeyed: bool) -> _Chosen:
-    if path.exists() and is_rekeyed:
-        raise UsageError(
-            f"{path} already exists, and a new key needs a new file", hint="--key-file names another file"
-        )
-    is_new = not path.exists()
-    return _Chosen(
-        "file",
-        new_master_text() if is_new else text_of_file(path),
-        f"the key in {path}",
-        "Keep a copy of that file elsewhere: the memory and its backups cannot be read without it.",
-        str(path),
-        is_new,
-    )
-
-
-def _typed(file: str) -> _Chosen:
-    text = ask_passphrase(f"New passphrase of {file}: ")
-    if text is None and _is_terminal():
-        raise UsageError(
-            "the passphrase is empty; nothing was changed",
-            hint="run the command again, and type four words or more",
-        )
-    if text is None:
-        raise UsageError(
-            "a passphrase can only be asked for at a terminal",
-            hint="run this at a terminal, or name a file with --key-file; --keyring uses the keyring",
-        )
-    if len(text) < LEAST_CHARS:
-        raise UsageError(
-            f"the passphrase is shorter than {LEAST_CHARS} characters", hint="use four words or more"
-        )
-    if ask_passphrase("Repeat the passphrase: ") != text:
-        raise UsageError("the two passphrases differ; nothing was changed", hint="run the command again")
-    return _Chosen(
-        "passphrase",
-        text,
-        "a key made of your passphrase",
-        "Nothing can replace the passphrase: write it down if you could forget it.",
-    )
 
 
 # ---- the files

@@ -521,6 +521,11 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
     unlock_copy(config, backup)  # before there is anything else on the screen
     with working(screen, "checking the backup"):
         check_backup(backup)
+    if config.memory_blind and not is_encrypted(str(backup)):
+        raise UsageError(
+            f"{backup} is not encrypted, and memory_blind is on; nothing was changed",
+            hint="unset memory_blind, restore it where only you can read it, and run shepherd encrypt",
+        )
     was_encrypted = database.is_file() and is_encrypted(str(database))
     if database.exists():
         status = backup.stat()

@@ -130,7 +130,7 @@ def _question(memory: Memory, folder: Path, *, is_new: bool) -> str:
 
 
 def _passphrase(folder: Path, arguments: Namespace, *, is_new: bool) -> str:
-    from shepherd.cli.encrypt import ask_passphrase
+    from shepherd.cli.encrypt_key import ask_passphrase
     from shepherd.encryption.unlocking import text_of_command, text_of_file
 
     if arguments.key_file:

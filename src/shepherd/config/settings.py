@@ -255,7 +255,7 @@ class Config:
     memory_blind: bool = _switch(
         False,
         "give a PostgreSQL server only encrypted texts and words; for a new memory, without knowledge, traces"
-        " or vectors",
+        " or vectors. A memory in a file is encrypted from the beginning, and refused if it isn't",
     )
     max_db_size: str = _setting(
         "size",

@@ -8,8 +8,9 @@
     a word       base64 of 12 bytes of keyed BLAKE2b; the word comes with its user's number
     a number     another one of 1 to 2^31 - 1, by a permutation with a key
 
-What is authenticated along with a text is its kind: a text cannot be moved to a column of another kind, or to
-another user, without being noticed. Empty texts and NULL stay what they are.
+What is authenticated along with a text is its kind, and what names its row: a text cannot be moved to a
+column of another kind, to another row or to another user without being noticed. Empty texts and NULL stay
+what they are.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ from shepherd.lru_cache import LRUCache
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-__all__ = ["PREFIX", "BlindError", "Blinder"]
+__all__ = ["PREFIX", "BlindError", "Blinder", "Row"]
+
+Row = Sequence[int | str | None]
+"""What names the row of a value; None in its place: values of the first version, which are of no row."""
 
 PREFIX = "\ue0b1"
 _BYTES_PREFIX = b"\xe0\xb1"
@@ -48,7 +52,8 @@ class BlindError(Exception):
 class Blinder:
     """Makes stored values of texts and back, with the key of one memory. Thread-safe.
 
-    `kind` names what a text is: those of one kind and user can be compared with one another.
+    `kind` names what a text is, and `row` where it stands: those of one kind, row and user can be compared
+    with one another.
     """
 
     def __init__(self, key: MemoryKey) -> None:
@@ -73,21 +78,21 @@ class Blinder:
 
     # ---- texts and bytes
 
-    def text(self, text: str, tag: bytes, kind: str, *, is_random: bool) -> str:
+    def text(self, text: str, tag: bytes, kind: str, row: Row | None, *, is_random: bool) -> str:
         """Return the stored value of a text of the user with this tag.
 
-        Without `is_random`, equal texts of one user and kind have equal values.
+        Without `is_random`, equal texts of one user, kind and row have equal values.
         """
         if not text:
             return text
-        sealed = self._sealed(text.encode(), tag, kind, is_random)
+        sealed = self._sealed(text.encode(), tag, kind, row, is_random)
         return PREFIX + binascii.b2a_base64(sealed, newline=False).decode()
 
-    def data(self, data: bytes, tag: bytes, kind: str) -> bytes:
+    def data(self, data: bytes, tag: bytes, kind: str, row: Row | None) -> bytes:
         """Return the stored value of bytes; equal ones have different values."""
-        return _BYTES_PREFIX + self._sealed(data, tag, kind, True) if data else data
+        return _BYTES_PREFIX + self._sealed(data, tag, kind, row, True) if data else data
 
-    def text_of(self, stored: str, tag: bytes | None, kind: str, *, is_random: bool) -> str:
+    def text_of(self, stored: str, tag: bytes | None, kind: str, row: Row | None, *, is_random: bool) -> str:
         """Return the text of a stored value; it must be of the user with this tag, if one is given.
 
         Raises BlindError.
@@ -95,15 +100,15 @@ class Blinder:
         try:
             # Other characters between those of base64 are ignored: what is left is authenticated.
             sealed = binascii.a2b_base64(stored[len(PREFIX) :])
-            return self._opened(sealed, tag, kind, is_random).decode()
+            return self._opened(sealed, tag, kind, row, is_random).decode()
         except ValueError as error:
             raise BlindError from error
 
-    def data_of(self, stored: bytes, tag: bytes | None, kind: str) -> bytes:
+    def data_of(self, stored: bytes, tag: bytes | None, kind: str, row: Row | None) -> bytes:
         """Return the bytes of a stored value, as `text_of` does."""
         if not stored.startswith(_BYTES_PREFIX):
             raise BlindError
-        return self._opened(stored[len(_BYTES_PREFIX) :], tag, kind, True)
+        return self._opened(stored[len(_BYTES_PREFIX) :], tag, kind, row, True)
 
     @staticmethod
     def size_of(n_bytes: int, *, is_random: bool) -> int:
@@ -113,17 +118,17 @@ class Blinder:
         sealed = _TAG_BYTES + (_NONCE_BYTES if is_random else 0) + _SIV_BYTES + n_bytes
         return len(PREFIX.encode()) + 4 * ((sealed + 2) // 3)
 
-    def _sealed(self, data: bytes, tag: bytes, kind: str, is_random: bool) -> bytes:
+    def _sealed(self, data: bytes, tag: bytes, kind: str, row: Row | None, is_random: bool) -> bytes:
         nonce = secrets.token_bytes(_NONCE_BYTES) if is_random else b""
-        return tag + nonce + self._cipher(tag).encrypt(data, _context(kind, nonce))
+        return tag + nonce + self._cipher(tag).encrypt(data, _context(kind, row, nonce))
 
-    def _opened(self, sealed: bytes, tag: bytes | None, kind: str, is_random: bool) -> bytes:
+    def _opened(self, sealed: bytes, tag: bytes | None, kind: str, row: Row | None, is_random: bool) -> bytes:
         own = sealed[:_TAG_BYTES]
         start = _TAG_BYTES + (_NONCE_BYTES if is_random else 0)
         if len(sealed) <= start + _SIV_BYTES or (tag is not None and own != tag):
             raise BlindError
         try:
-            return self._cipher(own).decrypt(sealed[start:], _context(kind, sealed[_TAG_BYTES:start]))
+            return self._cipher(own).decrypt(sealed[start:], _context(kind, row, sealed[_TAG_BYTES:start]))
         except self._invalid as error:
             raise BlindError from error
 
@@ -186,6 +191,11 @@ class Blinder:
         return self._key.blind
 
 
-def _context(kind: str, nonce: bytes) -> list[bytes]:
+def _context(kind: str, row: Row | None, nonce: bytes) -> list[bytes]:
+    """Return what is authenticated along with a text."""
+    parts = [kind.encode()]
+    if row is not None:
+        # No kind is called "row": values of the first version cannot be taken for these.
+        parts = [b"row", *parts, *(f"{type(value).__name__} {value}".encode() for value in row)]
     # RFC 5297, 3: a nonce is the last of what is authenticated.
-    return [kind.encode(), nonce] if nonce else [kind.encode()]
+    return [*parts, nonce] if nonce else parts

@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from shepherd import system_keyring
 from shepherd.encryption import unlocking
 from shepherd.encryption.key import USUAL_COST, MemoryKey, master_key, new_master_text, new_salt
+from shepherd.encryption.key_file import Source
 from shepherd.errors import StoreKeyError
 from shepherd.paths import from_home
 
-__all__ = ["check_of", "forget_new", "new_server_key", "unlock_server"]
+__all__ = ["check_of", "forget_new", "new_key", "new_server_key", "unlock_server"]
 
 _TRIES = 3
+_IN_WORDS = {"command": "the output of memory_key_command", "file": "the key in memory_key_file"}
 _SOURCES = "set memory_key_command or memory_key_file, unlock the keyring, or run the command at a terminal"
 
 
@@ -31,17 +33,22 @@ def new_server_key(shown: str) -> MemoryKey:
 
     A random one goes into the keyring; `forget_new` takes it out again.
     """
+    return new_key(shown)[0]
+
+
+def new_key(shown: str) -> tuple[MemoryKey, Source, str]:
+    """Do as `new_server_key`; return also where the key comes from, and the path of its file ("" without)."""
     salt = new_salt()
-    for _, text in _given():
-        return _remembered(text, salt)
+    for source, place, text in _given():
+        return _remembered(text, salt), source, place
     if system_keyring.is_usable():
         text = new_master_text()
         system_keyring.store(unlocking.keyring_name(salt), text, instead="set memory_key_file")
-        return _remembered(text, salt)
+        return _remembered(text, salt), "keyring", ""
     text = _new_passphrase(shown)
     if not text:
         raise StoreKeyError(f"{shown}: a blind memory needs a key, and there is none", hint=_SOURCES)
-    return _remembered(text, salt)
+    return _remembered(text, salt), "passphrase", ""
 
 
 def forget_new(key: MemoryKey) -> None:
@@ -78,18 +85,19 @@ def _remembered(text: str, salt: bytes) -> MemoryKey:
     return key
 
 
-def _given() -> Iterator[tuple[str, str]]:
-    """Yield the keys that the settings name."""
+def _given() -> Iterator[tuple[Source, str, str]]:
+    """Yield the keys that the settings name, each after where it comes from and the path of its file."""
     settings = unlocking.settings_in_use()
     if settings.command:
-        yield "the output of memory_key_command", unlocking.text_of_command(settings.command)
+        yield "command", "", unlocking.text_of_command(settings.command)
     if settings.file:
-        path = from_home(settings.file, "memory_key_file")
-        yield "the key in memory_key_file", unlocking.text_of_file(path)
+        path = from_home(settings.file, "memory_key_file").absolute()
+        yield "file", str(path), unlocking.text_of_file(path)
 
 
 def _texts(shown: str, salt: bytes) -> Iterator[tuple[str, str]]:
-    yield from _given()
+    for source, _, text in _given():
+        yield _IN_WORDS[source], text
     if text := system_keyring.lookup(unlocking.keyring_name(salt)):
         yield "the key in the keyring", text
     again = ""

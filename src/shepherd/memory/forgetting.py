@@ -48,6 +48,8 @@ _PAGE = 500
 _FEW = 8
 _MOST_VALUES = 30
 _SIZE = tenants.MESSAGE_BYTES_SQL
+# Of a message: the texts of a blind memory are bound to its conversation and role.
+_AT_PLACE = "WHERE id = ? AND session_id = ? AND role = ?"
 # The parts of a note of the ledger that are made of memory; the rest says where its conversation is stored.
 _OF_MEMORY = frozenset(("tail", "parts", "hubs", "blocks", "workflows", "summary", "summed"))
 _REMOVED = "[forgotten]"
@@ -186,15 +188,15 @@ def _drop_tails(
 ) -> int:
     """Remove what was appended to messages for which `is_meant` (parts, text sent); return how many."""
     n_dropped = grown = 0
-    for message_id, injected, sent, size in _messages(connection, user_id, "m.injected", likes):
+    for place, injected, sent, size in _messages(connection, user_id, "m.injected", likes):
         parts = json.loads(injected)
         if not is_meant(parts, sent or ""):
             continue
         composed = (sent or "")[: int(parts.get("composed", 0))]
         rest = {**asdict(Injection()), "composed": len(composed)} if composed else None
         [(after,)] = connection.execute(
-            f"UPDATE messages SET sent = ?, injected = ? WHERE id = ? RETURNING {_SIZE}",
-            (composed or None, json.dumps(rest, separators=(",", ":")) if rest else None, message_id),
+            f"UPDATE messages SET sent = ?, injected = ? {_AT_PLACE} RETURNING {_SIZE}",
+            (composed or None, json.dumps(rest, separators=(",", ":")) if rest else None, *place),
         )
         n_dropped += 1
         grown += after - size
@@ -206,7 +208,10 @@ def _drop_tails(
 def _messages(
     connection: Connection, user_id: str, column: str, likes: Sequence[str], condition: str = ""
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield (id, column, sent, size) of the user's messages that have it, and match one of `likes`."""
+    """Yield (place, column, sent, size) of the user's messages that have it, and match one of `likes`.
+
+    `place` has the parameters of _AT_PLACE.
+    """
     if is_blind(connection):
         # The server could only find what is equal. Whoever asks compares what is found anyway.
         likes = ()
@@ -214,11 +219,12 @@ def _messages(
     which = f"{column} IS NOT NULL{condition}" + (f" AND ({matching})" if likes else "")
     after = 0
     while page := connection.execute(
-        f"SELECT m.id, {column}, m.sent, {_SIZE} FROM messages m JOIN sessions s ON s.id = m.session_id"
+        f"SELECT m.id, m.session_id, m.role, {column}, m.sent, {_SIZE} FROM messages m"
+        " JOIN sessions s ON s.id = m.session_id"
         f" WHERE s.user_id = ? AND m.id > ? AND {which} ORDER BY m.id LIMIT {_PAGE}",
         (user_id, after, *likes),
     ):
-        yield from page
+        yield from ((tuple(row[:3]), *row[3:]) for row in page)
         after = page[-1][0]
 
 
@@ -230,11 +236,11 @@ def _drop_results(connection: Connection, user_id: str, texts: Sequence[str]) ->
         for form in (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
     }
     n_dropped = grown = 0
-    for message_id, raw, _, size in _messages(connection, user_id, "m.raw", (), " AND m.role = 'tool'"):
+    for place, raw, _, size in _messages(connection, user_id, "m.raw", (), " AND m.role = 'tool'"):
         if not any(form in raw for form in forms):
             continue
         [(after,)] = connection.execute(
-            f"UPDATE messages SET raw = ?, sent = NULL WHERE id = ? RETURNING {_SIZE}", (_REMOVED, message_id)
+            f"UPDATE messages SET raw = ?, sent = NULL {_AT_PLACE} RETURNING {_SIZE}", (_REMOVED, *place)
         )
         n_dropped += 1
         grown += after - size

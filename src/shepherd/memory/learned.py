@@ -62,7 +62,9 @@ _STATE = (
 _COLUMNS = "number, kind, key, value, former, statement, session_id, told_at"
 _ITEMS = (
     f"SELECT {_COLUMNS}, state FROM (SELECT {_COLUMNS}, {_STATE} AS state FROM learned l"
-    " WHERE l.user_id = ?) AS i"
+    # Which table these columns are of, as facts has some of their names.
+    " WHERE l.user_id = ?) AS i /* =1: learned.number */ /* =3: learned.key */ /* =4: learned.value */"
+    " /* =5: learned.former */ /* =6: learned.statement */"
 )
 # An item by its user and the number that users see.
 _ITEM = "user_id = ? AND number = ?"
@@ -136,13 +138,13 @@ def _noted(
 
 
 def _is_refused(connection: Connection, user_id: str, value: str, evidence: Evidence) -> bool:
-    return bool(evidence.message_id) and bool(
-        connection.execute(
-            "SELECT 1 FROM learned WHERE user_id = ? AND message_id = ? AND value = ?"
-            " AND state IN ('undone', 'rejected') LIMIT 1",
-            (user_id, evidence.message_id, value),
-        )
+    if not evidence.message_id:
+        return False
+    refused = connection.execute(
+        "SELECT value FROM learned WHERE user_id = ? AND message_id = ? AND state IN ('undone', 'rejected')",
+        (user_id, evidence.message_id),
     )
+    return (value,) in refused
 
 
 def propose(
@@ -156,8 +158,8 @@ def propose(
     """Propose the value, unless it is proposed already, or was from the same message; older ones expire."""
     fact, value = contradiction
     known = connection.execute(
-        f"SELECT id, value, message_id, {_STATE} FROM learned l"
-        " WHERE user_id = ? AND kind = 'proposed' AND key = ?",
+        f"SELECT l.id, l.value, l.message_id, {_STATE} FROM learned l"
+        " WHERE l.user_id = ? AND l.kind = 'proposed' AND l.key = ?",
         (user_id, fact.key),
     )
     for number, proposed, message_id, state in known:

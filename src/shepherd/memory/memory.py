@@ -113,7 +113,7 @@ class Memory:
     `vectors`: memories are ranked by an embedding model as well as by words. `reranker`: orders the passages
     of knowledge; closed with the memory. Text with a secret (a password, a key, a card number …) is refused
     with SecretError, unless `keeps_secrets`. `blind`: a PostgreSQL server gets texts and words only
-    encrypted. Text that UTF-8 cannot encode is stored with U+FFFD.
+    encrypted, and a file is encrypted as a whole. Text that UTF-8 cannot encode is stored with U+FFFD.
     Thread-safe. Errors are those of shepherd.errors.
     """
 
@@ -135,7 +135,7 @@ class Memory:
         blind: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        if blind and vectors is not None:
+        if blind and vectors is not None and "://" in os.fspath(database):
             raise UsageError(
                 "memory_blind: vectors tell their server what a text is about, so a blind memory has none",
                 hint="shepherd config set memory_vectors off",

@@ -153,15 +153,16 @@ def _summarized(connection: Connection, user_id: str, ids: Sequence[str]) -> lis
     rows = connection.execute(
         "SELECT s.id, s.model, s.created_at, s.updated_at,"
         " (SELECT count(*) FROM messages m WHERE m.session_id = s.id),"
-        " coalesce(nullif(s.title, ''),"
-        f" (SELECT substr(m.raw, 1, {2 * _TITLE_CHARS}) FROM messages m"
-        " WHERE m.session_id = s.id AND m.role = 'user' ORDER BY m.id LIMIT 1), '')"
-        f" FROM sessions s WHERE s.user_id = ? AND s.id IN ({', '.join('?' * len(ids))}) {_LATEST}",
+        f" s.title, substr(f.raw, 1, {2 * _TITLE_CHARS}), f.session_id, f.role"
+        " /* =7: messages.raw */"
+        " FROM sessions s LEFT JOIN messages f ON f.id = (SELECT min(m.id) FROM messages m"
+        " WHERE m.session_id = s.id AND m.role = 'user')"
+        f" WHERE s.user_id = ? AND s.id IN ({', '.join('?' * len(ids))}) {_LATEST}",
         (user_id, *ids),
     )
     return [
-        SessionSummary(one, model, created_at, updated_at, n_messages, _without_secrets(title))
-        for one, model, created_at, updated_at, n_messages, title in rows
+        SessionSummary(one, model, created_at, updated_at, n_messages, _without_secrets(title or first or ""))
+        for one, model, created_at, updated_at, n_messages, title, first, *_ in rows
     ]
 
 

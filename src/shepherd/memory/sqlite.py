@@ -16,6 +16,7 @@ from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.installation import install_extra
 from shepherd.memory import (
+    blind_file,
     facts,
     forgetting,
     maintenance,
@@ -357,8 +358,8 @@ def open_store(
 ) -> MemoryStore:
     """Open the store of a path, or of postgresql://…; empty is the default path.
 
-    `blind`: its server must not be able to read it. Raises UsageError for another scheme, and for a file that
-    is to be blind; StoreError if it cannot be opened.
+    `blind`: its server, or whoever keeps its file, must not be able to read it. Raises UsageError for another
+    scheme; StoreError if it cannot be opened.
     """
     if database.startswith(("postgresql://", "postgres://")):
         return _open_postgres(
@@ -376,13 +377,11 @@ def open_store(
         )
     if database.startswith(":memory:"):
         raise UsageError("memory_database: a database needs a file", hint="give a path, or leave it empty")
+    path = database or str(paths.default_database())
     if blind:
-        raise UsageError(
-            "memory_blind: a memory in a file has no server that could read it",
-            hint="encrypt the whole file: shepherd config unset memory_blind, then shepherd encrypt",
-        )
+        blind_file.prepare(path, read_only=read_only)
     return SQLiteStore(
-        database or str(paths.default_database()),
+        path,
         read_only=read_only,
         max_db_size=max_db_size,
         recall_cache_mb=recall_cache_mb,

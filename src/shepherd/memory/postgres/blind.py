@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from shepherd.encryption import blinding
 from shepherd.encryption.blinding import PREFIX, Blinder, BlindError
 from shepherd.errors import StoreCorruptError, UsageError
 from shepherd.memory.postgres.blind_columns import COLUMNS, PLAIN, Kind
@@ -21,11 +22,15 @@ _Row = tuple[Any, ...]
 
 
 class BlindColumns:
-    """Hides the texts and words of one database. Thread-safe. `shown`: its address, for messages."""
+    """Hides the texts and words of one database. Thread-safe. `shown`: its address, for messages.
 
-    def __init__(self, blinder: Blinder, shown: str) -> None:
+    Without `binds_rows` as in the first version: the server can move texts between rows of a user.
+    """
+
+    def __init__(self, blinder: Blinder, shown: str, *, binds_rows: bool = True) -> None:
         self._blinder = blinder
         self._shown = shown
+        self._binds_rows = binds_rows
 
     # ---- to the server
 
@@ -52,7 +57,10 @@ class BlindColumns:
         for row in rows:
             owner = row[names.index("user_id")] if "user_id" in names else user_id
             tag = self._blinder.tag(owner) if owner else None
-            values = [self._value(kind, value, tag) for kind, value in zip(kinds, row, strict=True)]
+            values = [
+                self._value(kind, value, tag, [row[names.index(name)] for name in kind.rows])
+                for kind, value in zip(kinds, row, strict=True)
+            ]
             copied.append(_without_order(kinds, values))
         return copied
 
@@ -78,10 +86,11 @@ class BlindColumns:
         if len(kinds) != len(row):
             raise ValueError(f"{len(kinds)} places for {len(row)} parameters: {plan.statement}")
         sent = []
-        for kind, value in zip(kinds, row, strict=True):
-            if kind is None and _has_text(value):
+        for one, value in zip(plan.parameters, row, strict=True):
+            if one.kind is None and _has_text(value):
                 raise ValueError(f"a text without a column: {plan.statement}")
-            sent.append(value if kind is None else self._value(kind, value, tag))
+            of_row = [row[place] for place in one.rows]
+            sent.append(value if one.kind is None else self._value(one.kind, value, tag, of_row))
         # Scores are added up in the order of the words that are looked for.
         return _without_order(kinds, sent) if plan.stores else sent
 
@@ -90,7 +99,7 @@ class BlindColumns:
         # A change of the owner would need other ciphertexts.
         return str(named[0]) if named else user_id
 
-    def _value(self, kind: Kind, value: Any, tag: bytes | None) -> Any:
+    def _value(self, kind: Kind, value: Any, tag: bytes | None, row: blinding.Row) -> Any:
         if kind is PLAIN or value is None:
             return value
         if kind.form == "refused":
@@ -104,15 +113,19 @@ class BlindColumns:
         if tag is None:
             raise ValueError(f"a text of nobody: {kind.name}")
         if kind.form == "bytes":
-            return self._blinder.data(value, tag, kind.name)
+            return self._blinder.data(value, tag, *self._place(kind, row))
         if isinstance(value, str) and value.startswith("{") and kind.name == "hash of a memory":
             # An array, as a text of hexadecimal digits: see postgres/terms.py.
-            hidden = [self._text(kind, one, tag) for one in value[1:-1].split(",")]
+            hidden = [self._text(kind, one, tag, row) for one in value[1:-1].split(",")]
             return "{" + ",".join(hidden) + "}"
-        return self._text(kind, value, tag)
+        return self._text(kind, value, tag, row)
 
-    def _text(self, kind: Kind, text: str, tag: bytes) -> str:
-        return self._blinder.text(text, tag, kind.name, is_random=kind.form == "random")
+    def _text(self, kind: Kind, text: str, tag: bytes, row: blinding.Row) -> str:
+        return self._blinder.text(text, tag, *self._place(kind, row), is_random=kind.form == "random")
+
+    def _place(self, kind: Kind, row: blinding.Row) -> tuple[str, blinding.Row | None]:
+        """Return the kind and the row that are authenticated along with a text."""
+        return (kind.name, row) if self._binds_rows else (kind.before or kind.name, None)
 
     # ---- from the server
 
@@ -123,58 +136,47 @@ class BlindColumns:
         """
         owner = self._owner(plan, parameters, user_id)
         tag = self._blinder.tag(owner) if owner else None
-        kinds = plan.results
         try:
-            found = [
-                tuple(
-                    self._plain(kinds[place] if place < len(kinds) else None, value, tag)
-                    for place, value in enumerate(row)
-                )
-                for row in rows
-            ]
+            found = [self._row_shown(plan, row, tag) for row in rows]
         except BlindError:
             raise StoreCorruptError(
-                f"{self._shown}: a stored text was changed, or moved there from another user or column",
-                hint="somebody has written to the database past Shepherd: restore a backup of the server",
+                f"{self._shown}: a stored text was changed, or moved there from another user, row or column",
+                hint="if its key was changed meanwhile, quit and start again; otherwise somebody has written"
+                " to the database past Shepherd: restore a backup of the server",
             ) from None
         return sorted(found, key=_by(plan.order)) if plan.order else found
 
-    def _plain(self, kind: Kind | None, value: Any, tag: bytes | None) -> Any:
+    def _row_shown(self, plan: Plan, row: _Row, tag: bytes | None) -> _Row:
+        plain = list(row)
+        # What names a row has none itself that would have to be read before, but may be a text.
+        later = []
+        for place, one in enumerate(plan.results):
+            if one.rows:
+                later.append((place, one))
+            else:
+                plain[place] = self._plain(one.kind, row[place], tag, ())
+        for place, one in later:
+            plain[place] = self._plain(one.kind, row[place], tag, [plain[named] for named in one.rows])
+        return tuple(plain[plan.n_added :])
+
+    def _plain(self, kind: Kind | None, value: Any, tag: bytes | None, row: blinding.Row) -> Any:
         if value is None or (kind is not None and not kind.is_hidden):
             return value
         if kind is None:
-            return self._guessed(value, tag)
+            # An expression over columns that the server can read, or their size.
+            if isinstance(value, str) and value.startswith(PREFIX):
+                raise BlindError
+            return value
         if kind.form == "number":
             return self._blinder.number_of(value)
         if kind.form == "words" or value in LITERALS or value == b"":
             return value
         tag = tag if kind.of_user else _NOBODY
         if kind.form == "bytes":
-            return self._blinder.data_of(value, tag, kind.name)
+            return self._blinder.data_of(value, tag, *self._place(kind, row))
         if not value.startswith(PREFIX):
             raise BlindError
-        return self._blinder.text_of(value, tag, kind.name, is_random=kind.form == "random")
-
-    def _guessed(self, value: Any, tag: bytes | None) -> Any:
-        """Return the text of what may be an expression over one of the columns with texts."""
-        if not isinstance(value, str) or not value.startswith(PREFIX):
-            return value
-        for kind in _TEXTS:
-            try:
-                return self._blinder.text_of(value, tag, kind.name, is_random=kind.form == "random")
-            except BlindError:
-                continue
-        raise BlindError
-
-
-_TEXTS = tuple(
-    {
-        kind.name: kind
-        for columns in COLUMNS.values()
-        for kind in columns.values()
-        if kind.form in ("same", "random")
-    }.values()
-)
+        return self._blinder.text_of(value, tag, *self._place(kind, row), is_random=kind.form == "random")
 
 
 def _has_text(value: Any) -> bool:

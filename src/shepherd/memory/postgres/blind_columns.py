@@ -8,7 +8,7 @@ from typing import Literal
 
 from shepherd.memory.schema import SHARED
 
-__all__ = ["COLUMNS", "PLAIN", "REFUSED", "Kind", "have_hidden", "kind_of", "tables_in"]
+__all__ = ["COLUMNS", "PLAIN", "REFUSED", "Kind", "have_hidden", "kind_of", "owners_of", "tables_in"]
 
 Form = Literal["plain", "same", "random", "bytes", "words", "number", "refused"]
 
@@ -19,12 +19,16 @@ class Kind:
 
     Columns of one name hold texts that are compared with one another, or copied by the server. form: "same":
     equal texts of one user have equal values; "random": they have not; "bytes": random; "words": hashes,
-    which are never read back; "number": another number; "refused": not at all.
+    which are never read back; "number": another number; "refused": not at all. rows: columns of the same row
+    that are authenticated along with a value, so that it cannot be moved to another one. before: the name in
+    the first version, whose values are of no row.
     """
 
     form: Form
     name: str = ""
     of_user: bool = True
+    rows: tuple[str, ...] = ()
+    before: str = ""
 
     @property
     def is_hidden(self) -> bool:
@@ -33,46 +37,54 @@ class Kind:
 
 
 PLAIN = Kind("plain")
-# What was remembered is compared with the memory that it became, and a fact with its history.
-_LEFT, _RIGHT = Kind("same", "key or question"), Kind("same", "value or answer")
-_STATEMENT, _WORDS = Kind("random", "statement"), Kind("words")
+# A key is compared with that of its history and of what was learned, and so is its value. The key in turn
+# is what the value is bound to: facts have no ids.
+_KEY = Kind("same", "key", before="key or question")
+_VALUE = Kind("same", "value", rows=("key",), before="value or answer")
+_WORDS = Kind("words")
+_OF_MESSAGE = ("session_id", "role")
 
 _HIDDEN: dict[str, dict[str, Kind]] = {
     "context": {
-        "user_message": _LEFT,
-        "assistant_response": _RIGHT,
+        "user_message": Kind("same", "question", rows=("id",), before="key or question"),
+        "assistant_response": Kind("same", "answer", rows=("id",), before="value or answer"),
         # It can be computed from a guessed text.
         "content_hash": Kind("same", "hash of a memory"),
         # Of words: whoever guesses a word can look for it in both.
         "label": Kind("number"),
         # Made again for all users at once, so not with the key of one.
-        "pairs": Kind("bytes", "pairs", of_user=False),
+        "pairs": Kind("bytes", "pairs", of_user=False, rows=("id",)),
     },
     "context_terms": {"terms": _WORDS, "repeated": _WORDS},
     "chunk_terms": {"terms": _WORDS, "repeated": _WORDS},
-    "facts": {"key": _LEFT, "value": _RIGHT},
-    "fact_history": {"key": _LEFT, "value": _RIGHT, "statement": _STATEMENT},
+    "facts": {"key": _KEY, "value": _VALUE},
+    "fact_history": {"key": _KEY, "value": _VALUE, "statement": Kind("random", "statement", rows=("key",))},
     "learned": {
-        "key": _LEFT,
-        "value": _RIGHT,
-        "former": _RIGHT,
-        "statement": _STATEMENT,
-        "undo": Kind("random", "undo"),
+        "key": _KEY,
+        # Not _VALUE: what was only proposed must not become a fact.
+        "value": Kind("same", "learned value", rows=("key",), before="value or answer"),
+        "former": _VALUE,
+        "statement": Kind("random", "learned statement", rows=("number",), before="statement"),
+        "undo": Kind("random", "undo", rows=("number",)),
     },
-    "sessions": {"title": Kind("random", "title")},
+    "sessions": {"title": Kind("random", "title", rows=("id",))},
+    # Their ids are given by the server, when they are encrypted already.
     "messages": {
-        "raw": Kind("random", "message"),
-        "sent": Kind("random", "message as sent"),
-        "injected": Kind("random", "tail"),
-        "token_ids": Kind("bytes", "tokens"),
-        "tool_calls": Kind("random", "calls"),
-        "tool_call_id": Kind("random", "call"),
-        "thought": Kind("random", "thought"),
+        "raw": Kind("random", "message", rows=_OF_MESSAGE),
+        "sent": Kind("random", "message as sent", rows=_OF_MESSAGE),
+        "injected": Kind("random", "tail", rows=_OF_MESSAGE),
+        "token_ids": Kind("bytes", "tokens", rows=_OF_MESSAGE),
+        "tool_calls": Kind("random", "calls", rows=_OF_MESSAGE),
+        "tool_call_id": Kind("random", "call", rows=_OF_MESSAGE),
+        "thought": Kind("random", "thought", rows=_OF_MESSAGE),
     },
-    "session_entities": {"record": Kind("random", "entities")},
-    "session_summaries": {"pieces": Kind("random", "summary")},
-    "ledger": {"hash": Kind("same", "hash of a request"), "note": Kind("random", "note")},
-    "extraction_jobs": {"lines": Kind("random", "lines"), "error": Kind("random", "error")},
+    "session_entities": {"record": Kind("random", "entities", rows=("session_id", "id"))},
+    "session_summaries": {"pieces": Kind("random", "summary", rows=("session_id",))},
+    "ledger": {"hash": Kind("same", "hash of a request"), "note": Kind("random", "note", rows=("hash",))},
+    "extraction_jobs": {
+        "lines": Kind("random", "lines", rows=("message_ids",)),
+        "error": Kind("random", "error"),
+    },
 }
 # Tables of features that a blind memory does not have (yet), and what they are.
 REFUSED = {
@@ -168,11 +180,16 @@ def kind_of(column: str, tables: dict[str, str]) -> Kind | None:
 
     Raises ValueError if it could be columns of several kinds.
     """
+    found = owners_of(column, tables)
+    if len(set(found.values())) > 1:
+        raise ValueError(f"{column} is of several kinds")
+    return next(iter(found.values()), None)
+
+
+def owners_of(column: str, tables: dict[str, str]) -> dict[str, Kind]:
+    """Return the tables that a column, perhaps with an alias before it, can be of, and its kind in each."""
     alias, _, name = column.rpartition(".")
     if alias == "excluded":
         alias = ""
     owners = {tables[alias]} if alias in tables else set(tables.values())
-    kinds = {COLUMNS[table][name] for table in owners if name in COLUMNS[table]}
-    if len(kinds) > 1:
-        raise ValueError(f"{column} is of several kinds")
-    return kinds.pop() if kinds else None
+    return {table: COLUMNS[table][name] for table in owners if name in COLUMNS[table]}

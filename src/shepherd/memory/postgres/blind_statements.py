@@ -7,13 +7,21 @@ where it could be a text: `plan_of` raises ValueError, or BlindColumns does when
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from shepherd.memory.postgres.blind_columns import COLUMNS, REFUSED, Kind, have_hidden, kind_of, tables_in
+from shepherd.memory.postgres.blind_columns import (
+    COLUMNS,
+    REFUSED,
+    Kind,
+    have_hidden,
+    kind_of,
+    owners_of,
+    tables_in,
+)
 
-__all__ = ["LITERALS", "Parameter", "Plan", "plan_of"]
+__all__ = ["LITERALS", "Parameter", "Plan", "Result", "plan_of"]
 
 _MARK = re.compile(r"\?(\d*)")
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
@@ -39,12 +47,29 @@ _ALIAS = re.compile(r"\bAS\s+(\w+)$", re.IGNORECASE)
 _BEGINNING = re.compile(r"\bsubstr\(([\w.]+), 1, \d+\)", re.IGNORECASE)
 
 
+# Results that cannot have another column.
+_CLOSED = re.compile(r"\b(?:UNION|DISTINCT|GROUP BY)\b", re.IGNORECASE)
+_LIST = re.compile(r"\bRETURNING\s+|^\s*SELECT\s+", re.IGNORECASE)
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: the kind of its column, None if the SQL does not tell; whether it is a user's id."""
+    """A parameter: the kind of its column, None if the SQL does not tell; whether it is a user's id.
+
+    rows: the places of the parameters that name its row, as `kind.rows` has them.
+    """
 
     kind: Kind | None
     is_user: bool = False
+    rows: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A column of the result: its kind, None if the SQL does not tell; places of those that name its row."""
+
+    kind: Kind | None
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +78,9 @@ class Plan:
 
     statement: str
     parameters: tuple[Parameter, ...]
-    results: tuple[Kind | None, ...]
-    """Of each column of the result; None if the SQL does not tell."""
+    results: tuple[Result, ...]
+    n_added: int
+    """Columns before those of the result that were asked for: they name rows."""
     order: tuple[int, ...]
     """Columns that the rows are sorted by on our side; () if the server's order is right."""
     stores: bool
@@ -80,12 +106,20 @@ def plan_of(statement: str) -> Plan | None:
     for column, literal in _LITERAL.findall(statement):
         if literal not in LITERALS:
             _refuse_unequal(column, tables, text)
-    results = _results(text, tables)
+    columns = _columns(text, tables)
+    added = [] if refused else _missing(text, columns)
+    sent = _BEGINNING.sub(lambda found: _whole(found, tables), statement)
+    if added:
+        more = "".join(f"{column.shown}, " for column in added)
+        # A RETURNING is the last of its kind in a statement; a SELECT is the first.
+        place = list(_LIST.finditer(sent))[-1 if changed or not text.startswith("SELECT ") else 0].end()
+        sent = f"{sent[:place]}{more}{sent[place:]}"
     return Plan(
-        _BEGINNING.sub(lambda found: _whole(found, tables), statement),
+        sent,
         tuple(_parameters(text, tables)),
-        tuple(kind for kind, _ in results),
-        _order(text, tables, [name for _, name in results]),
+        tuple(_results([*added, *columns])),
+        len(added),
+        _order(text, tables, [column.name for column in columns]),
         changed is not None,
         refused,
     )
@@ -116,11 +150,26 @@ def _parameters(text: str, tables: dict[str, str]) -> Iterator[Parameter]:
         names = found.get(number, set())
         kinds = {kind for name in names if (kind := kind_of(name, tables)) is not None}
         if number in noted:
-            kinds = {noted[number]}
+            kinds = {COLUMNS[table][column] for table, column in [noted[number]]}
         if len(kinds) > 1:
             raise ValueError(f"parameter {number} is of several kinds: {text}")
         is_user = any(name.rpartition(".")[2] == "user_id" for name in names)
-        yield Parameter(kinds.pop() if kinds else None, is_user)
+        kind = kinds.pop() if kinds else None
+        rows = _row_of(kind, names, found, text) if kind is not None and kind.rows else ()
+        yield Parameter(kind, is_user, rows)
+
+
+def _row_of(kind: Kind, names: set[str], found: dict[int, set[str]], text: str) -> tuple[int, ...]:
+    """Return the places of the parameters that name the row of one with these names."""
+    alias = next(iter(names)).rpartition(".")[0]
+    places = []
+    for column in kind.rows:
+        wanted = f"{alias}.{column}" if alias else column
+        known = [number - 1 for number, others in found.items() if wanted in others]
+        if len(known) != 1:
+            raise ValueError(f"which row a {kind.name} is of, its {column} does not tell: {text}")
+        places += known
+    return tuple(places)
 
 
 def _inserted(text: str) -> Iterator[tuple[int, str]]:
@@ -153,8 +202,27 @@ def _refuse_unequal(column: str, tables: dict[str, str], text: str) -> None:
 # ---- results
 
 
-def _results(text: str, tables: dict[str, str]) -> list[tuple[Kind | None, str]]:
-    """Return the kind and the name of each column of the result."""
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of a result: its name, the alias before it, its tables, and its kind."""
+
+    name: str
+    alias: str = ""
+    tables: frozenset[str] = frozenset()
+    kind: Kind | None = None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.alias}.{self.name}" if self.alias else self.name
+
+    def names_row_of(self, other: _Column) -> bool:
+        """Return whether this column is of the same row as another one."""
+        if self.alias and other.alias:
+            return self.alias == other.alias
+        return not self.tables.isdisjoint(other.tables)
+
+
+def _columns(text: str, tables: dict[str, str]) -> list[_Column]:
     noted = _noted(text, "=")
     text = _NOTE.sub("", text)
     returning = re.search(r"\bRETURNING\s+", text)
@@ -165,24 +233,57 @@ def _results(text: str, tables: dict[str, str]) -> list[tuple[Kind | None, str]]
         start += len("DISTINCT ") if text.startswith("SELECT DISTINCT ") else 0
     else:
         return []
-    found = [_result(text[first:last].strip(), tables) for first, last in _items(text, start)]
-    return [(noted.get(place, kind), name) for place, (kind, name) in enumerate(found, 1)]
+    items = [text[first:last].strip() for first, last in _items(text, start)]
+    return [_column(item, tables, noted.get(place)) for place, item in enumerate(items, 1)]
 
 
-def _noted(text: str, sign: str) -> dict[int, Kind]:
+def _noted(text: str, sign: str) -> dict[int, tuple[str, str]]:
     return {
-        int(number): COLUMNS[table][column]
-        for mark, number, table, column in _NOTE.findall(text)
-        if mark == sign
+        int(number): (table, column) for mark, number, table, column in _NOTE.findall(text) if mark == sign
     }
 
 
-def _result(item: str, tables: dict[str, str]) -> tuple[Kind | None, str]:
-    column = _COLUMN.fullmatch(item)
-    if column is not None:
-        return kind_of(column[1], tables), (column[2] or column[1]).rpartition(".")[2]
+def _column(item: str, tables: dict[str, str], noted: tuple[str, str] | None) -> _Column:
+    found = _COLUMN.fullmatch(item)
+    if noted is not None:
+        table, name = noted
+        return _Column(name, "", frozenset([table]), COLUMNS[table][name])
+    if found is not None:
+        alias, _, name = found[1].rpartition(".")
+        owners = frozenset(owners_of(found[1], tables))
+        return _Column(found[2] or name, alias, owners, kind_of(found[1], tables))
     named = _ALIAS.search(item)
-    return None, named[1] if named else ""
+    return _Column(named[1] if named else "")
+
+
+def _missing(text: str, columns: Sequence[_Column]) -> list[_Column]:
+    """Return the columns that name rows of texts in the result, and are not in it."""
+    added: list[_Column] = []
+    for text_column in columns:
+        for name in text_column.kind.rows if text_column.kind else ():
+            there = [one for one in (*columns, *added) if one.name == name and one.names_row_of(text_column)]
+            if not there:
+                if _CLOSED.search(_outside_brackets(text)):
+                    raise ValueError(f"which row a {text_column.name} is of, no {name} tells: {text}")
+                [table] = text_column.tables
+                added.append(_Column(name, text_column.alias, text_column.tables, COLUMNS[table][name]))
+    return added
+
+
+def _results(columns: Sequence[_Column]) -> Iterator[Result]:
+    for column in columns:
+        names = column.kind.rows if column.kind else ()
+        yield Result(
+            column.kind,
+            tuple(
+                next(
+                    place
+                    for place, one in enumerate(columns)
+                    if one.name == name and one.names_row_of(column)
+                )
+                for name in names
+            ),
+        )
 
 
 def _order(text: str, tables: dict[str, str], names: list[str]) -> tuple[int, ...]:

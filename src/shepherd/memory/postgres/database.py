@@ -130,6 +130,15 @@ class Connection:
         before = [*beginning, *waiting]
         return exchange(self._raw, [*before, *statements], binary=binary)[len(before) :]
 
+    def hidden_by(self, blind: BlindColumns, user_id: str = "") -> Connection:
+        """Return a connection inside the same transaction whose texts another key hides."""
+        self.flush()
+        return Connection(self._raw, blind=blind, user_id=user_id)
+
+    def flush(self) -> None:
+        """Run the statements that wait."""
+        self._exchange([])
+
     def lines(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> bytes:
         """Return rows as `copying` takes them."""
         if self._blind is not None:
@@ -189,6 +198,7 @@ class Database:
         self.is_closed = False
         self.blind: BlindColumns | None = None
         """Hides texts and words from the server; None: it may read them."""
+        self._same_key: tuple[Bound, ...] = ()
         self.schema = self.address.schema or ""
         self._settings: dict[str, object] = dict(_SETTINGS)
         self._patience_s = patience_s
@@ -211,6 +221,18 @@ class Database:
     def keep_keys(self) -> None:
         """Store a key with each write from now on; our tables are there."""
         self._cleaning = commits.Cleaning()
+
+    def hide_with(self, blind: BlindColumns, same_key: Bound) -> None:
+        """Hide texts and words from the server from now on.
+
+        Each write ends with the statement `same_key`, which fails if the memory has got another key since.
+        """
+        self.blind, self._same_key = blind, (same_key,)
+
+    def change_key(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Do as `write_locked` for a change of the key; with the old one, the database is of no more use."""
+        self._same_key = ()
+        return self.write_locked("schema", work)
 
     def plan_once(self) -> None:
         """Plan a prepared statement once, not for each question: of divided tables that takes milliseconds.
@@ -321,7 +343,7 @@ class Database:
     ) -> _Result:
         raw = self._take()
         try:
-            ending = write.ending if write else ()
+            ending = (*self._same_key, *write.ending) if write else ()
             connection = Connection(raw, *beginning, ending=ending, blind=self.blind, user_id=user_id)
             connection.wants_position = write is not None and self.written is not None
             if write is None or not write.has_arrived(connection):
@@ -370,9 +392,10 @@ class Database:
         try:
             raw = self._take()
             try:
-                connection = Connection(raw, *beginning, blind=self.blind)
-                yield connection
                 is_write = beginning[0] is _WRITE
+                ending = self._same_key if is_write else ()
+                connection = Connection(raw, *beginning, ending=ending, blind=self.blind)
+                yield connection
                 # Without a key: nobody can look up what became of it.
                 self._commit(connection, commits.Write(None) if is_write else None)
             finally:

@@ -13,6 +13,7 @@ from shepherd.errors import (
     StoreCorruptError,
     StoreError,
     StoreFullError,
+    StoreKeyError,
     StoreLockedError,
     StoreReadOnlyError,
     UsageError,
@@ -184,6 +185,9 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "25P03": (StoreLockedError, "the server ended a transaction that stood idle", "try again"),
     "40001": (StoreLockedError, "other writers were always first", "try again"),
     "40P01": (StoreLockedError, "other writers were always first", "try again"),
+    # The only division by zero is that of schema.SAME_KEY.
+    "22012": (StoreKeyError, "the memory has got another key meanwhile; nothing of this change was stored",
+              "quit, and start again with the new key"),
     "54000": (UsageError, "a user id or the key of a fact is too long for PostgreSQL",
               "keep both together under 2,000 bytes"),
     # No such key for ON CONFLICT; no such column.

@@ -19,7 +19,7 @@ from shepherd.memory.records import CheckReport, MemoryStats
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.wording import inflected
 
-__all__ = ["check", "refresh_index", "settle", "stats"]
+__all__ = ["check", "refresh_index", "reindex", "settle", "stats"]
 
 _PAGE = 500
 _COUNTED = (
@@ -106,7 +106,7 @@ def check(database: Database, *, repair: bool) -> CheckReport:
         _lock(connection)
         consistency.mend_rows(connection, TERMS)
         if index_problems:
-            _reindex(connection)
+            reindex(connection)
         if consistency.chunk_problems(connection, ServerChunks()):
             consistency.mend_chunks(connection, ServerChunks())
 
@@ -125,7 +125,7 @@ def _refresh(connection: Connection) -> None:
     # Another process may have been first.
     if _is_outdated(connection):
         _lock(connection)
-        _reindex(connection)
+        reindex(connection)
 
 
 def _is_outdated(connection: Connection) -> bool:
@@ -184,8 +184,8 @@ def _lock(connection: Connection) -> None:
     )
 
 
-def _reindex(connection: Connection) -> None:
-    """Rebuild the terms from the rows, and all the numbers that come from them."""
+def reindex(connection: Connection) -> None:
+    """Rebuild the terms from the rows, and all the numbers that come from them; the tables are locked."""
     connection.execute("DELETE FROM context_terms")
     for (tenant,) in connection.execute("SELECT number FROM tenants"):
         memories.reindex(connection, tenant, TERMS)

@@ -27,15 +27,18 @@ from shepherd.memory.postgres.blind import BlindColumns
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
 
-__all__ = ["TABLES", "prepare"]
+__all__ = ["TABLES", "note_other_key", "prepare", "salt_of_key"]
 
 _log = logging.getLogger(__name__)
 
 # Of the tables of a blind memory: a Shepherd that knows none takes them for another program's, so that it
-# stores no readable text among them.
-_BLIND_ID = 0x53484542  # "SHEB"
+# stores no readable text among them. In the first version texts were not bound to their rows.
+_FIRST_BLIND_ID = 0x53484542  # "SHEB"
+_BLIND_ID = 0x53484543  # "SHEC"
 # Key in `meta` of the number by which the key of a blind memory is recognized.
 _CHECK = "blind/check"
+# It fails if the memory has another key.
+_SAME_KEY = f"SELECT 1 / count(*) FROM meta WHERE key = '{_CHECK}' AND value = ?"
 # New entries of an index of terms wait in a list that every search reads: a megabyte of it takes two
 # milliseconds. Sorting it into the index costs the less for each, the longer it is.
 _PENDING = "gin_pending_list_limit = 1024"
@@ -141,7 +144,9 @@ def prepare(database: Database, *, blind: bool = False) -> MemoryKey | None:
             hint="shepherd config set memory_blind true, and give Shepherd the key",
         )
     key = unlock_server(database.shown, salt, check)
-    database.blind = BlindColumns(Blinder(key), database.shown)
+    binds_rows = database.read(_application_id) != _FIRST_BLIND_ID
+    columns = BlindColumns(Blinder(key), database.shown, binds_rows=binds_rows)
+    database.hide_with(columns, (_SAME_KEY, (check,)))
     return key
 
 
@@ -184,7 +189,7 @@ def _create_blind(database: Database) -> None:
     key = new_server_key(database.shown)
 
     def uses_key(connection: Connection) -> bool:
-        return _are_there(database, connection) and _salt_and_check(connection)[0] == key.salt
+        return _are_there(database, connection) and salt_of_key(connection) == key.salt
 
     try:
         database.write_locked("schema", lambda connection: _create(database, connection, key))
@@ -204,6 +209,23 @@ def _salt_and_check(connection: Connection) -> tuple[bytes | None, int]:
     return b"".join(half.to_bytes(SALT_BYTES // 2, "big", signed=True) for half in halves), found.get(
         _CHECK, 0
     )
+
+
+def salt_of_key(connection: Connection) -> bytes | None:
+    """Return the salt of a blind memory's key, None if the server can read the memory."""
+    return _salt_and_check(connection)[0]
+
+
+def note_other_key(connection: Connection, key: MemoryKey) -> None:
+    """Let a blind memory have this key, which hides all of its texts already, bound to their rows."""
+    connection.execute("DELETE FROM meta WHERE key LIKE 'blind/%'")
+    _note_key(connection, key)
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'application_id'", (_BLIND_ID,))
+
+
+def _application_id(connection: Connection) -> int:
+    [(number,)] = connection.execute("SELECT value FROM meta WHERE key = 'application_id'")
+    return int(number)
 
 
 def _note_key(connection: Connection, key: MemoryKey) -> None:
@@ -323,7 +345,7 @@ def _is_ours(connection: Connection) -> bool:
     if columns != [("key",), ("value",)]:
         return False
     rows = connection.execute("SELECT value FROM meta WHERE key = 'application_id'")
-    return rows in ([(APPLICATION_ID,)], [(_BLIND_ID,)])
+    return rows in ([(number,)] for number in (APPLICATION_ID, _BLIND_ID, _FIRST_BLIND_ID))
 
 
 def _refuse_without_rights(database: Database, connection: Connection) -> None:

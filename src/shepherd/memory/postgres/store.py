@@ -48,16 +48,17 @@ _USER, _FACT, _MEMORY = range(3)
 # One statement sees one moment without a transaction around it.
 _LOOK = (
     f'SELECT {_USER} AS kind, number, version, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
-    " NULL::text, NULL::text, NULL::text"
+    " NULL::text, NULL::text, NULL::text, NULL::text"
     # The columns of the other kinds of rows.
-    " /* =5: facts.key */ /* =6: context.user_message */ /* =7: context.assistant_response */"
+    " /* =2: context.id */ /* =5: facts.key */ /* =6: facts.value */ /* =7: context.user_message */"
+    " /* =8: context.assistant_response */"
     " FROM tenants WHERE user_id = ?1"
-    f" UNION ALL SELECT {_MEMORY}, id, timestamp, pinned, NULL, user_message, assistant_response, source,"
-    " session FROM context WHERE user_id = ?1 AND id = ANY(?2::bigint[])"
+    f" UNION ALL SELECT {_MEMORY}, id, timestamp, pinned, NULL, NULL, user_message, assistant_response,"
+    " source, session FROM context WHERE user_id = ?1 AND id = ANY(?2::bigint[])"
 )
 _LOOK_WITH_FACTS = (
-    f"{_LOOK} UNION ALL SELECT {_FACT}, created_at, updated_at, valid_from, key, NULL, value, NULL, NULL"
-    " FROM facts WHERE user_id = ?1 ORDER BY kind, key"
+    f"{_LOOK} UNION ALL SELECT {_FACT}, created_at, updated_at, valid_from, key, value, NULL, NULL, NULL,"
+    " NULL FROM facts WHERE user_id = ?1 ORDER BY kind, key"
 )
 # What a deletion leaves, which only the server's administrator can reach.
 _SERVER_FILES = (
@@ -327,11 +328,11 @@ class PostgresStore(MemoryStore):
         # No memory has the id -1. As a text: psycopg takes 15 us for an array.
         padded = [*ids, *[-1] * (_GUESSED_IDS - len(ids))]
         rows = database.look(statement, (user_id, "{" + ",".join(map(str, padded)) + "}"))
-        for kind, one, two, three, key, text, answer, source, session in rows:
+        for kind, one, two, three, key, value, text, answer, source, session in rows:
             if kind == _MEMORY:
                 seen.memories[one] = (one, text, answer, two, three, source, session)
             elif kind == _FACT:
-                seen.facts.append((key, answer, one, two, three))
+                seen.facts.append((key, value, one, two, three))
             else:
                 seen.tenant, seen.version = one, two
         return seen

@@ -1,0 +1,121 @@
+"""The key of `shepherd encrypt`: chosen by options, settings and the person at the terminal."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+from shepherd import system_keyring
+from shepherd.config import Config
+from shepherd.encryption.key import new_master_text
+from shepherd.encryption.key_file import Source
+from shepherd.encryption.unlocking import LEAST_CHARS, keyring_name, text_of_command, text_of_file
+from shepherd.errors import UsageError
+from shepherd.paths import from_home, new_file
+
+__all__ = ["Chosen", "ask_passphrase", "choose", "keep"]
+
+
+def ask_passphrase(question: str) -> str | None:
+    """Ask at the terminal, without showing what is typed; None where there is nobody to ask."""
+    if not _is_terminal():
+        return None
+    try:
+        return getpass.getpass(question) or None
+    except (EOFError, OSError):
+        return None
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A key and where it comes from."""
+
+    source: Source
+    text: str
+    in_words: str
+    advice: str = ""
+    place: str = ""
+    is_new_file: bool = False  # to be written
+
+
+def choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> Chosen:
+    """Return the key to encrypt with; asks for a passphrase."""
+    if arguments.key_file:
+        return _in_file(Path(arguments.key_file).expanduser().absolute(), is_rekeyed)
+    if arguments.passphrase:
+        return _typed(file)
+    if arguments.keyring:
+        return _in_keyring()
+    if config.memory_key_command:
+        text = text_of_command(config.memory_key_command)
+        return Chosen("command", text, "what memory_key_command prints")
+    if config.memory_key_file:
+        return _in_file(from_home(config.memory_key_file, "memory_key_file").absolute(), is_rekeyed)
+    return _in_keyring() if system_keyring.is_usable() else _typed(file)
+
+
+def keep(chosen: Chosen, salt: bytes) -> None:
+    """Store a key that is new, unless it is in the user's head."""
+    if chosen.is_new_file:
+        with new_file(chosen.place) as target:
+            target.write(f"{chosen.text}\n")
+    elif chosen.source == "keyring":
+        system_keyring.store(keyring_name(salt), chosen.text, instead="shepherd encrypt --passphrase")
+
+
+def _in_keyring() -> Chosen:
+    return Chosen(
+        "keyring",
+        new_master_text(),
+        "a random key in the keyring of this account",
+        "Back up your keyring: the memory and its backups cannot be read without the key.",
+    )
+
+
+def _in_file(path: Path, is_rekeyed: bool) -> Chosen:
+    if path.exists() and is_rekeyed:
+        raise UsageError(
+            f"{path} already exists, and a new key needs a new file", hint="--key-file names another file"
+        )
+    is_new = not path.exists()
+    return Chosen(
+        "file",
+        new_master_text() if is_new else text_of_file(path),
+        f"the key in {path}",
+        "Keep a copy of that file elsewhere: the memory and its backups cannot be read without it.",
+        str(path),
+        is_new,
+    )
+
+
+def _typed(file: str) -> Chosen:
+    text = ask_passphrase(f"New passphrase of {file}: ")
+    if text is None and _is_terminal():
+        raise UsageError(
+            "the passphrase is empty; nothing was changed",
+            hint="run the command again, and type four words or more",
+        )
+    if text is None:
+        raise UsageError(
+            "a passphrase can only be asked for at a terminal",
+            hint="run this at a terminal, or name a file with --key-file; --keyring uses the keyring",
+        )
+    if len(text) < LEAST_CHARS:
+        raise UsageError(
+            f"the passphrase is shorter than {LEAST_CHARS} characters", hint="use four words or more"
+        )
+    if ask_passphrase("Repeat the passphrase: ") != text:
+        raise UsageError("the two passphrases differ; nothing was changed", hint="run the command again")
+    return Chosen(
+        "passphrase",
+        text,
+        "a key made of your passphrase",
+        "Nothing can replace the passphrase: write it down if you could forget it.",
+    )

@@ -1,0 +1,81 @@
+"""A blind memory in a file: whoever keeps the file, such as a network share, must not be able to read it.
+
+The whole file is encrypted, page by page, which hides more than ciphertexts in a readable database would,
+also counts, times and which words are equal. So it is as any encrypted memory, but never a readable one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from shepherd.encryption import KeyEntry
+from shepherd.encryption.key_file import write_entries
+from shepherd.encryption.server_key import forget_new, new_key
+from shepherd.encryption.unlocking import require_ciphers
+from shepherd.errors import StoreError
+from shepherd.memory import failures
+from shepherd.memory.conversion import LOGS, convert
+from shepherd.memory.database import Database, is_encrypted
+
+__all__ = ["prepare"]
+
+
+def prepare(path: str, *, read_only: bool) -> None:
+    """Make an encrypted database if there is none; raises StoreError for one that can be read.
+
+    Raises StoreKeyError if there is no key for a new one; then nothing is made.
+    """
+    file = os.path.realpath(path)
+    try:
+        if os.path.isfile(file) and not is_encrypted(file):
+            raise StoreError(
+                f"{file}: whoever keeps this file can read it, and memory_blind is on",
+                hint="shepherd encrypt hides all that is in it; to use it as it is, unset memory_blind",
+            )
+    except OSError as error:
+        raise failures.from_os_error(file, error) from error
+    if read_only or os.path.exists(file):
+        return
+    require_ciphers(file)
+    key, source, place = new_key(file)
+    entry = KeyEntry(key.salt, source, key.check, place)
+    # Under another name: nobody must find it before it is encrypted, though it has but empty tables.
+    making = f"{file}.making-{os.getpid()}"
+    try:
+        _remove(making)
+        Database(making).close()
+        convert(making, None, key, entry)
+        is_first = _named(making, file)
+    except OSError as error:
+        forget_new(key)
+        raise failures.from_os_error(file, error) from error
+    except BaseException:
+        forget_new(key)
+        raise
+    finally:
+        _remove(making)
+    if is_first:
+        write_entries(file, (entry,))
+    else:
+        forget_new(key)
+
+
+def _named(making: str, file: str) -> bool:
+    """Give a new file its name; return False if another process was first."""
+    try:
+        os.link(making, file)
+    except FileExistsError:
+        return False
+    except OSError:
+        # A share without hard links.
+        if os.path.exists(file):
+            return False
+        os.rename(making, file)
+    return True
+
+
+def _remove(making: str) -> None:
+    for name in (making, *(making + end for end in ("-key", *LOGS))):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(name)
