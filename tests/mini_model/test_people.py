@@ -1,4 +1,4 @@
-"""Questions of thirty-six invented people about their facts and notes, written by others than the rules.
+"""Questions of forty-two invented people about their facts and notes, written by others than the rules.
 
 Each was measured before any rule was changed for it, and has served for development since (see the card).
 """
@@ -40,8 +40,8 @@ def test_nearly_all_questions_about_facts_find_theirs():
         for question, wanted in person["fact_questions"]
     ]
 
-    assert len(right) > 550
-    assert sum(right) >= 0.975 * len(right)
+    assert len(right) > 620
+    assert sum(right) >= 0.97 * len(right)
 
 
 @pytest.mark.parametrize("person", PEOPLE, ids=lambda person: next(iter(person["facts"].values())))

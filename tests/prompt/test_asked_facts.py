@@ -487,6 +487,10 @@ def test_what_one_does_with_a_thing_is_not_what_is_asked_for(question, key, valu
         ("Which cream do I use for my eczema?", "eczema_cream", "Dermovate"),
         ("What's the matter with my knee?", "knee", "torn meniscus"),
         ("What kind of boat do I sail?", "boat_type", "ketch"),
+        ("How is my canary called?", "canary_name", "Pavarotti"),
+        ("Can you tell me what I'm called?", "user_name", "Ilse Brand"),
+        ("Tell me my full name", "first_and_last_name", "Ilse Brand"),
+        ("What's the name of the place I work at?", "workplace", "Tate Library"),
     ],
 )
 def test_how_a_question_is_put_hides_no_fact(question, key, value):

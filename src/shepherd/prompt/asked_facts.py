@@ -114,7 +114,9 @@ _WHICH_OF_MINE = re.compile(
     re.IGNORECASE,
 )
 # A name within a question; abbreviations such as GP are none.
-_STRANGER = re.compile(r"(?<=\w )[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+")
+_STRANGER = re.compile(
+    r"(?<=\w )(?!PhD\b|[DM]Phil\b|[BM](?:Sc|Eng|Ed)\b)[A-ZÀ-Þ](?=[\w'\u2019-]*[a-zß-ÿ])[\w-]+"
+)
 # "Which part of Lagos": where a place is, and nobody's name.
 _PART_OF = re.compile(r"\b(?:part|area|side|end|district|quarter|corner|bit) of [A-ZÀ-Þ][\w'\u2019-]+")
 _KIND_OF = re.compile(r"\b(?:sort|kind|type|breed) of (\w+)", re.IGNORECASE)

@@ -121,6 +121,8 @@ _ABOUT_NAMES = _compiled(
         "what is ",
     ),
     (rf"\bwhere (?:can|do|should|could) {_OTHERS} email me\b", "what is my email"),
+    (r"\bhow (?:is|are) (?=(?:my|our) [\w'\u2019 -]+ (?:called|named)\b)", "what is "),
+    (r"\b(?:the )?(?:place|company|firm) (?:that |where )?(?:i|we) work(?: at| in| for)?\b", "my employer"),
     (r"\bhow (?:am i|do (?:they|people|you) call me)(?: called| named)?(?=\W*$)", "what is my name"),
     (r"\bgo by\b|\bshort(?:er)? (?:form|version) of my name\b", "nickname"),
     (
@@ -259,6 +261,8 @@ _ABOUT_TIMES = _compiled(
 _QUESTIONS = (*_ABOUT_NAMES, *_ABOUT_LIKES, *_ABOUT_LIVES, *_ABOUT_TIMES)
 
 _KEYS = _compiled(
+    (r"^(?:user|display|own|my) name$", "name"),
+    (r"^(?:first (?:and )?(?:last|family) name|first name and surname|first and last names?)$", "full name"),
     # It may be the only one.
     (rf"\b{_PART_TIME} job\b", "side job job"),
     (r"\b(?:previous|former|last|old) (?:city|town|place|home|residence|location)\b", "former home"),
