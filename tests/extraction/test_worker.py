@@ -459,6 +459,7 @@ def test_a_locked_database_costs_a_pause_and_nothing_else(new_worker, memory, se
 
 CRASHING = """
 import sys
+import time
 from shepherd.extraction import EndpointExtractor, ExtractionWorker, WorkerSettings
 from shepherd.memory import Memory, Turn
 
@@ -473,6 +474,7 @@ for n in range(int(sys.argv[3]), 10_000):
     memory.append_message(session, Message("user", f"line {n}"), job=worker.open_job)
     print(n, flush=True)
     worker.told(session)
+    time.sleep(0.004)  # nobody types faster than the worker works
 """
 
 

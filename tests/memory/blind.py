@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 from shepherd.encryption import set_asker, use_settings
 from shepherd.encryption.unlocking import forget_all
 from tests.postgres import Server
 
-__all__ = ["KEY", "known_key", "sent_and_stored"]
+__all__ = ["KEY", "changes_of_files", "known_key", "rows_of", "sent_and_stored"]
 
 KEY = "ab" * 32
 
@@ -34,15 +35,10 @@ def forget_keys() -> None:
     forget_all()
 
 
-def sent_and_stored(server: Server, schema: str) -> dict[str, bytes]:
-    """Return all that a server has on its disk: tables, indexes, log of changes, and its log of statements.
-
-    Under "rows" are the rows of all tables of a schema as texts.
-    """
+def rows_of(server: Server, schema: str) -> bytes:
+    """Return the rows of all tables of a schema as texts."""
     import psycopg
 
-    server.execute("CHECKPOINT")
-    found = {str(path): path.read_bytes() for path in server.folder.rglob("*") if path.is_file()}
     rows = b""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         tables = connection.execute(
@@ -53,4 +49,29 @@ def sent_and_stored(server: Server, schema: str) -> dict[str, bytes]:
         for (table,) in tables:
             with connection.cursor().copy(f"COPY {table} TO STDOUT") as copy:  # type: ignore[arg-type]
                 rows += b"".join(map(bytes, copy))
-    return {**found, "rows": rows}
+    return rows
+
+
+def changes_of_files(server: Server) -> dict[Path, tuple[int, int]]:
+    """Let a server write what it holds in memory; return when each of its files was written, and the size."""
+    server.execute("CHECKPOINT")
+    found = {}
+    for path in server.folder.rglob("*"):
+        # Other tests' tables may be going.
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            if S_ISREG(status.st_mode):
+                found[path] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def sent_and_stored(server: Server, schema: str, before: dict[Path, tuple[int, int]]) -> dict[str, bytes]:
+    """Return all that a server has written since `before`, which changes_of_files() returned.
+
+    That is each file on its disk that it wrote to, as a whole: tables, indexes, log of changes, and its log
+    of statements. The rest has the rows of other tests, a gigabyte of them. Under "rows" are the rows of all
+    tables of a schema as texts.
+    """
+    now = changes_of_files(server)
+    found = {str(path): path.read_bytes() for path, change in now.items() if before.get(path) != change}
+    return {**found, "rows": rows_of(server, schema)}

@@ -26,7 +26,7 @@ from shepherd.memory.schema import APPLICATION_ID
 from shepherd.trace import Traces
 from shepherd.types import Injection, Message
 from tests.examples import examples
-from tests.memory.blind import KEY, forget_keys, known_key, sent_and_stored
+from tests.memory.blind import KEY, changes_of_files, forget_keys, known_key, rows_of, sent_and_stored
 from tests.memory.canaries import SHARED, USER, Canaries
 from tests.memory.histories import NOW, WORDS, apply, changes_of, found, sentences
 from tests.postgres import Server
@@ -195,7 +195,7 @@ def test_an_index_of_all_users_is_made_again_from_texts_that_only_we_can_read(
         memory.check(repair=True)
         assert memory.check().problems == ()
         assert hits(memory) == expected
-    seen = sent_and_stored(postgres_server, schema)["rows"]
+    seen = rows_of(postgres_server, schema)
     assert b"mango" not in seen
     assert b"zebra" not in seen
 
@@ -217,6 +217,7 @@ def test_a_server_never_gets_a_word_unless_it_may_read(
     postgres_server: Server, schema: str, blind: bool
 ) -> None:
     url = f"{postgres_server.url(schema)}&options=-c%20log_statement%3Dall"
+    before = changes_of_files(postgres_server)
     with Memory(url, user_id=USER, blind=blind, keeps_secrets=True) as memory:
         canaries = AllowedCanaries(memory, seed=911 + blind)
         canaries.store()
@@ -230,9 +231,11 @@ def test_a_server_never_gets_a_word_unless_it_may_read(
         assert memory.tables_with([asked])
         assert memory.tables_with([canaries.given[0]])
         memory.audit()
-        seen = sent_and_stored(postgres_server, schema)
+        seen = sent_and_stored(postgres_server, schema, before)
+        between = changes_of_files(postgres_server)
         canaries.forget()
-        seen |= {f"{place}, later": data for place, data in sent_and_stored(postgres_server, schema).items()}
+        later = sent_and_stored(postgres_server, schema, between)
+        seen |= {f"{place}, later": data for place, data in later.items()}
 
     assert len(canaries.given) >= 50
     everything = b"\n".join(seen.values()).lower()
@@ -285,7 +288,7 @@ def test_a_server_still_sees_what_the_threat_model_names(
         for _ in range(2):
             memory.append_message(session, Message("user", "the same message"))
         memory.keys.create("anna", ["memory"], label="a label")
-    rows = sent_and_stored(postgres_server, schema)["rows"]
+    rows = rows_of(postgres_server, schema)
 
     def distinct(column: str, table: str) -> int:
         return len(postgres_server.execute(f"SELECT DISTINCT {column} FROM {table}", schema))

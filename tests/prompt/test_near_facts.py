@@ -1,5 +1,6 @@
 """The fact nearest to a question that no fact explains as a whole, and questions near which none is told."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from shepherd.prompt.near_facts import nearest_fact
 from shepherd.prompt.questions import questions_in
 from shepherd.types import Fact
+from tests import programs
 
 FACTS = {
     "occupation": "pharmacist and game designer",
@@ -102,3 +104,28 @@ def test_near_misses_stay_unanswered():
 
     assert len(found) > 80
     assert [one for one in found if one[1]] == []
+
+
+# A pattern that is searched from each of these characters to the last takes ten seconds or more for one of
+# these messages, and the system ends the process.
+HOSTILE = """
+import resource
+from shepherd.prompt.asked_facts import asked_facts
+from shepherd.prompt.near_facts import nearest_fact
+from shepherd.prompt.questions import questions_in
+from shepherd.types import Fact
+resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+facts = [Fact("tea", "green", 1, 1), Fact("city", "Lisbon", 2, 2)]
+for piece in ("\\n", "-", "'", "a-", ", and "):
+    rest = (piece * 20_000)[:20_000]
+    for text in (f"What other tea do I like? {rest}", f"What other tea, {rest}", rest):
+        asked_facts(text, facts)
+        for question in questions_in(text):
+            nearest_fact(question, text, facts)
+"""
+
+
+def test_hostile_messages_are_read_in_linear_time():
+    done = programs.run([sys.executable, "-c", HOSTILE], check=False)
+
+    assert done.returncode == 0

@@ -353,7 +353,7 @@ def test_who_listens_is_told_later_what_happens_while_his_key_cannot_be_looked_u
 
         done("SELECT 1")
         with (
-            Memory(path, read_only=True) as locked,
+            Memory(path, read_only=True, busy_timeout_s=0.2) as locked,
             served(endless_engine, memory, locked.keys, max_tokens=60_000) as server,
             server.client(key) as client,
             client.stream("GET", "/updates") as response,

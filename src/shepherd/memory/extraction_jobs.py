@@ -154,9 +154,10 @@ def move(connection: Connection, from_user: str, user_id: str) -> None:
 
 
 def _keep_newest(connection: Connection, user_id: str, state: str, limit: int) -> int:
+    # Not "state = ?2": SQLite would use the index of states, which has the jobs of all users.
     removed = connection.execute(
-        "DELETE FROM extraction_jobs WHERE user_id = ?1 AND state = ?2 AND id <= (SELECT id"
-        " FROM extraction_jobs WHERE user_id = ?1 AND state = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)"
+        "DELETE FROM extraction_jobs WHERE user_id = ?1 AND NOT state <> ?2 AND id <= (SELECT id"
+        " FROM extraction_jobs WHERE user_id = ?1 AND NOT state <> ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)"
         " RETURNING id",
         (user_id, state, limit),
     )

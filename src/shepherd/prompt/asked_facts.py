@@ -164,7 +164,7 @@ _DOING_NOW = re.compile(
 )
 # What is known, where another one is asked for: "What other car do we have besides the Kia?"
 _BESIDES = re.compile(
-    r"\W*\b(?:besides|apart from|other than|except(?: for)?|in addition to|not counting)"
+    r"(?:(?<!\W)\W+)?\b(?:besides|apart from|other than|except(?: for)?|in addition to|not counting)"
     r" (?:my |our |the )?(?P<known>[\w'\u2019-]+(?: [A-Z][\w-]*)?)",
     re.IGNORECASE,
 )

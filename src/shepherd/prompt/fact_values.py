@@ -35,7 +35,9 @@ _TWO_NAMES = re.compile(
     r"[A-ZÀ-Þ][\w.'\u2019-]*\s+(?:(?:de|da|van|von|der|den|la|al|bin)\s+)*[A-ZÀ-Þ][\w'\u2019-]+"
 )
 _DOSE = re.compile(r"\b(?:dose|dosage)\b", re.IGNORECASE)
-_EITHER_OR = re.compile(r"\b([\w-]+),? or (?:(?:an?|the|is it|are they)\s+)?([\w-]+)\b", re.IGNORECASE)
+_EITHER_OR = re.compile(
+    r"(?<![\w-])-*(\w[\w-]*),? or (?:(?:an?|the|is it|are they)\s+)?([\w-]+)\b", re.IGNORECASE
+)
 _YES_OR_NO = re.compile(r"\W*(?:and |so )?(?:is|are|am|do|does|did|have|has)\b", re.IGNORECASE)
 _OPPOSITES = tuple(
     frozenset(content_words(words))
@@ -71,7 +73,7 @@ _I_EAT = re.compile(
     re.IGNORECASE,
 )
 _SHORT = re.compile(
-    r"\W*(?!(?:my|our|your|the|a|an)\b)((?:[\w'\u2019-]+ ){0,3}[\w'\u2019-]+),? (?:pls|plz|please)\W*",
+    r"\W*(?!(?:my|our|your|the|a|an)\b)(\w[\w'\u2019-]*(?: [\w'\u2019-]+){0,3}),? (?:pls|plz|please)\W*",
     re.IGNORECASE,
 )
 _VERB = re.compile(

@@ -47,7 +47,7 @@ _TELLING = frozenset(
 )
 # "which doctor should they ring if I faint": the doctor, perhaps.
 _IF = re.compile(
-    r"(\W*(?:which|what) [\w-]+) (?:should|can|do|must|could) (?:they|you|people|somebody|someone|others)"
+    r"((?:which|what) [\w-]+) (?:should|can|do|must|could) (?:they|you|people|somebody|someone|others)"
     r" (?:ring|call|phone|contact|tell|inform|fetch|ask)\b.* (?:if|when|in case) (?:i|we|something)\b.*",
     re.IGNORECASE,
 )

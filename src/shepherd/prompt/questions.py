@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from shepherd.claims.wordings import definition
 from shepherd.prompt.archive_policy import is_statement
@@ -53,6 +54,7 @@ _BARE_LIST = re.compile(
 )
 _BETWEEN = re.compile(r",?\s+and\s+|,\s+", re.IGNORECASE)
 _MOST_WORDS = 4  # of each of these things
+_LONGEST_LIST = 500  # characters; the time to read a list grows with the cube of its length
 _NO_THING = re.compile(rf"\b(?:on|of|for|in|to|with|from|at|about|between|by|{_WH}|{_BE})\b", re.IGNORECASE)
 _OWNER = re.compile(r"(?:my|our)\b(?:\s+\w+['\u2019]s?(?=\s))*", re.IGNORECASE)
 _HAS_OWNER = re.compile(r"(?:my|our|the|his|her|their|its)\b|\w+['\u2019]s\b", re.IGNORECASE)
@@ -75,9 +77,10 @@ _ENTERED = (
     r"(?:numbers?|size|e-?mail|address|postcode|name|surname|plate|reg|registration|code|birthday"
     r"|date of birth|age|height|weight|blood (?:type|group)|id)"
 )
+_BEFORE = r"\W*(?:(?:and|so|but|well|please|sorry|now|then|also|ok|okay|hey|hi|hello)\W+)*"
+_BEFORE_IT = re.compile(_BEFORE, re.IGNORECASE)
 _STARTS = re.compile(
-    r"\W*(?:(?:and|so|but|well|please|sorry|now|then|also|ok|okay|hey|hi|hello)\W+)*"
-    rf"(?!(?:when|where|while|what|how|who)\s+{_SUBJECT}\b)"
+    rf"{_BEFORE}(?!(?:when|where|while|what|how|who)\s+{_SUBJECT}\b)"
     r"(?:(?:at|in|on|for|to|from|by|with|after|before|until|under|of|about|since)\s+)?"
     rf"(?:{_WH}(?:['\u2019]?s|['\u2019]re|['\u2019]d)?\b"
     rf"|{_BE}(?:n['\u2019]t)?\s+(?:{_SUBJECT}|there|any\w*|some\w*)\b|(?:tell|remind|give|show)\s+me\b"
@@ -148,6 +151,7 @@ def asks_by_form(text: str) -> bool:
     return is_question(text) or _STARTS.match(text) is not None
 
 
+@lru_cache(maxsize=8)  # each question of a message asks for that of the message
 def core_of(text: str) -> tuple[str, str]:
     """Return the part of a text that asks, and what it tells besides: "my card is lost, what's my bank?".
 
@@ -159,8 +163,7 @@ def core_of(text: str) -> tuple[str, str]:
         sentence = _COURTESY.sub("", sentences[n]) or sentences[n]
         if n and _OPENING.fullmatch(sentence):
             continue  # "…, can you tell me?"
-        cuts = [0, *(gap.end() for gap in _CUT.finditer(sentence))]
-        begin = next((cut for cut in cuts if _STARTS.match(sentence, cut)), None)
+        begin = _begin(sentence)
         needed = _NEEDED if sentence != sentences[n] else _ASKED
         if begin is None and (indirect := _ASKED.search(sentence) or needed.search(sentence)):
             begin = indirect.end()
@@ -173,6 +176,18 @@ def core_of(text: str) -> tuple[str, str]:
         around = [*sentences[:n], sentence[:begin], sentence[end:], *sentences[n + 1 :]]
         return sentence[begin:end], " ".join(part.strip(" ,;") for part in around if part.strip(" ,;.?!"))
     return text, ""
+
+
+def _begin(sentence: str) -> int | None:
+    """Return where a sentence begins to ask, None if nowhere."""
+    looked_at = 0
+    for cut in [0, *(gap.end() for gap in _CUT.finditer(sentence))]:
+        if cut < looked_at:
+            continue  # in ", and, and, and", what follows is the same for each
+        if _STARTS.match(sentence, cut):
+            return cut
+        looked_at = before.end() if (before := _BEFORE_IT.match(sentence, cut)) else cut
+    return None
 
 
 def begins_question(text: str) -> bool:
@@ -214,7 +229,7 @@ def _listed(part: str) -> list[str]:
     """Return a question for each of the user's things that one question lists."""
     if bare := _BARE_LIST.fullmatch(part):
         return [f"what is {bare['owner']} {thing}" for thing in (bare["one"], bare["other"])]
-    found = _LISTED.fullmatch(part)
+    found = _LISTED.fullmatch(part) if len(part) <= _LONGEST_LIST else None
     if found is None:
         return [part]
     things = [thing for thing in _BETWEEN.split(found["things"]) if thing]

@@ -19,11 +19,11 @@ _NO_LABEL = re.compile(
 )
 # "husband's name", "my wife's birthday"
 _OF_SOMEBODY = re.compile(
-    r"\W*(?:and )?(?:my |our )?(?P<who>[\w-]+)['\u2019]s?(?: [\w-]+){1,3}\W*", re.IGNORECASE
+    r"\W*(?:and )?(?:my |our )?(?P<who>\w[\w-]*)['\u2019]s?(?: [\w-]+){1,3}\W*", re.IGNORECASE
 )
 # "languages I speak", "the car that I drive"
 _OF_MINE = re.compile(
-    r"\W*(?:and )?(?:the |all )?(?:[\w-]+ ){0,2}?(?P<thing>[\w-]+) (?:that |which )?"
+    r"\W*(?:and )?(?:the |all )?(?=\w)(?:[\w-]+ ){0,2}?(?P<thing>[\w-]+) (?:that |which )?"
     r"(?:i|we)(?:['\u2019]\w+)? [\w-]+(?: (?:in|at|to|for|with|on))?\W*",
     re.IGNORECASE,
 )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-from shepherd.secret_detection.vocabulary import NOT_ITSELF, SENTENCE_END, WORDS, words_of
+from shepherd.secret_detection.vocabulary import NOT_ITSELF, SENTENCE_END, WORDS, Rules, words_of
 
 __all__ = ["find", "is_of_a_code", "sentence_before", "without_open_codes"]
 
@@ -55,7 +55,7 @@ def without_open_codes(sentence: str) -> str:
 
 
 @cache
-def _patterns() -> dict[str, re.Pattern[str]]:
+def _patterns() -> Rules:
     code_words, memorable = words_of("code words"), WORDS["memorable words"]
     named = f"(?:{WORDS['passphrases']}|{WORDS['password names']}|\\b{code_words}\\b)"
     link = f"(?:{WORDS['behind the naming']})"
@@ -81,4 +81,4 @@ def _patterns() -> dict[str, re.Pattern[str]]:
         "code": rf"\b(?:{WORDS['codes that open something']})\b",
         "open code": rf"\b(?:{WORDS['codes that open nothing']})\b",
     }
-    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in patterns.items()}
+    return Rules(patterns)

@@ -13,7 +13,7 @@ from functools import cache
 
 from shepherd._native.text import STOP_WORDS
 from shepherd.secret_detection import next_sentence
-from shepherd.secret_detection.vocabulary import NOT_ITSELF, ORDINARY, WORDS, is_ordinary, words_of
+from shepherd.secret_detection.vocabulary import NOT_ITSELF, ORDINARY, WORDS, Rules, is_ordinary, words_of
 
 __all__ = ["find"]
 
@@ -102,7 +102,7 @@ def _counted(text: str, counted: re.Pattern[str]) -> Iterator[tuple[int, int]]:
             yield match.span("words")
 
 
-def _answers(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple[int, int]]:
+def _answers(text: str, rules: Rules) -> Iterator[tuple[int, int]]:
     """Yield what the sentence behind a password's name tells: "The wifi password? Mellon"."""
     for match in rules["next"].finditer(text):
         n_words = len(match["words"].split())
@@ -112,7 +112,7 @@ def _answers(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple[int
             yield match.span("words")
 
 
-def _of_networks(text: str, rules: dict[str, re.Pattern[str]]) -> Iterator[tuple[int, int]]:
+def _of_networks(text: str, rules: Rules) -> Iterator[tuple[int, int]]:
     """Yield what a network "is" without the word password, unless it may say how well it works."""
     for name in ("network", "network behind"):
         for match in rules[name].finditer(text):
@@ -185,8 +185,8 @@ def _is_password(words: str, *, is_phrase: bool = False) -> bool:
 
 
 @cache
-def _rules() -> dict[str, re.Pattern[str]]:
-    """Return the patterns by name. Compiling them takes a while: most conversations name no password."""
+def _rules() -> Rules:
+    """Return the patterns by name."""
     patterns = {
         **_patterns_of_names(),
         **_patterns_of_changes(),
@@ -194,7 +194,7 @@ def _rules() -> dict[str, re.Pattern[str]]:
         **_patterns_of_devices(),
         **_patterns_of_ways(),
     }
-    return {name: re.compile(pattern, re.IGNORECASE) for name, pattern in patterns.items()}
+    return Rules(patterns)
 
 
 _MINE = r"(?:the|my|our|das|mein|unser|le|mon|la|mi|il|o|a|het|mijn)"

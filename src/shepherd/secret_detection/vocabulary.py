@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,7 @@ __all__ = [
     "UNIT",
     "WORDS",
     "YEAR",
+    "Rules",
     "Secret",
     "SecretKind",
     "around",
@@ -98,6 +99,21 @@ _NOT_A_PASSWORD = frozenset(WORDS["ordinary"].replace("|", " ").split())
 ORDINARY = _NOT_A_PASSWORD | STOP_WORDS
 # Stands where a password would: shapes of documentation, templates, code and paths.
 PLACEHOLDER = re.compile(WORDS["placeholders"], re.IGNORECASE)
+
+
+class Rules(dict[str, re.Pattern[str]]):
+    """Patterns by name, each compiled when it is first asked for: all of them take a tenth of a second.
+
+    Most conversations name no password, and need only those that find the words for one.
+    """
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        super().__init__()
+        self._patterns = patterns
+
+    def __missing__(self, name: str) -> re.Pattern[str]:
+        compiled = self[name] = re.compile(self._patterns[name], re.IGNORECASE)
+        return compiled
 
 
 def lowered(text: str) -> str:
