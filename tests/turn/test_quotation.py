@@ -493,3 +493,14 @@ def test_only_a_colour_answers_which_colour_something_is():
     assert answer("I made something to catch the eye.") == ""
     assert answer("They go with my eyes, which are hazel.") == "They go with my eyes, which are hazel."
     assert answer("Like the sea, they say.", "What color are my eyes?") == "Like the sea, they say."
+
+
+def test_what_others_have_is_not_the_users():
+    def answer(asked: str, said: str) -> str:
+        memory = SearchResult(1, said, "Noted.", 0, 1.0, 1.0, 0.0, source="turn")
+        found = quotation(Question(asked), sources_of([], (), [memory]))
+        return found.sentence if found else ""
+
+    assert answer("What's my license plate?", "That plate is awesome!") == ""
+    assert answer("What's my plate?", "My plate is S-KR 88.") == "My plate is S-KR 88."
+    assert answer("What is my ring made of?", "Her ring is made of gold.") == ""

@@ -293,6 +293,8 @@ def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) 
         worth = score if is_sure else _DOUBTFUL_WORTH * score
         if best is not None and worth <= best[0]:
             continue
+        if not is_document and _is_of_another(question.text, sentence):
+            continue
         is_sure = is_sure and _has_same_owner(question.text, sentence)
         if is_document and not is_sure:
             near = [one for value, one, _ in found if value >= _NEARLY * score][:_MOST_QUOTED]
@@ -343,6 +345,23 @@ def _whole(source: Source) -> str:
         gap = " " if text.endswith((*_ENDS, ":")) else "; "
         text += f"{gap if text else ''}{sentence}"
     return text
+
+
+def _things_of_mine(question: str) -> set[str]:
+    """Return what a question calls the user's: "my licence plate" may be one of licences or of plates."""
+    found = re.findall(r"\b(?:my|our) (\w+)(?: (\w+)(?=\W*$| (?:called|is|was)\b))?", question, re.IGNORECASE)
+    return {thing for things in found for thing in things if thing}
+
+
+def _is_of_another(question: str, sentence: str) -> bool:
+    """Return whether "my plate" of a question is "that plate" of a sentence, of which others spoke."""
+    return any(
+        re.search(
+            rf"\b(?:that|this|those|these|your|his|her|their) (?:\w+ )?{thing}", sentence, re.IGNORECASE
+        )
+        and not re.search(rf"\b(?:my|our) (?:\w+ )?{thing}", sentence, re.IGNORECASE)
+        for thing in _things_of_mine(question)
+    )
 
 
 def _has_same_owner(question: str, sentence: str) -> bool:
