@@ -463,6 +463,8 @@ def test_a_server_that_wants_an_hour_is_not_waited_for(new_model):
         answer(model)
 
     assert caught.value.retry_after_s == 3600
+    assert "try again in 3,600 seconds" in caught.value.hint
+    assert "provider next" not in caught.value.hint  # it could choose the one that fails
     assert len(model.upstream.asked) == 1
 
 

@@ -6,6 +6,7 @@ answer, and sums of both. Numbers without such words are ignored.
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 from collections.abc import Collection, Mapping
@@ -25,6 +26,7 @@ from shepherd.http_endpoint import retry_after_s
 from shepherd.installation import pip_install
 from shepherd.providers.keys import ApiKey, without_key
 from shepherd.providers.settings import ProviderSettings
+from shepherd.wording import counted
 
 __all__ = ["Overflow", "cut_off", "failure_of", "overflow_of", "unreachable"]
 
@@ -218,15 +220,9 @@ def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> Sheph
     if (overflow := overflow_of(status, codes, details)) is not None:
         return _overflow(provider, overflow)
     if status == 429 and not _SPENT & set(codes):
-        return ProviderUnavailableError(
-            f"{what}: too many requests",
-            hint="wait a moment; another provider: shepherd provider next",
-            retry_after_s=_retry_after(error),
-        )
+        return _unavailable(f"{what}: too many requests", _retry_after(error))
     if status in (408, 409) or status >= 500:
-        return ProviderUnavailableError(
-            f"{what}: the server failed", hint="try again in a while", retry_after_s=_retry_after(error)
-        )
+        return _unavailable(f"{what}: the server failed", _retry_after(error))
     if status in (401, 403):
         where = f" (it comes from {key.source})" if key else ""
         return ProviderKeyError(
@@ -241,18 +237,26 @@ def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> Sheph
     return ProviderError(what, hint=hint)
 
 
+def _unavailable(what: str, wait_s: float) -> ProviderUnavailableError:
+    """Return the error that a server answers later, after so many seconds if it says so (else 0)."""
+    when = f"in {counted(math.ceil(wait_s), 'second')}" if wait_s else "in a while"
+    return ProviderUnavailableError(what, hint=f"try again {when}; {_OTHERS}", retry_after_s=wait_s)
+
+
+# "shepherd provider next" could choose the one that fails.
+_OTHERS = "shepherd provider list shows which others there are, and -p NAME asks one of them"
 # The request is to blame, and its sender can change it.
 _REFUSALS = frozenset({400, 413, 422})
 _LONGEST_SAID = 500
 _ADVICE = {
     400: (": it does not understand the request", "is the model right? shepherd provider show {name}"),
-    402: (": payment is due", "check your account there; shepherd provider next switches to another"),
+    402: (": payment is due", f"check your account there; {_OTHERS}"),
     404: (
         ": there is no such model or address",
         "the model is {model}, base_url {address}; shepherd provider set {name} model NAME",
     ),
     413: (": the request is too large", f"{NEW_CONVERSATION}; or shorten the message"),
-    429: (": the quota is used up", "check your account there; shepherd provider next switches to another"),
+    429: (": the quota is used up", f"check your account there; {_OTHERS}"),
 }  # fmt: skip
 
 
