@@ -181,6 +181,19 @@ def test_a_new_template_is_made_in_the_editor(shepherd, home):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_path_into_no_folder_makes_neither_folder_nor_template(shepherd, home):
+    path = home.path / "reviews" / "say.md"
+
+    done = shepherd(
+        "template", "edit", str(path), EDITOR="false", VISUAL=editor(home, "path.write_text('x')")
+    )
+
+    assert done.returncode == 2
+    assert "there is no folder" in done.stderr
+    assert "a name without / is kept with your other templates" in done.stderr
+    assert not path.parent.exists()
+
+
 def test_an_editor_that_writes_nothing_or_fails_makes_none(shepherd, home):
     path = home.config.parent / "templates" / "say.md"
 

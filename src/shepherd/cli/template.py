@@ -281,6 +281,11 @@ def _as_dict(template: Template) -> dict[str, object]:
 
 def _edit(name: str, screen: Screen) -> None:
     path = _file_of(name)
+    if not path.parent.is_dir() and path.parent != _folder("templates"):
+        raise UsageError(
+            f"{shortened(str(path), 80)}: there is no folder {shortened(str(path.parent), 60)}",
+            hint="a name without / is kept with your other templates",
+        )
     if not edited(path, _STARTER):
         screen.result({"file": str(path), "saved": False}, note="nothing was changed; no template was made")
         return
