@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from shepherd.claims import ended_facts, ended_values, plain_facts
+from shepherd.claims import corrected_facts, ended_facts, ended_values, plain_facts
 from shepherd.claims.keys import LISTS, items_of
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
@@ -448,6 +448,9 @@ def _as_told(
         for over in ended_facts(message.raw, older):
             del current[over.key]
         said = {verdict.key: verdict.value for verdict in plain_facts(message.raw)}
+        for part in corrected_facts(message.raw, older):
+            if part.key not in said or part.says_more_than(said[part.key]):
+                said[part.key] = part.value
         if said:
             gone = refused()
             said = {key: value for key, value in said.items() if value.casefold() not in gone}
