@@ -29,6 +29,7 @@ __all__ = [
     "Kind",
     "Quote",
     "Source",
+    "attached_to",
     "best_first",
     "quotation",
     "repeats",
@@ -117,6 +118,11 @@ class Source:
     title: str
     about: str
     sentences: Sequence[str]
+
+
+def attached_to(message: Message) -> list[str]:
+    """Return the names of the documents that are attached to a message, in order."""
+    return [block["name"] for block in _ATTACHED.finditer(message.composed)]
 
 
 def sources_of(
