@@ -49,6 +49,7 @@ from shepherd.turn.answer_judge import (
     Sources,
     states,
 )
+from shepherd.turn.answer_types import wanted_by
 from shepherd.turn.answers import Found, joined
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
@@ -90,6 +91,7 @@ _ASKS_INDIRECTLY = re.compile(
     r"|what|which|who|whose|where|when|how|why)\b",
     re.IGNORECASE,
 )
+_ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 _OF_HEALTH = ("allergy", "avoids", "condition")
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
@@ -264,7 +266,8 @@ class Review:
             return self._passed_on(UNKNOWN)
         # Often the answer is right as far as the first comma.
         for part in (sentence, self._judge.first_clause(sentence)):
-            if part and self._judge.accepts(part, self._said) and self._tells_what_is_known(part):
+            is_right = part and self._judge.accepts(part, self._said) and self._tells_what_is_known(part)
+            if is_right and self._has_form_asked_for(part):
                 is_answer = bool(self._said) or part not in _NO_ANSWERS
                 return self._shown(part) if is_answer else self._passed_on(part)
         return self._stop()
@@ -345,6 +348,16 @@ class Review:
             states(sentence, fact, n_words=2 if ". " in fact.value else None) and _names(sentence, fact)
             for fact in facts
         )
+
+    def _has_form_asked_for(self, sentence: str) -> bool:
+        """Return whether a sentence has a time where the question is "when"; a fact vouches for itself.
+
+        "You play the viola" is no answer to "When do I play in the quartet?".
+        """
+        if self._said or sentence in _NO_ANSWERS or self._asked_for[0] or not _ASKS_WHEN.match(self._asked):
+            return True
+        holds = wanted_by(self._questions[0]).holds
+        return holds is None or holds.search(sentence) is not None
 
     def _is_told_with_question(self, fact: Fact) -> bool:
         """Return whether one sentence has the value of a fact and every word of the question.
