@@ -152,6 +152,11 @@ class Assistant:
         return self.memory is not None and is_on
 
     @property
+    def has_private_turns(self) -> bool:
+        """True if the model still sees private exchanges, which an answer may repeat."""
+        return any(exchange.is_private for exchange in self._exchanges)
+
+    @property
     def system_prompt(self) -> SystemPrompt:
         """The frozen first part, fixed until `clear()`, `refresh_context()`, a compaction or another
         model.
@@ -297,7 +302,7 @@ class Assistant:
 
     def _files_owner(self, draft: Draft) -> str:
         """Return whose files the conversation may be kept in; "" if something in it must not be stored."""
-        is_private = draft.private or any(exchange.is_private for exchange in self._exchanges)
+        is_private = draft.private or self.has_private_turns
         if self.memory is None or not self._store.writes or is_private or draft.snapshot.summary.private:
             return ""
         return self.memory.files_owner(self.user_id)

@@ -9,6 +9,7 @@ import pytest
 from shepherd.assistant import Warned
 from shepherd.errors import ModelLoadError, ProviderUnavailableError
 from shepherd.inference import Engine, EngineSettings
+from shepherd.knowledge import attached_block
 from shepherd.prompt import Summarizer, Summary
 from shepherd.trace import Traces
 from tests import models
@@ -244,3 +245,29 @@ def test_what_left_without_a_summary_does_not_come_back_either(small):
     second.resume()
 
     assert [m.raw for m in second.history] == [m.raw for m in first.history]
+
+
+def test_the_user_is_told_which_attached_document_left_the_window(small):
+    assistant = small()
+    block = attached_block("lease.md", "The lease ends on 31 January 2030.")
+    *_, first = assistant.ask("When does it end?", composed=f"When does it end?\n\n{block}")
+
+    events, number = talk_until(assistant, has_left)
+    later = [event for one in range(60) for event in assistant.ask(statement(number + 1 + one))]
+
+    told = [event for event in events if isinstance(event, Warned) and '"lease.md"' in event.message]
+    assert not first.stats.evicted_turns
+    assert len(told) == 1
+    assert "attach it again" in told[0].hint
+    assert not [event for event in later if isinstance(event, Warned) and "lease.md" in event.message]
+
+
+def test_a_document_that_was_attached_again_has_not_left(small):
+    assistant = small()
+    block = attached_block("lease.md", "The lease ends on 31 January 2030.")
+
+    events = []
+    while not events or not has_left(events):
+        events = list(assistant.ask("When does it end?", composed=f"When does it end?\n\n{block}"))
+
+    assert not [event for event in events if isinstance(event, Warned) and "lease.md" in event.message]

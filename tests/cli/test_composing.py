@@ -219,6 +219,10 @@ def test_what_is_longer_than_the_window_is_named_with_both_lengths(shepherd, mod
     assert "tokens, and the model's window 4,096" in done.stderr
     assert f"shepherd knowledge import {long}" in done.stderr
 
+    piped = shepherd("-m", model, "-e", "what is it?", input="word " * 100_000)
+    assert piped.returncode == 2
+    assert "save it as FILE: shepherd knowledge import FILE" in piped.stderr
+
     together = shepherd("-m", model, "-a", half, "-a", half, "-a", half, "what is it?")
     assert together.returncode == 2
     assert f"what is attached, up to {half}, has " in together.stderr

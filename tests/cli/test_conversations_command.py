@@ -142,6 +142,21 @@ def test_a_question_in_quotes_behind_continue_is_no_name(shepherd, talks, model)
     assert rows(shepherd("conversations", "list"))[0][2:] == ["6", "Tax return 2025"]
 
 
+def test_words_of_a_title_in_quotes_continue_it_at_a_terminal(talks, model, home):
+    continued = start(home, "-m", model, "--continue", "tax return")
+    continued.expect("continued after 1 exchange")
+    continued.type("/quit")
+
+    assert continued.end() == 0
+
+
+def test_what_begins_with_an_option_is_no_question(shepherd, talks, model):
+    done = shepherd("--continue=tax return", "-m", model, "-e", "what else?")
+
+    assert done.returncode == 0, done.stderr
+    assert rows(shepherd("conversations", "list"))[0][2:] == ["4", "Tax return 2025"]
+
+
 def test_a_conversation_that_is_not_there_is_an_error_before_a_model_is_looked_for(shepherd, talks):
     done = shepherd("-m", "nowhere.gguf", "--continue", "tomato-soup", "-e", "hi")
 

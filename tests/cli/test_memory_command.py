@@ -186,6 +186,17 @@ def test_export_and_import_carry_everything_to_another_database(shepherd, three,
     ]
 
 
+def test_an_import_of_nothing_says_so_and_fails(shepherd, three, tmp_path):
+    (tmp_path / "empty.json").write_text("")
+
+    done = shepherd("memory", "import", tmp_path / "empty.json")
+
+    assert done.returncode == 1
+    assert "nothing imported" in done.stderr
+    assert "there is nothing in it" in done.stderr
+    assert "shepherd knowledge import" in done.stderr
+
+
 def test_an_export_is_utf_8_in_any_locale(shepherd, tmp_path):
     shepherd("memory", "add", "Café?", "Bücher & 日本")
 

@@ -124,6 +124,9 @@ def test_config_with_a_misspelt_action_names_the_one_that_was_meant(shepherd):
         (["--continue", "and what now?"], "", "and what now?"),
         (["and what now?", "--continue", "3fa1b2c4"], "3fa1b2c4", "and what now?"),
         (["--continue=trip to Lisbon", "and what now?"], "trip to Lisbon", "and what now?"),
+        (["--continue", "trip to Lisbon", "-e", "and what now?"], "trip to Lisbon", "and what now?"),
+        (["-e", "and what now?", "--continue", "trip to Lisbon"], "trip to Lisbon", "and what now?"),
+        (["--continue", "3fa1b2c4", "--prompt=and now?"], "3fa1b2c4", "and now?"),
     ],
 )
 def test_behind_continue_a_word_is_a_name_and_what_has_blanks_a_question(words, conversation, question):

@@ -242,6 +242,20 @@ def test_private_is_switched(say) -> None:
     assert say("/private maybe")[0] == "usage: /private [on|off] | "
 
 
+def test_the_end_of_private_mode_tells_what_the_model_still_sees(say) -> None:
+    warning = "the model still sees your private messages"
+    say("/private on")
+    assert warning not in say("/private off")[2]
+    say("/private on")
+    for _ in say.assistant.ask("I collect stamps from Zanzibar."):
+        pass
+
+    assert warning in say("/private off")[2]
+    say("/clear")
+    say("/private on")
+    assert say("/private off")[2] == "memory is used again\n"
+
+
 def test_settings_are_changed_for_the_conversation(say) -> None:
     check(say, [
         ("/config temperature", (None, "temperature = 0.0\n", "")),

@@ -233,6 +233,15 @@ def test_a_pdf_is_read_page_by_page():
     assert seen == [(0, 3), (1, 3), (2, 3)]
 
 
+@pytest.mark.parametrize("where", ["process", "here"])
+def test_ligatures_of_a_pdf_are_letters(monkeypatch, where):
+    if where == "here":
+        monkeypatch.setattr(pdf.subprocess_sandbox, "can_run", lambda: False)
+    data = documents.pdf([["Due on the \\256fth, in the of\\256ce."]])
+
+    assert read(data, "r.pdf").text == "Due on the fifth, in the office."
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

@@ -69,6 +69,15 @@ def test_a_number_counts_what_stands_behind_it() -> None:
     assert not judge.accepts("You have 45 children.", [])
 
 
+def test_a_number_is_told_of_the_thing_that_it_is_told_of() -> None:
+    known = sources("My mortgage ends in May.", "It rained.", "It snowed.", "The joiner wants 14,200 euros.")
+
+    judge = Judge(known, "Who is the joiner?")
+
+    assert not judge.accepts("Your mortgage end is 14,200.", [])
+    assert judge.accepts("Your joiner is 14,200.", [])
+
+
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [

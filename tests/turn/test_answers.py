@@ -40,6 +40,12 @@ def test_a_covered_code_is_explained():
         " imported; your own file still shows them."
     )
     assert joined([open_one]) == 'Your document "Bike" says: The saddle is at 68 cm.'
+    for kind in ("told", "stored", "answered"):
+        told = Quote(kind, "What is it?", "Our wifi is called ••••••••.", is_sure=True)
+        assert joined([told]).endswith(
+            '"Our wifi is called ••••••••." What may be a code or a password is masked in memory; '
+            "`shepherd facts set KEY VALUE` stores what is neither."
+        )
 
 
 def test_a_document_speaks_in_quotation_marks_where_it_says_i_or_you():

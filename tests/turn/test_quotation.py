@@ -504,3 +504,30 @@ def test_what_others_have_is_not_the_users():
     assert answer("What's my license plate?", "That plate is awesome!") == ""
     assert answer("What's my plate?", "My plate is S-KR 88.") == "My plate is S-KR 88."
     assert answer("What is my ring made of?", "Her ring is made of gold.") == ""
+
+
+LEASE = """Lease agreement
+Between Ruth Amsel (landlord) and Olaf Kern (tenant).
+1. Term
+The lease begins on 1 February 2025 and ends on 31 January 2030. The notice period is
+three months to the end of a month.
+2. Rent
+The monthly rent is 1,180 euros, due on the fifth of each month.
+Printed on 11/28/26, page 1 of the lease."""
+
+
+@pytest.mark.parametrize(
+    ("question", "sentence"),
+    [
+        ("When does the lease end?", "The lease begins on 1 February 2025 and ends on 31 January 2030."),
+        ("When does the notice period end?", "The notice period is three months to the end of a month."),
+        ("When is the rent due?", "The monthly rent is 1,180 euros, due on the fifth of each month."),
+    ],
+)
+def test_word_in_a_sentence_is_worth_no_less_than_in_the_title(question, sentence):
+    message = Message("user", question, composed=f"{question}\n\n{attached_block('lease.pdf', LEASE)}")
+
+    quote = quotation(Question(question, ""), sources_of([message], (), ()), ())
+
+    assert quote is not None
+    assert quote.sentence == sentence

@@ -234,6 +234,26 @@ def test_question_that_is_left_open_is_answered_by_what_the_user_said():
     assert quoted("What does a heron need?") == UNKNOWN  # the assistant's words
 
 
+@pytest.mark.parametrize(
+    ("question", "written", "answer"),
+    [
+        ("When do I play in the quartet?", "You play the viola.", "every Thursday"),
+        ("And when do I play in the quartet?", "You play the viola.", "every Thursday"),
+        ("When does the heron nest?", "You play the viola.", UNKNOWN),
+        ("What do I play?", "You play the viola.", "You play the viola."),
+    ],
+)
+def test_when_is_answered_by_a_time_or_by_nothing(question, written, answer):
+    said = "I play the viola in an amateur quartet every Thursday."
+    memories = [SearchResult(1, said, "Noted.", 0, 1.0, 1.0, 0.0, source="turn")]
+    sent = f"{question}\n\n[facts: plays=viola]\nUser: {said}"
+    review = Review(
+        [Message("user", question, sent=sent)], [Fact("plays", "viola", 0, 0)], Promise(), memories=memories
+    )
+
+    assert answer in review.feed(written) + review.end("stop")
+
+
 def test_memory_that_no_assistant_wrote_is_quoted_and_none_is_denied():
     memories = [
         SearchResult(1, "About me", "Keeps 3 herons. Likes tea.", 0, 1.0, 1.0, 0.0, source="chatgpt"),

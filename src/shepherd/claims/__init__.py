@@ -5,6 +5,7 @@ It knows wordings and keys; nothing of models, databases and conversations.
 
 from __future__ import annotations
 
+from shepherd.claims.corrections import Correction, corrected_facts
 from shepherd.claims.endings import KNOWN, may_end
 from shepherd.claims.judge import (
     Verdict,
@@ -24,10 +25,12 @@ __all__ = [
     "KNOWN",
     "LISTS",
     "Assertion",
+    "Correction",
     "Verdict",
     "assertions",
     "canonical_key",
     "concerns",
+    "corrected_facts",
     "ended_facts",
     "ended_values",
     "is_borne_out",

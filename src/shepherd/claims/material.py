@@ -55,7 +55,7 @@ _ONE_WORD = re.compile(r"^.[\w.\u2019'-]+.$")
 # "Lea: I live in Ulm." What follows a label is somebody else's.
 _SPEAKER = re.compile(
     r"(?:^|(?<=[.!?\n]))[ \t]*(?!(?:Fav\w*|Note|PS|P\.S|FYI|Btw|Update|Fact|Correction|Also"
-    r"|Background|Context|Reminder|Intro|Heads up|Disclaimer|Edit"
+    r"|Wrong|Incorrect|No|Nope|Actually|Background|Context|Reminder|Intro|Heads up|Disclaimer|Edit"
     r"|Detail|Details|Info|Kontext|Hinweis|Contexte|Précision|Contexto|Detalhe|Detalle|Nota|Contesto|Dettaglio)\b)[\[(]?"
     r"[A-Z\u00c0-\u00de][\w.-]*(?: [A-Z\u00c0-\u00de][\w.-]*)?[\])]?(?: \([^)\n]*\))?:[ \t]+(?=\S)",
     re.MULTILINE,

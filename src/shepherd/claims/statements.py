@@ -18,6 +18,7 @@ from shepherd.claims.material import GAP, own_words
 from shepherd.claims.references import with_referents
 from shepherd.claims.roles import is_work, role_in
 from shepherd.claims.spellings import spelled_out
+from shepherd.claims.successors import with_successor
 from shepherd.claims.wordings import Frame, Frames, alternatives, frames, rule, words
 from shepherd.sentences import is_question, split_sentences
 
@@ -97,12 +98,30 @@ def assertions(message: str) -> list[Assertion]:
     text = own_words(message)
     # "I'm Steve" gives a name only in an introduction, such as behind a greeting.
     greets = bool(rule("introducing", begins=True).match(text) or rule("contrast").search(text))
-    before = ""
+    before = earlier = ""
     for n, (typed, asks) in enumerate(_sentences(text)):
-        sentence = spelled_out(with_referents(standard_english(typed), before))
-        found += _stated(sentence, typed, asks, greets=greets and n < _INTRODUCTION)
-        before = typed
+        sentence = with_successor(with_referents(standard_english(typed), before), before)
+        sentence = spelled_out(sentence)
+        stated = _stated(sentence, typed, asks, greets=greets and n < _INTRODUCTION)
+        found += [one for one in stated if not _is_of_it(one, earlier, sentence)]
+        before, earlier = typed, f"{earlier} {typed}"
     return found
+
+
+def _is_of_it(assertion: Assertion, earlier: str, sentence: str) -> bool:
+    """Return whether a name is that of something that was spoken of: "I have a new boss, it's Tobias".
+
+    `earlier` are the sentences before this one. Behind a greeting, "it's Tobias" gives the user's own name.
+    """
+    if assertion.kind != "name":
+        return False
+    is_it = re.search(rf"\bit(?:'s|s| is) {re.escape(assertion.value)}", sentence, re.IGNORECASE)
+    if is_it is None:
+        return False
+    said = f"{earlier} {sentence[: is_it.start()]}".strip()
+    greeting = rule("introducing", begins=True).match(said)
+    said = said[greeting.end() if greeting else 0 :]
+    return _fillers().fullmatch(said) is None and bool(said.strip(_EDGE))
 
 
 def stating_sentences(message: str) -> list[str]:

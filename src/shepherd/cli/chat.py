@@ -10,6 +10,7 @@ from argparse import Namespace
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from shepherd.commands.keyboard import echoing
 from shepherd.commands.screen import Screen, counted, printable
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.paths import demo_model_file, write_atomically
+from shepherd.sentences import is_question
 
 if TYPE_CHECKING:
     from shepherd.chat_session import Session
@@ -45,6 +47,7 @@ __all__ = [
     "execute",
     "is_first_today",
     "local_model",
+    "names_a_title",
     "provider_and_model",
     "show_news_at_end",
 ]
@@ -80,23 +83,29 @@ class _Parser(Parser):
             # The value of an unknown option was taken for the question.
             unknown = [word for word in words if word in unknown or word == parsed.question]
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        parsed.is_behind_continue = False
         if parsed.question is not None:
             if parsed.prompt is not None:
                 self.error("one question at a time: the text of -e, or one in quotes")
             parsed.prompt = parsed.question
+            parsed.is_behind_continue = ("--continue=", parsed.question) in pairwise(words)
         return parsed
 
 
 def _without_questions_as_names(words: list[str]) -> list[str]:
     """Return the arguments with a question behind --continue told apart from the name of a conversation.
 
-    A question in quotes has blanks. `--continue="A title"` names a conversation whose title has some.
+    A question in quotes has blanks. `--continue="A title"` names a conversation whose title has some, as does
+    what stands behind --continue beside the question of -e.
     """
-    following = [*words[1:], ""]
-    return [
-        f"{word}=" if word == "--continue" and " " in after.strip() else word
-        for word, after in zip(words, following, strict=False)
-    ]
+    has_text = any(word in ("-e", "--prompt") or word.startswith("--prompt=") for word in words)
+    told: list[str] = []
+    for word in words:
+        if told[-1:] == ["--continue"] and " " in word.strip():
+            told[-1:] = [f"--continue={word}"] if has_text else ["--continue=", word]
+        else:
+            told.append(word)
+    return told
 
 
 def build_parser() -> Parser:
@@ -179,6 +188,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
     templates, needs_message = _use_templates(arguments)
     config, model = conversation_settings(arguments)
+    if names_a_title(arguments, config, is_terminal=sys.stdin.isatty()):
+        arguments.resume, arguments.prompt = arguments.prompt, None
     is_composed = bool(arguments.template or arguments.attach or arguments.fragment)
     composer = composer_of(arguments, config, screen, templates)
     is_read = "-" in [*arguments.attach, *arguments.fragment]  # stdin is attached
@@ -302,6 +313,25 @@ def conversation_settings(arguments: Namespace) -> tuple[Config, str]:
     if arguments.norag:
         config = replace(config, rag_context_injection=False)
     return config, model
+
+
+def names_a_title(arguments: Namespace, config: Config, *, is_terminal: bool) -> bool:
+    """Return whether what looks like a question behind --continue has words of a conversation's title.
+
+    Without a terminal, nobody could go on with the conversation.
+    """
+    text: str = arguments.prompt or ""
+    is_possible = getattr(arguments, "is_behind_continue", False) and is_terminal and not is_question(text)
+    if not is_possible or arguments.nomemory or arguments.json:
+        return False
+    from shepherd.commands.conversations import is_in_a_title
+    from shepherd.factory import open_memory_to_read
+
+    try:
+        with open_memory_to_read(config) as memory:
+            return is_in_a_title(memory, text, memory.user_id)
+    except ShepherdError:  # the question is answered, or fails, without it
+        return False
 
 
 def conversation_to_continue(arguments: Namespace, config: Config) -> str | None:

@@ -290,10 +290,9 @@ def _inserted(template: string.Template, text: str) -> str:
 
 def _hint(one: Attached, assistant: Assistant) -> str:
     ways = ["attach less of it"]
-    if one.name != PIPED:
-        ways.append(
-            f"shepherd knowledge import {shlex.quote(one.name)} lets answers use the passages that match"
-        )
+    file = "FILE" if one.name == PIPED else shlex.quote(one.name)
+    saved = "save it as FILE: " if one.name == PIPED else ""
+    ways.append(f"{saved}shepherd knowledge import {file} lets answers use the passages that match")
     trained = getattr(assistant.engine.info, "n_ctx_train", 0)
     if isinstance(trained, int) and assistant.engine.window_tokens < trained:
         ways.append(f"set n_ctx up to {trained}")

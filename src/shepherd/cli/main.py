@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -84,6 +85,8 @@ _EARLY = {
     **dict.fromkeys(("--user", "--memory-db", "-m", "--model", "-p", "--provider"), True),
     **dict.fromkeys(("--json", "-v", "--verbose"), False),
 }
+# "--continue=a title" is no question.
+_OPTION_WITH_VALUE = re.compile(r"--[a-z][a-z-]*=")
 
 
 def run() -> NoReturn:
@@ -142,7 +145,7 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
         arguments = [*options, *arguments]
     elif first in COMMANDS:
         arguments = arguments[1:]
-    elif " " in first.strip():  # a question in quotes
+    elif " " in first.strip() and not _OPTION_WITH_VALUE.match(first):  # a question in quotes
         first, arguments = "chat", ["-e", *arguments]
     elif first and not first.startswith("-"):
         words = sum(not argument.startswith("-") for argument in arguments)

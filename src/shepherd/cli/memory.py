@@ -406,7 +406,10 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         )
     for problem in () if screen.as_json else counts.problems:
         screen.warn(problem, IMPORTABLE if problem == NO_EXPORT else "")
-    return int(bool(counts.problems) and not (counts.memories or counts.facts or counts.duplicates))
+    is_found = counts.memories or counts.facts or counts.duplicates
+    if not (is_found or counts.problems or counts.skipped or counts.secrets or screen.as_json):
+        screen.warn("there is nothing in it", IMPORTABLE)
+    return int(not is_found)
 
 
 def _claim(memory: Memory, arguments: Namespace, screen: Screen) -> int:

@@ -24,6 +24,7 @@ __all__ = [
     "continue_conversation",
     "conversation_named",
     "how_to_forget_history",
+    "is_in_a_title",
     "list_conversations",
     "rename_conversation",
     "save_conversation",
@@ -90,6 +91,13 @@ def conversation_named(
         ids = ", ".join(short_id(one.id) for one in said)
         hint = f"no title has these words, but they were said in {ids}"
     raise ShepherdError(f"there is no conversation {name!a}", hint=hint)
+
+
+def is_in_a_title(memory: Memory, words: str, user_id: str | None = None) -> bool:
+    """Return whether words stand in the title of a conversation, other than of one question and answer."""
+    wanted = folded(" ".join(words.split()))
+    known = memory.list_sessions(user_id, limit=_EVERY, one_offs=False)
+    return bool(wanted) and any(wanted in folded(one.title) for one in known)
 
 
 def still_said(

@@ -267,9 +267,15 @@ def _private(chat: Chat, argument: str) -> None:
     if wanted is None:
         raise UsageError(f"usage: {COMMANDS['private'].usage}")
     chat.assistant.private = wanted
-    chat.screen.note(
-        "private: nothing is recalled or stored; /private ends it" if wanted else "memory is used again"
-    )
+    if wanted:
+        chat.screen.note("private: nothing is recalled or stored; /private ends it")
+    elif chat.assistant.has_private_turns:
+        chat.screen.note(
+            "memory is used again; the model still sees your private messages, and an answer that repeats"
+            " them is stored: /clear before you go on"
+        )
+    else:
+        chat.screen.note("memory is used again")
 
 
 def _tools(chat: Chat, argument: str) -> None:

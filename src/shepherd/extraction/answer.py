@@ -15,6 +15,7 @@ from shepherd.claims import (
     KNOWN,
     Assertion,
     Verdict,
+    corrected_facts,
     ended_facts,
     is_borne_out,
     learned,
@@ -294,7 +295,12 @@ def select(
                 may_end(end.kind, over.key) and _folded(end.value) == _folded(over.value) for end in ended
             )
         ]
+        corrected = {one.key: one for one in corrected_facts(line, known)}
         for verdict in _not_over(verdicts, line):
+            correction = corrected.get(verdict.key)
+            if correction is not None and correction.says_more_than(verdict.value):
+                continue
+            corrected.pop(verdict.key, None)
             if secrets or not (is_secret(verdict.key, verdict.value) or _tells(verdict.value, hidden)):
                 evidence = _evidence(verdict.assertion, line, secrets)
                 changes = verdict.assertion.changes or _is_new(verdict.assertion)
@@ -302,6 +308,11 @@ def select(
                 kept.claims.append(Claim(verdict.key, value, evidence, number, changes))
                 # A later line may end it.
                 known.append(Fact(verdict.key, value, 0, 0))
+        for one in corrected.values():
+            if secrets or not (is_secret(one.key, one.value) or _tells(one.value, hidden)):
+                said = one.sentence if secrets or not _shows_secret(one.sentence) else ""
+                kept.claims.append(Claim(one.key, one.value, said, number))
+                known.append(Fact(one.key, one.value, 0, 0))
     values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
     unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())
     kept.dropped = extracted.dropped + unused

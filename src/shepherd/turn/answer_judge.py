@@ -431,6 +431,10 @@ class Judge:
         """
         if about.startswith("children") or about == "number":
             return self.sources.counts(value, thing or ("children", "kids"))
+        things = {*keywords(" ".join(word for word in thing if word not in _NOUNS))} - STOP_WORDS
+        # "Your mortgage end is 14,200": what the joiner asks for is told of him alone.
+        if any(not self.sources.is_said_of(value, [word]) for word in things):
+            return False
         about_it = {*keywords(self.asked), *keywords(" ".join(thing))} - STOP_WORDS
         return self.sources.is_said_of(value, about_it)
 

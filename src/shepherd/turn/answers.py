@@ -24,6 +24,10 @@ _MOST_SENTENCES = 8
 _LONGEST_ASKED = 80  # characters of a question that was asked once
 _COVER = "\u2022\u2022"
 _COVERED = " Codes and passwords are masked when a document is imported; your own file still shows them."
+_COVERED_IN_MEMORY = (
+    " What may be a code or a password is masked in memory; `shepherd facts set KEY VALUE` stores what is"
+    " neither."
+)
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
 _PERSONAL = re.compile(r"\b(?:i|me|my|we|us|our|you|your)\b", re.IGNORECASE)
 _I = re.compile(r"\b(?:i|me|my|we|our)\b", re.IGNORECASE)
@@ -99,8 +103,10 @@ def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
         said = f"I have this stored: {sentences}"
     else:
         said = f"you told me earlier: {sentences}"
-    if quotes[0].kind == "document" and _COVER in said:
-        said = f"{said if said.endswith(('.', '!')) else f'{said}.'}{_COVERED}"
+    if _COVER in said:
+        is_ended = said.endswith((".", "!", '."', '!"'))
+        why = _COVERED if quotes[0].kind == "document" else _COVERED_IN_MEMORY
+        said = f"{said if is_ended else f'{said}.'}{why}"
     is_doubtful = is_first and not all(one.is_sure for one in quotes)
     return f"I don't know for sure, but {said}" if is_doubtful else f"{said[0].upper()}{said[1:]}"
 

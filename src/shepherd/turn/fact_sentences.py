@@ -150,9 +150,13 @@ _OF_OTHERS = {
     "location": ("lives in", "live in"),
     "allergy": ("is allergic to", "are allergic to"),
 }
-_PLURALS = ("s", "children")
 _NUMBER = re.compile(r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|no|\d+)\b", re.IGNORECASE)
-_MANY = re.compile(r"(?:[^sui]s|children|people)$", re.IGNORECASE)
+# One boss, bus or lens is not several.
+_MANY = re.compile(
+    r"(?:[^sui]s(?<!lens)(?<!gas)(?<!alias)(?<!atlas)(?<!canvas)(?<!christmas)(?<!bias)(?<!news)(?<!series)"
+    r"(?<!maths)|children|people)$",
+    re.IGNORECASE,
+)
 # "Mateo is allergic to cashews"
 _CLAUSE = re.compile(r"^[A-Z][\w' -]{0,30} (?:is|are|has|have|likes?|lives?) ")
 _YES_OR_NO = ("yes", "no", "true", "false")
@@ -198,7 +202,7 @@ def _ended(key: str, value: str) -> str:
         thing = value if _DETERMINED.match(value) else f"{_article(value)} {value}"
         return f"you no longer have {thing}"
     if key == f"{who.replace(' ', '_')}_name" and definition("animal").fullmatch(who):
-        return f"you no longer have {who if who.endswith(_PLURALS) else f'a {who}'} called {value}"
+        return f"you no longer have {who if _MANY.search(who) else f'a {who}'} called {value}"
     return ""
 
 
@@ -244,7 +248,7 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
     if what in _OF_OTHERS and who and (what == "name" or relations_among(content_words(who))):
         one, many = _OF_OTHERS[what]
         who = who.replace("_", " ")
-        return f"your {who}", many if who.endswith(_PLURALS) else one, value
+        return f"your {who}", many if _MANY.search(who) else one, value
     if what == "age" and _NUMBER.match(value):
         return _age(who, value)
     return f"your {_owned(key)}", "are" if _MANY.search(key) else "is", value
@@ -310,7 +314,7 @@ def _age(who: str, value: str) -> tuple[str, str, str]:
     if not who:
         return "you", "are", years
     is_relation = relations_among(content_words(who))
-    be = "are" if is_relation and who.endswith(_PLURALS) else "is"
+    be = "are" if is_relation and _MANY.search(who) else "is"
     return f"your {who.replace('_', ' ')}" if is_relation else who.title(), be, years
 
 
@@ -321,7 +325,7 @@ def _counted(key: str, value: str) -> str:
     for item in items:
         number = _NUMBER.match(item)
         if number is None:
-            told.append(item if item.endswith(_PLURALS) else f"{_article(item)} {item}")
+            told.append(item if _MANY.search(item) else f"{_article(item)} {item}")
         else:
             told.append(item if number.end() < len(item) else f"{item} {key}")
     if len(told) > 1 and is_total(items[0]):
@@ -336,7 +340,7 @@ def _conditions(who: str, value: str) -> tuple[str, str, str]:
     so = [item for item in items if _IS_SO.fullmatch(item) or _IS_ONE.fullmatch(item)]
     has = [item for item in items if item not in so]
     subject = f"your {who}" if who else "you"
-    be, have = ("is", "has") if who and not who.endswith(_PLURALS) else ("are", "have")
+    be, have = ("is", "has") if who and not _MANY.search(who) else ("are", "have")
     if not so:
         return subject, have, _listed(has) if has else value
     told = _listed([item if _IS_SO.fullmatch(item) else f"{_article(item)} {item}" for item in so])

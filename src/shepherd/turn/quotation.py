@@ -29,6 +29,7 @@ __all__ = [
     "Kind",
     "Quote",
     "Source",
+    "attached_to",
     "best_first",
     "quotation",
     "repeats",
@@ -69,6 +70,8 @@ _LONGEST_SECTION = 1500  # characters of a text without headings
 
 # Worth of a word that says little, of one in a heading, and of one beside the sentence.
 _SLIGHT_WORTH, _TITLE_WORTH, _NEAR_WORTH = 0.3, 0.4, 0.3
+# Decides between sentences that are worth the same: the words of the one itself.
+_OWN_WORTH = 0.01
 # Worth of the form of an answer, of a word that hints at it, and of the thing in "which tray".
 _LIKELY_WORTH, _HINT_WORTH, _ASKED_WORTH = 0.4, 0.3, 0.1
 # The share of a question that a section has to have: with a word in its title, without, and for yes or no.
@@ -117,6 +120,11 @@ class Source:
     title: str
     about: str
     sentences: Sequence[str]
+
+
+def attached_to(message: Message) -> list[str]:
+    """Return the names of the documents that are attached to a message, in order."""
+    return [block["name"] for block in _ATTACHED.finditer(message.composed)]
 
 
 def sources_of(
@@ -478,18 +486,19 @@ def _in_document(wanted: Wanted, source: Source, names: _Names) -> Iterator[tupl
             continue
         near = (*inside[max(0, n - 1) : n], *inside[n + 1 : n + 2])
         own = sum(weights[word] * rare[word] * inside[n][word] for word in weights)
-        context = sum(
-            weights[word] * max(_TITLE_WORTH * titled[word], *(_NEAR_WORTH * one[word] for one in near), 0.0)
+        # A word in the sentence is worth no less than it would be in the title, however often it is used.
+        worth = {
+            word: max(_TITLE_WORTH * titled[word], *(_NEAR_WORTH * one[word] for one in near), 0.0)
             for word in weights
-            if not inside[n][word]
-        )
+        }
+        said = sum(weights[word] * max(rare[word] * inside[n][word], worth[word]) for word in weights)
         hinted = max((_closeness(word, pieces[n]) for word in wanted.hints), default=0.0)
         # The first sentence often tells what a note is about.
         is_first = (is_typed or all(titled.values())) and not any(fitting[:n]) and any(titled.values())
         is_only = is_first or (is_typed and sum(fitting) <= _FEW and any(titled.values()))
         if not own and not hinted and not is_only:
             continue
-        score = (own + context) / total + _HINT_WORTH * hinted
+        score = (said + _OWN_WORTH * own) / total + _HINT_WORTH * hinted
         if wanted.likely is not None and wanted.likely.search(sentence):
             score += _LIKELY_WORTH
         score += _ASKED_WORTH * max((inside[n][word] for word in wanted.asked), default=0.0)

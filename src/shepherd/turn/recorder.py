@@ -16,6 +16,7 @@ from shepherd.prompt.archive_policy import archived_answer, is_statement, is_wor
 from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
 from shepherd.trace import trace_of
+from shepherd.turn.quotation import attached_to
 from shepherd.turn.small_model import is_small_model
 from shepherd.types import Message, TurnStats
 from shepherd.wording import counted
@@ -264,6 +265,7 @@ class Recorder:
         leaving = draft.evicted(before)
         if not leaving:
             return
+        self._tell_of_documents(draft, leaving)
         archived = [exchange for exchange in leaving if self._store.can_archive(exchange)]
         _attempt(draft, "keeping what left the window", lambda: self._store.archive_all(archived, now))
         # With a small window, turns leave all the time; where nothing is lost, once is enough.
@@ -284,6 +286,23 @@ class Recorder:
         kept = "kept in memory, and recalled when you ask about that" if is_kept else "not kept in memory"
         draft.notes.append(
             (f"the model's window is full: it {sees} the oldest {what}; {it} {is_} {kept}", "")
+        )
+
+    def _tell_of_documents(self, draft: Draft, leaving: Sequence[Exchange]) -> None:
+        """Say which attached documents the model has before it no longer: they are in no memory."""
+        kept = {name for message in (*draft.history, draft.message) for name in attached_to(message)}
+        gone = [name for exchange in leaving for name in attached_to(exchange.user)]
+        names = [name for name in dict.fromkeys(gone) if name not in kept]
+        if not names:
+            return
+        listed = f'"{names[0]}"' if len(names) == 1 else counted(len(names), "attached document")
+        it = "it" if len(names) == 1 else "them"
+        draft.notes.append(
+            (
+                f"the model's window is full: it no longer sees {listed}",
+                f"attach {it} again with your next question; what shepherd knowledge import has read is"
+                " recalled in every conversation",
+            )
         )
 
     def _begins_with(self, before: Sequence[Exchange]) -> bool:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from shepherd.claims import ended_facts, ended_values, plain_facts
+from shepherd.claims import corrected_facts, ended_facts, ended_values, plain_facts
 from shepherd.claims.keys import LISTS, items_of
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
@@ -50,6 +50,7 @@ from shepherd.turn.answer_judge import (
     Sources,
     states,
 )
+from shepherd.turn.answer_types import wanted_by
 from shepherd.turn.answers import Found, joined
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
@@ -96,6 +97,7 @@ _CALCULATES = re.compile(
     r"\d ?%? ?(?:[-+*/x\u00d7\u00f7^]|times|plus|minus|multiplied by|divided by|of|to the power of) ?\d",
     re.IGNORECASE,
 )
+_ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 _OF_HEALTH = ("allergy", "avoids", "condition")
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
 _WANTS_TO_KNOW = re.compile(
@@ -276,7 +278,8 @@ class Review:
             return self._passed_on(UNKNOWN)
         # Often the answer is right as far as the first comma.
         for part in (sentence, self._judge.first_clause(sentence)):
-            if part and self._judge.accepts(part, self._said) and self._tells_what_is_known(part):
+            is_right = part and self._judge.accepts(part, self._said) and self._tells_what_is_known(part)
+            if is_right and self._has_form_asked_for(part):
                 is_answer = bool(self._said) or part not in _NO_ANSWERS
                 return self._shown(part) if is_answer else self._passed_on(part)
         return self._stop()
@@ -353,6 +356,16 @@ class Review:
                 or any(self._is_told_with_question(fact) for fact in told)
             )
         return any(_states_beginning(sentence, fact) and _names(sentence, fact) for fact in facts)
+
+    def _has_form_asked_for(self, sentence: str) -> bool:
+        """Return whether a sentence has a time where the question is "when"; a fact vouches for itself.
+
+        "You play the viola" is no answer to "When do I play in the quartet?".
+        """
+        if self._said or sentence in _NO_ANSWERS or self._asked_for[0] or not _ASKS_WHEN.match(self._asked):
+            return True
+        holds = wanted_by(self._questions[0]).holds
+        return holds is None or holds.search(sentence) is not None
 
     def _is_told_with_question(self, fact: Fact) -> bool:
         """Return whether one sentence has the value of a fact and every word of the question.
@@ -464,6 +477,9 @@ def _as_told(
         for over in ended_facts(message.raw, older):
             del current[over.key]
         said = {verdict.key: verdict.value for verdict in plain_facts(message.raw)}
+        for part in corrected_facts(message.raw, older):
+            if part.key not in said or part.says_more_than(said[part.key]):
+                said[part.key] = part.value
         if said:
             gone = refused()
             said = {key: value for key, value in said.items() if value.casefold() not in gone}

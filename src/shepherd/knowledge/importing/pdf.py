@@ -23,6 +23,13 @@ Progress = Callable[[int, int], None]
 # A usual page takes a hundredth of a second, the largest scanned drawings some seconds.
 LONGEST_PAGE_S = 60.0
 _MOST_MEMORY = 2 << 30
+# Fonts have a glyph for "fi", and a search for "fifth" has none.
+_LIGATURES = str.maketrans(
+    {
+        "\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl", "\ufb05": "st",
+        "\ufb06": "st",
+    }
+)  # fmt: skip
 
 
 class Pages(NamedTuple):
@@ -113,7 +120,7 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
         title = (reader.metadata.title or "") if reader.metadata else ""
         yield {"title": str(title), "pages": len(reader.pages)}
         for page in reader.pages:
-            yield {"text": page.extract_text().strip()}
+            yield {"text": page.extract_text().strip().translate(_LIGATURES)}
     except DocumentError:
         raise
     except MemoryError as error:

@@ -1,0 +1,102 @@
+"""Parts of known values that a message corrects: "my car is blue, not grey" makes of a grey Skoda a blue one.
+
+Such a sentence states no value by itself; what is known says what the corrected word belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from shepherd.claims.keys import INSTRUCTIONS, LISTS, canonical_key, words_of
+from shepherd.claims.statements import own_sentences
+from shepherd.claims.successors import IT_IS, are_alike
+from shepherd.claims.wordings import rule, words
+from shepherd.types import Fact
+
+__all__ = ["Correction", "corrected_facts"]
+
+_WORD = r"[\w&@+.'/-]*\w"
+_END = r"(?=\s*(?:$|[.,;!)]|\s(?:any ?more|at all|as (?:you|i) (?:say|said|think|thought|told)|like you)\b))"
+_TOPIC = rf"\b(?:my|our|the) (?P<topic>{_WORD}(?: {_WORD}){{0,2}}?)"
+_NEW, _OLD = rf"(?P<new>{_WORD}(?: {_WORD}){{0,2}}?)", rf"(?P<old>{_WORD}(?: {_WORD}){{0,2}}?)"
+_BEFORE = r"(?:(?:actually|really|in fact|now) )?"
+_WORDINGS = tuple(
+    re.compile(wording, re.IGNORECASE)
+    for wording in (
+        # "My car is blue, not grey", "my car is blue instead of grey"
+        rf"{_TOPIC}(?:'s| is| are) {_BEFORE}{_NEW},? (?:(?:and )?not|instead of|rather than) {_OLD}{_END}",
+        # "My car isn't grey, it's blue", "my car is not grey but blue"
+        rf"{_TOPIC}(?:(?: is|'s| are)(?:n't| not)| is no longer) {_OLD}(?: any ?(?:more|longer))?"
+        rf"(?:(?:\s*[,;.:\u2013\u2014-]+\s*|\s+)(?:but )?(?:{IT_IS}|they(?:'re| are) )|,? but )"
+        rf"{_BEFORE}{_NEW}(?: now)?{_END}",
+    )
+)
+_BEHIND_MARK = re.compile(r"[.;:]\s|, (?=my |our |the )")
+
+
+class Correction(NamedTuple):
+    """A fact with the value that it has with the corrected words, and the sentence that says so."""
+
+    key: str
+    value: str
+    sentence: str
+
+    def says_more_than(self, value: str) -> bool:
+        """Return whether it has all words of another value and more: "blue Skoda" than "blue"."""
+        return {*value.casefold().split()} < {*self.value.casefold().split()}
+
+
+def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
+    """Return the facts of which a message corrects a part; of one fact, the last correction.
+
+    A word in the place of another has its form: a plain word, a name, a number.
+    """
+    told = [(sentence, match) for sentence in own_sentences(text) for match in _told(sentence)]
+    current = {fact.key: fact for fact in facts} if told else {}
+    found = {}
+    for sentence, match in told:
+        concerned = [fact for fact in current.values() if _is_about(match, fact)]
+        # "My car": of two cars, it could be either.
+        if len(concerned) == 1:
+            key, value = concerned[0].key, _corrected(match, concerned[0].value)
+            found[key] = Correction(key, value, sentence)
+    return [*found.values()]
+
+
+def _told(sentence: str) -> Iterator[re.Match[str]]:
+    """Yield what a sentence corrects; what is supposed, planned or reported corrects nothing."""
+    plain = sentence.replace("\u2019", "'")
+    for wording in _WORDINGS:
+        for match in wording.finditer(plain):
+            before = _BEHIND_MARK.split(plain[: match.start()])[-1]
+            is_unsure = any(rule(name).search(f"{before} {match[0]}") for name in ("unreal", "reported"))
+            is_state = {*match["new"].casefold().split()} & words("momentary")
+            if not is_unsure and not is_state and _is_alike(match["old"], match["new"]):
+                yield match
+
+
+def _is_alike(old: str, new: str) -> bool:
+    # "My car is parked, not grey" says where it is.
+    is_done = new.endswith(("ed", "ing")) and not old.endswith(("ed", "ing"))
+    is_other = len(old.split()) == len(new.split()) and old.casefold() != new.casefold()
+    return is_other and not is_done and are_alike(old, new)
+
+
+def _is_about(match: re.Match[str], fact: Fact) -> bool:
+    """Return whether a fact has the words that are corrected, and is about what they are said of."""
+    known = canonical_key(fact.key)
+    name = fact.key if known is None else known.name
+    if name in LISTS or name == INSTRUCTIONS or _part(match["old"]).search(fact.value) is None:
+        return False
+    topic = {word.casefold() for word in match["topic"].split()}
+    return topic <= {*words_of(fact.key), *re.findall(r"[\w-]+", fact.value.casefold())}
+
+
+def _corrected(match: re.Match[str], value: str) -> str:
+    return _part(match["old"]).sub(lambda _: match["new"], value, count=1)
+
+
+def _part(words_said: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w-]){re.escape(words_said)}(?![\w-])", re.IGNORECASE)
