@@ -59,7 +59,7 @@ export async function show(root, [id]) {
   });
   fill(
     root,
-    h("div", { class: "heading" }, h("h1", {}, "Memories"), h("div", { class: "actions" }, transfer(root, view.imports, { path: "/v1/memory/export", name: "memory", changed: () => load(view) }), addButton(view))),
+    h("div", { class: "heading" }, h("h1", {}, "Memories"), h("div", { class: "actions" }, transfer(root, view.imports, { path: "/v1/memory/export", name: "memory", changed: () => Promise.all([load(view), knowSources(view)]) }), addButton(view))),
     view.imports,
     toolbar(form, [view.source, view.pinned, view.time, view.recalled, view.order]),
     view.rows.element,
