@@ -343,10 +343,11 @@ class ConversationMessage(TypedDict):
 
 
 class Conversation(TypedDict):
-    """A conversation with its messages."""
+    """A conversation with its messages; `model` is the one it was begun with."""
 
     id: str
     title: str
+    model: str
     data: list[ConversationMessage]
 
 
