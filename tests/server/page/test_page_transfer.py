@@ -180,3 +180,32 @@ def test_a_document_with_a_code_says_that_it_was_masked(steve):
     dropped(steve.page, "main", ("alarm.md", "# Alarm\n\nThe alarm code is 4471."))
 
     expect(steve.page.locator(".imports")).to_contain_text("1 secret in the text replaced by dots")
+
+
+def test_a_document_that_is_too_large_is_named_with_what_to_do(chat):  # noqa: F811
+    page = chat.page
+    dropped(page, "main", ("contract.md", "Whereas the parties agree. " * 3000))
+    expect(page.locator(".composer [aria-busy=true]")).to_have_count(0)
+    say(page, "What is agreed?")
+
+    problem = page.locator(".turn-pair .problem")
+    expect(problem).to_contain_text("With “contract.md”, the message is too long for this model.")
+    expect(problem).to_contain_text("Import the document under Knowledge")
+
+
+def test_what_was_recalled_is_opened_in_sight(chat):  # noqa: F811
+    page = chat.page
+    page.set_viewport_size({"width": 1280, "height": 420})
+    for text in ("I live in Paris.", "My dog is called Rex.", "Where do I live?"):
+        say(page, text)
+        over(page)
+    recalled = page.locator(".turn-pair").last.locator("details.recalled")
+    page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
+    recalled.evaluate("one => { one.open = true; }")  # a click of Playwright's would scroll first
+
+    expect(recalled.locator(".lines")).to_be_visible()
+    page.wait_for_function(
+        "() => { const found = [...document.querySelectorAll('details.recalled')].at(-1);"
+        " return found.getBoundingClientRect().bottom"
+        "  <= document.querySelector('.composer-box').getBoundingClientRect().top; }"
+    )

@@ -9,7 +9,7 @@ import { icon } from "./icons.js";
 import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
 import { entryForm, sendsWithEnter } from "./forms.js";
 import { setKeys } from "./keys.js";
-import { attempt, complain, confirmed, inWords, say } from "./notice.js";
+import { attempt, complain, confirmed, inWords, leave, say } from "./notice.js";
 import { contentOf, isPicture, pasted, readPicture, thumbnail } from "./pictures.js";
 import { readsAhead } from "./reading_ahead.js";
 
@@ -284,6 +284,7 @@ function composer(view) {
     made.isMemoryOff = false;
     made.documents = [];
     drawAttached(view);
+    leave();
     ask(view.chat, turn);
     input.focus();
   });
@@ -369,8 +370,8 @@ async function stopAnswer(chat) {
 async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
   const messages = saidIn(chat);
   chat.name ||= randomName();
-  turn.usesMemory = usesMemory();
   keepChoice(chat);
+  turn.usesMemory = usesMemory();
   if (turn.memory && turn.usesMemory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
   running.set(begunAs, chat);
@@ -404,12 +405,19 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
       refused(error);
       return;
     }
-    turn.problem = turn.state === "asking" ? inWords(error) : "";
+    turn.problem = turn.state === "asking" ? whatIsWrong(error, turn) : "";
     if (turn.state === "asking") ended(chat, turn, "failed");
   }
   if (turn.state === "asking") ended(chat, turn, "done");
   draw(chat, turn, true);
   rest(chat, begunAs);
+}
+
+/** What went wrong with a message; of one that is too long with its documents, what to do with these. */
+function whatIsWrong(error, { documents }) {
+  if (error.code !== "context_length_exceeded" || !documents.length) return inWords(error);
+  const names = documents.map(({ name }) => `“${beginning(name, 60)}”`).join(", ");
+  return `With ${names}, the message is too long for this model. Import ${documents.length === 1 ? "the document" : "the documents"} under Knowledge, so that answers use the passages that match, or choose a model with a larger window. ${inWords(error)}`;
 }
 
 /**
