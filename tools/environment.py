@@ -35,6 +35,7 @@ __all__ = [
     "flags_by_variable",
     "missing_for_cuda",
     "missing_packages",
+    "named_extras",
     "prepare",
     "source_key",
     "wished_packages",
@@ -104,6 +105,19 @@ def prepare(venv: Path, *, extras: Sequence[str] = (), installed: bool = False) 
     _install(venv, wanted["extras"], installed)
     _write_stamp(venv, wanted)
     return binaries
+
+
+def named_extras(given: Sequence[str]) -> list[str]:
+    """The extras that arguments name, also with commas between them, as pip has it; SetupError for others."""
+    extras = [extra for names in given for extra in names.replace(",", " ").split()]
+    # Only the names: this Python may have no parser of TOML.
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    behind = text.partition("[project.optional-dependencies]\n")[2]
+    table = re.split(r"^\[", behind, maxsplit=1, flags=re.MULTILINE)
+    known = re.findall(r"^([\w-]+) = \[", table[0], re.MULTILINE)
+    if unknown := [extra for extra in extras if extra not in known]:
+        raise SetupError(f"there is no extra {unknown[0]!a}; there are: {', '.join(known)}")
+    return extras
 
 
 def source_key(*, installed: bool) -> str:
@@ -368,10 +382,13 @@ def main() -> int:
     """The command line of this tool."""
     parser = argparse.ArgumentParser(description="Make a virtual environment with Shepherd in it.")
     add_options(parser)
-    parser.add_argument("--extras", nargs="*", default=[], help="extras of the package, such as test")
+    parser.add_argument(
+        "--extras", nargs="*", default=[], help="extras of the package, such as test, or server,tui"
+    )
     options = parser.parse_args()
     try:
-        print(prepare(options.venv.absolute(), extras=options.extras, installed=options.installed))
+        extras = named_extras(options.extras)
+        print(prepare(options.venv.absolute(), extras=extras, installed=options.installed))
     except SetupError as error:
         _say(str(error))
         return 1

@@ -238,3 +238,19 @@ def test_an_export_is_lines_of_json_that_import_reads(shepherd, two, tmp_path):
     assert [line["type"] for line in lines] == ["format", "dimension", "node", "node", "edge"]
     assert done.stderr.startswith("2 added")
     assert shepherd("knowledge", "list", "--user", "anna").stdout.count("\n") == 2
+
+
+def test_whoever_notes_a_code_is_told_that_it_was_masked(shepherd):
+    added = shepherd("knowledge", "add", "Alarm", "--notes", "The alarm code is 4471.")
+    edited = shepherd("knowledge", "edit", "1", "--append", "The PIN is 8812.")
+    harmless = shepherd("knowledge", "edit", "1", "--append", "It is by the door.")
+    as_json = json.loads(shepherd("knowledge", "add", "x", "--notes", "My PIN is 8812.", "--json").stdout)
+    warning = (
+        "warning: 1 secret masked, such as a password, a code or a key\n"
+        "  memory_extraction_secrets = true stores them as they are\n"
+    )
+
+    assert (added.stdout, added.stderr) == ("1\n", warning)
+    assert edited.stderr == warning
+    assert harmless.stderr == ""
+    assert as_json == {"id": 2, "secrets": 1}

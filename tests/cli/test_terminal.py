@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 import pexpect
 import pytest
 
+from shepherd.server.process import address_in_network
 from tests import programs
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
@@ -687,6 +688,23 @@ def test_a_server_at_a_terminal_says_where_the_page_is_and_logs_for_people(termi
     assert re.search(r"\d\d:\d\d:\d\d GET /v1/models 200 · ", shown)
     assert "GET / " not in shown
     assert "{" not in shown
+
+
+def test_a_server_for_others_prints_only_addresses_that_can_be_reached(terminal, shepherd, model):
+    shepherd("apikey", "create")
+    server = terminal("serve", "-m", model, "--port", "0", "--host", "0.0.0.0", wait=False)
+    server.expect("listening on http://0.0.0.0:")
+    said = re.sub(r"\s+", "", server.expect("/v1"))
+    addresses = re.findall(r"http://[\d.]+:\d+/", said)
+    # A machine without a network has only itself.
+    if address_in_network("0.0.0.0"):
+        said = server.expect(r"your\s+network:\s+http://[\d.]+:\d+/")
+        addresses.append(re.search(r"http://[\d.]+:\d+/$", said)[0])
+
+    assert addresses
+    for address in addresses:
+        assert "//0.0.0.0" not in address
+        urllib.request.urlopen(address, timeout=60).close()
 
 
 def test_tools_of_the_bundled_model_are_said_to_go_unused(terminal):

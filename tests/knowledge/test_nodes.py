@@ -150,3 +150,17 @@ def test_nobody_reads_nothing_and_writes_nothing(memory: Memory, user):
     assert knowledge.list_nodes() == knowledge.search("x") == knowledge.hubs() == knowledge.list_edges() == []
     assert knowledge.count_nodes() == 0
     assert knowledge.background_block() == knowledge.focus_block() == ""
+
+
+def test_secrets_in_a_node_are_covered_and_counted(knowledge):
+    values = {"title": "Alarm", "notes": "The alarm code is 4471.", "kind": "note", "dimensions": ["home"]}
+    node = knowledge.add_node(**values)
+    change = {"description": "My password is Tr0ub4dor&3.", "append_notes": "The PIN is 8812."}
+    knowledge.update_node(node.id, **change)
+    after = knowledge.get_node(node.id)
+
+    assert node.notes == "The alarm code is \u2022\u2022\u2022\u2022."
+    assert knowledge.count_secrets(values, is_new=True) == 1
+    assert knowledge.count_secrets(change) == 2
+    # What is covered already is no secret: a form that sends all its fields again tells of none.
+    assert knowledge.count_secrets({"notes": after.notes, "description": after.description}) == 0

@@ -95,8 +95,13 @@ def test_a_line_without_an_object_is_named_by_its_number(line: str | bytes, prob
         ({"question": 5, "answer": "a"}, '"question" is missing or not a string'),
         *(({"type": "fact", "key": key, "value": value}, "a fact without key or value")
           for key, value in ((" ", "v"), ("k", ""))),
-        *(({"question": "q", "answer": "a", "timestamp": value}, "timestamp is not a time in unix seconds")
-          for value in ("5", True, None, math.nan, LARGEST_TIME, -LARGEST_TIME)),
+        *(({"question": "q", "answer": "a", "timestamp": value}, "timestamp is neither a time in unix")
+          for value in ("5", "2026-02-30", "", True, None, math.nan, LARGEST_TIME, -LARGEST_TIME)),
+        *(({"question": "q", "answer": "a", "timestamp": value}, NewMemory("q", "a", seconds, "import"))
+          for value, seconds in (("2026-03-01T10:00:00", 1_772_359_200), ("2026-03-01", 1_772_323_200),
+                                 ("2026-03-01 10:00:00.5+01:00", 1_772_355_600))),
+        ({"type": "fact", "key": "k", "value": "v", "created_at": "1970-01-01T00:00:01Z"},
+         Fact("k", "v", 1, 1, 1)),
         ({"question": "q", "answer": "a", "timestamp": LARGEST_TIME - 1},
          NewMemory("q", "a", LARGEST_TIME - 1, "import")),
     ],

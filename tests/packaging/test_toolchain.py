@@ -230,3 +230,17 @@ def test_llama_cpp_is_compiled_without_amx_where_gcc_compiles_it_wrongly():
 )
 def test_other_compilers_get_no_flags(macros):
     assert environment.compiler_flags(macros) == ""
+
+
+def test_extras_are_named_as_for_pip_and_an_unknown_one_is_refused_in_a_line():
+    refused = subprocess.run(
+        [sys.executable, str(ROOT / "tools/environment.py"), "--extras", "tui,serverr"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert environment.named_extras(["tui,mcp", "server"]) == ["tui", "mcp", "server"]
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("there is no extra 'serverr'; there are: postgres, openai, ")
+    assert refused.stderr.count("\n") == 1

@@ -106,3 +106,14 @@ def test_the_total_of_a_list_is_that_of_its_kind_and_dimension(client):
     ]
 
     assert totals == [5, 4, 4, 3]
+
+
+def test_secrets_that_were_covered_are_counted_in_the_answer(client):
+    noted = client.post("/v1/knowledge/nodes", json={"title": "Alarm", "notes": "The alarm code is 4471."})
+    url = f"/v1/knowledge/nodes/{noted.json()['id']}"
+    changed = client.patch(url, json={"notes": noted.json()["notes"], "append_notes": "The PIN is 8812."})
+    harmless = client.patch(url, json={"description": "By the door."})
+    imported = client.post("/v1/knowledge/import?name=a.txt", content=b"Note\n\nThe alarm code is 4471.")
+
+    assert (noted.json()["secrets"], "4471" in noted.text) == (1, False)
+    assert [answer.json()["secrets"] for answer in (changed, harmless, imported)] == [1, 0, 1]

@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,8 +224,11 @@ def _dimensions(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> N
 
 
 def _add(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
-    node = knowledge.add_node(arguments.title, **_fields(arguments))
-    screen.result({"id": node.id}, str(node.id))
+    values = _fields(arguments)
+    node = knowledge.add_node(arguments.title, **values)
+    n_secrets = knowledge.count_secrets({"title": arguments.title, **values}, is_new=True)
+    screen.result({"id": node.id, "secrets": n_secrets}, str(node.id))
+    _warn_of_secrets(screen, n_secrets)
 
 
 def _edit(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
@@ -235,7 +239,20 @@ def _edit(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
         raise UsageError("nothing to change", hint="use --title, --notes, --append …; see --help")
     _existing(knowledge, arguments.id)
     knowledge.update_node(arguments.id, append_notes=arguments.append or "", **values)
-    screen.result(knowledge.get_node(arguments.id))
+    n_secrets = knowledge.count_secrets({"append_notes": arguments.append, **values})
+    if screen.as_json:
+        screen.json({**asdict(_existing(knowledge, arguments.id)), "secrets": n_secrets})
+    _warn_of_secrets(screen, n_secrets)
+
+
+def _warn_of_secrets(screen: Screen, n_secrets: int, name: str = "") -> None:
+    """Say that secrets were covered: what was typed can't be read from the memory again."""
+    if n_secrets and not screen.as_json:
+        of_document = f"{name}: " if name else ""
+        screen.warn(
+            f"{of_document}{counted(n_secrets, 'secret')} masked, such as a password, a code or a key",
+            "memory_extraction_secrets = true stores them as they are",
+        )
 
 
 # Quotations are the user's and the model's own words; only copies of the text go with the node.
@@ -335,11 +352,8 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
             screen.warn(outcome.reason)
         elif outcome.state == "empty":
             screen.note(outcome.reason)
-        elif outcome.secrets:
-            screen.warn(
-                f"{outcome.name}: {counted(outcome.secrets, 'secret')} masked, such as a password or a key",
-                "memory_extraction_secrets = true stores them as they are",
-            )
+        else:
+            _warn_of_secrets(screen, outcome.secrets, outcome.name)
     is_nothing = bool(outcomes) and counts["empty"] == len(outcomes)
     return 1 if counts["failed"] or is_nothing else 0
 

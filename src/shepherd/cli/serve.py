@@ -157,7 +157,7 @@ def _run(
 ) -> None:
     from shepherd.server import logs
     from shepherd.server.middleware import hosts_of, require_keys_for
-    from shepherd.server.process import Phases, run
+    from shepherd.server.process import Phases, address_in_network, run
 
     config = state.config
     state.needs_key = require_keys_for(config.server_host, state.keys)
@@ -174,18 +174,20 @@ def _run(
         logging.getLogger("shepherd").setLevel(logging.WARNING)
     if state.memory is not None:
         watchdog.close = state.memory.close
-    first = hosts_of(config)[0]
-    host = f"[{first}]" if ":" in first else first
-    url = f"http://{host}:{listening[0].getsockname()[1]}"
-
-    page = url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:") + "/"
+    first, port = hosts_of(config)[0], listening[0].getsockname()[1]
+    url = _url(first, port)
+    # No program can connect to "all addresses".
+    own = _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(first, first), port)
+    page = f"{own}/"
 
     def ready() -> None:
         screen.announce(url, f"listening on {url} (Ctrl-C ends it)")
         if screen.err_is_terminal and state.memory is not None and config.server_page:
             asks = " (it asks for a key)" if state.needs_key else ""
-            apis = "" if arguments.session else f"; OpenAI's clients use {url}/v1"
+            apis = "" if arguments.session else f"; OpenAI's clients use {own}/v1"
             screen.note(f"the page is at {page}{asks}{apis}")
+            if in_network := address_in_network(first):
+                screen.note(f"from other devices in your network: {_url(in_network, port)}/")
         # They may take seconds, and may be there when the first request is.
         threading.Thread(target=_warn_of_unreachable, args=(config, screen), daemon=True).start()
         if arguments.open:
@@ -201,6 +203,10 @@ def _run(
         ending=ending,
         overdue=overdue,
     )
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _open(url: str, screen: Screen) -> None:

@@ -29,6 +29,8 @@ _ROW_BYTES = 1024
 # A filtered search is repeated with four times the limit until enough chunks pass the filter.
 _MORE = 4
 _MOST_ASKED = 4096
+# Texts of a new node in which secrets are covered.
+_COVERED = ("title", "description", "notes", "source_text")
 # Chunks up to which common words are searched for as well.
 _SMALL_COLLECTION = 200
 
@@ -160,22 +162,27 @@ class Knowledge:
             return new, 0
         from shepherd.secret_detection import masked
 
-        texts = [masked(text) for text in (new.title, new.description, new.notes, new.source_text)]
+        texts = [masked(getattr(new, name)) for name in _COVERED]
         n_secrets = sum(n for _, n in texts)
         if not n_secrets:
             return new, 0
-        title, description, notes, text = (text for text, _ in texts)
-        return (
-            replace(new, title=title, description=description, notes=notes, source_text=text),
-            n_secrets,
-        )
+        covered: dict[str, Any] = {name: text for name, (text, _) in zip(_COVERED, texts, strict=True)}
+        return replace(new, **covered), n_secrets
+
+    def count_secrets(self, values: Mapping[str, Any], *, is_new: bool = False) -> int:
+        """Return the number of secrets in fields of a node, or a new one, that are covered when stored."""
+        fields = _COVERED if is_new else values
+        return sum(self._covered_with_count(values.get(name))[1] for name in fields)
 
     def _covered(self, value: Any) -> Any:
+        return self._covered_with_count(value)[0]
+
+    def _covered_with_count(self, value: Any) -> tuple[Any, int]:
         if not isinstance(value, str) or self._transactions.keeps_secrets:
-            return value
+            return value, 0
         from shepherd.secret_detection import masked
 
-        return masked(value)[0]
+        return masked(value)
 
     def _texts_after(self, node_id: int, values: Mapping[str, Any], added: str) -> list[str]:
         """Return the texts of a node after a change, whose vectors are made before the transaction."""

@@ -218,7 +218,8 @@ def _query_edges(knowledge: Knowledge, asked: _Arguments) -> Any:
 
 
 def _create_node(knowledge: Knowledge, asked: _Arguments) -> Any:
-    return {"node": _short(knowledge.add_node(asked.pop("title"), **asked))}
+    n_secrets = knowledge.count_secrets(asked, is_new=True)
+    return {"node": _short(knowledge.add_node(asked.pop("title"), **asked)), **_masked(n_secrets)}
 
 
 def _update_node(knowledge: Knowledge, asked: _Arguments) -> Any:
@@ -230,7 +231,12 @@ def _update_node(knowledge: Knowledge, asked: _Arguments) -> Any:
     if not knowledge.update_node(node_id, **asked):
         raise _no_node(node_id)
     node = knowledge.get_node(node_id)
-    return {"node": _short(node) if node else None}
+    return {"node": _short(node) if node else None, **_masked(knowledge.count_secrets(asked))}
+
+
+def _masked(n_secrets: int) -> dict[str, int]:
+    """Return what tells the model that the node is not as it wrote it."""
+    return {"masked_secrets": n_secrets} if n_secrets else {}
 
 
 def _create_edge(knowledge: Knowledge, asked: _Arguments) -> Any:

@@ -905,6 +905,10 @@ class Memory:
         """Return the title of a conversation, or the beginning of its first message; "" if there is none."""
         return self._rows.read(user_id, "", sessions.title_of, storable(session_id))
 
+    def model_of_session(self, session_id: str, user_id: str | None = None) -> str:
+        """Return the name of the model that a conversation was begun with; "" if it is unknown."""
+        return self._rows.read(user_id, "", sessions.model_of, storable(session_id))
+
     def delete_last_turn(self, session_id: str, user_id: str | None = None) -> int:
         """Delete the newest user message and all after it; return how many messages.
 

@@ -149,6 +149,14 @@ def title_of(connection: Connection, user_id: str, session_id: str) -> str:
     return found[0].title if found else ""
 
 
+def model_of(connection: Connection, user_id: str, session_id: str) -> str:
+    """Return the name of the model that a conversation was begun with; "" if there is none."""
+    rows = connection.execute(
+        "SELECT model FROM sessions WHERE user_id = ? AND id = ?", (user_id, session_id)
+    )
+    return str(rows[0][0]) if rows else ""
+
+
 def _summarized(connection: Connection, user_id: str, ids: Sequence[str]) -> list[SessionSummary]:
     rows = connection.execute(
         "SELECT s.id, s.model, s.created_at, s.updated_at,"

@@ -77,8 +77,9 @@ def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     """Return the messages of a conversation, with what was recalled for those of the user.
 
     A conversation of OpenAI's API (`conv_…`) is returned as there, without its items. Any other
-    is found by its id, or by the name that requests gave it. `message` is the position in it. What the
-    model read in place of a message with documents or in a template is `composed`.
+    is found by its id, or by the name that requests gave it. `model` is the one it was begun with.
+    `message` is the position in it. What the model read in place of a message with documents or in a
+    template is `composed`.
     """
     if (kept := _kept(own, session)) is not None and (record := kept.find(session)) is not None:
         conversation: dict[str, Any] = record["conversation"]
@@ -88,7 +89,12 @@ def show_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
     if not messages:
         raise missing("conversation")
     data = [_said(n, message) for n, message in enumerate(messages, 1)]
-    return {"id": session_id, "title": own.memory.title_of_session(session_id, own.user), "data": data}
+    return {
+        "id": session_id,
+        "title": own.memory.title_of_session(session_id, own.user),
+        "model": own.memory.model_of_session(session_id, own.user),
+        "data": data,
+    }
 
 
 @router.patch("/conversations/{session}")

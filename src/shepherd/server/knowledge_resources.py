@@ -116,10 +116,15 @@ def list_nodes(
 
 
 @router.post("/nodes", status_code=201)
-@described("Node")
+@described("StoredNode")
 def add_node(own: OwnMemory, new: NewNode) -> dict[str, Any]:
-    """Add a node; its text is divided into chunks that a search finds."""
-    return asdict(_write(own).add_node(**new.model_dump()))
+    """Add a node; its text is divided into chunks that a search finds.
+
+    Secrets, such as passwords and codes, are covered with `•`; `secrets` is their number.
+    """
+    knowledge, values = _write(own), new.model_dump()
+    node = knowledge.add_node(**values)
+    return {**asdict(node), "secrets": knowledge.count_secrets(values, is_new=True)}
 
 
 @router.get("/nodes/{node_id}")
@@ -132,13 +137,13 @@ def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 
 
 @router.patch("/nodes/{node_id}")
-@described("Node", 404)
+@described("StoredNode", 404)
 def change_node(own: OwnMemory, node_id: int, change: NodeChange) -> dict[str, Any]:
-    """Change fields of a node."""
-    knowledge = _write(own)
-    if not knowledge.update_node(checked(node_id), **change.model_dump(exclude_none=True)):
+    """Change fields of a node; `secrets` is the number of secrets in them that were covered."""
+    knowledge, values = _write(own), change.model_dump(exclude_none=True)
+    if not knowledge.update_node(checked(node_id), **values):
         raise missing("node")
-    return asdict(_node(knowledge, node_id))
+    return {**asdict(_node(knowledge, node_id)), "secrets": knowledge.count_secrets(values)}
 
 
 @router.delete("/nodes/{node_id}")
@@ -290,15 +295,22 @@ async def import_knowledge(own: OwnMemory, request: Request, name: _Name, progre
         states: Counter[str] = Counter()
         nodes: list[int] = []
         problems: list[str] = []
+        n_secrets = 0
         for outcome in import_upload(
             knowledge, data, name, limit << 20, lambda done, total, _: tell(done, total)
         ):
             states[outcome.state] += 1
             nodes.append(outcome.node_id)
+            n_secrets += outcome.secrets
             if outcome.reason:
                 problems.append(outcome.reason)
         counts = {state: states[state] for state in ("added", "changed", "unchanged", "failed")}
-        return {**counts, "nodes": nodes[:_MOST_NAMED], "problems": problems[:_MOST_PROBLEMS]}
+        return {
+            **counts,
+            "secrets": n_secrets,
+            "nodes": nodes[:_MOST_NAMED],
+            "problems": problems[:_MOST_PROBLEMS],
+        }
 
     return await _imported(request, work, progress)
 

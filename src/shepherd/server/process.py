@@ -26,7 +26,7 @@ from shepherd.server.connections import limited, most_connections
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-__all__ = ["Phases", "Watchdog", "WebServer", "bound", "run"]
+__all__ = ["Phases", "Watchdog", "WebServer", "address_in_network", "bound", "run"]
 
 _log = logging.getLogger(__name__)
 
@@ -143,6 +143,25 @@ def bound(host: str, port: int, setting: str = "--port") -> socket.socket:
             f"cannot listen on {host}:{port}: {reason}",
             hint=f"another program may have it; {setting} names another port",
         ) from None
+    return found
+
+
+def address_in_network(host: str) -> str:
+    """Return the address by which other machines reach a server that listens on all addresses of this one.
+
+    "" for a server that listens on some of them, and for a machine without a network. Nothing is sent.
+    """
+    # Documentation's own addresses (RFC 5737 and 3849): what counts is the way that would lead to them.
+    other = {"0.0.0.0": (socket.AF_INET, "192.0.2.1"), "::": (socket.AF_INET6, "2001:db8::1")}.get(host)
+    if other is None:
+        return ""
+    family, elsewhere = other
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as way:
+            way.connect((elsewhere, 9))
+            found: str = way.getsockname()[0]
+    except OSError:  # no network
+        return ""
     return found
 
 

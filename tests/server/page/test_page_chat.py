@@ -646,3 +646,22 @@ def test_a_conversation_that_is_gone_is_no_dead_end(chat):
     expect(chat.page.get_by_role("alert")).to_contain_text("There is no such conversation")
     chat.page.get_by_role("link", name="Chat").click()
     expect(field(chat.page)).to_be_visible()
+
+
+def test_an_error_does_not_cover_the_field_and_goes_with_the_next_message(chat):
+    page = chat.page
+    say(page, "I live in Paris.")
+    over(page)
+    page.evaluate(
+        "() => { const data = new DataTransfer();"
+        " data.items.add(new File(['\\0\\1\\2'.repeat(50)], 'a.exe'));"
+        " document.querySelector('main').dispatchEvent("
+        "  new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })); }"
+    )
+    notice = page.locator(".notice.bad")
+    expect(notice).to_contain_text("a.exe")
+    box, composer = notice.bounding_box(), page.locator(".composer").bounding_box()
+
+    assert box["y"] + box["height"] <= composer["y"]
+    say(page, "Where do I live?")
+    expect(notice).to_have_count(0)

@@ -432,3 +432,53 @@ def test_a_search_leaves_alone_what_is_being_written(steve):
 
     expect(steve.page.get_by_label("Answer")).to_have_value("He is called Rex now.")
     expect(rows(steve)).to_have_count(2)
+
+
+def test_what_can_be_done_to_the_selected_stays_in_sight_and_says_how_many_there_are(steve, memory):
+    lunches(memory, steve.user, 60)
+    steve.open("memories")
+    steve.page.get_by_role("checkbox", name="Select all that are shown").check()
+
+    expect(status(steve)).to_have_text("The 100 memories that are shown are selected, of 130 memories")
+    rows(steve).last.scroll_into_view_if_needed()
+    expect(status(steve)).to_be_in_viewport()
+    expect(steve.page.get_by_role("button", name="Unpin")).to_be_in_viewport()
+    steve.page.get_by_role("button", name="Clear").press("Enter")
+    rows(steve).first.get_by_role("checkbox").check()
+    expect(status(steve)).to_have_text("1 memory selected")
+
+
+def test_escape_leads_from_an_empty_search_to_the_first_memory(steve):
+    steve.open("memories")
+    page = steve.page
+    page.keyboard.press("/")
+    page.keyboard.type("soup 40")
+    expect(rows(steve).locator(".relevance").first).to_be_visible()
+    found = rows(steve).first.get_attribute("data-id")
+    page.keyboard.press("Escape")  # clears it, as browsers do
+    expect(rows(steve)).to_have_count(70)
+    page.keyboard.press("Escape")
+
+    expect(rows(steve).first.locator(".row-main")).to_be_focused()
+    assert rows(steve).first.get_attribute("data-id") != found
+    page.keyboard.press("j")
+    expect(rows(steve).nth(1).locator(".row-main")).to_be_focused()
+
+
+def test_the_relevance_of_what_was_found_is_not_cut_off(mini, memory, visit, steve):
+    page = visit(mini.url, steve.user, viewport={"width": 1440, "height": 900})
+    page.open("memories")
+    page.page.get_by_role("searchbox").fill("soup")
+    cells = page.page.locator(".row-main .recalls")
+    expect(cells.locator(".relevance").first).to_be_visible()
+
+    assert cells.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth).length") == 0
+
+
+def test_filters_can_be_reached_after_a_window_was_widened(mini, visit, steve):
+    page = visit(mini.url, steve.user, viewport={"width": 390, "height": 800})
+    page.open("memories")
+    expect(page.page.get_by_label("Source")).to_be_hidden()
+    page.page.set_viewport_size({"width": 1440, "height": 900})
+
+    expect(page.page.get_by_label("Source")).to_be_visible()

@@ -37,3 +37,26 @@ def test_a_provider_is_chosen_and_the_page_says_that_it_has_no_memory(with_provi
     ]  # fmt: skip
     with Memory(with_providers.database) as stored:
         assert len(stored.list_sessions("ines")) == 1
+
+
+def test_a_conversation_keeps_its_model(with_providers, visit, afar):
+    chat = visit(with_providers.url, "lena")
+    page = chat.page
+    chat.open("chat")
+    choice = page.get_by_label("Model")
+    choice.select_option("friend/big")
+    page.get_by_label("Message", exact=True).fill("I live in Rome.")
+    page.keyboard.press("Enter")
+    expect(page.locator(".prose")).to_have_text("From afar.")
+
+    page.reload()
+    expect(page.locator(".prose")).to_have_text("From afar.")
+    expect(choice).to_have_value("friend/big")
+    other = visit(with_providers.url, "lena")  # a tab that has chosen nothing
+    other.page.goto(page.url)
+    expect(other.page.get_by_label("Model")).to_have_value("friend/big")
+    local = other.page.get_by_label("Model").locator("option").first.get_attribute("value")
+    other.page.get_by_label("Model").select_option(local)
+    other.page.reload()
+    expect(other.page.locator(".prose")).to_have_text("From afar.")
+    expect(other.page.get_by_label("Model")).to_have_value(local)

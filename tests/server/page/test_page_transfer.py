@@ -77,7 +77,7 @@ def test_files_are_imported_to_where_they_belong(steve, memory):
     page = steve.page
     dropped(page, ".view-memories", ("memory.jsonl", EXPORT), ("slugs.md", "# Slugs"), ("a.zip", "PK\3\4 no"))
     rows = page.locator(".imports > li")
-    expect(page.get_by_role("heading", name="Import complete")).to_be_visible()
+    expect(page.get_by_role("heading", name="2 of 3 files imported")).to_be_visible()
 
     expect(rows.nth(0)).to_contain_text("3 memories and 0 facts imported")
     expect(rows.nth(1)).to_contain_text("1 node added")
@@ -120,3 +120,92 @@ def test_an_export_is_saved_and_comes_back(view, steve, memory, mini, visit):
         assert memory.count_memories(other.user) == memory.count_memories(steve.user)
     else:
         assert Knowledge(memory.transactions, other.user).count_nodes() == 12
+
+
+def test_files_can_be_dropped_anywhere_in_the_window(steve, memory):
+    steve.open("memories")
+    page = steve.page
+    dropped(page, "#nav", ("slugs.md", "# Slugs"))
+
+    expect(page.get_by_role("heading", name="Import complete")).to_be_visible()
+    expect(page.locator(".dropping")).to_have_count(0)
+    link = page.locator(".imports").get_by_role("link", name="Show in Knowledge")
+    link.press("Enter")
+    expect(page.locator("#node-title")).to_have_text("Slugs")
+    assert Knowledge(memory.transactions, steve.user).count_nodes() == 13
+
+
+def test_no_view_lets_the_browser_open_a_dropped_file(steve):
+    page = steve.page
+    for view in ("facts", "statistics", "chat", "memories", "knowledge"):
+        steve.open(view)
+        is_caught = page.evaluate(
+            "() => ['dragover', 'drop'].map((kind) => {"
+            " const dataTransfer = new DataTransfer();"
+            " if (kind === 'dragover') dataTransfer.items.add(new File(['x'], 'x.txt'));"
+            " return !document.getElementById('nav').dispatchEvent("
+            "  new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer }));"
+            "})"
+        )
+        assert is_caught == [True, False]  # a drop without a file is the browser's own
+
+
+def test_an_import_of_nothing_does_not_look_like_success(steve, tmp_path):
+    steve.open("memories")
+    page = steve.page
+    dropped(page, "main", ("song.mp3", "ID3\n" * 9), ("bad.pdf", "%PDF-1.4 broken"), ("memory.jsonl", EXPORT))
+    rows = page.locator(".imports > li")
+
+    expect(page.get_by_role("heading", name="1 of 3 files imported")).to_be_visible()
+    expect(rows.nth(0).locator(".problem")).to_contain_text("Nothing was imported")
+    expect(rows.nth(1).locator(".problem")).to_contain_text("bad.pdf: the PDF cannot be read")
+    expect(rows.nth(1)).not_to_contain_text("Error")
+    expect(rows.locator("progress:visible")).to_have_count(1)
+    dropped(page, "main", ("song.mp3", "ID3\n" * 9))
+    expect(page.get_by_role("heading", name="Nothing was imported")).to_be_visible()
+
+
+def test_a_source_can_be_chosen_as_soon_as_it_is_imported(steve):
+    steve.open("memories")
+    page = steve.page
+    lines = '{"type": "memory", "question": "Q", "answer": "A", "source": "chatgpt"}'
+    dropped(page, "main", ("memory.jsonl", lines))
+
+    expect(page.get_by_role("heading", name="Import complete")).to_be_visible()
+    expect(page.get_by_label("Source").locator("option")).to_contain_text(["All sources", "ChatGPT"])
+
+
+def test_a_document_with_a_code_says_that_it_was_masked(steve):
+    steve.open("knowledge")
+    dropped(steve.page, "main", ("alarm.md", "# Alarm\n\nThe alarm code is 4471."))
+
+    expect(steve.page.locator(".imports")).to_contain_text("1 secret in the text replaced by dots")
+
+
+def test_a_document_that_is_too_large_is_named_with_what_to_do(chat):  # noqa: F811
+    page = chat.page
+    dropped(page, "main", ("contract.md", "Whereas the parties agree. " * 3000))
+    expect(page.locator(".composer [aria-busy=true]")).to_have_count(0)
+    say(page, "What is agreed?")
+
+    problem = page.locator(".turn-pair .problem")
+    expect(problem).to_contain_text("With “contract.md”, the message is too long for this model.")
+    expect(problem).to_contain_text("Import the document under Knowledge")
+
+
+def test_what_was_recalled_is_opened_in_sight(chat):  # noqa: F811
+    page = chat.page
+    page.set_viewport_size({"width": 1280, "height": 420})
+    for text in ("I live in Paris.", "My dog is called Rex.", "Where do I live?"):
+        say(page, text)
+        over(page)
+    recalled = page.locator(".turn-pair").last.locator("details.recalled")
+    page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
+    recalled.evaluate("one => { one.open = true; }")  # a click of Playwright's would scroll first
+
+    expect(recalled.locator(".lines")).to_be_visible()
+    page.wait_for_function(
+        "() => { const found = [...document.querySelectorAll('details.recalled')].at(-1);"
+        " return found.getBoundingClientRect().bottom"
+        "  <= document.querySelector('.composer-box').getBoundingClientRect().top; }"
+    )

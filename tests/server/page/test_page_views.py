@@ -426,6 +426,24 @@ def test_a_node_is_added_and_put_into_focus(steve, memory):
     assert [one.node.title for one in focused] == ["Greenhouse", "Bee hotel"]
 
 
+def test_a_code_in_a_note_is_replaced_by_dots_and_the_page_says_so(steve, memory):
+    steve.open("knowledge")
+    steve.page.get_by_role("button", name="Add a node").press("Enter")
+    steve.page.get_by_role("textbox", name="Title").fill("Alarm")
+    steve.page.get_by_role("textbox", name="Notes").fill("The alarm code is 4471.")
+    steve.page.get_by_role("button", name="Save").press("Enter")
+    notice = steve.page.locator("#notices")
+
+    expect(notice).to_contain_text("Saved, but a secret in it")
+    notice.get_by_role("button", name="Close").press("Enter")
+    steve.page.get_by_role("button", name="Edit").press("Enter")
+    steve.page.get_by_role("textbox", name="Notes").fill("Its PIN is 8812.")
+    steve.page.get_by_role("button", name="Save").press("Enter")
+    expect(notice).to_contain_text("Saved, but a secret in it")
+    [node] = [one for one in Knowledge(memory.transactions, steve.user).list_nodes() if one.title == "Alarm"]
+    assert node.notes == "Its PIN is \u2022\u2022\u2022\u2022."
+
+
 # ---- why, learning, statistics
 
 

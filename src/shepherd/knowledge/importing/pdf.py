@@ -30,6 +30,7 @@ _LIGATURES = str.maketrans(
         "\ufb06": "st",
     }
 )  # fmt: skip
+_DAMAGED = "it may be damaged; open it in a PDF viewer, and print it to a new PDF"
 
 
 class Pages(NamedTuple):
@@ -60,7 +61,7 @@ def read(
         if ending.kind == "refused":
             raise DocumentError(f"{name}: {ending.what}", hint=ending.hint)
         if ending.kind != "good":
-            raise DocumentError(f"{name}: the PDF cannot be read ({ending.what})", hint="is it damaged?")
+            raise DocumentError(f"{name}: the PDF cannot be read ({ending.what})", hint=_DAMAGED)
     else:  # a frozen program has no interpreter to run
         try:
             for record in _records(data):
@@ -129,9 +130,7 @@ def _records(data: bytes) -> Iterator[dict[str, Any]]:
         ) from error
     # pypdf raises all kinds of exceptions for broken files.
     except Exception as error:
-        raise DocumentError(
-            f"the PDF cannot be read ({type(error).__name__})", hint="is it damaged?"
-        ) from error
+        raise DocumentError("the PDF cannot be read", hint=_DAMAGED) from error
 
 
 def _print_records() -> None:

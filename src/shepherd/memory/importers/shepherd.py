@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from shepherd.escaping import storable
-from shepherd.memory.importers.records import LARGEST_TIME, Bad, Entry, json_lines
+from shepherd.memory.importers.records import LARGEST_TIME, Bad, Entry, json_lines, moment
 from shepherd.memory.records import FactChange, NewMemory
 from shepherd.types import Fact
 
@@ -90,7 +90,9 @@ def _text(entry: Mapping[str, Any], name: str, default: str | None = None) -> st
 
 def _time(entry: Mapping[str, Any], name: str, default: int) -> int:
     value = entry.get(name, default)
+    if isinstance(value, str) and (seconds := moment(value, LARGEST_TIME)) < LARGEST_TIME:
+        return seconds
     # NaN compares with nothing, so it is refused as well.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < LARGEST_TIME:
-        raise ValueError(f"{name} is not a time in unix seconds")
+        raise ValueError(f"{name} is neither a time in unix seconds nor an ISO 8601 date")
     return int(value)

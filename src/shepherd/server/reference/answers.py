@@ -343,10 +343,11 @@ class ConversationMessage(TypedDict):
 
 
 class Conversation(TypedDict):
-    """A conversation with its messages."""
+    """A conversation with its messages; `model` is the one it was begun with."""
 
     id: str
     title: str
+    model: str
     data: list[ConversationMessage]
 
 
@@ -450,6 +451,13 @@ class NodeWithEdges(Node):
     edges: tuple[Edge, ...] = ()
 
 
+@dataclass(frozen=True)
+class StoredNode(Node):
+    """A node as it was stored; `secrets` is the number of secrets in what was sent that were covered."""
+
+    secrets: int = 0
+
+
 class DimensionList(TypedDict):
     """Tags, priority ones first."""
 
@@ -475,12 +483,16 @@ class FoundChunks(TypedDict):
 
 
 class ImportedKnowledge(TypedDict):
-    """Counts of documents or nodes by what became of them, the ids of the nodes, and problems."""
+    """Counts of documents or nodes by what became of them, the ids of the nodes, and problems.
+
+    `secrets` in their texts, such as passwords and codes, were covered.
+    """
 
     added: int
     changed: int
     unchanged: int
     failed: int
+    secrets: int
     nodes: list[int]
     problems: list[str]
 

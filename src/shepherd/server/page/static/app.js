@@ -2,6 +2,7 @@
 
 import { Refused, get, session, unreachable } from "./api.js";
 import { fill, h } from "./dom.js";
+import { catchDrops } from "./files.js";
 import { icon } from "./icons.js";
 import { askKey, askUser } from "./login.js";
 import { keysButton, setKeys } from "./keys.js";
@@ -180,6 +181,7 @@ function markView(name) {
   }
 }
 
+catchDrops();
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

@@ -140,9 +140,11 @@ function recalled(found) {
   const { facts, memories, passages } = found;
   const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : "", passages.length ? count(passages.length, "passage") : ""].filter(Boolean);
   const summary = `Recalled ${parts.join(", ") || "what matches"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
+  // What is opened at the end of the page would be behind the field for the next message.
+  const shown = (event) => event.target.open && event.target.scrollIntoView({ block: "nearest" });
   return h(
     "details",
-    { class: "folded recalled" },
+    { class: "folded recalled", on: { toggle: shown } },
     h("summary", {}, icon("memories"), h("span", {}, summary)),
     h(
       "ul",

@@ -10,23 +10,35 @@ import { attempt, complain, inWords, say } from "./notice.js";
 const DOCUMENT = /\.(pdf|md|markdown|mdown|txt|text|rst|org|log|html?|xhtml)$/i;
 const OF_KNOWLEDGE = /^\s*\{[^\n]*"format": ?"shepherd knowledge/;
 
-/** Call `taken(files)` for files that are dropped anywhere on an element. */
+// The view that takes what is dropped, and what it does with it.
+let receiver = { element: null, taken: () => {} };
+
+/** Call `taken(files)` for files that are dropped anywhere in the window while an element is shown. */
 export function acceptDrops(element, taken) {
-  const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  receiver = { element, taken };
+}
+
+/** Catch files that are dropped in the window: where no view takes them, a browser would open them in its place. */
+export function catchDrops() {
   let depth = 0;
-  const mark = (change) => {
-    depth = Math.max(depth + change, 0);
-    element.classList.toggle("dropping", depth > 0);
-  };
-  element.addEventListener("dragenter", (event) => hasFiles(event) && mark(1));
-  element.addEventListener("dragleave", (event) => hasFiles(event) && mark(-1));
-  element.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
-  element.addEventListener("drop", (event) => {
-    if (!hasFiles(event)) return;
+  const on = (name, work) =>
+    addEventListener(name, (event) => {
+      if (![...(event.dataTransfer?.types ?? [])].includes("Files")) return;
+      const isTaken = Boolean(receiver.element?.isConnected);
+      depth = Math.max(work(event, isTaken), 0);
+      if (isTaken) receiver.element.classList.toggle("dropping", depth > 0);
+    });
+  on("dragenter", () => depth + 1);
+  on("dragleave", () => depth - 1);
+  on("dragover", (event, isTaken) => {
     event.preventDefault();
-    depth = 0;
-    mark(0);
-    taken([...event.dataTransfer.files]);
+    if (!isTaken) event.dataTransfer.dropEffect = "none";
+    return depth;
+  });
+  on("drop", (event, isTaken) => {
+    event.preventDefault();
+    if (isTaken) receiver.taken([...event.dataTransfer.files]);
+    return 0;
   });
 }
 
@@ -45,7 +57,7 @@ export function fileButton(label, drawing, taken, properties = {}) {
 
 /** Buttons to import files and to save all, for the head of a view. `changed()` is called after an import. */
 export function transfer(root, place, { path, name, changed }) {
-  const begin = (files) => importAll(place, files, changed);
+  const begin = (files) => importAll(place, files, changed, name);
   acceptDrops(root, begin);
   const save = h("button", { type: "button", class: "quiet" }, icon("save"), "Export");
   save.addEventListener("click", () => attempt(save, async () => saved(await download(path), `${name}-${session.user || "export"}.jsonl`)));
@@ -63,7 +75,7 @@ function saved(blob, name) {
 let isImporting = false;
 
 /** Import files one after the other, and show in `place` how far it is and what came of each. */
-async function importAll(place, files, changed) {
+async function importAll(place, files, changed, name) {
   if (isImporting) {
     say("An import is in progress. Drop the files again when it has ended.");
     return;
@@ -79,26 +91,40 @@ async function importAll(place, files, changed) {
   });
   fill(place, card);
   title.focus({ preventScroll: true });
-  const rows = files.map((file) => importRow(list, file));
+  const rows = files.map((file) => importRow(list, file, name));
+  let n_imported = 0;
   try {
-    for (const row of rows) await row.run();
+    for (const row of rows) n_imported += Number(await row.run());
     await changed();
   } catch (error) {
     complain(error);
   } finally {
     isImporting = false;
   }
-  title.textContent = "Import complete";
+  title.textContent = ended(n_imported, files.length);
   close.hidden = false;
 }
 
-function importRow(list, file) {
+function ended(n_imported, n_files) {
+  if (n_imported === n_files) return "Import complete";
+  return n_imported ? `${n_imported} of ${n_files} files imported` : "Nothing was imported";
+}
+
+/** The line of a file; `run()` imports it, and returns whether anything of it is stored now. */
+function importRow(list, file, name) {
   const bar = h("progress", { max: "1", "aria-label": `Import of ${file.name}` });
   bar.value = 0;
   const result = h("p", { class: "hint", role: "status" }, "waiting");
   list.append(h("li", {}, h("p", {}, h("bdi", {}, file.name), h("span", { class: "hint" }, ` · ${bytes(file.size)}`)), bar, result));
+  const failed = (...content) => {
+    bar.hidden = true;
+    result.className = "problem";
+    fill(result, ...content);
+    return false;
+  };
   const run = async () => {
     result.textContent = "sending";
+    let told = null;
     try {
       const isKnowledge = DOCUMENT.test(file.name) || OF_KNOWLEDGE.test(await file.slice(0, 4096).text());
       const path = isKnowledge ? "/v1/knowledge/import" : "/v1/memory/import";
@@ -106,30 +132,43 @@ function importRow(list, file) {
         const { done = 0, total = 0 } = event.progress ?? {};
         if (total) bar.value = done / total;
         if (event.progress) result.textContent = total ? `${Math.round((100 * done) / total)} %` : "reading";
-        if (event.result) fill(result, isKnowledge ? ofKnowledge(event.result) : ofMemories(event.result));
+        told = event.result ?? told;
       }
+      const content = isKnowledge ? ofKnowledge(told, name) : ofMemories(told, name);
+      if (!(isKnowledge ? told.added + told.changed + told.unchanged : told.memories + told.facts + told.duplicates)) return failed(content);
       bar.value = 1;
+      fill(result, content);
+      return true;
     } catch (error) {
-      result.className = "problem";
-      result.textContent = inWords(error);
+      return failed(inWords(error));
     }
   };
   return { run };
 }
 
-function ofMemories({ memories, facts, duplicates, skipped, secrets, problems }) {
+/** What came of an export; in the view of knowledge, with the way to the memories. */
+function ofMemories({ memories, facts, duplicates, skipped, secrets, problems }, name) {
   const parts = [
-    `${count(memories, "memory", "memories")} and ${count(facts, "fact")} imported`,
+    memories || facts || duplicates ? `${count(memories, "memory", "memories")} and ${count(facts, "fact")} imported` : "Nothing was imported",
     duplicates ? `${duplicates} already stored` : "",
     skipped ? `${skipped} skipped` : "",
     secrets ? `${secrets} with secrets skipped` : "",
   ];
-  return [parts.filter(Boolean).join(", "), problemList(problems)];
+  const way = memories && name !== "memory" ? [" · ", h("a", { href: "#/memories" }, "Show memories")] : null;
+  return [parts.filter(Boolean).join(", "), way, problemList(problems)];
 }
 
-function ofKnowledge({ added, changed, unchanged, failed, problems }) {
-  const parts = [added && `${count(added, "node")} added`, changed && `${changed} changed`, unchanged && `${unchanged} already stored`, failed && `${failed} failed`];
-  return [parts.filter(Boolean).join(", "), problemList(problems)];
+/** What came of documents; in the view of memories, with the way to them. */
+function ofKnowledge({ added, changed, unchanged, failed, secrets, nodes, problems }, name) {
+  const parts = [
+    added && `${count(added, "node")} added`,
+    changed && `${changed} changed`,
+    unchanged && `${unchanged} already stored`,
+    failed && `${failed} failed`,
+    secrets && `${count(secrets, "secret")} in the text replaced by dots (passwords, codes and keys aren't stored)`,
+  ];
+  const way = nodes.length && name !== "knowledge" ? [" · ", h("a", { href: nodes.length === 1 ? `#/knowledge/${nodes[0]}` : "#/knowledge" }, "Show in Knowledge")] : null;
+  return [parts.filter(Boolean).join(", ") || "Nothing was imported", way, problemList(problems)];
 }
 
 function problemList(problems) {

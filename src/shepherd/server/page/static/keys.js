@@ -13,7 +13,7 @@ const IN_LISTS = [
   ["Enter", "Open or close the entry"],
   ["x", "Select the entry, or deselect it"],
   ["Shift with ↓, ↑ or a click", "Select several in a row"],
-  ["Escape", "Close the entry, or clear the selection"],
+  ["Escape", "Close the entry, clear the selection, or leave an empty search"],
 ];
 const IN_GRAPH = [
   ["Arrow keys", "Move from node to node"],
@@ -44,6 +44,11 @@ function isWriting(element) {
 
 addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape" && event.target === view.search && !event.target.value && view.rows) {
+    event.preventDefault();
+    view.rows.focus();
+    return;
+  }
   if (isWriting(event.target) || document.querySelector("dialog[open]")) return;
   if (view.rows?.key(event, areOn())) event.preventDefault();
   else if (areOn() && event.key === "/" && view.search?.isConnected) {

@@ -5,7 +5,7 @@ import { area, field, fill, h, longWords, words } from "./dom.js";
 import { entryForm } from "./forms.js";
 import { beginning, count, date, fileOf, integer, origin } from "./format.js";
 import { icon } from "./icons.js";
-import { attempt, confirmed, offerUndo, say } from "./notice.js";
+import { attempt, confirmed, offerUndo, say, saySaved } from "./notice.js";
 import { named } from "./wording.js";
 
 // As the knowledge has them; read from the first node to the second.
@@ -100,9 +100,9 @@ function change(panel, node, around) {
     panel.querySelector("h2").focus();
   };
   const send = async () => {
-    await patch(`/v1/knowledge/nodes/${node.id}`, { title: title.value, description: description.value, notes: notes.value });
+    const { secrets } = await patch(`/v1/knowledge/nodes/${node.id}`, { title: title.value, description: description.value, notes: notes.value });
     await around.changed();
-    say("Saved.");
+    saySaved(secrets);
   };
   const parts = [field("Title", title), field("Description", description), field("Notes", notes)];
   const form = entryForm(parts, { keep: "Save", send, leave, "aria-label": "Edit the node" });

@@ -27,6 +27,17 @@ export function complain(error) {
   fill(place(), h("div", { class: "notice bad" }, h("p", {}, inWords(error)), close));
 }
 
+/** Say what was done, but not as it was meant; stays until it is read. */
+export function warn(text) {
+  complain(new Refused(text));
+}
+
+/** Say that something was stored; if secrets in it were covered, so that nobody misses them later. */
+export function saySaved(secrets) {
+  if (!secrets) say("Saved.");
+  else warn(`Saved, but ${secrets === 1 ? "a secret" : `${secrets} secrets`} in it (a password, a code or a key) can't be kept here, and was replaced by dots. Keep it in a password manager.`);
+}
+
 /** An error as a person reads it. */
 export function inWords(error) {
   if (error instanceof Refused) return error.message;

@@ -16,6 +16,8 @@ export class Rows {
     this.items = new Map();
     this.selected = new Set();
     this.cursor = "";
+    // Of those that are there, shown or not; a view that shows some of them sets it.
+    this.total = 0;
     this.summary = h("p", { class: "summary", role: "status" });
     this.all = h("input", { type: "checkbox", "aria-label": "Select all that are shown" });
     this.all.addEventListener("change", () => this.select(this.all.checked ? this.shown() : []));
@@ -230,7 +232,13 @@ export class Rows {
     this.all.checked = n > 0 && n === this.items.size;
     this.all.indeterminate = n > 0 && n < this.items.size;
     this.bulk.hidden = !n;
-    this.summary.textContent = n ? `${count(n, ...this.names)} selected` : (this.text ?? "");
+    this.summary.textContent = n ? this.told(n) : (this.text ?? "");
+  }
+
+  /** How many are selected; if that is all that are shown, how many more there are. */
+  told(n) {
+    if (n < this.items.size || n >= this.total) return `${count(n, ...this.names)} selected`;
+    return `The ${count(n, ...this.names)} that are shown are selected, of ${count(this.total, ...this.names)}`;
   }
 
   mark(row) {
@@ -267,8 +275,15 @@ export function choice(name, options, changed) {
 
 /** The line above a list: the search, and the choices, folded away where the screen is narrow. */
 export function toolbar(search, choices) {
-  const isNarrow = matchMedia("(max-width: 52rem)").matches;
-  return h("div", { class: "tools" }, search, h("details", { class: "filters", open: !isNarrow }, h("summary", {}, "Filter and sort"), h("div", {}, choices)));
+  const narrow = matchMedia("(max-width: 52rem)");
+  const filters = h("details", { class: "filters", open: !narrow.matches }, h("summary", {}, "Filter and sort"), h("div", {}, choices));
+  // A wide window has no line to open them with.
+  const turned = () => {
+    if (filters.isConnected) filters.open = !narrow.matches;
+    else narrow.removeEventListener("change", turned);
+  };
+  narrow.addEventListener("change", turned);
+  return h("div", { class: "tools" }, search, filters);
 }
 
 const DAY_S = 86_400;

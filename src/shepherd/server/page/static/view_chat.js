@@ -10,7 +10,7 @@ import { icon } from "./icons.js";
 import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
 import { entryForm, sendsWithEnter } from "./forms.js";
 import { setKeys } from "./keys.js";
-import { attempt, complain, confirmed, inWords, say } from "./notice.js";
+import { attempt, complain, confirmed, inWords, leave, say } from "./notice.js";
 import { contentOf, isPicture, pasted, readPicture, thumbnail } from "./pictures.js";
 import { readsAhead } from "./reading_ahead.js";
 
@@ -21,15 +21,18 @@ const running = new Map();
 const drafts = new Map();
 // Documents and pictures that were attached and not sent, likewise.
 const attached = new Map();
-// Models that answer chats, as the server lists them, and the one that is chosen; a choice holds for this page.
+// Models that answer chats, as the server lists them, and the one that is chosen.
 let models = null;
 let model = null;
+// Under this name, the tab keeps the model that was last chosen for each conversation.
+const CHOICES = "shepherd.models";
 // The provider of models on the server's own machine.
 const LOCAL = "local";
 
 export async function show(root, [name = ""]) {
   const [chat] = await Promise.all([running.get(name) ?? loaded(name), knowModel()]);
   const view = { root, chat };
+  model = models.find((one) => one.id === (choices()[chat.name] ?? chat.model)) ?? model;
   const side = conversationList(chat.name, (title) => {
     chat.title = title;
     drawTitle(view);
@@ -77,6 +80,15 @@ async function knowModel() {
   model ??= models[0] ?? null;
 }
 
+function choices() {
+  return JSON.parse(sessionStorage.getItem(CHOICES) ?? "{}");
+}
+
+/** Keep the chosen model for a conversation, so that a reload does not change who answers. */
+function keepChoice({ name }) {
+  if (name && models?.length > 1) sessionStorage.setItem(CHOICES, JSON.stringify({ ...choices(), [name]: model.id }));
+}
+
 /** The name of the model, or a choice where there are several; `changed()` is called when another is chosen. */
 function modelChoice(changed) {
   if (models.length < 2) return h("span", { class: "model", title: model?.id ?? "" }, model?.id ?? "");
@@ -105,7 +117,7 @@ function usesMemory() {
 /** A conversation as the server has it; an empty one without a name. */
 async function loaded(name) {
   if (!name) return { name: "", title: "", turns: [] };
-  const [{ id, title, data }, learned] = await Promise.all([stored(name), get("/v1/learned", { limit: 500 })]);
+  const [{ id, title, model: begunWith, data }, learned] = await Promise.all([stored(name), get("/v1/learned", { limit: 500 })]);
   const turns = [];
   for (const message of data) {
     if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, documents: documentsIn(message.text, message.composed), recalled: message.recalled, isStored: true }));
@@ -113,7 +125,7 @@ async function loaded(name) {
     if (message.role === "tool") turns.at(-1).calls.at(-1)?.results.push(message.text);
   }
   for (const item of learned.data.filter((one) => one.session === id).reverse()) teacher(turns, item)?.learned.push(item);
-  return { name: id, title, turns };
+  return { name: id, title, model: begunWith, turns };
 }
 
 async function stored(name) {
@@ -226,7 +238,11 @@ function composer(view) {
   const stop = h("button", { type: "button", class: "stop" }, icon("stop"), "Stop");
   const chips = h("ul", { class: "plain attachments", "aria-label": "Attached files" });
   const [attaching, file] = fileButton("Attach", "attach", (files) => attach(view, files), { class: "quiet small attach", title: "Text, Markdown, HTML, PDF, or pictures for models that read them. You can also drop files here, or paste pictures." });
-  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, modelChoice(() => made.draw()), send, stop)));
+  const choice = modelChoice(() => {
+    keepChoice(view.chat);
+    made.draw();
+  });
+  const form = h("form", { class: "composer", "aria-label": "Your message" }, h("div", { class: "composer-box" }, chips, input, h("div", { class: "composer-foot" }, attaching, file, memory, choice, send, stop)));
   const made = { form, input, chips, documents: attached.get(view.chat.name) ?? [], isMemoryOff: false };
   made.draw = () => {
     const isBusy = Boolean(current(view.chat));
@@ -269,6 +285,7 @@ function composer(view) {
     made.isMemoryOff = false;
     made.documents = [];
     drawAttached(view);
+    leave();
     ask(view.chat, turn);
     input.focus();
   });
@@ -354,6 +371,7 @@ async function stopAnswer(chat) {
 async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
   const messages = saidIn(chat);
   chat.name ||= randomName();
+  keepChoice(chat);
   turn.usesMemory = usesMemory();
   if (turn.memory && turn.usesMemory) point(chat, `#/chat/${chat.name}`);
   const begunAs = chat.name;
@@ -392,12 +410,19 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
       refused(error);
       return;
     }
-    turn.problem = turn.state === "asking" ? inWords(error) : "";
+    turn.problem = turn.state === "asking" ? whatIsWrong(error, turn) : "";
     if (turn.state === "asking") ended(chat, turn, "failed");
   }
   if (turn.state === "asking") ended(chat, turn, "done");
   draw(chat, turn, true);
   rest(chat, begunAs);
+}
+
+/** What went wrong with a message; of one that is too long with its documents, what to do with these. */
+function whatIsWrong(error, { documents }) {
+  if (error.code !== "context_length_exceeded" || !documents.length) return inWords(error);
+  const names = documents.map(({ name }) => `“${beginning(name, 60)}”`).join(", ");
+  return `With ${names}, the message is too long for this model. Import ${documents.length === 1 ? "the document" : "the documents"} under Knowledge, so that answers use the passages that match, or choose a model with a larger window. ${inWords(error)}`;
 }
 
 /**

@@ -9,7 +9,7 @@ import { ago, beginning, count, fileOf, integer, moment } from "./format.js";
 import { drawnGraph } from "./graph.js";
 import { setKeys } from "./keys.js";
 import { nodePanel } from "./node_panel.js";
-import { attempt, confirmed, say } from "./notice.js";
+import { attempt, confirmed, say, saySaved } from "./notice.js";
 import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 
 const MOST_NODES = 150;
@@ -285,7 +285,7 @@ function addButton(view) {
     close();
     await load(view);
     await open(view, node.id);
-    say("Saved.");
+    saySaved(node.secrets);
   };
   return newEntry("Add a node", { id: "new-node", name: "A new node", keep: "Save", fields, send, below: () => view.split });
 }

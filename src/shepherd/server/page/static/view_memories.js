@@ -59,7 +59,7 @@ export async function show(root, [id]) {
   });
   fill(
     root,
-    h("div", { class: "heading" }, h("h1", {}, "Memories"), h("div", { class: "actions" }, transfer(root, view.imports, { path: "/v1/memory/export", name: "memory", changed: () => load(view) }), addButton(view))),
+    h("div", { class: "heading" }, h("h1", {}, "Memories"), h("div", { class: "actions" }, transfer(root, view.imports, { path: "/v1/memory/export", name: "memory", changed: () => Promise.all([load(view), knowSources(view)]) }), addButton(view))),
     view.imports,
     toolbar(form, [view.source, view.pinned, view.time, view.recalled, view.order]),
     view.rows.element,
@@ -156,6 +156,7 @@ async function load(view, { raises = false } = {}) {
   try {
     const found = query ? await post("/v1/memory/search", { query, max_results: PAGE, own_words: true, ...wanted(view) }) : await listed(view, 0);
     if (turn !== view.asked) return; // another one was asked meanwhile
+    if (query !== view.query) view.rows.cursor = ""; // other memories are read from their beginning
     Object.assign(view, { query, total: found.total ?? found.data.length, isCut: found.data.length === PAGE });
     view.rows.set(found.data, nothing(view, query));
     tell(view);
@@ -171,6 +172,7 @@ function listed(view, offset) {
 
 /** Say how many there are, and offer the next ones. */
 function tell(view) {
+  view.rows.total = view.query ? 0 : view.total;
   view.rows.say(view.total ? summarized(view) : "");
   if (view.query || view.rows.items.size >= view.total) fill(view.more);
   else if (!view.more.hasChildNodes()) offerMore(view);
