@@ -254,6 +254,13 @@ def test_when_is_answered_by_a_time_or_by_nothing(question, written, answer):
     assert answer in review.feed(written) + review.end("stop")
 
 
+def test_an_event_is_a_time():
+    asked, said = "When does the pump get its oil?", "The pump gets its oil at breakfast."
+    review = Review([Message("user", asked, sent=f"{asked}\n\nUser: {said}")], [], Promise())
+
+    assert review.feed(said) + review.end("stop") == said
+
+
 def test_memory_that_no_assistant_wrote_is_quoted_and_none_is_denied():
     memories = [
         SearchResult(1, "About me", "Keeps 3 herons. Likes tea.", 0, 1.0, 1.0, 0.0, source="chatgpt"),

@@ -98,6 +98,8 @@ _CALCULATES = re.compile(
     re.IGNORECASE,
 )
 _ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
+# "At breakfast", "whenever it rains"
+_AT_AN_EVENT = re.compile(r"\b(?:at|during|every|each|whenever|while|as soon as) (?-i:[a-z])", re.IGNORECASE)
 _OF_HEALTH = ("allergy", "avoids", "condition")
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
 _WANTS_TO_KNOW = re.compile(
@@ -365,7 +367,8 @@ class Review:
         if self._said or sentence in _NO_ANSWERS or self._asked_for[0] or not _ASKS_WHEN.match(self._asked):
             return True
         holds = wanted_by(self._questions[0]).holds
-        return holds is None or holds.search(sentence) is not None
+        is_time = holds is None or holds.search(sentence) is not None
+        return is_time or _AT_AN_EVENT.search(sentence) is not None
 
     def _is_told_with_question(self, fact: Fact) -> bool:
         """Return whether one sentence has the value of a fact and every word of the question.
