@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -47,6 +48,8 @@ __all__ = [
 
 
 _SHOWN_CHARS = 200  # of a text on one line
+# A line of a node in the block of those in focus; their previews are behind it, or on lines of their own.
+_FOCUSED = re.compile(r'^(?:### Primary: |- )\[NODE:\d+:"(.*?)"\]', re.MULTILINE)
 
 
 def memory_in_words(assistant: Assistant) -> str:
@@ -124,12 +127,22 @@ def explain_injection(
     if passages := last.plan.of("knowledge"):
         screen.print("passages")
         _list_passages(screen, passages)
+    if focused := [part for part in last.plan.of("focus") if part.id == "focus"]:
+        screen.print("nodes in focus")
+        _list_focused(screen, focused[0])
     actions = ["/forget KEY, /facts KEY VALUE"] if injection.facts else []
     actions += ["/edit 1, /forget 1, /pin 1"] if injection.results else []
     actions += ["shepherd knowledge edit ID, forget ID"] if passages else []
+    actions += ["/focus none"] if focused else []
     if actions:
         screen.note(f"to change it: {' · '.join(actions)}")
     return [result.id for result in injection.results]
+
+
+def _list_focused(screen: Screen, part: Part) -> None:
+    """Print the titles of the nodes that were shown, and the size of all together."""
+    titles = [shortened(title, _SHOWN_CHARS) for title in _FOCUSED.findall(part.text)]
+    screen.print(f"  {', '.join(titles)}, {counted(part.tokens, 'token')}")
 
 
 def _list_passages(screen: Screen, passages: Sequence[Part]) -> None:
@@ -423,6 +436,8 @@ def recalled_in_words(injection: Injection) -> str:
         (sum(part.startswith("entity:") for part in injection.parts), "entity", "entities"),
     ]
     shown = [counted(number, noun, plural) for number, noun, plural in found if number]
+    if shown and "focus" in injection.parts:
+        shown.append("the nodes in focus")
     return f"recalled {', '.join(shown) or 'the nodes in focus'}"
 
 
