@@ -405,8 +405,8 @@ def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
         screen.print(f"{indent}{state_in_words(item)}", "dim")
 
 
-def state_in_words(item: LearnedItem) -> str:
-    """Return its age, the fact that it is about, and the decision about it."""
+def state_in_words(item: LearnedItem, *, is_undoable: bool = True) -> str:
+    """Return its age, the fact that it is about, and the decision about it, or that it was changed since."""
     parts = [age_in_words((time.time() - item.at) / 86_400)]
     if item.kind != "remembered":
         parts.append(f"fact {_part(item.key)}")
@@ -414,6 +414,8 @@ def state_in_words(item: LearnedItem) -> str:
         parts.append(item.state)
     elif item.kind == "proposed":
         parts.append("waits to be accepted or rejected")
+    elif not is_undoable:
+        parts.append("changed since")
     return " \N{MIDDLE DOT} ".join(parts)
 
 
