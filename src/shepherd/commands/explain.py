@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -393,8 +393,11 @@ def decided_in_words(item: LearnedItem) -> str:
     return f"undone: {before}, as before" if before else f'undone: "{now}" is forgotten'
 
 
-def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
-    """Print each learned thing below the sentence that it came from, with its number and its state."""
+def list_learned(screen: Screen, items: Sequence[LearnedItem], undoable: Collection[int]) -> None:
+    """Print each learned thing below the sentence that it came from, with its number and its state.
+
+    `undoable` are the numbers of those that have not changed since.
+    """
     width = max((len(str(item.id)) for item in items), default=0)
     for item in items:
         indent = " " * (width + 2)
@@ -402,7 +405,7 @@ def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
         screen.print(f"{item.id:{width}}  {said}")
         mark = "proposed: " if item.kind == "proposed" else ""
         screen.print(f"{indent}{mark}{item_in_words(item)}")
-        screen.print(f"{indent}{state_in_words(item)}", "dim")
+        screen.print(f"{indent}{state_in_words(item, is_undoable=item.id in undoable)}", "dim")
 
 
 def state_in_words(item: LearnedItem, *, is_undoable: bool = True) -> str:
