@@ -111,10 +111,11 @@ def test_learned_things_are_listed_below_their_sentences():
         item("learned", id=9, at=then),
         item("proposed", before="Ulm", id=10, at=then, statement=""),
         item("proposed", before="Ulm", id=11, at=then, state="rejected", statement="x" * 161),
+        item("learned", id=12, at=then),
     ]
 
-    list_learned(Screen(out, out), items)
-    list_learned(Screen(out, out), [])
+    list_learned(Screen(out, out), items, {9})
+    list_learned(Screen(out, out), [], ())
 
     assert out.getvalue().splitlines() == [
         ' 9  "I said it."',
@@ -126,6 +127,9 @@ def test_learned_things_are_listed_below_their_sentences():
         f'11  "{"x" * 159}…"',
         "    proposed: your city is Paris (you set: Ulm)",
         "    2 hours ago · fact city · rejected",
+        '12  "I said it."',
+        "    your city is Paris",
+        "    2 hours ago · fact city · changed since",
     ]
     assert state_in_words(item("learned", state="kept", at=then)) == "2 hours ago · fact city · kept"
 

@@ -12,6 +12,7 @@ import pytest
 
 from shepherd.assistant import Assistant
 from shepherd.cli.main import parser_of
+from shepherd.commands.explain import recalled_in_words
 from shepherd.commands.facts import _ACTIONS
 from shepherd.commands.screen import Screen
 from shepherd.commands.slash import COMMANDS, Chat
@@ -398,6 +399,22 @@ def test_why_shows_a_passage_beside_what_else_was_appended_and_how_it_begins(say
     assert out.count("House notes, relevance") == 1
     shown = "/forget KEY, /facts KEY VALUE · shepherd knowledge edit ID, forget ID"
     assert err.splitlines()[0] == f"to change it: {shown}"
+
+
+def test_why_shows_the_nodes_in_focus_which_every_message_has(say) -> None:
+    for title in ("Ms. Steiner", "Room 4"):
+        say.assistant.knowledge.add_node(title, notes=f"About {title}.")
+    say("/focus 1,2")
+    say.memory.set_fact("city", "Ulm", "steve")
+    for _ in say.assistant.ask("Which city do I live in?"):
+        pass
+
+    _, out, err = say("/why")
+    lines = out.splitlines()
+
+    assert re.fullmatch(r"  Ms\. Steiner, Room 4, \d+ tokens", lines[lines.index("nodes in focus") + 1])
+    assert err.splitlines()[0] == "to change it: /forget KEY, /facts KEY VALUE · /focus none"
+    assert recalled_in_words(say.assistant.history[-2].injected) == "recalled 1 fact, the nodes in focus"
 
 
 def test_of_much_that_was_learned_the_newest_ten_are_counted(say) -> None:

@@ -43,6 +43,10 @@ class Review:
     def is_over(self) -> bool:
         return bool(self.over_at) and self.over_at in "".join(self.fed)
 
+    @property
+    def is_cut(self) -> bool:
+        return self.says is None
+
     def feed(self, text: str) -> str:
         self.fed.append(text)
         return text if self.says is None else ""
@@ -193,6 +197,12 @@ def test_a_review_can_add_to_the_end(engine: Engine) -> None:
 
     assert reply.text.endswith(" Is it?")
     assert reply.stats.finish_reason == "length"
+
+
+def test_an_answer_in_place_of_one_that_was_cut_is_whole(engine: Engine) -> None:
+    reply = ended(engine, "It is clear.", review=lambda: Review(says="I do not know."), max_tokens=4)
+
+    assert (reply.text, reply.stats.finish_reason) == ("I do not know.", "stop")
 
 
 def test_a_review_can_end_an_answer(engine: Engine) -> None:

@@ -102,3 +102,18 @@ def test_without_memory_there_is_nothing_to_list(perform, scripted_model):
         await stage.shows("this conversation has no memory")
 
     perform(play, scripted_model, memory=False)
+
+
+def test_what_was_changed_since_is_marked_in_the_list(perform, scripted_model, memory):
+    remember(memory, "steve")
+    memory.set_fact("location", "Rome", "steve")
+
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("f7")
+        await stage.shows("Learned from your words")
+        await stage.until(lambda: stage.options("#learned"), "the list")
+        [changed] = [one for one in stage.options("#learned") if "you live in Paris" in one]
+        assert changed.endswith("changed since")
+
+    perform(play, scripted_model)

@@ -526,8 +526,8 @@ def test_value_of_small_words_alone_is_none():
 def test_sentence_without_an_end_ends_the_answer():
     review = review_of("What is my name?")
 
-    assert review.feed("Your name is " + "Marta Silva " * 40) == ""
-    assert review.feed("Marta Silva " * 40) == NAME
+    assert review.feed("Your name is " + "".join(f"Marta {n} " for n in range(50))) == ""
+    assert review.feed("".join(f"Silva {n} " for n in range(50))) == NAME
     assert review.is_over
 
 
@@ -890,3 +890,26 @@ def test_the_beginning_of_a_value_is_not_the_whole_of_it():
     assert review.feed("Your church is called St. Peter.") + review.end("stop") == (
         "Your church is St. Peter's Lutheran."
     )
+
+
+@pytest.mark.parametrize("written", ["1" * 60, " \u2022 " * 45, "the hall and " * 12, "\n" * 50])
+@pytest.mark.parametrize("asked", ["Where is the press?", "Where is the press? And where is Ida?"])
+def test_an_answer_that_goes_round_in_a_circle_is_ended_soon(asked, written):
+    review = review_of(asked)
+    said = "".join(map(review.feed, written))
+
+    assert review.is_over
+    assert said
+    assert written.strip()[:10] not in said or not written.strip()
+
+
+@pytest.mark.parametrize(
+    ("written", "is_cut"),
+    [("Your name is Mar", True), ("Your beautiful nam", False), (f"{NAME} And your beau", False)],
+)
+def test_only_an_answer_that_breaks_off_counts_as_cut(written, is_cut):
+    review = review_of("What is my name?")
+    review.feed(written)
+    review.end("length")
+
+    assert review.is_cut == is_cut

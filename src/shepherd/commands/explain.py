@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,8 @@ __all__ = [
 
 
 _SHOWN_CHARS = 200  # of a text on one line
+# A line of a node in the block of those in focus; their previews are behind it, or on lines of their own.
+_FOCUSED = re.compile(r'^(?:### Primary: |- )\[NODE:\d+:"(.*?)"\]', re.MULTILINE)
 
 
 def memory_in_words(assistant: Assistant) -> str:
@@ -124,12 +127,22 @@ def explain_injection(
     if passages := last.plan.of("knowledge"):
         screen.print("passages")
         _list_passages(screen, passages)
+    if focused := [part for part in last.plan.of("focus") if part.id == "focus"]:
+        screen.print("nodes in focus")
+        _list_focused(screen, focused[0])
     actions = ["/forget KEY, /facts KEY VALUE"] if injection.facts else []
     actions += ["/edit 1, /forget 1, /pin 1"] if injection.results else []
     actions += ["shepherd knowledge edit ID, forget ID"] if passages else []
+    actions += ["/focus none"] if focused else []
     if actions:
         screen.note(f"to change it: {' · '.join(actions)}")
     return [result.id for result in injection.results]
+
+
+def _list_focused(screen: Screen, part: Part) -> None:
+    """Print the titles of the nodes that were shown, and the size of all together."""
+    titles = [shortened(title, _SHOWN_CHARS) for title in _FOCUSED.findall(part.text)]
+    screen.print(f"  {', '.join(titles)}, {counted(part.tokens, 'token')}")
 
 
 def _list_passages(screen: Screen, passages: Sequence[Part]) -> None:
@@ -380,8 +393,11 @@ def decided_in_words(item: LearnedItem) -> str:
     return f"undone: {before}, as before" if before else f'undone: "{now}" is forgotten'
 
 
-def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
-    """Print each learned thing below the sentence that it came from, with its number and its state."""
+def list_learned(screen: Screen, items: Sequence[LearnedItem], undoable: Collection[int]) -> None:
+    """Print each learned thing below the sentence that it came from, with its number and its state.
+
+    `undoable` are the numbers of those that have not changed since.
+    """
     width = max((len(str(item.id)) for item in items), default=0)
     for item in items:
         indent = " " * (width + 2)
@@ -389,11 +405,11 @@ def list_learned(screen: Screen, items: Sequence[LearnedItem]) -> None:
         screen.print(f"{item.id:{width}}  {said}")
         mark = "proposed: " if item.kind == "proposed" else ""
         screen.print(f"{indent}{mark}{item_in_words(item)}")
-        screen.print(f"{indent}{state_in_words(item)}", "dim")
+        screen.print(f"{indent}{state_in_words(item, is_undoable=item.id in undoable)}", "dim")
 
 
-def state_in_words(item: LearnedItem) -> str:
-    """Return its age, the fact that it is about, and the decision about it."""
+def state_in_words(item: LearnedItem, *, is_undoable: bool = True) -> str:
+    """Return its age, the fact that it is about, and the decision about it, or that it was changed since."""
     parts = [age_in_words((time.time() - item.at) / 86_400)]
     if item.kind != "remembered":
         parts.append(f"fact {_part(item.key)}")
@@ -401,6 +417,8 @@ def state_in_words(item: LearnedItem) -> str:
         parts.append(item.state)
     elif item.kind == "proposed":
         parts.append("waits to be accepted or rejected")
+    elif not is_undoable:
+        parts.append("changed since")
     return " \N{MIDDLE DOT} ".join(parts)
 
 
@@ -423,6 +441,8 @@ def recalled_in_words(injection: Injection) -> str:
         (sum(part.startswith("entity:") for part in injection.parts), "entity", "entities"),
     ]
     shown = [counted(number, noun, plural) for number, noun, plural in found if number]
+    if shown and "focus" in injection.parts:
+        shown.append("the nodes in focus")
     return f"recalled {', '.join(shown) or 'the nodes in focus'}"
 
 

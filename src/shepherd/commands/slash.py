@@ -334,7 +334,7 @@ def _learned(chat: Chat, argument: str) -> None:
         raise UsageError(f"usage: {COMMANDS['learned'].usage}")
     every = chat.memory.learned(_EVERY, user_id=chat.user)  # at most a few thousand are kept
     items, n = every[:_LISTED], len(every)
-    list_learned(chat.screen, items)
+    list_learned(chat.screen, items, chat.memory.undoable(items, chat.user))
     if not items:
         chat.screen.note("nothing has been learned yet")
         return

@@ -41,6 +41,10 @@ class Review(Protocol):
     def is_over(self) -> bool:
         """True once the answer must end."""
 
+    @property
+    def is_cut(self) -> bool:
+        """True if the answer that was shown breaks off: false where the end that was cut is not shown."""
+
     def feed(self, text: str) -> str:
         """Take a piece of an answer that is not over; return the text to show now."""
 
@@ -429,7 +433,10 @@ class Answer(_Run):
         self._has_ended, self._error = True, error
         self._add(self._parser.end())
         if self._review is not None and not self._is_ended_by_review and not self._calls:
-            self._say(*_WORDS.findall(self._review.end(self._ended()[2].finish_reason)))
+            reason = self._ended()[2].finish_reason
+            self._say(*_WORDS.findall(self._review.end(reason)))
+            # Nothing is missing in what is shown.
+            self._is_ended_by_review = reason == "length" and not self._review.is_cut
 
     def _add(self, events: Iterable[ReplyEvent]) -> None:
         for event in events:

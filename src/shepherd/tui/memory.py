@@ -167,6 +167,7 @@ class LearnedScreen(Screen[None]):
         super().__init__()
         self._memory, self._user = memory, user
         self._items: list[LearnedItem] = []
+        self._undoable: frozenset[int] = frozenset()
 
     def compose(self) -> ComposeResult:
         """Build the list."""
@@ -208,13 +209,13 @@ class LearnedScreen(Screen[None]):
 
         said = f"{_quoted(item.statement)}\n\n" if item.statement else ""
         what = printable(sentence(learned_clause(item)))
-        about = (f"\n\n{state_in_words(item)}", "dim")
+        about = (f"\n\n{state_in_words(item, is_undoable=item.id in self._undoable)}", "dim")
         self.app.push_screen(Reading(Content.assemble(said, what, about)))
 
     @work(exclusive=True)
     async def _fill(self) -> None:
         try:
-            waiting, latest = await asyncio.to_thread(self._query)
+            waiting, latest, self._undoable = await asyncio.to_thread(self._query)
         except ShepherdError as error:
             notify_error(self, error)
             return
@@ -225,7 +226,7 @@ class LearnedScreen(Screen[None]):
         listed.clear_options()
         for item in self._items:
             listed.add_option(None)  # a rule, since an item has several lines
-            listed.add_option(Option(_learned_in_short(item)))
+            listed.add_option(Option(_learned_in_short(item, is_undoable=item.id in self._undoable)))
         if not self._items:
             listed.add_option(Option(Content.styled("Nothing has been learned yet.", "dim"), disabled=True))
         else:
@@ -233,12 +234,13 @@ class LearnedScreen(Screen[None]):
         title = f"{counted(len(waiting), 'proposal')} to decide on" if waiting else "Learned from your words"
         self.query_one("#learned-title", Label).update(Content(title))
 
-    def _query(self) -> tuple[list[LearnedItem], list[LearnedItem]]:
+    def _query(self) -> tuple[list[LearnedItem], list[LearnedItem], frozenset[int]]:
         waiting = self._memory.learned(_PAGE, waiting_only=True, user_id=self._user)
-        return waiting, self._memory.learned(_PAGE, user_id=self._user)
+        latest = self._memory.learned(_PAGE, user_id=self._user)
+        return waiting, latest, self._memory.undoable(latest, self._user)
 
 
-def _learned_in_short(item: LearnedItem) -> Content:
+def _learned_in_short(item: LearnedItem, *, is_undoable: bool) -> Content:
     """Return the sentence, what was learned from it, and its state."""
     what = printable(item_in_words(item))
     if item.kind == "proposed":
@@ -248,7 +250,7 @@ def _learned_in_short(item: LearnedItem) -> Content:
     return Content.assemble(
         said,
         (f"\n{what}", "strike dim" if is_over else "bold"),
-        (f"\n{state_in_words(item)}", "$text-muted"),
+        (f"\n{state_in_words(item, is_undoable=is_undoable)}", "$text-muted"),
     )
 
 

@@ -60,6 +60,8 @@ __all__ = ["Promise", "Review", "is_small_model", "known_facts"]
 
 # Characters of a sentence that is still being written; a longer one is cut off.
 _LONGEST = 600
+# Signs or words that go round in a circle, up to the end of the window if nothing ends them.
+_CIRCLE = re.compile(r"(.{1,3}?)\1{40,}|(.{4,30}?)\2{7,}", re.DOTALL)
 _SECRET = "That looks like a secret, so I won't learn it; only this conversation has it."
 _WITHOUT_CODE = "I'll remember that, but not {}: it may be a code, so only this conversation has it."
 # "Nice" is no answer to this.
@@ -191,6 +193,12 @@ class Review:
         self._waiting = ""
         self._said: list[str] = []
         self._has_text = False
+        self._is_cut = False
+
+    @property
+    def is_cut(self) -> bool:
+        """True if what was shown ends with the beginning of a sentence."""
+        return self._is_cut
 
     @property
     def is_over(self) -> bool:
@@ -203,7 +211,9 @@ class Review:
         if not self._is_over and (past := self._of_the_past()):
             return self._instead(told_of_past(past))
         if self._is_held:
-            is_enough = len(self._waiting) > _LONGEST * len(self._questions)
+            is_enough = len(self._waiting) > _LONGEST * len(self._questions) or bool(
+                _CIRCLE.search(self._waiting)
+            )
             return self._answers(is_cut=True) if is_enough else ""
         shown, taken = [], 0
         for begin, end in sentence_spans(self._waiting)[:-1]:
@@ -212,7 +222,8 @@ class Review:
             taken = end
         if taken:
             self._waiting = self._waiting[taken:].lstrip()
-        if len(self._waiting) > _LONGEST and not self.is_over:
+        is_endless = len(self._waiting) > _LONGEST or _CIRCLE.search(self._waiting)
+        if is_endless and not self.is_over:
             shown.append(self._stop())
         return "".join(shown)
 
@@ -229,7 +240,7 @@ class Review:
         shown = ""
         is_cut = reason in ("length", "cancelled")
         if rest and is_cut and self._judge.can_begin(rest, self._said):
-            shown = self._shown(rest)
+            shown, self._is_cut = self._shown(rest), True
         elif rest and not is_cut:
             shown = self._sentence(rest)
         if not self._has_text and reason != "cancelled":
