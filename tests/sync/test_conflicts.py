@@ -41,6 +41,44 @@ def test_what_was_set_wins_over_what_was_learned_later_elsewhere(machines):
     assert not a.memory.learned(waiting_only=True)
 
 
+def test_what_was_changed_here_and_forgotten_elsewhere_is_named(machines):
+    a, b = machines("a", "b")
+    memory = a.do(lambda: a.memory.store_memory("We plan the trip to Oslo.", ""), NOW)
+    node = a.do(lambda: a.knowledge.add_node("Oslo", notes="By train."), NOW)
+    a.do(lambda: a.memory.store_memory("We plan the trip to Rome.", ""), NOW)
+    settle([a, b], 1)
+    there = {one.question: one.id for one in b.memory.list_memories()}
+    a.do(lambda: a.memory.delete_memory(memory), NOW + 10)
+    a.do(lambda: a.knowledge.delete_node(node.id), NOW + 10)
+    b.do(lambda: b.memory.edit_memory(there["We plan the trip to Oslo."], answer="By train."), NOW + 20)
+    [other] = b.knowledge.list_nodes()
+    b.do(lambda: b.knowledge.update_node(other.id, notes="By ship."), NOW + 20)
+    a.sync()
+    a.carry_to(b)
+    report = b.sync()
+
+    assert report is not None
+    told = {conflict.what for conflict in report.conflicts}
+    assert told == {f"memory {there['We plan the trip to Oslo.']}", f"node {other.id}"}
+    assert all("changed here and forgotten on" in conflict.kept for conflict in report.conflicts)
+    settle([a, b], 2)
+    assert said(a) == said(b) == {("We plan the trip to Rome.", "")}
+
+
+def test_what_was_forgotten_elsewhere_and_not_changed_here_is_no_conflict(machines):
+    a, b = machines("a", "b")
+    memory = a.do(lambda: a.memory.store_memory("We plan the trip to Oslo.", ""), NOW)
+    settle([a, b], 1)
+    a.do(lambda: a.memory.delete_memory(memory), NOW + 10)
+    b.do(lambda: b.memory.store_memory("We plan the trip to Rome.", ""), NOW + 20)
+    a.sync()
+    a.carry_to(b)
+    report = b.sync()
+
+    assert report is not None
+    assert report.conflicts == []
+
+
 def test_a_fact_that_won_still_counts_as_set(machines):
     a, b = machines("a", "b")
     settle([a, b], 1)

@@ -282,6 +282,7 @@ def _remove_node(merge: Merge, shelf: Shelf, operation: Operation) -> None:
     if register is None or not register.local or merge.replica.of_row("n", register.local):
         return
     connection, user_id, node_id = merge.replica.connection, shelf.user_id, register.local
+    merge.report_forgotten(register, f"node {node_id}")
     titles = connection.execute("SELECT title FROM nodes WHERE user_id = ? AND id = ?", (user_id, node_id))
     had = connection.execute("SELECT id FROM chunks WHERE user_id = ? AND node_id = ?", (user_id, node_id))
     rows = connection.execute(

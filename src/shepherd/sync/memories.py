@@ -90,6 +90,7 @@ def apply(merge: Merge, operations: Sequence[Operation]) -> None:
             changed.pop(operation.gid, None)
             if register is not None and register.local:
                 left.setdefault(register.local, []).append(register.gid)
+                merge.report_forgotten(register, f"memory {register.local}")
             _forget_equal(merge, operation, left)
         elif (accepted := merge.accepted(operation)) is not None:
             register, is_conflict = accepted

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shepherd.memory.store import MemoryStore
-from shepherd.sync.records import Operation, Register, Report
+from shepherd.sync.records import Conflict, Operation, Register, Report
 from shepherd.sync.registers import Replica
 from shepherd.sync.segments import Frame
 
@@ -57,6 +57,12 @@ class Merge:
         if register is not None:
             self.replica.outdate(register)
         return register
+
+    def report_forgotten(self, register: Register, what: str) -> None:
+        """Report a change of this machine that is gone: what it changed was forgotten elsewhere meanwhile."""
+        if self.is_unaware_of(register):
+            kept = f"it was changed here and forgotten on {self.frame.name}; it is forgotten now"
+            self.report.conflicts.append(Conflict(what, kept))
 
     def is_unaware_of(self, register: Register) -> bool:
         """Return whether the frame was written without knowing this machine's value of a register."""
