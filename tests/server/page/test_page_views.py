@@ -40,6 +40,19 @@ def test_a_fact_shows_what_it_was(steve):
     expect(location.locator(".timeline")).to_contain_text("Dallas")
 
 
+def test_an_earlier_value_is_used_again(steve, memory):
+    steve.open("facts")
+    location = opened(steve, "location")
+    location.get_by_text("1 earlier value").press("Enter")
+
+    location.get_by_role("button", name="Use again: Dallas").press("Enter")
+
+    expect(row(steve, "location").locator(".row-main")).to_contain_text("Dallas")
+    expect(row(steve, "location")).to_contain_text("2 earlier values")
+    expect(row(steve, "location").locator(".row-main")).to_be_focused()
+    assert memory.get_fact("location", steve.user) == "Dallas"
+
+
 def test_a_life_of_values_is_drawn_in_their_order(steve, memory):
     now = time.time()
     for days, city in ((300, "Oslo"), (200, "Bergen"), (100, "Bodø")):

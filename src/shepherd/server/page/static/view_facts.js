@@ -130,8 +130,17 @@ function drawFact(view, card, fact) {
         factButton("forget", "Forget", id, (made) => attempt(made, () => forget(view, [fact]))),
       ),
     ),
-    pastOf(periods),
+    pastOf(periods, (button, period) => attempt(button, () => useAgain(view, fact, period.value))),
   );
+}
+
+/** Give a fact one of its earlier values. */
+async function useAgain(view, fact, value) {
+  await put(addressOf(fact.key), { value });
+  await load(view);
+  reopen(view, fact.key);
+  view.rows.focus(fact.key);
+  say("The earlier value is used again.");
 }
 
 function factButton(name, label, id, act) {
@@ -141,13 +150,13 @@ function factButton(name, label, id, act) {
   return made;
 }
 
-function pastOf(periods) {
-  if (periods.length > 1) return [lifeline(periods), timeline(periods, count(periods.length - 1, "earlier value"))];
+function pastOf(periods, use) {
+  if (periods.length > 1) return [lifeline(periods), timeline(periods, count(periods.length - 1, "earlier value"), use)];
   return periods[0]?.statement ? timeline(periods, "Where it comes from") : null;
 }
 
-/** From when until when each value held, who said so, and in which words. */
-function timeline(periods, label) {
+/** From when until when each value held, who said so, and in which words; with `use`, earlier ones can be used again. */
+function timeline(periods, label, use = null) {
   if (!periods.length) return null;
   const entries = periods.map((period) =>
     h(
@@ -156,9 +165,16 @@ function timeline(periods, label) {
       words(period.value),
       h("span", { class: "meta" }, h("span", {}, span(period)), period.source ? words(origin(period.source)) : null),
       period.statement ? words(`“${period.statement}”`, { class: "said" }, "p") : null,
+      use && period.value !== periods[0].value ? useButton(period, use) : null,
     ),
   );
   return h("details", { class: "past" }, h("summary", {}, label), h("ol", { class: "timeline" }, entries));
+}
+
+function useButton(period, use) {
+  const made = h("button", { type: "button", class: "quiet", "aria-label": `Use again: ${beginning(period.value, 50)}` }, "Use again");
+  made.addEventListener("click", () => use(made, period));
+  return made;
 }
 
 function span({ since, until }) {
