@@ -75,6 +75,11 @@ def test_what_stands_behind_a_contradiction_is_learned(before):
     assert facts_of(f"{before}my sister is called Ana.") == {"sister_name": "Ana"}
 
 
+def test_a_thing_of_nobody_corrects_no_fact():
+    assert corrected("The car is blue, not grey.") == {}
+    assert corrected("The bike is a Birdy, not a Brompton.") == {}
+
+
 def corrected(message: str) -> dict[str, str]:
     found = corrected_facts(message, [Fact(*item, 0, 0) for item in FACTS.items()])
     return {one.key: one.value for one in found}

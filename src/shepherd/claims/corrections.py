@@ -19,7 +19,7 @@ __all__ = ["Correction", "corrected_facts"]
 
 _WORD = r"[\w&@+.'/-]*\w"
 _END = r"(?=\s*(?:$|[.,;!)]|\s(?:any ?more|at all|as (?:you|i) (?:say|said|think|thought|told)|like you)\b))"
-_TOPIC = rf"\b(?:my|our|the) (?P<topic>{_WORD}(?: {_WORD}){{0,2}}?)"
+_TOPIC = rf"\b(?P<whose>my|our|the) (?P<topic>{_WORD}(?: {_WORD}){{0,2}}?)"
 _NEW, _OLD = rf"(?P<new>{_WORD}(?: {_WORD}){{0,2}}?)", rf"(?P<old>{_WORD}(?: {_WORD}){{0,2}}?)"
 _BEFORE = r"(?:(?:actually|really|in fact|now) )?"
 _WORDINGS = tuple(
@@ -91,7 +91,9 @@ def _is_about(match: re.Match[str], fact: Fact) -> bool:
     if name in LISTS or name == INSTRUCTIONS or _part(match["old"]).search(fact.value) is None:
         return False
     topic = {word.casefold() for word in match["topic"].split()}
-    return topic <= {*words_of(fact.key), *re.findall(r"[\w-]+", fact.value.casefold())}
+    named = {*re.findall(r"[\w-]+", fact.value.casefold())}
+    # "The Skoda" is the user's; "the car" may be any.
+    return topic <= (named if match["whose"].casefold() == "the" else {*words_of(fact.key), *named})
 
 
 def _corrected(match: re.Match[str], value: str) -> str:
