@@ -13,7 +13,7 @@ SOURCE = Path(shepherd.__file__).parent
 # A number before a plural, as in f"{n} facts".
 _NOUNS = "memories|facts|duplicates|nodes|chunks|entries|users|conversations|requests|jobs|items|documents"
 # "{program} facts list" is a command.
-_PLURAL = re.compile(rf"\{{(?:[a-z][\w.]*|len\([\w.]+\))(?::,)?\}} (?:{_NOUNS})\b(?! list\b)")
+_PLURAL = re.compile(rf"\{{(?!program\}})(?:[a-z][\w.]*|len\([\w.]+\))(?::,)?\}} (?:{_NOUNS})\b(?! list\b)")
 
 
 def test_a_number_agrees_with_its_noun():

@@ -12,6 +12,7 @@ from prompt_toolkit.output import DummyOutput
 from shepherd.assistant import Assistant
 from shepherd.cli.conversation import Conversation, show_turn
 from shepherd.cli.editor import Editor
+from shepherd.cli.main import INTERRUPTED, main
 from shepherd.commands.screen import Screen
 from shepherd.commands.slash import COMMANDS
 from shepherd.config import Config
@@ -54,3 +55,16 @@ def test_ctrl_c_before_the_answer_has_begun_stops_it(endless_model):
         finished = show_turn(assistant, "hello", Screen(io.StringIO(), io.StringIO()))
 
     assert finished.stats.finish_reason == "cancelled"
+
+
+def test_a_second_ctrl_c_while_the_first_ends_the_command_changes_nothing(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr("shepherd.cli.main._dispatch", interrupted)
+    monkeypatch.setattr(Screen, "note", lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        assert main(["facts", "list"]) == INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, before)

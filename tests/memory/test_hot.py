@@ -313,7 +313,7 @@ class History(RuleBasedStateMachine):
 
         with self.cold[0]._database.write() as connection:
             maintenance.reindex(connection)
-        self.cold[1]._database.write_locked("schema", on_a_server._reindex)
+        self.cold[1]._database.write_locked("schema", on_a_server.reindex)
 
     @invariant()
     def all_find_the_same(self) -> None:

@@ -188,7 +188,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
     templates, needs_message = _use_templates(arguments)
     config, model = conversation_settings(arguments)
-    if names_a_title(arguments, config, is_terminal=sys.stdin.isatty()):
+    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    if names_a_title(arguments, config, is_terminal=is_terminal):
         arguments.resume, arguments.prompt = arguments.prompt, None
     is_composed = bool(arguments.template or arguments.attach or arguments.fragment)
     composer = composer_of(arguments, config, screen, templates)

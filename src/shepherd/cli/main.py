@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -112,6 +113,8 @@ def main(arguments: Sequence[str]) -> int:
         _silence_stdout()  # the reader has closed the pipe, as `| head` does
         return 0
     except KeyboardInterrupt:
+        # A second one would end with a traceback: `timeout` sends two, and so does an impatient user.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         screen.note("interrupted")
         return INTERRUPTED
     except Exception as error:
