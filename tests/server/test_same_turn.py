@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shepherd.assistant import Assistant, Delta, Finished
@@ -189,7 +189,20 @@ TOO_LONG = st.just("fits no window " * 400)
 WITHOUT_TOOLS = {"max_tokens": 20, "memory_tools": False}
 
 
+# The tokens of a message that had lost its tail were those with the tail, and a turn left too early.
 @settings(max_examples=examples(25))
+@example(
+    texts=[
+        "Where is my bicycle?",
+        "My bicycle is green green green green green green ",
+        "My bicycle is green ",
+        "Where is my bicycle?",
+        "Where is my aunt Melinda?",
+        "My bicycle is green green green green green ",
+        "My bicycle is green ",
+        "Where is my aunt Melinda?",
+    ]
+)
 @given(texts=st.lists(st.one_of(STATEMENTS, QUESTIONS, TOO_LONG), min_size=4, max_size=20))
 def test_random_conversations_are_sent_stored_and_evicted_alike(talker, tmp_path_factory, texts):
     folder = tmp_path_factory.mktemp("same")

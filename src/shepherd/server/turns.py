@@ -496,8 +496,11 @@ class Conversations:
         key_of = {id(message): key for message, key in zip(turn.history.messages, hashes, strict=False)}
         counts = turn.reply.prompt_tokens_per_message
         for message, tokens in zip(turn.draft.prompt, counts, strict=False):
-            if tokens != message.tokens and id(message) in key_of:
-                self._tokens.put((turn.request.user_id, key_of[id(message)]), tokens)
+            if key := key_of.get(id(message)):
+                # Not only if it differs from our own estimate: what was counted before may have had a tail.
+                known = (turn.request.user_id, key)
+                if self._tokens.get(known) != tokens:
+                    self._tokens.put(known, tokens)
             message.tokens = tokens
         if turn.answer.token_ids:
             self._tokens.put((turn.request.user_id, hashes[-1]), len(turn.answer.token_ids))
