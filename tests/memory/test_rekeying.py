@@ -20,7 +20,7 @@ from shepherd.errors import StoreError, StoreKeyError
 from shepherd.memory import Memory, hot
 from shepherd.memory.postgres.blind_columns import COLUMNS, REFUSED
 from shepherd.memory.postgres.rekeying import REWRITTEN, rekey
-from tests.memory.blind import known_key, sent_and_stored
+from tests.memory.blind import known_key, rows_of
 from tests.memory.canaries import USER, Canaries
 from tests.memory.histories import NOW, found
 from tests.memory.test_blind import FIRST, fill, known
@@ -84,7 +84,7 @@ def test_everything_is_as_before_and_only_the_new_key_opens_it(
     if version == "first":
         postgres_server.execute(f"UPDATE meta SET value = {FIRST} WHERE key = 'application_id'", schema)
     before = filled(url)
-    stored = sent_and_stored(postgres_server, schema)["rows"]
+    stored = rows_of(postgres_server, schema)
 
     rekey(url, NEW)
 
@@ -100,7 +100,7 @@ def test_everything_is_as_before_and_only_the_new_key_opens_it(
     # Texts, and arrays of words.
     values = {part for part in stored.split() if part.startswith((PREFIX.encode(), b"{")) and len(part) > 16}
     assert len(values) > 50
-    rows = sent_and_stored(postgres_server, schema)["rows"]
+    rows = rows_of(postgres_server, schema)
     assert [part for part in values if part in rows] == []
     [(number,)] = postgres_server.execute("SELECT value FROM meta WHERE key = 'application_id'", schema)
     assert number == FIRST + 1
@@ -138,7 +138,7 @@ def test_all_words_of_all_features_are_found_with_the_new_key(
     use_new_key(tmp_path)
     with opened(url) as memory:
         assert all(memory.tables_with([word]) for word in asked)
-    rows = sent_and_stored(postgres_server, schema)["rows"]
+    rows = rows_of(postgres_server, schema)
     assert not any(word.encode() in rows for word in asked)
 
 
@@ -149,7 +149,7 @@ def test_a_program_that_has_the_old_key_stores_nothing_and_is_told(
     with opened(url) as memory:
         assert memory.get_fact("city")
         rekey(url, NEW)
-        rows = sent_and_stored(postgres_server, schema)["rows"]
+        rows = rows_of(postgres_server, schema)
         for change in (
             lambda: memory.set_fact("boat", "red"),
             lambda: memory.store_memory("Which sextant?", "The brass one"),
@@ -162,7 +162,7 @@ def test_a_program_that_has_the_old_key_stores_nothing_and_is_told(
         with pytest.raises(StoreError, match="a stored text was changed") as error:
             memory.get_all_facts()
         assert "if its key was changed meanwhile" in error.value.hint
-    assert sent_and_stored(postgres_server, schema)["rows"] == rows
+    assert rows_of(postgres_server, schema) == rows
 
 
 @pytest.mark.parametrize(
@@ -179,12 +179,12 @@ def test_a_memory_that_was_changed_keeps_its_key(
 ) -> None:
     filled(url)
     postgres_server.execute(harm, schema)
-    rows = sent_and_stored(postgres_server, schema)["rows"]
+    rows = rows_of(postgres_server, schema)
 
     with pytest.raises(StoreError):
         rekey(url, NEW)
 
-    assert sent_and_stored(postgres_server, schema)["rows"] == rows
+    assert rows_of(postgres_server, schema) == rows
 
 
 def test_saved_indexes_of_the_old_key_do_no_harm(
