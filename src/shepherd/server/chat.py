@@ -183,7 +183,7 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
 
 # Interval at which the reading of a prompt is looked at.
 _PROGRESS_S = 0.1
-# Interval at which a model elsewhere is looked at, which may pause before it is asked again.
+# Interval of checks whether Shepherd pauses before it asks a provider again.
 _PAUSE_S = 0.1
 # Longest wait at the end of a stream for what is learned from it; the next stream has the rest.
 _LEARNING_S = 10.0

@@ -141,8 +141,9 @@ class BlindColumns:
         except BlindError:
             raise StoreCorruptError(
                 f"{self._shown}: a stored text was changed, or moved there from another user, row or column",
-                hint="if its key was changed meanwhile, quit and start again; otherwise somebody has written"
-                " to the database past Shepherd: restore a backup of the server",
+                hint="if the memory's key was changed in the meantime, restart Shepherd with the new key;"
+                " otherwise the database was changed by something other than Shepherd: restore a backup of"
+                " the server",
             ) from None
         return sorted(found, key=_by(plan.order)) if plan.order else found
 
