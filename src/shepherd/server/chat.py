@@ -467,8 +467,8 @@ class Chat:
     ) -> AsyncGenerator[bytes, None]:
         """Yield the answer as events or lines, which `events_of`, `ending` and `error_of` give.
 
-        With `progress_of`, events about the reading of the prompt come before the first piece. Those of
-        `pause_of` come first: of seconds and reason of a pause before a model elsewhere is asked again.
+        With `progress_of`, events about the reading of the prompt come before the first piece. Events of
+        `pause_of` (seconds and reason of a pause before a provider is asked again) come first.
 
         `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
         `closing` gives what comes after `ending` if the client asked for what is learned.

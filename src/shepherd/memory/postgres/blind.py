@@ -24,7 +24,7 @@ _Row = tuple[Any, ...]
 class BlindColumns:
     """Hides the texts and words of one database. Thread-safe. `shown`: its address, for messages.
 
-    Without `binds_rows` as in the first version: the server can move texts between rows of a user.
+    Without `binds_rows` (the first format), the server can move texts between rows of a user.
     """
 
     def __init__(self, blinder: Blinder, shown: str, *, binds_rows: bool = True) -> None:
@@ -149,7 +149,7 @@ class BlindColumns:
 
     def _row_shown(self, plan: Plan, row: _Row, tag: bytes | None) -> _Row:
         plain = list(row)
-        # What names a row has none itself that would have to be read before, but may be a text.
+        # Decrypt the columns that identify a row first: they aren't bound to a row themselves.
         later = []
         for place, one in enumerate(plan.results):
             if one.rows:
