@@ -311,14 +311,14 @@ class Assistant:
     def progress(self) -> tuple[int, int]:
         """Tokens of the prompt that the model has read for the present answer, and all it has to read.
 
-        Zeros before it reads, and where that is unknown: with a model elsewhere. From any thread.
+        Zeros before it reads, and where that is unknown, as with a provider. From any thread.
         """
         turn = self._turn
         return (0, 0) if turn is None else turn.progress
 
     @property
     def retry(self) -> Retry | None:
-        """The pause before another attempt to ask a model elsewhere, during one. From any thread."""
+        """The pause before a provider is asked again, during one. From any thread."""
         turn = self._turn
         return None if turn is None else turn.retry
 

@@ -56,10 +56,10 @@ def program() -> str:
 
 
 def program_from_anywhere(*, for_strangers: bool = False) -> str:
-    """Return the same for a reader whose folder is unknown: the name, `~/…`, or else the absolute path.
+    """Return how to start Shepherd from any folder: its name, `~/…` or an absolute path.
 
-    Strangers get the name in place of an absolute path, which may have a user's name in it, or say what else
-    the machine is for.
+    With `for_strangers`, return the name instead of an absolute path, which could reveal a user's name or
+    the machine's purpose.
     """
     own = _not_found()
     if own is None:
@@ -73,7 +73,7 @@ def program_from_anywhere(*, for_strangers: bool = False) -> str:
 
 
 def executable() -> str:
-    """Return the same for another program, which runs no shell: the name, or the absolute path."""
+    """Return the program as other programs' settings need it: its name or absolute path, unquoted."""
     own = _not_found()
     return NAME if own is None else str(own)
 

@@ -193,7 +193,7 @@ def test_an_import_of_nothing_says_so_and_fails(shepherd, three, tmp_path):
 
     assert done.returncode == 1
     assert "nothing imported" in done.stderr
-    assert "there is nothing in it" in done.stderr
+    assert "there is nothing to import" in done.stderr
     assert "shepherd knowledge import" in done.stderr
 
 

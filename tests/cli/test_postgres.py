@@ -74,9 +74,8 @@ def test_a_blind_memory_gets_another_key(shepherd, role, tmp_path):
     taken = shepherd("encrypt", "--rekey", "-y", **with_old)
     done = shepherd("encrypt", "--rekey", "--key-file", new, "-y", **with_old)
 
-    assert "is blind already; shepherd encrypt --rekey gives it another key" in " ".join(
-        unchanged.stderr.split()
-    )
+    said = " ".join(unchanged.stderr.split())
+    assert "is already blind; to change its key, run shepherd encrypt --rekey" in said
     assert (taken.returncode, done.returncode) == (2, 0), done.stderr
     assert "a new key needs a new file" in taken.stderr
     assert f"memory_key_file {new}" in " ".join(done.stderr.split())

@@ -190,7 +190,7 @@ def test_a_path_into_no_folder_makes_neither_folder_nor_template(shepherd, home)
 
     assert done.returncode == 2
     assert "there is no folder" in done.stderr
-    assert "a name without / is kept with your other templates" in done.stderr
+    assert "use a name without /, which is saved with your other templates" in " ".join(done.stderr.split())
     assert not path.parent.exists()
 
 

@@ -698,7 +698,7 @@ def test_a_server_for_others_prints_only_addresses_that_can_be_reached(terminal,
     addresses = re.findall(r"http://[\d.]+:\d+/", said)
     # A machine without a network has only itself.
     if address_in_network("0.0.0.0"):
-        said = server.expect(r"your\s+network:\s+http://[\d.]+:\d+/")
+        said = server.expect(r"your\s+network,\s+the\s+page\s+is\s+at\s+http://[\d.]+:\d+/")
         addresses.append(re.search(r"http://[\d.]+:\d+/$", said)[0])
 
     assert addresses

@@ -64,12 +64,12 @@ def test_the_key_file_says_where_the_key_is(file: Path, key: Path) -> None:
         memory.set_fact("city", "Lisbon")
 
 
-def test_a_file_that_can_be_read_is_refused_and_stays_as_it_is(file: Path) -> None:
+def test_an_unencrypted_file_is_refused_and_stays_as_it_is(file: Path) -> None:
     with Memory(file) as memory:
         memory.set_fact("city", "Lisbon")
     before = file.read_bytes()
 
-    with pytest.raises(StoreError, match="whoever keeps this file can read it") as error:
+    with pytest.raises(StoreError, match="the memory isn't encrypted, and memory_blind is on") as error:
         Memory(file, blind=True)
 
     assert "shepherd encrypt" in error.value.hint

@@ -164,7 +164,7 @@ def test_nothing_that_others_store_changes_what_a_user_finds(
         if then == "p":
             memory.pin_memory(memory_id, user_id=user)
         if then == "e":
-            memory.edit_memory(memory_id, answer=f"{answer} {memory_id}", user_id=user)
+            memory.edit_memory(memory_id, answer=f"{answer} edited", user_id=user)
         if then == "d":
             memory.delete_memory(memory_id, user)
 

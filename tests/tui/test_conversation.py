@@ -56,7 +56,7 @@ def test_an_answer_is_streamed_and_escape_stops_it(perform, endless_model, monke
         for key in ("escape", "ctrl+c"):
             await stage.ready()
             await stage.type("hello")
-            await stage.shows("answering, esc stops")
+            await stage.shows("answering · esc stops")
             await stage.pilot.press(key)
             await stage.ready()
             assert "stopped" in stage.text()
@@ -90,7 +90,7 @@ def test_a_second_message_waits_at_the_prompt_while_an_answer_comes(perform, end
 
     async def play(stage):
         await stage.type("hello")
-        await stage.shows("answering, esc stops")
+        await stage.shows("answering · esc stops")
         await stage.type("and more")
 
         await stage.shows("not sent")

@@ -157,11 +157,11 @@ def test_the_status_line_says_what_matters_first(memory) -> None:
         whole = "mini · memory on · 950 of 1,000 tokens · 700 reused · 100 tokens/s · first token after 41 ms"
         assert await line(answered) == whole
         app.status.show_answering()
-        assert await line() == f"answering, esc stops · {whole}"
+        assert await line() == f"answering · esc stops · {whole}"
         app.status.show_loading("loading 5 %\x1b")
         assert await line() == "loading 5 %\ufffd"
         app.status.show_loading("")
-        assert await line() == f"answering, esc stops · {whole}"
+        assert await line() == f"answering · esc stops · {whole}"
         assert await line(answered) == whole
 
     shown(play, width=120)

@@ -24,7 +24,7 @@ def work(home, monkeypatch) -> Iterator[Upstream]:
 @pytest.mark.parametrize(("status", "reason"), [(429, "too many requests"), (503, "the server failed")])
 def test_a_pause_before_another_attempt_is_shown_with_its_reason(perform, work, status, reason):
     work.script[:] = [refuses(status, Retry_After="15"), says("Hello.")]
-    said = rf"trying again in 1\d s: provider work \S+ answers {status}: {reason}, esc stops"
+    said = rf"trying again in 1\d s: provider work \S+ answers {status}: {reason} · esc stops"
 
     async def play(stage):
         await stage.ready()
@@ -44,13 +44,13 @@ def test_a_wait_is_counted_until_the_first_piece(perform, work):
         await stage.ready()
         work.script[:] = [says_nothing()]
         await stage.type("hi")
-        await stage.shows("waiting for m, 1 s, esc stops")
+        await stage.shows("waiting for m, 1 s · esc stops")
         await stage.pilot.press("escape")
         await stage.ready()
         work.script[:] = [hangs(["Half an"])]
         await stage.type("hi")
         await stage.shows("Half an")
-        await stage.shows("answering, esc stops")
+        await stage.shows("answering · esc stops")
         assert "waiting for" not in stage.text()
         await stage.pilot.press("escape")
         await stage.ready()

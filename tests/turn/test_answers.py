@@ -2,6 +2,7 @@
 
 import pytest
 
+from shepherd.installation import program_from_anywhere
 from shepherd.prompt.near_facts import NearFact
 from shepherd.turn.answer_judge import _names
 from shepherd.turn.answers import joined
@@ -43,8 +44,9 @@ def test_a_covered_code_is_explained():
     for kind in ("told", "stored", "answered"):
         told = Quote(kind, "What is it?", "Our wifi is called ••••••••.", is_sure=True)
         assert joined([told]).endswith(
-            '"Our wifi is called ••••••••." What may be a code or a password is masked in memory; '
-            "`shepherd facts set KEY VALUE` stores what is neither."
+            '"Our wifi is called ••••••••." Anything that could be a code or a password is masked in memory. '
+            f"If this is neither, store it with `{program_from_anywhere(for_strangers=True)} facts set KEY"
+            " VALUE`."
         )
 
 

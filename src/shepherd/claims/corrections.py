@@ -1,4 +1,4 @@
-"""Parts of known values that a message corrects: "my car is blue, not grey" makes of a grey Skoda a blue one.
+"""Parts of known values that a message corrects: "my car is blue, not grey" makes a grey Skoda blue.
 
 Such a sentence states no value by itself; what is known says what the corrected word belongs to.
 """

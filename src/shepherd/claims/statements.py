@@ -96,7 +96,7 @@ def assertions(message: str) -> list[Assertion]:
         return []
     found: list[Assertion] = []
     text = own_words(message)
-    # "I'm Steve" gives a name only in an introduction, such as behind a greeting.
+    # "I'm Steve" gives a name only in an introduction, such as after a greeting.
     greets = bool(rule("introducing", begins=True).match(text) or rule("contrast").search(text))
     before = earlier = ""
     for n, (typed, asks) in enumerate(_sentences(text)):

@@ -1,8 +1,8 @@
-"""What takes the place of something: "my boss isn't Ingrid any more, it's Tobias" states who the boss is.
+"""Successors: "my boss isn't Ingrid any more, it's Tobias" states who the boss is.
 
 The pronoun stands for the relation or for what the user does, and the statement is written out with it: "my
-boss is called Tobias". Words of another form than what they replace state nothing of it: "my wifi isn't down
-any more, it's Friday".
+boss is called Tobias". If the new words have another form than the old ones, nothing is stated: "my wifi
+isn't down any more, it's Friday".
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted"""
 
 
 class _Parser(Parser):
-    """Parser that finds the question before, between or behind the options."""
+    """Parser that finds the question before, between or after the options."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Return the options, with the question as `prompt`."""
@@ -93,10 +93,10 @@ class _Parser(Parser):
 
 
 def _without_questions_as_names(words: list[str]) -> list[str]:
-    """Return the arguments with a question behind --continue told apart from the name of a conversation.
+    """Return the arguments with a question after --continue told apart from the name of a conversation.
 
-    A question in quotes has blanks. `--continue="A title"` names a conversation whose title has some, as does
-    what stands behind --continue beside the question of -e.
+    A question in quotes has blanks. `--continue="A title"` names a conversation whose title has some;
+    `--continue "A title"` does the same if -e gives the question.
     """
     has_text = any(word in ("-e", "--prompt") or word.startswith("--prompt=") for word in words)
     told: list[str] = []
@@ -317,9 +317,9 @@ def conversation_settings(arguments: Namespace) -> tuple[Config, str]:
 
 
 def names_a_title(arguments: Namespace, config: Config, *, is_terminal: bool) -> bool:
-    """Return whether what looks like a question behind --continue has words of a conversation's title.
+    """Return whether what looks like a question after --continue has words of a conversation's title.
 
-    Without a terminal, nobody could go on with the conversation.
+    Without a terminal, nobody could continue the conversation.
     """
     text: str = arguments.prompt or ""
     is_possible = getattr(arguments, "is_behind_continue", False) and is_terminal and not is_question(text)

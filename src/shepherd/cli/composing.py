@@ -290,10 +290,11 @@ def _inserted(template: string.Template, text: str) -> str:
 
 def _hint(one: Attached, assistant: Assistant) -> str:
     ways = ["attach less of it"]
-    file = "FILE" if one.name == PIPED else shlex.quote(one.name)
-    saved = "save it as FILE: " if one.name == PIPED else ""
-    ways.append(f"{saved}shepherd knowledge import {file} lets answers use the passages that match")
+    is_piped = one.name == PIPED
+    saves = "save it as a file and " if is_piped else ""
+    file = "FILE" if is_piped else shlex.quote(one.name)
+    ways.append(f"{saves}run shepherd knowledge import {file}, so that answers use the passages that match")
     trained = getattr(assistant.engine.info, "n_ctx_train", 0)
     if isinstance(trained, int) and assistant.engine.window_tokens < trained:
         ways.append(f"set n_ctx up to {trained}")
-    return "; ".join(ways)
+    return "; or ".join(ways)

@@ -30,7 +30,7 @@ __all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
 
 # Characters that are shown of the last message and the last answer when a conversation is continued.
 _RECAP_CHARS = 300
-# How often it is looked at what the model does before an answer.
+# Seconds between checks of what the model is doing before an answer.
 _LOOK_S = 0.1
 
 

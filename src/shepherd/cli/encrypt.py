@@ -32,7 +32,9 @@ chat and server that uses the memory first.
 
 The key comes from the first of these that is available: the output of memory_key_command, the file in
 memory_key_file, a random key in the system's keyring, a passphrase. Backups are encrypted with the same key;
-exports are not encrypted. Without the key, nobody can read the memory, not even you."""
+exports are not encrypted. Without the key, nobody can read the memory, not even you.
+
+For a blind memory on a PostgreSQL server, only --rekey applies."""
 
 
 def build_parser() -> Parser:
@@ -44,7 +46,7 @@ def build_parser() -> Parser:
     kinds.add_argument(
         "--key-file", metavar="FILE", help="use the key in this file, which is made if it is missing"
     )
-    parser.add_argument("--rekey", action="store_true", help="give an encrypted memory another key")
+    parser.add_argument("--rekey", action="store_true", help="give an encrypted or blind memory another key")
     _add_options(parser)
     return parser
 
@@ -128,8 +130,8 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
         return 0
     if config.memory_blind:
         raise UsageError(
-            f"{file}: memory_blind is on, which refuses a file that can be read",
-            hint="shepherd config unset memory_blind, then decrypt",
+            f"{file}: memory_blind is on, so the memory must stay encrypted",
+            hint="run shepherd config unset memory_blind, then shepherd decrypt",
         )
     require_alone(file)
     question = f"Decrypt {file}? Then anyone who can read the file can read the memory."

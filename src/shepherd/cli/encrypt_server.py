@@ -38,12 +38,12 @@ def rekey_server(arguments: Namespace, config: Config, screen: Screen) -> int:
     if not arguments.rekey:
         screen.result(
             {"file": shown, "encrypted": True},
-            note=f"{shown} is blind already; shepherd encrypt --rekey gives it another key",
+            note=f"{shown} is already blind; to change its key, run shepherd encrypt --rekey",
         )
         return 0
     chosen = choose(arguments, config, shown, True)
     if chosen.source != "passphrase" and not agreed(
-        f"Encrypt {shown} anew with {chosen.in_words}? Others cannot use it meanwhile.",
+        f"Re-encrypt {shown} with {chosen.in_words}? Other programs have to wait until this is done.",
         screen,
         yes=arguments.yes,
     ):
@@ -61,7 +61,7 @@ def rekey_server(arguments: Namespace, config: Config, screen: Screen) -> int:
     remember(key)
     screen.result(
         {"file": shown, "encrypted": True, "key": chosen.source, "place": chosen.place},
-        note=f"encrypted anew: {shown}, with {chosen.in_words}. {chosen.advice}".rstrip(),
+        note=f"re-encrypted {shown} with {chosen.in_words}. {chosen.advice}".rstrip(),
     )
     if chosen.source == "file":
         screen.note(
@@ -72,7 +72,7 @@ def rekey_server(arguments: Namespace, config: Config, screen: Screen) -> int:
 
 
 def _forget_unless_used(chosen: Chosen, url: str, key: MemoryKey) -> None:
-    """Take a key out of the keyring that the memory has not got. If nobody can say, it stays."""
+    """Remove the new key from the keyring unless the memory uses it. If that can't be checked, keep it."""
     from shepherd.memory.postgres.rekeying import uses
 
     if chosen.source == "keyring":

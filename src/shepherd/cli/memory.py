@@ -33,6 +33,7 @@ from shepherd.commands.conversations import still_said
 from shepherd.commands.explain import decided_in_words, item_in_words, nothing_to
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.escaping import PIPED
 from shepherd.paths import default_database, from_home, new_file
 from shepherd.wording import inflected
 
@@ -408,7 +409,8 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         screen.warn(problem, IMPORTABLE if problem == NO_EXPORT else "")
     is_found = counts.memories or counts.facts or counts.duplicates
     if not (is_found or counts.problems or counts.skipped or counts.secrets or screen.as_json):
-        screen.warn("there is nothing in it", IMPORTABLE)
+        name = PIPED if arguments.file == "-" else arguments.file
+        screen.warn(f"{name}: there is nothing to import", IMPORTABLE)
     return int(not is_found)
 
 
@@ -527,7 +529,9 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
     if config.memory_blind and not is_encrypted(str(backup)):
         raise UsageError(
             f"{backup} is not encrypted, and memory_blind is on; nothing was changed",
-            hint="unset memory_blind, restore it where only you can read it, and run shepherd encrypt",
+            hint="run shepherd config unset memory_blind, restore the backup, run shepherd encrypt, then set"
+            " memory_blind to true again; until it is encrypted, anyone who can read the file can read the"
+            " memory",
         )
     was_encrypted = database.is_file() and is_encrypted(str(database))
     if database.exists():

@@ -187,7 +187,7 @@ def _run(
             apis = "" if arguments.session else f"; OpenAI's clients use {own}/v1"
             screen.note(f"the page is at {page}{asks}{apis}")
             if in_network := address_in_network(first):
-                screen.note(f"from other devices in your network: {_url(in_network, port)}/")
+                screen.note(f"on other devices in your network, the page is at {_url(in_network, port)}/")
         # They may take seconds, and may be there when the first request is.
         threading.Thread(target=_warn_of_unreachable, args=(config, screen), daemon=True).start()
         if arguments.open:

@@ -284,7 +284,7 @@ def _edit(name: str, screen: Screen) -> None:
     if not path.parent.is_dir() and path.parent != _folder("templates"):
         raise UsageError(
             f"{shortened(str(path), 80)}: there is no folder {shortened(str(path.parent), 60)}",
-            hint="a name without / is kept with your other templates",
+            hint="create the folder first, or use a name without /, which is saved with your other templates",
         )
     if not edited(path, _STARTER):
         screen.result({"file": str(path), "saved": False}, note="nothing was changed; no template was made")

@@ -271,8 +271,8 @@ def _private(chat: Chat, argument: str) -> None:
         chat.screen.note("private: nothing is recalled or stored; /private ends it")
     elif chat.assistant.has_private_turns:
         chat.screen.note(
-            "memory is used again; the model still sees your private messages, and an answer that repeats"
-            " them is stored: /clear before you go on"
+            "memory is used again, but the model still sees your private messages, and an answer that repeats"
+            " them is stored; to avoid that, start a new conversation with /clear"
         )
     else:
         chat.screen.note("memory is used again")

@@ -16,7 +16,10 @@ SILENT_S = 0.2
 
 
 def waiting_in_words(assistant: Assistant, waited_s: float) -> str:
-    """Return what happens after so many seconds: the prompt is read, or a pause lasts. From any thread."""
+    """Return what the model is doing after `waited_s` seconds. From any thread.
+
+    It reads the prompt, pauses before a retry, or does neither.
+    """
     n_read, n_to_read = assistant.progress
     if 0 < n_read < n_to_read:
         return f"reading {n_read:,} of {counted(n_to_read, 'token')}"

@@ -254,8 +254,8 @@ class Config:
     )
     memory_blind: bool = _switch(
         False,
-        "give a PostgreSQL server only encrypted texts and words; for a new memory, without knowledge, traces"
-        " or vectors. A memory in a file is encrypted from the beginning, and refused if it isn't",
+        "give a PostgreSQL server only encrypted texts and words (new memories only; no knowledge, traces or"
+        " vectors). In a file: encrypt a new memory from the beginning, and refuse an unencrypted one",
     )
     max_db_size: str = _setting(
         "size",

@@ -8,9 +8,9 @@
     a word       base64 of 12 bytes of keyed BLAKE2b; the word comes with its user's number
     a number     another one of 1 to 2^31 - 1, by a permutation with a key
 
-What is authenticated along with a text is its kind, and what names its row: a text cannot be moved to a
-column of another kind, to another row or to another user without being noticed. Empty texts and NULL stay
-what they are.
+The kind of a text and the columns that identify its row are authenticated along with it, so it can't be moved
+to a column of another kind, to another row or to another user without being noticed. Empty texts and NULL
+stay what they are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["PREFIX", "BlindError", "Blinder", "Row"]
 
 Row = Sequence[int | str | None]
-"""What names the row of a value; None in its place: values of the first version, which are of no row."""
+"""The values that identify a row. None is for values of the first format, which aren't bound to a row."""
 
 PREFIX = "\ue0b1"
 _BYTES_PREFIX = b"\xe0\xb1"

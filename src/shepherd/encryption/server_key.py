@@ -37,7 +37,7 @@ def new_server_key(shown: str) -> MemoryKey:
 
 
 def new_key(shown: str) -> tuple[MemoryKey, Source, str]:
-    """Do as `new_server_key`; return also where the key comes from, and the path of its file ("" without)."""
+    """Like `new_server_key`, but also return the key's source and its file's path ("" if there is none)."""
     salt = new_salt()
     for source, place, text in _given():
         return _remembered(text, salt), source, place

@@ -43,7 +43,7 @@ class Review(Protocol):
 
     @property
     def is_cut(self) -> bool:
-        """True if the answer that was shown breaks off: false where the end that was cut is not shown."""
+        """True if the text that was shown breaks off. False if only text that isn't shown was cut."""
 
     def feed(self, text: str) -> str:
         """Take a piece of an answer that is not over; return the text to show now."""

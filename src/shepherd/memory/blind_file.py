@@ -1,7 +1,7 @@
-"""A blind memory in a file: whoever keeps the file, such as a network share, must not be able to read it.
+"""A blind memory in a file: a memory that is never stored unencrypted, such as on a network share.
 
 The whole file is encrypted, page by page, which hides more than ciphertexts in a readable database would,
-also counts, times and which words are equal. So it is as any encrypted memory, but never a readable one.
+also counts, times and which words are equal. Otherwise it is like any encrypted memory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["prepare"]
 
 
 def prepare(path: str, *, read_only: bool) -> None:
-    """Make an encrypted database if there is none; raises StoreError for one that can be read.
+    """Make an encrypted database if there is none; raises StoreError for an unencrypted one.
 
     Raises StoreKeyError if there is no key for a new one; then nothing is made.
     """
@@ -30,8 +30,8 @@ def prepare(path: str, *, read_only: bool) -> None:
     try:
         if os.path.isfile(file) and not is_encrypted(file):
             raise StoreError(
-                f"{file}: whoever keeps this file can read it, and memory_blind is on",
-                hint="shepherd encrypt hides all that is in it; to use it as it is, unset memory_blind",
+                f"{file}: the memory isn't encrypted, and memory_blind is on",
+                hint="run shepherd encrypt, or turn it off with shepherd config unset memory_blind",
             )
     except OSError as error:
         raise failures.from_os_error(file, error) from error
@@ -40,7 +40,7 @@ def prepare(path: str, *, read_only: bool) -> None:
     require_ciphers(file)
     key, source, place = new_key(file)
     entry = KeyEntry(key.salt, source, key.check, place)
-    # Under another name: nobody must find it before it is encrypted, though it has but empty tables.
+    # Under another name: nobody must find it before it is encrypted, although its tables are empty.
     making = f"{file}.making-{os.getpid()}"
     try:
         _remove(making)

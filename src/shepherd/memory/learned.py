@@ -62,7 +62,7 @@ _STATE = (
 _COLUMNS = "number, kind, key, value, former, statement, session_id, told_at"
 _ITEMS = (
     f"SELECT {_COLUMNS}, state FROM (SELECT {_COLUMNS}, {_STATE} AS state FROM learned l"
-    # Which table these columns are of, as facts has some of their names.
+    # Name the tables of these columns: `facts` has columns of the same names.
     " WHERE l.user_id = ?) AS i /* =1: learned.number */ /* =3: learned.key */ /* =4: learned.value */"
     " /* =5: learned.former */ /* =6: learned.statement */"
 )

@@ -358,8 +358,8 @@ def open_store(
 ) -> MemoryStore:
     """Open the store of a path, or of postgresql://…; empty is the default path.
 
-    `blind`: its server, or whoever keeps its file, must not be able to read it. Raises UsageError for another
-    scheme; StoreError if it cannot be opened.
+    `blind`: its server, or others who can read its file, must not learn what it says. Raises UsageError for
+    another scheme; StoreError if it cannot be opened.
     """
     if database.startswith(("postgresql://", "postgres://")):
         return _open_postgres(

@@ -240,23 +240,26 @@ def _refused(error: Exception, provider: ProviderSettings, key: ApiKey) -> Sheph
 def _unavailable(what: str, wait_s: float) -> ProviderUnavailableError:
     """Return the error that a server answers later, after so many seconds if it says so (else 0)."""
     when = f"in {counted(math.ceil(wait_s), 'second')}" if wait_s else "in a while"
-    return ProviderUnavailableError(what, hint=f"try again {when}; {_OTHERS}", retry_after_s=wait_s)
+    return ProviderUnavailableError(what, hint=f"try again {when}, {_OTHERS}", retry_after_s=wait_s)
 
 
 # "shepherd provider next" could choose the one that fails.
-_OTHERS = "shepherd provider list shows which others there are, and -p NAME asks one of them"
+_OTHERS = (
+    "or ask another provider: shepherd -p NAME, or /provider NAME in a chat (shepherd provider list shows the"
+    " names)"
+)
 # The request is to blame, and its sender can change it.
 _REFUSALS = frozenset({400, 413, 422})
 _LONGEST_SAID = 500
 _ADVICE = {
     400: (": it does not understand the request", "is the model right? shepherd provider show {name}"),
-    402: (": payment is due", f"check your account there; {_OTHERS}"),
+    402: (": payment is due", f"check your account there, {_OTHERS}"),
     404: (
         ": there is no such model or address",
         "the model is {model}, base_url {address}; shepherd provider set {name} model NAME",
     ),
     413: (": the request is too large", f"{NEW_CONVERSATION}; or shorten the message"),
-    429: (": the quota is used up", f"check your account there; {_OTHERS}"),
+    429: (": the quota is used up", f"check your account there, {_OTHERS}"),
 }  # fmt: skip
 
 

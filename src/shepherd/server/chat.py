@@ -183,7 +183,7 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
 
 # Interval at which the reading of a prompt is looked at.
 _PROGRESS_S = 0.1
-# Interval at which a model elsewhere is looked at, which may pause before it is asked again.
+# Interval of checks whether Shepherd pauses before it asks a provider again.
 _PAUSE_S = 0.1
 # Longest wait at the end of a stream for what is learned from it; the next stream has the rest.
 _LEARNING_S = 10.0
@@ -467,8 +467,8 @@ class Chat:
     ) -> AsyncGenerator[bytes, None]:
         """Yield the answer as events or lines, which `events_of`, `ending` and `error_of` give.
 
-        With `progress_of`, events about the reading of the prompt come before the first piece. Those of
-        `pause_of` come first: of seconds and reason of a pause before a model elsewhere is asked again.
+        With `progress_of`, events about the reading of the prompt come before the first piece. Events of
+        `pause_of` (seconds and reason of a pause before a provider is asked again) come first.
 
         `opening` is sent with the first piece if that comes within a moment: each message wakes the client.
         `closing` gives what comes after `ending` if the client asked for what is learned.

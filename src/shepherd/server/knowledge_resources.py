@@ -120,7 +120,7 @@ def list_nodes(
 def add_node(own: OwnMemory, new: NewNode) -> dict[str, Any]:
     """Add a node; its text is divided into chunks that a search finds.
 
-    Secrets, such as passwords and codes, are covered with `•`; `secrets` is their number.
+    Secrets, such as passwords and codes, are masked with `•`; `secrets` is their number.
     """
     knowledge, values = _write(own), new.model_dump()
     node = knowledge.add_node(**values)
@@ -139,7 +139,7 @@ def show_node(own: OwnMemory, node_id: int) -> dict[str, Any]:
 @router.patch("/nodes/{node_id}")
 @described("StoredNode", 404)
 def change_node(own: OwnMemory, node_id: int, change: NodeChange) -> dict[str, Any]:
-    """Change fields of a node; `secrets` is the number of secrets in them that were covered."""
+    """Change fields of a node; `secrets` is the number of secrets in the request that were masked."""
     knowledge, values = _write(own), change.model_dump(exclude_none=True)
     if not knowledge.update_node(checked(node_id), **values):
         raise missing("node")

@@ -160,7 +160,7 @@ class _Chunks:
         return event({**self._head, "choices": [], **usage, "prompt_progress": about})
 
     def pause(self, seconds: float, reason: str) -> bytes:
-        """Return the chunk about a pause before a model elsewhere is asked again."""
+        """Return the chunk about a pause before a provider is asked again."""
         usage = {"usage": None} if self._include_usage else {}
         return event({**self._head, "choices": [], **usage, "retry": {"after_s": seconds, "reason": reason}})
 

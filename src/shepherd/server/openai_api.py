@@ -239,8 +239,8 @@ class ChatBody(TemplateFields, ChatFields, _Sampled):
     )
     return_progress: bool | None = Field(
         default=None,
-        description="Tell in a stream, before the answer, how much of the prompt was read, and of pauses"
-        " before a model elsewhere is asked again.",
+        description="In a stream, report how much of the prompt was read, and any pause before a provider"
+        " is asked again, before the answer begins.",
     )
     reasoning_format: Ignored[Literal["auto", "deepseek"] | None] = None
     verbose: bool | None = Field(

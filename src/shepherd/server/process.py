@@ -151,7 +151,7 @@ def address_in_network(host: str) -> str:
 
     "" for a server that listens on some of them, and for a machine without a network. Nothing is sent.
     """
-    # Documentation's own addresses (RFC 5737 and 3849): what counts is the way that would lead to them.
+    # Addresses that are reserved for documentation (RFC 5737 and 3849). Only the route to them matters.
     other = {"0.0.0.0": (socket.AF_INET, "192.0.2.1"), "::": (socket.AF_INET6, "2001:db8::1")}.get(host)
     if other is None:
         return ""

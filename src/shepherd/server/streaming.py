@@ -79,7 +79,7 @@ class ReplyReader:
         return piece
 
     async def peek(self, seconds: float | None = None) -> bool:
-        """Wait for the first piece, at most so long; returns whether it or the end has come.
+        """Wait up to `seconds` for the first piece; return whether it, or the end, has arrived.
 
         Iterating still returns it. Raises what iterating would.
         """
@@ -322,7 +322,7 @@ class _EngineSource:
         return self._ready.popleft() if self._ready else None
 
     async def wait(self, seconds: float) -> None:
-        """Wait for a piece or the end, at most so long."""
+        """Wait up to `seconds` for a piece or the end."""
         if self._ready or not self._take() or self._ready:
             return
         timer = self._loop.call_later(seconds, self._give_up)

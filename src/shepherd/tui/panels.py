@@ -200,7 +200,8 @@ class StatusLine(Static):
         model = printable(state.model)
         name = model if state.provider == "local" else f"{printable(state.provider)}: {model}"
         does = printable(self._waits) or "answering"
-        parts = [Content.styled(f"{does}, esc stops", "bold $accent") if self._is_answering else Content("")]
+        stops = f"{does} \N{MIDDLE DOT} esc stops"
+        parts = [Content.styled(stops, "bold $accent") if self._is_answering else Content("")]
         parts += [Content.styled(name, "bold"), memory]
         stats = self._stats
         if stats is not None:

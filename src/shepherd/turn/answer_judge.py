@@ -250,8 +250,8 @@ class Sources:
     ) -> bool:
         """Return whether a sentence with this value has one of the stems (or all), or words for the same.
 
-        `by_owner`, a sentence that the user did not type now has to say whose thing that is, too: "that sign
-        looks serious" tells of nobody's sign.
+        With `by_owner`, a sentence that isn't from the current message must also say whose thing it is: "that
+        sign looks serious" tells of nobody's sign.
         """
         quote, own = f" {' '.join(value)} ", set(content_words(" ".join(value)))
         recalled = (line for line in self.lines() if not (by_owner and _OWN.isdisjoint(words_in(line))))
@@ -432,7 +432,7 @@ class Judge:
         if about.startswith("children") or about == "number":
             return self.sources.counts(value, thing or ("children", "kids"))
         things = {*keywords(" ".join(word for word in thing if word not in _NOUNS))} - STOP_WORDS
-        # "Your mortgage end is 14,200": what the joiner asks for is told of him alone.
+        # "Your mortgage end is 14,200" is wrong if only the joiner's price is known.
         if any(not self.sources.is_said_of(value, [word]) for word in things):
             return False
         about_it = {*keywords(self.asked), *keywords(" ".join(thing))} - STOP_WORDS

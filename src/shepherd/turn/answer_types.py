@@ -339,8 +339,8 @@ class Wanted:
     have, `context` the words of the question before it. A sentence has to match `holds`;
     among those that do, it is likelier if it matches `likely`. `asked` is the thing of "which tray".
     `letters` tell things apart that are called the same: "oven B". Of "the caravan's tyres" the tyres are
-    `owned`; `way` are the words of "the ferry home", which a text about the way out does not answer. It
-    `is_color`, such as "what colour", or `is_place` that is asked for.
+    `owned`; `way` are the words of "the ferry home", which a text about the way out does not answer.
+    `is_color` and `is_place`: a colour or a place is asked for.
     """
 
     words: frozenset[str]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from shepherd.escaping import PIPED, shorten
+from shepherd.installation import program_from_anywhere
 from shepherd.prompt.near_facts import NearFact
 from shepherd.prompt.questions import Question
 from shepherd.turn.fact_sentences import fact_clause, is_clause, sentence
@@ -25,8 +26,8 @@ _LONGEST_ASKED = 80  # characters of a question that was asked once
 _COVER = "\u2022\u2022"
 _COVERED = " Codes and passwords are masked when a document is imported; your own file still shows them."
 _COVERED_IN_MEMORY = (
-    " What may be a code or a password is masked in memory; `shepherd facts set KEY VALUE` stores what is"
-    " neither."
+    " Anything that could be a code or a password is masked in memory. If this is neither, store it with"
+    " `{program} facts set KEY VALUE`."
 )
 _MINE = re.compile(r"what(?:['\u2019]s| is| are) my (?P<thing>[^?,]+?)[\s?]*", re.IGNORECASE)
 _PERSONAL = re.compile(r"\b(?:i|me|my|we|us|our|you|your)\b", re.IGNORECASE)
@@ -105,7 +106,9 @@ def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
         said = f"you told me earlier: {sentences}"
     if _COVER in said:
         is_ended = said.endswith((".", "!", '."', '!"'))
-        why = _COVERED if quotes[0].kind == "document" else _COVERED_IN_MEMORY
+        why = _COVERED
+        if quotes[0].kind != "document":  # people elsewhere on the network may read the path
+            why = _COVERED_IN_MEMORY.format(program=program_from_anywhere(for_strangers=True))
         said = f"{said if is_ended else f'{said}.'}{why}"
     is_doubtful = is_first and not all(one.is_sure for one in quotes)
     return f"I don't know for sure, but {said}" if is_doubtful else f"{said[0].upper()}{said[1:]}"

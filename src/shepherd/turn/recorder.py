@@ -300,8 +300,8 @@ class Recorder:
         draft.notes.append(
             (
                 f"the model's window is full: it no longer sees {listed}",
-                f"attach {it} again with your next question; what shepherd knowledge import has read is"
-                " recalled in every conversation",
+                f"attach {it} again with your next question, or run shepherd knowledge import FILE to have"
+                f" {it} recalled in every conversation",
             )
         )
 

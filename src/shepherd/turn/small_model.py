@@ -60,7 +60,7 @@ __all__ = ["Promise", "Review", "is_small_model", "known_facts"]
 
 # Characters of a sentence that is still being written; a longer one is cut off.
 _LONGEST = 600
-# Signs or words that go round in a circle, up to the end of the window if nothing ends them.
+# Characters or words that the model keeps repeating, until the window is full if nothing stops it.
 _CIRCLE = re.compile(r"(.{1,3}?)\1{40,}|(.{4,30}?)\2{7,}", re.DOTALL)
 _SECRET = "That looks like a secret, so I won't learn it; only this conversation has it."
 _WITHOUT_CODE = "I'll remember that, but not {}: it may be a code, so only this conversation has it."
@@ -80,7 +80,7 @@ _FORGETS = (
     "I can't forget by being asked; `/forget WORDS` in a chat does, or `{program} facts clear KEY` and "
     "`{program} memory forget ID`."
 )
-# What is shown for a task: a command that works as it is.
+# Shown if the user asks for a task: a command that works as it is.
 _ADVICE = (
     "I'm only the bundled demo model and can't help with that. "
     "For a full model, run `{program} -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
@@ -524,7 +524,7 @@ def _is_question(text: str) -> bool:
 
 
 def _calculates(text: str) -> bool:
-    """Return whether a message wants a result, of nothing that is the user's."""
+    """Return whether a message asks for a calculation that doesn't involve the user's own data."""
     return _CALCULATES.search(text) is not None and _PERSONAL.isdisjoint(words_in(text))
 
 

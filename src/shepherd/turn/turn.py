@@ -170,7 +170,7 @@ class Turn:
 
     @property
     def retry(self) -> Retry | None:
-        """The pause before another attempt to ask a model elsewhere, during one."""
+        """The pause before a provider is asked again, during one."""
         if self._reply is None or isinstance(self._reply, Answer):
             return None
         from shepherd.providers.remote import RemoteReply

@@ -439,7 +439,7 @@ def test_what_can_be_done_to_the_selected_stays_in_sight_and_says_how_many_there
     steve.open("memories")
     steve.page.get_by_role("checkbox", name="Select all that are shown").check()
 
-    expect(status(steve)).to_have_text("The 100 memories that are shown are selected, of 130 memories")
+    expect(status(steve)).to_have_text("All 100 memories shown are selected (130 in total)")
     rows(steve).last.scroll_into_view_if_needed()
     expect(status(steve)).to_be_in_viewport()
     expect(steve.page.get_by_role("button", name="Unpin")).to_be_in_viewport()

@@ -23,7 +23,7 @@ Progress = Callable[[int, int], None]
 # A usual page takes a hundredth of a second, the largest scanned drawings some seconds.
 LONGEST_PAGE_S = 60.0
 _MOST_MEMORY = 2 << 30
-# Fonts have a glyph for "fi", and a search for "fifth" has none.
+# PDFs can contain "fi" as one character, which a search for "fifth" doesn't match.
 _LIGATURES = str.maketrans(
     {
         "\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl", "\ufb05": "st",

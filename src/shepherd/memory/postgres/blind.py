@@ -24,7 +24,7 @@ _Row = tuple[Any, ...]
 class BlindColumns:
     """Hides the texts and words of one database. Thread-safe. `shown`: its address, for messages.
 
-    Without `binds_rows` as in the first version: the server can move texts between rows of a user.
+    Without `binds_rows` (the first format), the server can move texts between rows of a user.
     """
 
     def __init__(self, blinder: Blinder, shown: str, *, binds_rows: bool = True) -> None:
@@ -141,14 +141,15 @@ class BlindColumns:
         except BlindError:
             raise StoreCorruptError(
                 f"{self._shown}: a stored text was changed, or moved there from another user, row or column",
-                hint="if its key was changed meanwhile, quit and start again; otherwise somebody has written"
-                " to the database past Shepherd: restore a backup of the server",
+                hint="if the memory's key was changed in the meantime, restart Shepherd with the new key;"
+                " otherwise the database was changed by something other than Shepherd: restore a backup of"
+                " the server",
             ) from None
         return sorted(found, key=_by(plan.order)) if plan.order else found
 
     def _row_shown(self, plan: Plan, row: _Row, tag: bytes | None) -> _Row:
         plain = list(row)
-        # What names a row has none itself that would have to be read before, but may be a text.
+        # Decrypt the columns that identify a row first: they aren't bound to a row themselves.
         later = []
         for place, one in enumerate(plan.results):
             if one.rows:

@@ -167,7 +167,9 @@ def _row_of(kind: Kind, names: set[str], found: dict[int, set[str]], text: str) 
         wanted = f"{alias}.{column}" if alias else column
         known = [number - 1 for number, others in found.items() if wanted in others]
         if len(known) != 1:
-            raise ValueError(f"which row a {kind.name} is of, its {column} does not tell: {text}")
+            raise ValueError(
+                f"the statement does not give {column}, which identifies the row of {kind.name}: {text}"
+            )
         places += known
     return tuple(places)
 
@@ -264,7 +266,10 @@ def _missing(text: str, columns: Sequence[_Column]) -> list[_Column]:
             there = [one for one in (*columns, *added) if one.name == name and one.names_row_of(text_column)]
             if not there:
                 if _CLOSED.search(_outside_brackets(text)):
-                    raise ValueError(f"which row a {text_column.name} is of, no {name} tells: {text}")
+                    raise ValueError(
+                        f"the statement does not give {name}, which identifies the row of"
+                        f" {text_column.name}: {text}"
+                    )
                 [table] = text_column.tables
                 added.append(_Column(name, text_column.alias, text_column.tables, COLUMNS[table][name]))
     return added

@@ -230,7 +230,7 @@ class Database:
         self.blind, self._same_key = blind, (same_key,)
 
     def change_key(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Do as `write_locked` for a change of the key; with the old one, the database is of no more use."""
+        """Like `write_locked`, for changing the key. Afterwards, this object can't be used any more."""
         self._same_key = ()
         return self.write_locked("schema", work)
 

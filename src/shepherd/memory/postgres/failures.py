@@ -186,8 +186,8 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "40001": (StoreLockedError, "other writers were always first", "try again"),
     "40P01": (StoreLockedError, "other writers were always first", "try again"),
     # The only division by zero is that of schema.SAME_KEY.
-    "22012": (StoreKeyError, "the memory has got another key meanwhile; nothing of this change was stored",
-              "quit, and start again with the new key"),
+    "22012": (StoreKeyError, "the memory's key was changed in the meantime, so this change was not stored",
+              "quit, and restart Shepherd with the new key"),
     "54000": (UsageError, "a user id or the key of a fact is too long for PostgreSQL",
               "keep both together under 2,000 bytes"),
     # No such key for ON CONFLICT; no such column.

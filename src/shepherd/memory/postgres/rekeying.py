@@ -1,4 +1,4 @@
-"""Another key for a blind memory: all of its rows are encrypted anew in one transaction.
+"""Another key for a blind memory: all of its rows are re-encrypted in one transaction.
 
     1  all tables are locked: other programs wait, and find the old or the new memory afterwards
     2  each user's texts are read with the old key, and written with the new one
@@ -208,6 +208,6 @@ def _read_again(connection: Connection, n_rows: dict[str, int], shown: str) -> N
         [(n_there,)] = connection.execute(f"SELECT count(*) FROM {table.name}")
         if not n_read == n_there == n_rows[table.name]:
             raise StoreCorruptError(
-                f"{shown}: {n_there - n_read} rows of {table.name} are of nobody; nothing was changed",
+                f"{shown}: {n_there - n_read} rows of {table.name} belong to no user; nothing was changed",
                 hint="run shepherd memory check --repair first",
             )

@@ -217,7 +217,7 @@ def salt_of_key(connection: Connection) -> bytes | None:
 
 
 def note_other_key(connection: Connection, key: MemoryKey) -> None:
-    """Let a blind memory have this key, which hides all of its texts already, bound to their rows."""
+    """Record a new key. All texts must already be encrypted with it and bound to their rows."""
     connection.execute("DELETE FROM meta WHERE key LIKE 'blind/%'")
     _note_key(connection, key)
     connection.execute("UPDATE meta SET value = ? WHERE key = 'application_id'", (_BLIND_ID,))

@@ -453,7 +453,7 @@ class NodeWithEdges(Node):
 
 @dataclass(frozen=True)
 class StoredNode(Node):
-    """A node as it was stored; `secrets` is the number of secrets in what was sent that were covered."""
+    """A node as it was stored; `secrets` is the number of secrets in the request that were masked."""
 
     secrets: int = 0
 
@@ -485,7 +485,7 @@ class FoundChunks(TypedDict):
 class ImportedKnowledge(TypedDict):
     """Counts of documents or nodes by what became of them, the ids of the nodes, and problems.
 
-    `secrets` in their texts, such as passwords and codes, were covered.
+    `secrets` is the number of secrets in their texts, such as passwords and codes, that were masked.
     """
 
     added: int

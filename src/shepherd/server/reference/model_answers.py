@@ -127,7 +127,7 @@ class DeltaChoice(TypedDict):
 
 
 class Pause(TypedDict):
-    """Pause before a model elsewhere is asked again, and how its last attempt failed."""
+    """Pause before a provider is asked again, and how its last attempt failed."""
 
     after_s: float
     reason: str

@@ -32,10 +32,14 @@ export function warn(text) {
   complain(new Refused(text));
 }
 
-/** Say that something was stored; if secrets in it were covered, so that nobody misses them later. */
+/** Say that something was stored; if secrets in it were masked, so that nobody misses them later. */
 export function saySaved(secrets) {
-  if (!secrets) say("Saved.");
-  else warn(`Saved, but ${secrets === 1 ? "a secret" : `${secrets} secrets`} in it (a password, a code or a key) can't be kept here, and was replaced by dots. Keep it in a password manager.`);
+  if (!secrets) {
+    say("Saved.");
+    return;
+  }
+  const [were, them] = secrets === 1 ? ["a secret in it was", "it"] : [`${secrets} secrets in it were`, "them"];
+  warn(`Saved, but ${were} replaced by dots: passwords, codes and keys aren't stored. Keep ${them} in a password manager.`);
 }
 
 /** An error as a person reads it. */

@@ -2,7 +2,7 @@
 
 import { fill, h, newId } from "./dom.js";
 import { refill } from "./forms.js";
-import { count } from "./format.js";
+import { count, integer } from "./format.js";
 import { attempt } from "./notice.js";
 
 /**
@@ -238,7 +238,8 @@ export class Rows {
   /** How many are selected; if that is all that are shown, how many more there are. */
   told(n) {
     if (n < this.items.size || n >= this.total) return `${count(n, ...this.names)} selected`;
-    return `The ${count(n, ...this.names)} that are shown are selected, of ${count(this.total, ...this.names)}`;
+    const shown = n === 1 ? `The only ${this.names[0]} shown is` : `All ${count(n, ...this.names)} shown are`;
+    return `${shown} selected (${integer(this.total)} in total)`;
   }
 
   mark(row) {
