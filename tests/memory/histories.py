@@ -69,11 +69,11 @@ def apply(memory: Memory, change: Change, suffix: str) -> object:
     records = memory.list_memories(user, limit=1000)
     if not records:
         return None
-    place = rest[0] % len(records)  # type: ignore[operator]
-    memory_id = records[place].id
+    memory_id = records[rest[0] % len(records)].id  # type: ignore[operator]
     if kind == "edit":
-        # Its id has as many digits as a card's number, and could be one.
-        return memory.edit_memory(memory_id, answer=f"{rest[1]} {place}", user_id=user)
+        # Its own, without digits: the id has as many as the number of a card, and could be one.
+        name = "".join("abcdefghij"[int(digit)] for digit in str(memory_id))
+        return memory.edit_memory(memory_id, answer=f"{rest[1]} {name}", user_id=user)
     if kind == "delete":
         return memory.delete_memory(memory_id, user)
     return memory.pin_memory(memory_id, user_id=user)

@@ -157,14 +157,14 @@ def test_nothing_that_others_store_changes_what_a_user_finds(
         memory.store_memory(question, answer, me, timestamp=NOW - age * DAY)
     before = found(memory, me, queries)
 
-    for other, question, answer, then in others:
+    for n, (other, question, answer, then) in enumerate(others):
         user = f"{other}{number}"
         memory_id = memory.store_memory(question, answer, user)
         assert memory_id is not None
         if then == "p":
             memory.pin_memory(memory_id, user_id=user)
         if then == "e":
-            memory.edit_memory(memory_id, answer=f"{answer} edited", user_id=user)
+            memory.edit_memory(memory_id, answer=f"{answer} edit{n}", user_id=user)
         if then == "d":
             memory.delete_memory(memory_id, user)
 
