@@ -350,6 +350,8 @@ def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFac
         # Also what had ended before it was told, so that nobody knows since when it held.
         periods = memory.fact_periods(user_id=user_id, corrected=True)
         current = {period.key for period in periods if period.until is None}
-        last = {period.key: period for period in periods if period.key not in current}
+        # The value that was told last, which may have ended before an earlier one did.
+        told = sorted(periods, key=lambda period: period.recorded_at)
+        last = {period.key: period for period in told if period.key not in current}
         return [PastFact("held", p.key, p.value, p.since, p.until) for p in last.values()]
     return ()
