@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
@@ -96,7 +97,10 @@ def run() -> NoReturn:
         from shepherd.cli.completion import complete
 
         complete()
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    if code == INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process is ending
+    sys.exit(code)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -114,8 +118,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     except KeyboardInterrupt:
         # A second one would end with a traceback: `timeout` sends two, and so does an impatient user.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        screen.note("interrupted")
+        with suppress(KeyboardInterrupt):
+            screen.note("interrupted")
         return INTERRUPTED
     except Exception as error:
         if verbose:
