@@ -221,7 +221,7 @@ def test_what_is_longer_than_the_window_is_named_with_both_lengths(shepherd, mod
 
     piped = shepherd("-m", model, "-e", "what is it?", input="word " * 100_000)
     assert piped.returncode == 2
-    assert "save it as FILE: shepherd knowledge import FILE" in piped.stderr
+    assert "save it as a file and run shepherd knowledge import FILE" in piped.stderr
 
     together = shepherd("-m", model, "-a", half, "-a", half, "-a", half, "what is it?")
     assert together.returncode == 2

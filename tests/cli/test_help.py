@@ -287,7 +287,8 @@ def test_examples_of_every_help_begin_with_a_program_that_path_need_not_have(col
             assert own in command or command.startswith("OPENAI_BASE_URL="), (prog, command)
             assert not re.search(r"(?:^|\s|[(;|])shepherd(?:\s|$)", command), (prog, command)
         # What explains them is not lost, and stands in one column, or below each.
-        columns_of_notes = re.findall(r"(?m)^(  .*bin/shepherd .*\S  +)\S", page)
+        shown = page.rpartition("\nexamples:\n")[2]
+        columns_of_notes = re.findall(r"(?m)^(  .*bin/shepherd .*\S  +)\S", shown)
         assert len(set(map(len, columns_of_notes))) <= 1, (prog, page)
     assert "chat in the browser" in named["shepherd"]
     assert "  shepherd   another Shepherd" in named["shepherd provider"]
