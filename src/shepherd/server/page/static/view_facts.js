@@ -181,6 +181,7 @@ function span({ since, until }) {
   const from = h("time", { datetime: iso(since), title: moment(since) }, date(since));
   if (until === null) return ["since ", from];
   if (until <= since) return [from, ", corrected"];
+  if (date(until) === date(since)) return ["on ", from];
   return [from, " – ", h("time", { datetime: iso(until), title: moment(until) }, date(until))];
 }
 
