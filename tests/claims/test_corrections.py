@@ -1,4 +1,4 @@
-"""What takes the place of something that is known, and parts of known values that a message corrects."""
+"""Values that replace known ones, and parts of known values that a message corrects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model does before its answer begins is in the status line."""
+"""The state of the model before its answer begins is in the status line."""
 
 from __future__ import annotations
 

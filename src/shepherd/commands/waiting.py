@@ -1,4 +1,4 @@
-"""What a model does before its answer begins, in words."""
+"""Words for the state of a model before its answer begins."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class Conversation(threading.Thread):
 
     @property
     def waiting(self) -> str:
-        """What the model does until the answer begins; "" at first, and from then on. From any thread."""
+        """The state of the model until the answer begins; "" at first, and afterwards. Thread-safe."""
         from shepherd.commands.waiting import SILENT_S, waiting_in_words
 
         assistant, waited_s = self._assistant, time.monotonic() - self._asked_at

@@ -1,4 +1,4 @@
-"""What happens before an answer begins stands where the answer will be."""
+"""The state before an answer begins is shown where the answer will be."""
 
 from __future__ import annotations
 
