@@ -108,7 +108,7 @@ def prepare(venv: Path, *, extras: Sequence[str] = (), installed: bool = False) 
 
 
 def named_extras(given: Sequence[str]) -> list[str]:
-    """The extras that arguments name, also with commas between them, as pip has it; SetupError for others."""
+    """Return the extras that arguments name, separated by blanks or commas; raises SetupError for others."""
     extras = [extra for names in given for extra in names.replace(",", " ").split()]
     # Only the names: this Python may have no parser of TOML.
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

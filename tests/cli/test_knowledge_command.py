@@ -240,7 +240,7 @@ def test_an_export_is_lines_of_json_that_import_reads(shepherd, two, tmp_path):
     assert shepherd("knowledge", "list", "--user", "anna").stdout.count("\n") == 2
 
 
-def test_whoever_notes_a_code_is_told_that_it_was_masked(shepherd):
+def test_a_warning_says_that_a_code_in_a_note_was_masked(shepherd):
     added = shepherd("knowledge", "add", "Alarm", "--notes", "The alarm code is 4471.")
     edited = shepherd("knowledge", "edit", "1", "--append", "The PIN is 8812.")
     harmless = shepherd("knowledge", "edit", "1", "--append", "It is by the door.")

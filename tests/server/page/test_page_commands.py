@@ -98,7 +98,7 @@ def test_the_page_knows_all_commands():
 
 
 def test_no_text_of_the_page_names_a_command_past_the_helper():
-    """Those in errors, all of api.js, are replaced by Refused, and that of index.html when it is served."""
+    """Refused replaces the commands in errors (api.js), and the server the one in index.html."""
     pattern = re.compile(rf"(?<![\w./-])shepherd (?:-|(?:{'|'.join(COMMANDS)})\b)(?!/)")
     for path in _FOLDER.glob("*.js"):
         for line in path.read_text("utf-8").splitlines():
