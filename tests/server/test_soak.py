@@ -1,10 +1,11 @@
 """Clients that go away, break off and send too much, over HTTP: nobody is stuck, nothing grows.
 
-SHEPHERD_TEST_EVENTS=3000 is the long form. Both assert the growth in the last third: in the short form
-threads and arenas are still new, in the long one only stored data are. Caches of texts and answers are
-bounded in bytes, and full after some thousand requests at a megabyte or two; parked conversations, which are
-most of what a server's memory grows by, are bounded by cache_ram_mb. bench/test_attacks.py is the soak of
-minutes.
+SHEPHERD_TEST_EVENTS=3000 is the long form. Both assert the growth in the last part of the run. In the short
+form threads and arenas are still new, and on a busy machine it depends on luck in which part they come: the
+run gets longer until a part grows little, and fails if none of MOST_PARTS does. What leaks grows in each.
+Caches of texts and answers are bounded in bytes, and full after some thousand requests at a megabyte or two;
+parked conversations, which are most of what a server's memory grows by, are bounded by cache_ram_mb.
+bench/test_attacks.py is the soak of minutes.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ import pytest
 EVENTS = int(os.environ.get("SHEPHERD_TEST_EVENTS", "120"))
 LONG = 3_000
 CLIENTS, SLOTS, WINDOW = 8, 4, 512
-PARTS = 3
+PARTS, MOST_PARTS = 3, 7
 STUCK_S = 300
-GROWTH_MB, EARLY_GROWTH_MB = 4, 16
+GROWTH_MB, EARLY_GROWTH_MB = 4, 10
 # Of a stored byte, in memory: the page that the writer has read, 16 MB of them at most, and the index of what
 # it says.
 HELD_OF_STORED, MOST_HELD_MB = 2.0, 16
@@ -97,6 +98,11 @@ def under_way(server) -> int:
     return sum(int(float(n)) for n in re.findall(r"shepherd_answers_under_way\{[^}]*\} (\S+)", figures))
 
 
+def _grown(sizes: list[float], stored: list[float]) -> float:
+    """By how much memory has grown in the last part without what is held of the stored data, in MB."""
+    return sizes[-1] - sizes[-2] - min(HELD_OF_STORED * (stored[-1] - stored[-2]), MOST_HELD_MB)
+
+
 @pytest.mark.parametrize(
     ("is_bundled", "memory"),
     [(False, ()), (False, ("--nomemory",)), (True, ())],
@@ -110,10 +116,11 @@ def test_clients_that_go_away_leave_nothing_behind(serve, endless_model, is_bund
     process = psutil.Process(server.process.pid)
     counts: Counter[str] = Counter()
     sizes, files, stored = [], [], []
+    most_grown = GROWTH_MB if EVENTS >= LONG else EARLY_GROWTH_MB
 
     if is_bundled:
         _learn_something(server)
-    for part in range(PARTS):
+    for part in range(MOST_PARTS):
         threads = [
             threading.Thread(target=client_of, args=(server, i, part, counts), daemon=True)
             for i in range(CLIENTS)
@@ -130,6 +137,8 @@ def test_clients_that_go_away_leave_nothing_behind(serve, endless_model, is_bund
         sizes.append(process.memory_info().rss / 1e6)
         stored.append(server.database.stat().st_size / 1e6 if server.database.exists() else 0.0)
         files.append(process.num_fds())
+        if part + 1 >= PARTS and _grown(sizes, stored) < most_grown:
+            break
 
     told = [[round(n, 1) for n in numbers] for numbers in (sizes, stored)]
     print(f"{dict(counts)}; resident {told[0]} MB, stored {told[1]} MB; open files {files}")
@@ -139,6 +148,4 @@ def test_clients_that_go_away_leave_nothing_behind(serve, endless_model, is_bund
     assert '"level": "error"' not in server.log
     # Connections of clients that went away, and pipes of their answers, are closed.
     assert files[-1] <= files[0] + CLIENTS
-    grown = sizes[-1] - sizes[-2]
-    held = min(HELD_OF_STORED * (stored[-1] - stored[-2]), MOST_HELD_MB)
-    assert grown - held < (GROWTH_MB if EVENTS >= LONG else EARLY_GROWTH_MB)
+    assert _grown(sizes, stored) < most_grown
