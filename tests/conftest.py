@@ -117,6 +117,18 @@ def endless_model(model_file: Callable[[str], Path]) -> Path:
     return model_file("endless")
 
 
+@pytest.fixture
+def program_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How to start an installation in the home folder, which PATH does not find."""
+    program = tmp_path / "env" / ("Scripts" if os.name == "nt" else "bin") / "shepherd"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "env"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    return f"~/env/{program.parent.name}/shepherd"
+
+
 def pytest_configure() -> None:
     # A shell starts its background jobs with SIGINT ignored, which the programs started here would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from shepherd import installation
+from shepherd.cli.main import COMMANDS
 
 
 @pytest.fixture
@@ -63,6 +64,19 @@ def test_where_the_folder_is_unknown_the_path_begins_in_the_home_folder(placed, 
         assert name(for_strangers=True) == "shepherd"
     monkeypatch.setenv("PATH", str(tmp_path / "my env" / "bin"))
     assert name() == "shepherd"
+
+
+def test_the_commands_are_those_of_the_command_line():
+    assert tuple(sorted(COMMANDS)) == installation.COMMANDS
+
+
+def test_only_commands_and_options_get_the_program():
+    text = "run shepherd doctor, `shepherd --continue`, bin/shepherd doctor, shepherd's, shepherd servers"
+
+    assert installation.with_program(text, "~/it's/shepherd") == (
+        "run ~/it's/shepherd doctor, `~/it's/shepherd --continue`, bin/shepherd doctor, shepherd's,"
+        " shepherd servers"
+    )
 
 
 def test_another_environment_of_the_tool_is_named(placed, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -10,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 __all__ = [
+    "COMMANDS",
     "NAME",
     "executable",
     "install_extra",
@@ -17,12 +19,23 @@ __all__ = [
     "program",
     "program_from_anywhere",
     "reinstall",
+    "runnable_by_strangers",
+    "with_program",
 ]
 
 # Made by tools/environment.py in the environments that it looks after.
 _STAMP = "shepherd-stamp.json"
 
 NAME = "shepherd"
+
+# Of the command line, for every face that prints one of them.
+COMMANDS = (
+    *("apikey", "bench", "chat", "completion", "config", "context", "conversations", "decrypt", "demo"),
+    *("doctor", "encrypt", "eval", "facts", "fragment", "knowledge", "mcp", "memory", "model", "provider"),
+    *("serve", "sync", "template", "tools", "trace", "tui"),
+)
+
+_IN_COMMAND = re.compile(rf"(?<![\w./-]){NAME}(?= (?:-|(?:{'|'.join(COMMANDS)})\b))")
 
 
 def pip_install(requirement: str) -> str:
@@ -70,6 +83,16 @@ def program_from_anywhere(*, for_strangers: bool = False) -> str:
             # Unquoted: a shell expands no "~" between quotes.
             return f"~/{shlex.quote(str(own.relative_to(home)))}"
     return NAME if for_strangers else shlex.quote(str(own))
+
+
+def runnable_by_strangers(text: str) -> str:
+    """Return the text with its commands as others may know them: clients of a server, models, assistants."""
+    return with_program(text, program_from_anywhere(for_strangers=True)) if NAME in text else text
+
+
+def with_program(text: str, program: str) -> str:
+    """Return the text with `program` in place of `shepherd` before a command or an option."""
+    return _IN_COMMAND.sub(lambda _: program, text)
 
 
 def executable() -> str:

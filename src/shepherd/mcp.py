@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from shepherd import __version__
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.installation import runnable_by_strangers
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.tools import (
@@ -250,9 +251,8 @@ def create_server(catalog: Catalog) -> Server[Any]:
         try:
             text = await in_thread(partial(catalog.read, uri))
         except UsageError as error:
-            raise MCPError(
-                types.INVALID_PARAMS, f"{error}; {error.hint}" if error.hint else str(error)
-            ) from error
+            said = f"{error}; {error.hint}" if error.hint else str(error)
+            raise MCPError(types.INVALID_PARAMS, runnable_by_strangers(said)) from error
         except ShepherdError as error:  # it can name files, which a model must not see
             _log.error("reading a resource: %s", error)
             raise MCPError(types.INTERNAL_ERROR, "the memory could not be read") from error

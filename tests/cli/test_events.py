@@ -126,14 +126,14 @@ def test_markdown_is_rendered_on_a_terminal_that_can(plain, is_terminal, term, r
 def test_every_event_has_its_json(event, named) -> None:
     on = screen()
 
-    jsonlines.put(on, *jsonlines._named(event, ""))
+    jsonlines.put(on, *jsonlines._named(event, "", str))
 
     assert json.loads(told(on)[0]) == named
 
 
 def test_what_is_recalled_and_what_a_turn_cost_are_told_in_full() -> None:
-    name, recalled = jsonlines._named(Recalled(INJECTION), "Which one?")
-    end, finished = jsonlines._named(END, "")
+    name, recalled = jsonlines._named(Recalled(INJECTION), "Which one?", str)
+    end, finished = jsonlines._named(END, "", str)
 
     assert (name, end) == ("recalled", "finished")
     assert (recalled["facts"], recalled["keywords"], recalled["tail"]) == (

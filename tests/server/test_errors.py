@@ -77,6 +77,14 @@ def test_a_failure_has_its_status_code_and_words(error: Exception, problem: Prob
     assert problem_of(error) == problem
 
 
+def test_a_command_in_an_error_can_be_run_as_it_is(program_at_home: str) -> None:
+    for error in (
+        StoreError("lost", hint="run `shepherd memory check`"),
+        Denied(500, "memory_failed", "lost (run `shepherd memory check`)"),
+    ):
+        assert problem_of(error).message == f"lost (run `{program_at_home} memory check`)"
+
+
 @pytest.mark.parametrize(
     ("status", "openai", "anthropic"),
     [

@@ -119,6 +119,18 @@ def test_mistakes_are_for_the_model():
     assert (result.failed, result.error, told) == (True, None, {"error": "too long", "hint": "be brief"})
 
 
+def test_commands_for_the_model_can_be_run_as_they_are(program_at_home):
+    def run(arguments):
+        raise UsageError("no node 7, see shepherd trace", hint="shepherd knowledge list shows all nodes")
+
+    _, told = called('{"text": "a"}', run)
+
+    assert told == {
+        "error": f"no node 7, see {program_at_home} trace",
+        "hint": f"{program_at_home} knowledge list shows all nodes",
+    }
+
+
 def test_arguments_that_are_too_long_are_told_the_limit():
     _, told = called(json.dumps({"text": "x" * 70_000}))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 
-from shepherd.cli.main import COMMANDS
 from shepherd.commands.screen import Screen
 from shepherd.knowledge import Knowledge
 
@@ -14,7 +13,7 @@ def test_the_view_of_knowledge_names_a_program_that_is_there(perform, scripted_m
     Knowledge(memory.transactions, "steve").add_node("Herons", source_text="They stand. " * 1000)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     screen = Screen()
-    screen.commands = COMMANDS
+    screen.names_program = True
 
     async def play(stage):
         await stage.ready()

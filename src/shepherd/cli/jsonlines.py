@@ -6,7 +6,7 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
@@ -91,20 +91,20 @@ def _answer(assistant: Assistant, screen: Screen, message: Composed, with_memory
             for event in assistant.ask(message.typed, composed=message.composed, pictures=message.pictures):
                 if is_interrupted():  # perhaps before there was an answer to cancel
                     assistant.cancel()
-                put(screen, *_named(event, message.typed))
+                put(screen, *_named(event, message.typed, screen.runnable))
                 interrupted = isinstance(event, Finished) and event.stats.finish_reason == "cancelled"
     finally:
         assistant.private = before
     return interrupted
 
 
-def _named(event: Event, typed: str) -> tuple[str, dict[str, Any]]:
+def _named(event: Event, typed: str, runnable: Callable[[str], str]) -> tuple[str, dict[str, Any]]:
     if isinstance(event, Delta):
         return "delta", {"text": event.text}
     if isinstance(event, Recalled):
         return "recalled", _injected(event.injection, typed)
     if isinstance(event, Warned):
-        return "warning", {"message": event.message, "hint": event.hint}
+        return "warning", {"message": event.message, "hint": runnable(event.hint)}
     if isinstance(event, Thought):
         return "thought", {"text": event.text}
     if isinstance(event, ToolCall):
@@ -177,7 +177,7 @@ def lines_of_stdin() -> Iterator[bytes]:
 
 def put_error(screen: Screen, error: ShepherdError) -> int:
     """Write an error event; returns the exit code for it."""
-    content = {"kind": type(error).__name__, "message": str(error), "hint": error.hint}
+    content = {"kind": type(error).__name__, "message": str(error), "hint": screen.runnable(error.hint)}
     put(screen, "error", {**content, "exit_code": error.exit_code})
     return error.exit_code
 

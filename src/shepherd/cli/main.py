@@ -106,7 +106,7 @@ def run() -> NoReturn:
 def main(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code, and never raises for a user's mistake."""
     screen = Screen()
-    screen.commands = COMMANDS
+    screen.names_program = True
     verbose = any(argument in ("-v", "--verbose") for argument in arguments)
     if verbose:
         _log_to_stderr()
@@ -238,7 +238,7 @@ examples:
 options:
   -h, --help     show this help
   -V, --version  show the version"""
-    return fitted(runnable_help(text, COMMANDS, help_columns()), help_columns())
+    return fitted(runnable_help(text, help_columns()), help_columns())
 
 
 def _version() -> str:

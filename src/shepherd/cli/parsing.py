@@ -65,9 +65,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def _fitted(text: str, columns: int) -> str:
     """Return a help text that fits, with commands that can be run here."""
-    from shepherd.cli.main import COMMANDS  # which imports this module
-
-    return fitted(runnable_help(text, COMMANDS, columns), columns)
+    return fitted(runnable_help(text, columns), columns)
 
 
 def help_columns() -> int:

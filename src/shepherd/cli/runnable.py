@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
-from shepherd.commands.screen import with_program
-from shepherd.installation import NAME, program
+from shepherd.installation import NAME, program, with_program
 
 __all__ = ["runnable_help"]
 
@@ -17,7 +16,7 @@ _IN_EXAMPLE = re.compile(rf"(?<![\w./-]){NAME}(?= |$)")
 _COLUMNS = re.compile(r"( +\S.*?)(?:  +(\S.*))?")
 
 
-def runnable_help(text: str, commands: Collection[str], columns: int) -> str:
+def runnable_help(text: str, columns: int) -> str:
     """Return a help text with its commands as they can be run from the present folder.
 
     Indented lines below `examples:` are whole commands. What explains them stays in one column, or goes below
@@ -31,8 +30,8 @@ def runnable_help(text: str, commands: Collection[str], columns: int) -> str:
         prose, heading, rest = text[: match.start()], match[0], text[match.end() :]
     examples, *after = rest.split("\n\n", 1)
     shown = "\n".join(_examples(examples.split("\n"), own, columns)) if heading else ""
-    more = [runnable_help(one, commands, columns) for one in after]
-    return "\n\n".join([with_program(prose, own, commands) + heading + shown, *more])
+    more = [runnable_help(one, columns) for one in after]
+    return "\n\n".join([with_program(prose, own) + heading + shown, *more])
 
 
 def _examples(lines: list[str], own: str, columns: int) -> Iterator[str]:

@@ -28,7 +28,6 @@ __all__ = [
     "shortened",
     "size",
     "terminal_size",
-    "with_program",
 ]
 
 # Answers and memories can come from others: on a terminal their control characters must not move the cursor,
@@ -54,7 +53,7 @@ class Screen:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         self.as_json = False
-        self.commands: Iterable[str] = ()  # of the program, which remarks and hints may name
+        self.names_program = False  # as it can be run here, in remarks and hints
         self.error_label = "shepherd: error:"
         self._has_slash_commands = False
         self.out_is_terminal = self.out.isatty()
@@ -125,11 +124,11 @@ class Screen:
 
     def runnable(self, text: str) -> str:
         """Return the text with `shepherd memory list` as it can be run here, where PATH may not have it."""
-        if not self.commands or "shepherd " not in text:
+        if not self.names_program or "shepherd " not in text:
             return text
-        from shepherd.installation import program
+        from shepherd.installation import program, with_program
 
-        return with_program(text, program(), self.commands)
+        return with_program(text, program())
 
     def warn(self, message: str, hint: str = "") -> None:
         """Write a warning to stderr, and on the next line what to do."""
@@ -209,12 +208,6 @@ class Screen:
         self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
-
-
-def with_program(text: str, program: str, commands: Iterable[str]) -> str:
-    """Return the text with `program` in place of `shepherd` before one of the commands, or an option."""
-    names = "|".join(commands)
-    return re.sub(rf"(?<![\w./-])shepherd(?= (?:-|(?:{names})\b))", lambda _: program, text)
 
 
 def terminal_size(stream: TextIO) -> tuple[int, int]:

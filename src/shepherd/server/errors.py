@@ -11,7 +11,7 @@ text of a request.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shepherd.errors import (
@@ -27,6 +27,7 @@ from shepherd.errors import (
     TemplateError,
     UsageError,
 )
+from shepherd.installation import runnable_by_strangers
 
 __all__ = [
     "Denied",
@@ -116,6 +117,11 @@ class Problem:
 
 def problem_of(error: Exception) -> Problem:
     """Return what the client learns about an error: of an unexpected one its class alone."""
+    problem = _problem_of(error)
+    return replace(problem, message=runnable_by_strangers(problem.message))
+
+
+def _problem_of(error: Exception) -> Problem:
     if isinstance(error, Denied):
         return Problem(error.status, error.code, str(error), error.param, tuple(error.headers.items()))
     if not isinstance(error, ShepherdError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.installation import runnable_by_strangers
 from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool, ToolCall
 
@@ -73,7 +74,9 @@ class Toolbox:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
             found = entry.run(_arguments(entry, call.arguments))
         except UsageError as error:
-            content = {"error": str(error), "hint": error.hint} if error.hint else {"error": str(error)}
+            content = {"error": runnable_by_strangers(str(error))}
+            if error.hint:
+                content["hint"] = runnable_by_strangers(error.hint)
             return ToolResult(call.id, call.name, _result_text(content), failed=True)
         except ShepherdError as error:
             content = {"error": "the tool failed, and the user was told why"}

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from shepherd.inference import Engine, EngineSettings
+from shepherd.memory import Memory
+from shepherd.types import Message
 from tests.providers.upstream import refuses, says
+from tests.server.in_process import running
+from tests.server.running import Running
 
 SEEN = """() => {
     const seen = [];
@@ -78,15 +85,44 @@ def test_an_edited_message_is_back_when_a_provider_refuses_after_a_pause(through
     expect(page.locator(".prose")).to_have_text("First.")
 
 
-def test_the_reading_of_a_long_prompt_is_counted(endless, visit):
-    chat = visit(endless.url, "reader")
+@pytest.fixture
+def hindered(endless_model, tmp_path) -> Iterator[tuple[Running, threading.Event]]:
+    """A server that reads a long prompt for as long as another model answers, until the event is set."""
+    settings, let = EngineSettings(n_ctx=16_384, n_threads=1), threading.Event()
+    with (
+        Engine(endless_model, settings=settings) as other,
+        Engine(endless_model, settings=settings, yields_to=other) as engine,
+        Memory(tmp_path / "memory.db", user_id="anna") as memory,
+        running(engine, memory=memory) as server,
+    ):
+
+        def answer_on() -> None:
+            for _ in iter(let.is_set, True):
+                answer = other.generate([Message("user", "hello")], max_tokens=2000)
+                while not let.is_set() and next(answer, None) is not None:
+                    pass
+                answer.close()
+
+        thread = threading.Thread(target=answer_on)
+        thread.start()
+        yield server, let
+        let.set()
+        thread.join()
+
+
+def test_the_reading_of_a_long_prompt_is_counted(hindered, visit):
+    server, let = hindered
+    chat = visit(server.url)
     chat.open("chat")
-    seen = chat.page.evaluate_handle(SEEN)
-    send(chat.page, "the quick brown fox jumps over the lazy dog and the herons stand. " * 400)
+    send(chat.page, "the quick brown fox jumps over the lazy dog and the herons stand. " * 200)
+    wait = chat.page.locator(".wait .hint")
+    expect(wait).to_have_text(re.compile(r"^reading [\d,]+ of [\d,]+ tokens$"))
+    first = wait.inner_text()
+    expect(wait).not_to_have_text(first)
+    expect(wait).to_have_text(re.compile(r"^reading [\d,]+ of [\d,]+ tokens$"))
+    let.set()
+
     expect(chat.page.locator(".prose")).not_to_be_empty()
+    expect(wait).to_be_hidden()
     chat.page.get_by_role("button", name="Stop").click()
     expect(chat.page.locator(".reply-foot")).to_contain_text("stopped")
-
-    told = [text for text in seen.json_value() if text]
-    assert told
-    assert all(re.fullmatch(r"reading [\d,]+ of [\d,]+ tokens", text) for text in told)
