@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, Iterable, Sequence  # noqa: UP035  an old Python must get as far as its message
 
 __all__ = [
+    "FACES",
     "ROOT",
     "SetupError",
     "add_options",
@@ -43,6 +44,9 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST_PYTHON = (3, 10)
+# Extras that tools/run installs with the rest: small wheels, without which commands that help and documents
+# name would end with a remark about installing.
+FACES = ("server", "tui", "mcp", "encryption", "openai", "anthropic")
 STAMP = "shepherd-stamp.json"
 LOG = "shepherd-install.log"
 HEARTBEAT_S = 15

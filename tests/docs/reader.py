@@ -33,7 +33,8 @@ _TALK = re.compile(
 )
 # What is done where the repository is.
 _IN_THE_CHECKOUT = re.compile(
-    r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|(\.venv/bin/)?python -m (pytest|cibuildwheel|bench))"
+    r"(\w+=\S+ )*(\$EDITOR |(python )?(\./)?tools/|\.venv/bin/python -c |"
+    r"(\.venv/bin/)?python -m (pytest|cibuildwheel|bench))"
 )
 # Where one of these is, the line means more to the shell than its words.
 _FOR_THE_SHELL = re.compile(r"[|&;<>$`*?\\~#!(){}\[\]\n]")

@@ -41,7 +41,6 @@ INSTALLING = {
     **{
         command: (command,)
         for command in (
-            "tools/run",
             "tools/run -m your-model.gguf",
             "tools/run -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M",
             "tools/wheel",
@@ -61,6 +60,10 @@ INSTALLING = {
             "pip install 'shepherd-llm[metta]'",
         )
     },
+    "tools/run": (
+        "tools/run",
+        ".venv/bin/python -c 'import anthropic, cryptography, fastapi, mcp, openai, textual, uvicorn'",
+    ),
     "pip install 'shepherd-llm[langgraph,langchain]'": (
         "pip install 'shepherd-llm[langgraph,langchain]'",
         "python -c 'import shepherd.adapters.langgraph, shepherd.adapters.langchain'",
