@@ -365,11 +365,13 @@ def test_bad_lines_of_an_import_are_skipped_and_counted(shepherd):
 
 def test_a_file_that_is_no_export_is_called_so_once(shepherd, tmp_path):
     document, archive = tmp_path / "lease.json", tmp_path / "photos.zip"
+    project = tmp_path / "project.toml"  # begins as JSON could, and has words of an export
     document.write_text('{"lease": "It ends in May."}\n')
+    project.write_text('[project]\nkeywords = ["memory", "results"]\n')
     with zipfile.ZipFile(archive, "w") as opened:
         opened.writestr("conversations.json", json.dumps([{"photo": n} for n in range(20)]))
 
-    for file in (document, archive):
+    for file in (document, archive, project):
         done = shepherd("memory", "import", file)
         assert done.returncode == 1
         assert done.stderr.count("warning: ") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -158,7 +159,8 @@ def _format_of_text(head: bytes) -> str:
     if head[:1] not in (b"[", b"{"):
         return ""
     known = ("mapping", "memory", "memories", "results", "entities", "question")
-    return _format_of_keys([key for key in known if f'"{key}"'.encode() in head], None)
+    found = [key for key in known if re.search(rf'"{key}"\s*:'.encode(), head)]
+    return _format_of_keys(found, None)
 
 
 def _format_of_keys(keys: Iterable[str], kind: object) -> str:
