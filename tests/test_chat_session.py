@@ -309,8 +309,6 @@ def test_whether_a_model_is_told_of_entities_is_decided_at_each_switch(new_sessi
         ("memory_database", "postgresq://steve:hunter2@host/db"),
         ("memory_database", "foo://x"),
         ("memory_database", "~nosuchuser/memory.db"),
-        ("memory_extraction_model", "/no/such.gguf"),
-        ("memory_extraction_endpoint", "http://[::1"),
     ],
 )
 def test_a_setting_that_names_nothing_is_named(tmp_path, monkeypatch, scripted_model, name, value):

@@ -34,7 +34,7 @@ from shepherd.factory import (
     sealed_history_file,
     summarizer_of,
     sums_up,
-    try_database_server,
+    try_server,
     unlock_copy,
     unlock_memory,
     vector_settings,
@@ -505,10 +505,10 @@ def test_a_server_is_only_asked_where_there_is_one(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(factory, "open_memory", opens)
     config = Config(memory_vectors="http://x", knowledge_reranker="hf:x")
-    try_database_server(replace(config, memory_database="~/mine.db"))
+    try_server(replace(config, memory_database="~/mine.db"), "memory_database")
     assert opened == []
 
-    try_database_server(replace(config, memory_database="postgresql://host/db"))
+    try_server(replace(config, memory_database="postgresql://host/db"), "memory_database")
     assert opened == [("postgresql://host/db", "", "", True)]
 
 

@@ -85,7 +85,7 @@ class Session:
         self._memory: tuple[Memory | None, bool] | None = None
         self._assistant: Assistant | None = None
         self._servers = ExitStack()
-        self._opened = self._open(self._chosen(config.provider, model))
+        self._opened = self._open(self._named(self.table.configured(config.provider), model))
         own = self._opened.access.memory
         self._assistant = Assistant(
             self._opened.access,
@@ -120,7 +120,7 @@ class Session:
 
     def switch(self, name: str, model: str = "") -> ProviderSettings:
         """Continue with another provider; when it cannot be opened, raises and keeps the present one."""
-        opened = self._open(self._chosen(name, model))
+        opened = self._open(self._named(self.table.get(name), model))
         try:
             self.assistant.switch(opened.access)
         except BaseException:
@@ -158,8 +158,8 @@ class Session:
             self._opened.stack.close()
             raise
 
-    def _chosen(self, name: str, model: str) -> ProviderSettings:
-        provider = self.table.get(name)
+    @staticmethod
+    def _named(provider: ProviderSettings, model: str) -> ProviderSettings:
         return replace(provider, model=model) if model else provider
 
     def _max_tokens(self, provider: ProviderSettings) -> int:
@@ -217,6 +217,8 @@ class Session:
                 uses_memory=provider.uses_memory and memory is not None,
                 is_writable=is_writable,
             )
+            if learning.remedy:
+                self._warn(f"nothing is learned: {learning.reason}", learning.remedy)
             if learning.is_on and memory is not None:
                 worker = stack.enter_context(running_worker(memory, config, path, engine))
                 stack.callback(self._closing, "learning from your last messages; Ctrl-C skips it …")

@@ -23,6 +23,7 @@ from shepherd.config.file import load
 from shepherd.encryption import Sealer
 from shepherd.errors import (
     ConfigError,
+    ModelError,
     ShepherdError,
     StoreError,
     StoreFullError,
@@ -39,7 +40,7 @@ from shepherd.extraction import (
     WorkerSettings,
 )
 from shepherd.extraction.local import WINDOW_TOKENS
-from shepherd.http_endpoint import api_url
+from shepherd.http_endpoint import api_url, connection_error
 from shepherd.inference import Engine, EngineSettings, PriorityLock, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
@@ -82,7 +83,7 @@ __all__ = [
     "sealed_history_file",
     "summarizer_of",
     "sums_up",
-    "try_database_server",
+    "try_server",
     "unlock_copy",
     "unlock_memory",
     "vector_settings",
@@ -110,7 +111,10 @@ _MODEL_HINTS = {
     "draft_model": "name a GGUF file in draft_model, or unset it",
 }
 # All settings that check_setting can check.
-NAMING_SETTINGS = (*_MODEL_HINTS, "provider", "memory_database", "mcp_servers")
+NAMING_SETTINGS = (
+    *_MODEL_HINTS,
+    *("provider", "memory_database", "memory_extraction_endpoint", "mcp_servers"),
+)
 
 
 def model_path(config: Config, report: Report = lambda event: None) -> Path:
@@ -141,6 +145,8 @@ def check_setting(config: Config, key: str) -> None:
         from shepherd.inference.embedding_endpoint import embeddings_url
 
         embeddings_url(value)
+    elif key == "memory_extraction_endpoint" and value:
+        api_url(key, value, "")
     elif key == "memory_extraction_model" and config.memory_extraction_endpoint:
         return  # a name of that server's
     elif key in _MODEL_HINTS and value not in ("", "off") and not value.startswith(HUB_PREFIX):
@@ -221,9 +227,20 @@ def open_memory(
     return memory
 
 
-def try_database_server(config: Config) -> None:
-    """Connect to the server of the memory, if it is on one; it may have no memory yet. Raises StoreError."""
-    if "://" in config.memory_database:
+def try_server(config: Config, key: str) -> None:
+    """Connect to the server that a setting names, if it names one, and ask for nothing.
+
+    Raises StoreError for that of the memory, which may have no memory yet, and ModelError for others.
+    """
+    value = getattr(config, key).strip()
+    if key in ("memory_vectors", "memory_extraction_endpoint") and "://" in value:
+        if (error := connection_error(value)) is not None:
+            raise ModelError(
+                f"{key}: no connection to {urlsplit(value).netloc.rpartition('@')[2]}:"
+                f" {getattr(error, 'strerror', '') or error}",
+                hint="start that server, or correct the address",
+            )
+    elif key == "memory_database" and "://" in value:
         without_models = replace(config, memory_vectors="", knowledge_reranker="")
         with suppress(StoreMissingError):
             open_memory(without_models, read_only=True).close()
@@ -460,11 +477,12 @@ def learning_of(
     is_writable: bool = True,
     for_everyone: bool = False,
 ) -> Learning:
-    """Return whether facts are learned from messages, and with which model; loads and connects to nothing.
+    """Return whether facts are learned from messages, and with which model; connects to no endpoint.
 
     `auto` is on wherever the memory is, as `true` is: with the endpoint or the model that the settings name,
     else with the local chat model, else (for a remote one) with the bundled model. `uses_memory` is whether
-    the provider uses the memory, and `is_writable` whether something can be stored in it.
+    the provider uses the memory, and `is_writable` whether something can be stored in it. A model or endpoint
+    that is not there turns learning off, and nothing else.
     """
     if not uses_memory:
         return Learning(reason="the memory is not used here")
@@ -474,14 +492,18 @@ def learning_of(
         return Learning(reason="memory_extraction is false")
     if not for_everyone and config.effective_user_id in ANONYMOUS_USERS:
         return Learning(reason="it is not known who you are; user_id or --user names you")
+    try:
+        return _learning_model(config, chat_model)
+    except ShepherdError as error:
+        return Learning(reason=str(error), remedy=error.hint)
+
+
+def _learning_model(config: Config, chat_model: Path | None) -> Learning:
     if config.memory_extraction_endpoint:
         url = api_url("memory_extraction_endpoint", config.memory_extraction_endpoint, "")
         named = config.memory_extraction_model or "its default model"
         return Learning(True, named, urlsplit(url).hostname or url, "")
-    if chat_model is not None and not config.memory_extraction_model:
-        own, where = chat_model, "chat"
-    else:
-        own, where = existing_file(config.memory_extraction_model, "memory_extraction_model"), "local"
+    own, where = _extraction_file(config, chat_model)
     if is_built_in(own):
         return Learning(True, BUILT_IN, "bundled", "")
     return Learning(True, own.stem, where, "")
@@ -491,9 +513,16 @@ def extraction_model(config: Config, chat_model: Path | None) -> Path | None:
     """Return the file of the model that learns, perhaps the chat's; None if an endpoint does, or nothing."""
     if config.memory_extraction is False or config.memory_extraction_endpoint:
         return None
-    if config.memory_extraction_model or chat_model is None:
-        return existing_file(config.memory_extraction_model, "memory_extraction_model")
-    return chat_model
+    with suppress(ShepherdError):  # of which learning_of tells
+        return _extraction_file(config, chat_model)[0]
+    return None
+
+
+def _extraction_file(config: Config, chat_model: Path | None) -> tuple[Path, str]:
+    """Return the file of the model that learns on this machine, and whether it is "chat" or "local"."""
+    if chat_model is not None and not config.memory_extraction_model:
+        return chat_model, "chat"
+    return existing_file(config.memory_extraction_model, "memory_extraction_model"), "local"
 
 
 def sums_up(config: Config, chat_model: Path | None) -> bool:

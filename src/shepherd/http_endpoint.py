@@ -1,12 +1,17 @@
-"""Requests to the OpenAI-compatible servers that settings name: addresses, keys, and one bounded exchange."""
+"""Requests to the OpenAI-compatible servers that settings name: addresses, keys, and one bounded exchange.
+
+`connection_error` finds out whether a server is there, and asks it nothing.
+"""
 
 from __future__ import annotations
 
 import math
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from shepherd.errors import ModelError, UsageError
 
@@ -18,11 +23,16 @@ __all__ = [
     "ServerResponse",
     "api_url",
     "bearer_headers",
+    "connection_error",
     "is_header_value",
     "post_json",
     "retry_after_s",
     "split_address",
 ]
+
+
+_CONNECT_TIMEOUT_S = 3.0
+_PORTS = {"http": 80, "https": 443}
 
 
 class ResponseTooLongError(ModelError):
@@ -46,6 +56,24 @@ def split_address(address: str) -> SplitResult | None:
     except ValueError:  # an unclosed bracket, a port that is no number
         return None
     return parts if is_good else None
+
+
+def connection_error(address: str) -> OSError | UnicodeError | None:
+    """Return why the server of an HTTP address takes no connection, None if it takes one; within seconds.
+
+    None also for what is no address, and behind a proxy: only a request would show whether that reaches it.
+    """
+    parts = split_address(address.strip())
+    if parts is None or parts.hostname is None:
+        return None
+    if parts.scheme in getproxies() and not proxy_bypass(parts.hostname):
+        return None
+    place = (parts.hostname, parts.port or _PORTS[parts.scheme])
+    try:
+        with socket.create_connection(place, _CONNECT_TIMEOUT_S):
+            return None
+    except (OSError, UnicodeError) as error:  # a name that is no host's, such as one with an empty part
+        return error
 
 
 def api_url(setting: str, endpoint: str, path: str) -> str:

@@ -59,12 +59,14 @@ class Learning:
     """State of learning from messages: the `model` that learns, or the `reason` why none does.
 
     `where` says where the model runs: "bundled", "chat" (the chat's own), "local", or the endpoint's host.
+    Where a setting is broken, `remedy` says what to do.
     """
 
     is_on: bool = False
     model: str = ""
     where: str = ""
     reason: str = "nothing was started that learns"
+    remedy: str = ""
 
     def in_words(self) -> str:
         """Return the state as part of a sentence, such as "on, with shepherd-mini, the bundled model"."""

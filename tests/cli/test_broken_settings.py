@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
@@ -15,6 +16,9 @@ NOSUCH = "there is no model 'nosuch'"
         ("model", "nosuch", NOSUCH),
         ("memory_vectors", "nosuch", f"memory_vectors: {NOSUCH}"),
         ("memory_vectors", "ftp://host/v1", "not an HTTP address"),
+        ("memory_vectors", "http://127.0.0.1:9/v1", "no connection to 127.0.0.1:9: Connection refused"),
+        ("memory_extraction_endpoint", "127.0.0.1:9", "not an HTTP address"),
+        ("memory_extraction_endpoint", "http://nobody@localhost:9", "no connection to localhost:9: "),
         ("knowledge_reranker", "/none.gguf", "/none.gguf: there is no such file"),
         ("memory_extraction_model", "nosuch", f"memory_extraction_model: {NOSUCH}"),
         ("server_embeddings", "nosuch", f"server_embeddings: {NOSUCH}"),
@@ -41,7 +45,6 @@ def test_setting_a_name_of_nothing_warns_and_is_kept(shepherd, key, value, warni
         ("model", ""),
         ("model", "hf:user/repo:Q4_K_M"),
         ("memory_vectors", "off"),
-        ("memory_vectors", "http://127.0.0.1:9/v1"),
         ("provider", "local"),
         ("memory_database", "~/memory.db"),
         ("mcp_servers", "*"),
@@ -50,6 +53,13 @@ def test_setting_a_name_of_nothing_warns_and_is_kept(shepherd, key, value, warni
 )
 def test_setting_what_can_be_there_warns_of_nothing(shepherd, key, value):
     assert "warning" not in shepherd("config", "set", key, value).stderr
+
+
+def test_setting_the_address_of_a_server_that_answers_warns_of_nothing(shepherd):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        for key in ("memory_vectors", "memory_extraction_endpoint"):
+            assert "warning" not in shepherd("config", "set", key, address).stderr
 
 
 def test_a_model_of_an_extraction_server_is_not_looked_for_here(shepherd):
@@ -86,6 +96,38 @@ def test_another_model_answers_though_the_configured_one_is_broken(shepherd, mod
     assert done.returncode == 0
     assert done.stdout
     assert f"memory_vectors: {NOSUCH}; only words are searched" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("memory_extraction_model", "nosuch", f"memory_extraction_model: {NOSUCH}"),
+        ("memory_extraction_endpoint", "http://[::1", "memory_extraction_endpoint is not an HTTP address"),
+    ],
+)
+def test_what_should_learn_is_missing_and_the_rest_works(shepherd, model, key, value, reason):
+    shepherd("config", "set", key, value)
+    shepherd("facts", "set", "name", "Steve")
+
+    done = shepherd("-m", model, "-e", "What is my name?")
+    findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
+
+    assert done.returncode == 0
+    assert done.stdout
+    assert f"warning: nothing is learned: {reason}\n  " in done.stderr
+    assert (findings["learning"]["state"], findings["learning"]["detail"]) == ("note", f"off: {reason}")
+
+
+def test_doctor_names_servers_that_take_no_connection(shepherd):
+    for key in ("memory_vectors", "memory_extraction_endpoint"):
+        shepherd("config", "set", key, "http://127.0.0.1:9/v1")
+
+    findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
+
+    for name, end in (("vectors", "only words are searched"), ("learning", "learning waits for it")):
+        assert findings[name]["state"] == "note"
+        assert "no connection to 127.0.0.1:9: Connection refused" in findings[name]["detail"]
+        assert findings[name]["detail"].endswith(end)
 
 
 @pytest.mark.usefixtures("broken")

@@ -373,7 +373,7 @@ def local_model(config: Config, model: str, screen: Screen) -> tuple[str, str]:
     from shepherd.inference.models import is_built_in
     from shepherd.providers import ProviderTable
 
-    provider = ProviderTable().get(config.provider)
+    provider = ProviderTable().configured(config.provider)
     if not provider.is_local:
         return model, ""
     with downloads(screen) as report:

@@ -98,15 +98,14 @@ def _confirm(screen: Screen, key: str, text: str, value: Any) -> None:
 
 def _warn_of_missing(screen: Screen, key: str) -> None:
     """Warn when the new value names a model, provider, folder or server that is not there (yet)."""
-    from shepherd.factory import NAMING_SETTINGS, check_setting, try_database_server
+    from shepherd.factory import NAMING_SETTINGS, check_setting, try_server
 
     if key not in NAMING_SETTINGS:
         return
     try:
         config = load().config
         check_setting(config, key)
-        if key == "memory_database":
-            try_database_server(config)
+        try_server(config, key)
     except ShepherdError as error:
         screen.warn(str(error), error.hint)
 

@@ -28,7 +28,7 @@ from shepherd.commands.screen import Screen, counted, near_miss, size
 from shepherd.config import SETTINGS, Config
 from shepherd.config.file import ConfigFile, Loaded, unknown_keys
 from shepherd.encryption import set_asker
-from shepherd.errors import ConfigError, ShepherdError, StoreMissingError
+from shepherd.errors import ConfigError, ModelError, ShepherdError, StoreMissingError
 from shepherd.installation import pip_install, reinstall
 
 if TYPE_CHECKING:
@@ -159,11 +159,12 @@ def _settings(loaded: Loaded) -> Finding:
 
 
 def _vectors(config: Config) -> Finding:
-    from shepherd.factory import check_setting
+    from shepherd.factory import check_setting, try_server
 
     try:
         for key in ("memory_vectors", "knowledge_reranker"):
             check_setting(config, key)
+            try_server(config, key)
     except ShepherdError as error:
         return Finding("vectors", "note", f"{error}; only words are searched", error.hint)
     wanted = SETTINGS["memory_vectors"].shown(config.memory_vectors.strip())
@@ -310,7 +311,7 @@ def _provider(config: Config) -> Finding:
     from shepherd.providers.keys import require_key
     from shepherd.providers.transport import require_client
 
-    provider = ProviderTable().get(config.provider)
+    provider = ProviderTable().configured(config.provider)
     if provider.is_local:
         return Finding("provider", "ok", "this process")
     require_client(provider)
@@ -350,7 +351,7 @@ def _providers(config: Config, providers: Sequence[ProviderSettings]) -> Finding
 
 def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Finding:
     """Say whether something is learned from what is said, and with which model, after the other findings."""
-    from shepherd.factory import learning_of, model_path
+    from shepherd.factory import learning_of, model_path, try_server
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX
     from shepherd.paths import default_database, from_home
@@ -363,7 +364,7 @@ def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Findin
     database = config.memory_database
     file = from_home(database, "memory_database") if database else default_database()
     is_writable = "://" in database or not file.exists() or _locked(file) is None
-    provider = ProviderTable().get(config.provider)
+    provider = ProviderTable().configured(config.provider)
     path, is_missing = None, False
     if provider.is_local:
         named = given or provider.model or config.model
@@ -378,7 +379,12 @@ def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Findin
         return Finding(
             "learning", "note", f"off until the model is on this machine; then {learning.in_words()}"
         )
-    return Finding("learning", "ok" if is_writable else "note", learning.in_words())
+    try:
+        try_server(config, "memory_extraction_endpoint")
+    except ModelError as error:
+        return Finding("learning", "note", f"{error}; learning waits for it", error.hint)
+    is_sound = is_writable and not learning.remedy
+    return Finding("learning", "ok" if is_sound else "note", learning.in_words(), learning.remedy)
 
 
 def _model(config: Config, given: str) -> Finding:
@@ -390,7 +396,7 @@ def _model(config: Config, given: str) -> Finding:
     from shepherd.providers import ProviderTable
 
     if config.provider or not given:
-        provider = ProviderTable().get(config.provider)
+        provider = ProviderTable().configured(config.provider)
         if not provider.is_local:
             named = given or provider.model or "the model"
             detail = f"{named} of {provider.name} runs elsewhere, and was not tried"

@@ -62,7 +62,7 @@ def offer_full_model(config: Config, model: str, screen: Screen) -> tuple[Config
     Returns the settings and the model of this run. What is chosen is saved in the settings; a download that
     fails changes nothing.
     """
-    provider = ProviderTable().get(config.provider)
+    provider = ProviderTable().configured(config.provider)
     is_chosen = bool(model or config.model or provider.model) or not provider.is_local
     if is_chosen or not _is_at_terminal(screen) or not _is_first():
         return config, model

@@ -129,7 +129,7 @@ def _warn_of_unreachable(config: Config, screen: Screen) -> None:
     from shepherd.providers.reachability import unreachable_ones
     from shepherd.server.offers import providers_of
 
-    default = ProviderTable().get(config.provider)
+    default = ProviderTable().configured(config.provider)
     for _, failure in unreachable_ones([default, *providers_of(config, default)]):
         screen.warn(str(failure), failure.hint)
 

@@ -285,6 +285,14 @@ class ProviderTable:
             return ProviderSettings(LOCAL, "llamacpp")
         raise UsageError(f"there is no provider {ascii(name)[:42]}", hint=_hint_for(name, entries))
 
+    def configured(self, name: str) -> ProviderSettings:
+        """Return the provider that -p or the setting names, as `get` does; the error says so."""
+        try:
+            return self.get(name)
+        except UsageError as error:
+            error.hint = f"{error.hint}; -p or the setting 'provider' names the one to use"
+            raise
+
     def add(self, name: str, values: dict[str, Any]) -> ProviderSettings:
         """Make a new one; UsageError when the name is taken, or a value does not fit."""
         _checked_name(name)

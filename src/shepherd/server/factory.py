@@ -55,7 +55,7 @@ def opened_server(
     opened: keys could not be checked.
     """
     with ExitStack() as stack:
-        provider = ProviderTable().get(config.provider)
+        provider = ProviderTable().configured(config.provider)
         provider = replace(provider, model=model) if model else provider
         config = replace(config, model=provider.model or config.model) if provider.is_local else config
         path = model_path(config, report) if provider.is_local else None
@@ -76,6 +76,8 @@ def opened_server(
         learning = learning_of(
             config, path, uses_memory=uses_memory, is_writable=is_writable, for_everyone=True
         )
+        if learning.remedy:
+            warn(f"nothing is learned: {learning.reason}", learning.remedy)
         if learning.is_on and opened is not None:
             maker.worker = stack.enter_context(_worker(opened, config, path, pool, maker))
         for loaded in pool.loaded:
