@@ -343,13 +343,15 @@ class Assistant:
         Its `text` has the sections [SYSTEM], [CONTEXT], [KNOWLEDGE] and [USER] and at most `max_tokens` of
         the model's tokens. A summarizer, if there is one, sums up the turns that do not fit. Nothing is
         stored or changed. With `times` turns show the clock. Raises ContextOverflowError when system part and
-        question alone are longer.
+        question alone are longer, and StoreError.
         """
         summarizer = self._access.summarizer
+        gone = self._left_the_window()
         return self._planner.one_shot(
             question,
-            self._exchanges,
+            [*gone, *self._exchanges],
             summary=self._compaction.summary,
+            n_summed_up=len(gone),
             max_tokens=max_tokens,
             count=self._budget.count,
             times=times,
@@ -504,6 +506,14 @@ class Assistant:
         """Write the tail of the message."""
         session = self.session_id or ""
         self._planner.plan(draft, self._budget, session=session, has_evicted=self._has_evicted)
+
+    def _left_the_window(self) -> list[Exchange]:
+        """Return the stored exchanges of this conversation that the model no longer sees."""
+        if not self._has_evicted or self.memory is None or not self.session_id:
+            return []
+        first = next((one.user.id for one in self._exchanges if one.in_session), None)
+        stored = paired(self.memory.load_session(self.session_id, self.user_id))
+        return [one for one in stored if first is None or one.user.id < first]
 
     def _compact(self, draft: Draft) -> None:
         """Replace the turns that are due by a summary, with a new snapshot."""

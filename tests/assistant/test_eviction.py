@@ -66,6 +66,21 @@ def test_a_conversation_longer_than_the_window_goes_on(small):
     assert [message.role for message in assistant.history[:2]] == ["user", "assistant"]
 
 
+def test_one_prompt_has_the_turns_that_left_the_window_too(small):
+    assistant = small()
+    for number in range(30):
+        ask(assistant, statement(number))
+
+    large, small_one = (assistant.inject_context("How many cats?", max_tokens=n) for n in (8000, 700))
+
+    assert len(assistant.history) < 60
+    assert [statement(number) in large.text for number in range(30)] == [True] * 30
+    assert "Conversation summary" not in large.text
+    assert len(small_one.plan.of("history")) > 1
+    assert "earlier turns are left out]" in small_one.text
+    assert 0.85 * 700 <= small_one.tokens <= 700
+
+
 def test_between_evictions_only_what_is_new_is_read(small):
     assistant = small(rag_context_injection=False)
     ask(assistant, statement(0))

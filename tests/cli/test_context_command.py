@@ -98,30 +98,62 @@ def test_long_conversation_fills_the_prompt_with_turns_entities_and_a_summary(sh
     middle = built_with(shepherd, "--max-tokens", "1500")
     small = built_with(shepherd, "--max-tokens", "500")
 
-    def turns(built):
-        return {part["turn_id"] for part in built["parts"] if part["id"].startswith("turn:")}
-
-    assert len(turns(large)) >= 30
+    assert len(turns_in(large)) >= 30
     for built in (middle, small):
         assert 0.85 * built["max_tokens"] <= built["tokens"] <= built["max_tokens"]
-        assert f"[Conversation summary: {60 - len(turns(built))} earlier turns are left out]" in built["text"]
+        assert (
+            f"[Conversation summary: {60 - len(turns_in(built))} earlier turns are left out]" in built["text"]
+        )
     assert "I hope that day 59 is a good one." in small["text"]
-    assert len(turns(small)) < len(turns(middle)) < len(turns(large))
+    assert len(turns_in(small)) < len(turns_in(middle)) < len(turns_in(large))
     assert "• Anna (Person)" in large["text"]
 
 
-def test_stored_summary_stands_before_the_turns_after_it(shepherd, talk, home):
-    home.database.parent.mkdir(parents=True, exist_ok=True)
+def turns_in(built):
+    return {part["turn_id"] for part in built["parts"] if part["id"].startswith("turn:")}
+
+
+def leave_window(home, talk, summary):
+    """The first 57 turns have left a chat's window, and a summary stands for them."""
     with Memory(home.database) as memory:
-        user = "steve"
-        last = [message.id for message in memory.load_session(talk, user)][79]
-        SummaryStore(memory.transactions, user).save(talk, StoredSummary(Summary(("Forty days.",), 40), last))
+        last = memory.load_session(talk, "steve")[113].id
+        SummaryStore(memory.transactions, "steve").save(talk, StoredSummary(summary, last))
 
-    built = built_with(shepherd, "--max-tokens", "4000")
 
-    assert "[Conversation summary: Forty days.]" in built["text"]
-    assert "Today is day 40." in built["text"]
-    assert "Today is day 39." not in built["text"]
+def test_turns_that_left_the_window_without_a_summary_are_shown_where_there_is_room(shepherd, talk, home):
+    leave_window(home, talk, Summary())
+
+    large, small = (built_with(shepherd, "--max-tokens", n) for n in ("4000", "500"))
+
+    assert turns_in(large) == {*range(60)}
+    assert "Conversation summary" not in large["text"]
+    assert 0.85 * 500 <= small["tokens"] <= 500
+    assert f"[Conversation summary: {60 - len(turns_in(small))} earlier turns are left out]" in small["text"]
+
+
+def test_stored_summary_stands_for_the_turns_without_room(shepherd, talk, home):
+    leave_window(home, talk, Summary(("Many days.",), 57))
+
+    large, middle = (built_with(shepherd, "--max-tokens", n) for n in ("4000", "900"))
+
+    assert turns_in(large) == {*range(60)}
+    assert "Conversation summary" not in large["text"]
+    assert 3 < len(turns_in(middle)) < 60
+    assert 0.85 * 900 <= middle["tokens"] <= 900
+    assert "[Conversation summary: Many days.]" in middle["text"]
+
+
+def test_turns_after_the_stored_summary_are_counted_where_they_have_no_room(shepherd, talk, home):
+    with Memory(home.database) as memory:
+        last = memory.load_session(talk, "steve")[39].id
+        summary = StoredSummary(Summary(("Twenty days.",), 20), last)
+        SummaryStore(memory.transactions, "steve").save(talk, summary)
+
+    built = built_with(shepherd, "--max-tokens", "500")
+
+    left = 60 - 20 - len(turns_in(built))
+    assert left > 0
+    assert f"[Conversation summary: Twenty days. {left} later turns are left out]" in built["text"]
 
 
 def test_model_that_can_sums_up_the_turns_that_are_left_out(shepherd, talk, model):

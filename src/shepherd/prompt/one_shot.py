@@ -81,6 +81,7 @@ def build_one_shot(
     entities: int = 0,
     warnings: Sequence[str] = (),
     summarize: Summarize | None = None,
+    n_summed_up: int = 0,
 ) -> OneShot:
     """Build the prompt for `question` with at most `max_tokens` tokens by `count`.
 
@@ -88,7 +89,8 @@ def build_one_shot(
     is allocated by `sharing`, and each category is formatted to its share: the newest turns and a summary of
     those before them, by `summarize` if there is one, and the best entities and passages. Only a part that is
     still too long is compressed. `entities` is the number of active entities, if there are more than
-    candidates.
+    candidates. A stored summary among the candidates sums up the first `n_summed_up` of the turns, too, and
+    is left out where all of them are shown.
     """
     fixed = [
         Part("system", "system", system, count(system)),
@@ -108,7 +110,7 @@ def build_one_shot(
         entities=max(entities, sum(part.category == "entities" for part in distinct)),
         fills=True,
     )
-    history = _History(request, count, summarize)
+    history = _History(request, count, summarize, n_summed_up)
     plan = history.plan()
     text = render_one_shot(plan.chosen)
     while (tokens := count(text)) > max_tokens:
@@ -124,18 +126,24 @@ def build_one_shot(
 class _History:
     """Formats the history of a one-shot prompt to its share of the tokens."""
 
-    def __init__(self, request: Request, count: Callable[[str], int], summarize: Summarize | None) -> None:
+    def __init__(
+        self, request: Request, count: Callable[[str], int], summarize: Summarize | None, n_summed_up: int
+    ) -> None:
         self._request = request
         self._count = count
         self._summarize = summarize
         parts = [part for part in request.candidates if part.category == "history"]
         self._turns = grouped_turns(parts)
-        self._stored = unlabelled(next((part.text for part in parts if part.id == SUMMARY_ID), ""))
+        stored = next((part.text for part in parts if part.id == SUMMARY_ID), "")
+        self._stored = unlabelled(stored)
+        self._n_summed_up = n_summed_up if stored else 0
         self._longest = 0
         self._has_new_summary = False
 
     def plan(self) -> Plan:
         """Return the plan of the whole prompt."""
+        if self._n_summed_up and (whole := self._whole()) is not None:
+            return whole
         plan = self._planned()
         level = ""
         if self._n_left_out(plan):
@@ -148,11 +156,18 @@ class _History:
 
     def with_number_left_out(self, plan: Plan) -> Plan:
         """Return the plan with a summary that says how many turns are left out."""
-        n = self._n_left_out(plan)
+        n = self._n_unmentioned(plan)
         summary = None if self._has_new_summary or not n else self._left_out_part(n)
         if summary is None:
             return plan
         return replace(plan, chosen=tuple(summary if one.id == SUMMARY_ID else one for one in plan.chosen))
+
+    def _whole(self) -> Plan | None:
+        """Return the plan with all turns and without a summary of them; None if they don't fit."""
+        request = self._request
+        turns = [part for part in request.candidates if part.id != SUMMARY_ID]
+        plan = make_fitted_plan(replace(request, candidates=turns), self._count)
+        return None if self._n_left_out(plan) else plan
 
     def _planned(self) -> Plan:
         turns = [part for turn in self._turns for part in turn]
@@ -163,6 +178,10 @@ class _History:
 
     def _n_left_out(self, plan: Plan) -> int:
         return len(self._turns) - len(grouped_turns(plan.of("history")))
+
+    def _n_unmentioned(self, plan: Plan) -> int:
+        """Return how many turns are left out that the stored summary does not sum up."""
+        return max(self._n_left_out(plan) - self._n_summed_up, 0)
 
     def _budget(self, plan: Plan) -> int:
         """Return the tokens for the history beside its headline."""
@@ -183,14 +202,14 @@ class _History:
             longest = min(_SUMMARY_TOKENS, self._longest)
             self._use(Part("history", SUMMARY_ID, "…", longest))
             n = self._n_left_out(self._planned())
-            text = self._summarized(n, longest)
+            text = self._summarized(n, longest) if n > self._n_summed_up else ""
             summary = summary_part(text, longest, self._measure) if text else None
             if summary is not None:
                 self._has_new_summary = True
                 self._use(summary)
                 return
-        n = before = 0
-        while (n := self._n_left_out(self._planned())) != before and (summary := self._left_out_part(n)):
+        before = -1
+        while (n := self._n_unmentioned(self._planned())) != before and (summary := self._left_out_part(n)):
             self._use(summary)
             before = n
 
@@ -199,15 +218,15 @@ class _History:
         self._request = replace(self._request, candidates=[summary, *others])
 
     def _left_out_part(self, n_turns: int) -> Part | None:
-        text = turns_left_out(n_turns, after=self._stored)
+        text = turns_left_out(n_turns, after=self._stored) if n_turns else self._stored
         return summary_part(text, max(self._longest, _LEAST_SUMMARY_TOKENS), self._measure)
 
     def _summarized(self, n_turns: int, longest: int) -> str:
-        """Return a summary of the stored summary and the first turns; "" where the model fails."""
+        """Return a summary of the stored summary and the first turns after it; "" where the model fails."""
         assert self._summarize is not None
         lines: list[str] = []
         left = _SUMMARIZED_TOKENS
-        for part in reversed([part for turn in self._turns[:n_turns] for part in turn]):
+        for part in reversed([part for turn in self._turns[self._n_summed_up : n_turns] for part in turn]):
             left -= self._measure(part)
             if left < 0:
                 break
@@ -240,14 +259,17 @@ class _History:
         return measured(part.with_tokens(0), self._count).tokens
 
 
-def history_parts(summary: Summary, exchanges: Sequence[Exchange], *, times: bool = False) -> list[Part]:
-    """Return the parts of a summary and a conversation's turns, oldest first, with `times` the clock of
-    each.
+def history_parts(
+    summary: Summary, exchanges: Sequence[Exchange], *, n_summed_up: int = 0, times: bool = False
+) -> list[Part]:
+    """Return the parts of a summary and a conversation's turns, oldest first, with `times` the clock of each.
+
+    The summary is of turns before these, and of the first `n_summed_up` of these.
     """
     parts = []
     if summary.text:
         parts.append(Part("history", SUMMARY_ID, summary.text, about={"turns": summary.n_turns}))
-    first = summary.n_turns
+    first = max(summary.n_turns - n_summed_up, 0)
     for place, exchange in enumerate(exchanges):
         for message in (exchange.user, exchange.answer):
             about = {"speaker": message.role, "turn_id": first + place}

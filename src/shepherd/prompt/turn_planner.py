@@ -139,13 +139,17 @@ class Planner:
         exchanges: Sequence[Exchange],
         *,
         summary: Summary = NO_SUMMARY,
+        n_summed_up: int = 0,
         max_tokens: int,
         count: Callable[[str], int],
         times: bool = False,
         private: bool = False,
         summarize: Summarize | None = None,
     ) -> OneShot:
-        """Return a prompt of at most `max_tokens` for a question; changes nothing. See build_one_shot."""
+        """Return a prompt of at most `max_tokens` for a question; changes nothing. See build_one_shot.
+
+        `summary` is of the first `n_summed_up` exchanges, and of turns before them.
+        """
         allowed = not private and self._config.injection_enabled
         snapshot = take_snapshot(
             self._config,
@@ -161,13 +165,14 @@ class Planner:
         return build_one_shot(
             question,
             snapshot.system.text,
-            [*gathered.parts, *history_parts(summary, exchanges, times=times)],
+            [*gathered.parts, *history_parts(summary, exchanges, n_summed_up=n_summed_up, times=times)],
             max_tokens=max_tokens,
             count=count,
             sharing=sharing,
             entities=gathered.entities,
             warnings=[text for text, _ in gathered.notes],
             summarize=summarize,
+            n_summed_up=n_summed_up,
         )
 
     def commit(self, draft: Draft) -> None:

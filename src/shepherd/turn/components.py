@@ -13,11 +13,11 @@ from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.prompt import Exchange, OneShot, Planner, Summary
+from shepherd.prompt import Exchange, OneShot, Planner
 from shepherd.prompt.exchanges import paired
 from shepherd.prompt.one_shot import DEFAULT_TOKENS
 from shepherd.prompt.questions import Question
-from shepherd.prompt.summary import SummaryStore
+from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.trace import Traces
 from shepherd.turn.recorder import ConversationStore
 from shepherd.types import ANONYMOUS_USERS, NOT_LEARNING, Fact, Learning
@@ -160,7 +160,7 @@ def build_context(
         latest = memory.list_sessions(user_id, limit=1)
         session_id = latest[0].id if latest else ""
     exchanges: list[Exchange] = []
-    summary = Summary()
+    stored = StoredSummary()
     dialogue = None
     if session_id:
         messages = memory.load_session(session_id, user_id)
@@ -170,13 +170,12 @@ def build_context(
         if config.context_entities is not False:
             dialogue = _dialogue(memory, knowledge, user_id, session_id, exchanges)
         stored = SummaryStore(memory.transactions, user_id).load(session_id)
-        exchanges = [exchange for exchange in exchanges if exchange.user.id > stored.last_id]
-        summary = stored.summary
     planner = Planner(config, memory, knowledge, user_id, dialogue, best_first=answering_first)
     return planner.one_shot(
         question,
         exchanges,
-        summary=summary,
+        summary=stored.summary,
+        n_summed_up=sum(exchange.user.id <= stored.last_id for exchange in exchanges),
         max_tokens=max_tokens,
         count=count,
         times=times,
