@@ -21,7 +21,6 @@ from shepherd.errors import (
 )
 from shepherd.factory import (
     _retry_interval_s,
-    check_setting,
     history_place,
     is_memory_encrypted,
     memory_file,
@@ -30,6 +29,7 @@ from shepherd.factory import (
     open_memory_to_read,
 )
 from shepherd.paths import history_file
+from shepherd.setting_checks import check_setting
 
 
 @pytest.fixture(autouse=True)

@@ -9,14 +9,13 @@ from typing import Any
 import gguf
 import pytest
 
-from shepherd import factory
+from shepherd import factory, setting_checks
 from shepherd.config import Config
 from shepherd.encryption import Sealer
 from shepherd.errors import ModelLoadError, StoreMissingError, StoreReadOnlyError, UsageError
 from shepherd.extraction import EndpointExtractor, ExtractionWorker, LocalExtractor, WorkerSettings
 from shepherd.factory import (
     LazyReranker,
-    check_setting,
     engine_settings,
     existing_file,
     extraction_model,
@@ -34,7 +33,6 @@ from shepherd.factory import (
     sealed_history_file,
     summarizer_of,
     sums_up,
-    try_server,
     unlock_copy,
     unlock_memory,
     vector_settings,
@@ -43,6 +41,7 @@ from shepherd.inference import Engine, EngineSettings, PriorityLock, embedding, 
 from shepherd.inference.names import BUILT_IN_FILE
 from shepherd.memory import Memory
 from shepherd.paths import default_database
+from shepherd.setting_checks import check_setting, try_server
 from shepherd.types import Learning
 from tests import models
 
@@ -503,7 +502,7 @@ def test_a_server_is_only_asked_where_there_is_one(monkeypatch: pytest.MonkeyPat
         opened.append((config.memory_database, config.memory_vectors, config.knowledge_reranker, read_only))
         raise StoreMissingError("no memory yet")
 
-    monkeypatch.setattr(factory, "open_memory", opens)
+    monkeypatch.setattr(setting_checks, "open_memory", opens)
     config = Config(memory_vectors="http://x", knowledge_reranker="hf:x")
     try_server(replace(config, memory_database="~/mine.db"), "memory_database")
     assert opened == []

@@ -21,7 +21,7 @@ FLOORS = [
     {"mcp", "metta", "adapters"},
     {"server"},
     {"commands"},
-    {"chat_session"},
+    {"chat_session", "setting_checks"},
     {"factory"},
     {"aio"},
     {"assistant"},

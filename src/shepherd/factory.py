@@ -23,7 +23,6 @@ from shepherd.config.file import load
 from shepherd.encryption import Sealer
 from shepherd.errors import (
     ConfigError,
-    ModelError,
     ShepherdError,
     StoreError,
     StoreFullError,
@@ -40,15 +39,14 @@ from shepherd.extraction import (
     WorkerSettings,
 )
 from shepherd.extraction.local import WINDOW_TOKENS
-from shepherd.http_endpoint import api_url, connection_error
+from shepherd.http_endpoint import api_url
 from shepherd.inference import Engine, EngineSettings, PriorityLock, load_check
 from shepherd.inference.hub import Report
 from shepherd.inference.models import BUILT_IN, is_built_in, resolve
-from shepherd.inference.names import HUB_PREFIX
 from shepherd.memory import Memory
 from shepherd.memory.account import Account, find_user, is_own_file
 from shepherd.memory.database import is_encrypted, key_of_file
-from shepherd.paths import default_database, expanded, from_home, history_file, mcp_file
+from shepherd.paths import default_database, expanded, from_home, history_file
 from shepherd.prompt import Summarizer
 from shepherd.types import ANONYMOUS_USERS, Learning
 
@@ -59,9 +57,8 @@ if TYPE_CHECKING:
     from shepherd.providers import ChatModel
 
 __all__ = [
-    "NAMING_SETTINGS",
+    "MODEL_SETTINGS",
     "LazyReranker",
-    "check_setting",
     "engine_settings",
     "existing_file",
     "extraction_model",
@@ -83,7 +80,6 @@ __all__ = [
     "sealed_history_file",
     "summarizer_of",
     "sums_up",
-    "try_server",
     "unlock_copy",
     "unlock_memory",
     "vector_settings",
@@ -102,7 +98,7 @@ _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 
 # Settings whose values name models, with the hint for a wrong name.
-_MODEL_HINTS = {
+MODEL_SETTINGS = {
     "model": "name a GGUF file with -m or the setting 'model'",
     "memory_vectors": "name a GGUF file or a server in memory_vectors, or set it to off",
     "knowledge_reranker": "name a GGUF file in knowledge_reranker, or set it to off",
@@ -110,11 +106,6 @@ _MODEL_HINTS = {
     "server_embeddings": "name a GGUF made for embeddings in server_embeddings",
     "draft_model": "name a GGUF file in draft_model, or unset it",
 }
-# All settings that check_setting can check.
-NAMING_SETTINGS = (
-    *_MODEL_HINTS,
-    *("provider", "memory_database", "memory_extraction_endpoint", "mcp_servers"),
-)
 
 
 def model_path(config: Config, report: Report = lambda event: None) -> Path:
@@ -125,72 +116,17 @@ def model_path(config: Config, report: Report = lambda event: None) -> Path:
     return existing_file(config.model, "model", report)
 
 
-def check_setting(config: Config, key: str) -> None:
-    """Raise a ShepherdError if a setting names a model, provider, server or folder that is not there.
-
-    Downloads nothing, and opens no connection.
-    """
-    value = getattr(config, key).strip()
-    if key == "provider":
-        from shepherd.providers import ProviderTable
-
-        ProviderTable().get(value)
-    elif key == "mcp_servers" and value:
-        from shepherd.tools import chosen_servers, read_servers
-
-        chosen_servers(read_servers(mcp_file()), value)
-    elif key == "memory_database" and value:
-        _check_database(value)
-    elif key == "memory_vectors" and "://" in value:
-        from shepherd.inference.embedding_endpoint import embeddings_url
-
-        embeddings_url(value)
-    elif key == "memory_extraction_endpoint" and value:
-        api_url(key, value, "")
-    elif key == "memory_extraction_model" and config.memory_extraction_endpoint:
-        return  # a name of that server's
-    elif key in _MODEL_HINTS and value not in ("", "off") and not value.startswith(HUB_PREFIX):
-        path = existing_file(value, key)
-        if key == "draft_model":
-            _check_draft_model(config, path)
-
-
-def _check_draft_model(config: Config, path: Path) -> None:
-    """Raise ModelLoadError if the draft model has another vocabulary than the model, if that is here."""
-    from shepherd.inference.draft_model import check_pair
-    from shepherd.inference.models import ModelRegistry
-
-    model = ModelRegistry().configured(config.model)
-    if model is not None and model.exists():
-        check_pair(path, model)
-
-
-def _check_database(named: str) -> None:
-    if "://" in named:
-        if not named.startswith(("postgresql://", "postgres://")):
-            raise UsageError("memory_database: only postgresql://… and paths are supported")
-        return
-    path = from_home(named, "memory_database").absolute()
-    if path.is_dir():
-        raise UsageError(f"memory_database: {path} is a folder", hint="name a file in it, such as memory.db")
-    if not path.parent.exists():
-        raise UsageError(
-            f"memory_database: there is no folder {path.parent} yet",
-            hint="it is created when something is remembered",
-        )
-
-
 def existing_file(model: str, setting: str, report: Report = lambda event: None) -> Path:
     """Return the file of a model that a setting names, downloaded if need be; UsageError if there is none."""
     try:
         path = resolve(model, report)
     except UsageError as error:
         if setting == "model":
-            error.hint = f"{error.hint}; {_MODEL_HINTS[setting]}"
+            error.hint = f"{error.hint}; {MODEL_SETTINGS[setting]}"
             raise
         raise UsageError(f"{setting}: {error}", hint=error.hint) from None
     if not path.exists():
-        raise UsageError(f"{path}: there is no such file", hint=_MODEL_HINTS[setting])
+        raise UsageError(f"{path}: there is no such file", hint=MODEL_SETTINGS[setting])
     return path
 
 
@@ -225,25 +161,6 @@ def open_memory(
             memory.close()
             raise
     return memory
-
-
-def try_server(config: Config, key: str) -> None:
-    """Connect to the server that a setting names, if it names one, and ask for nothing.
-
-    Raises StoreError for that of the memory, which may have no memory yet, and ModelError for others.
-    """
-    value = getattr(config, key).strip()
-    if key in ("memory_vectors", "memory_extraction_endpoint") and "://" in value:
-        if (error := connection_error(value)) is not None:
-            raise ModelError(
-                f"{key}: no connection to {urlsplit(value).netloc.rpartition('@')[2]}:"
-                f" {getattr(error, 'strerror', '') or error}",
-                hint="start that server, or correct the address",
-            )
-    elif key == "memory_database" and "://" in value:
-        without_models = replace(config, memory_vectors="", knowledge_reranker="")
-        with suppress(StoreMissingError):
-            open_memory(without_models, read_only=True).close()
 
 
 def database_address(config: Config) -> str:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from shepherd.config import Config
 from shepherd.errors import ModelLoadError, UsageError
-from shepherd.factory import check_setting
 from shepherd.inference import Engine, Generation
 from shepherd.inference.draft_model import check_pair
 from shepherd.inference.load_check import model_bytes
+from shepherd.setting_checks import check_setting
 from shepherd.types import Sampling
 from tests.examples import examples
 from tests.inference.engines import run_to_end

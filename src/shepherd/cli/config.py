@@ -98,7 +98,7 @@ def _confirm(screen: Screen, key: str, text: str, value: Any) -> None:
 
 def _warn_of_missing(screen: Screen, key: str) -> None:
     """Warn when the new value names a model, provider, folder or server that is not there (yet)."""
-    from shepherd.factory import NAMING_SETTINGS, check_setting, try_server
+    from shepherd.setting_checks import NAMING_SETTINGS, check_setting, try_server
 
     if key not in NAMING_SETTINGS:
         return

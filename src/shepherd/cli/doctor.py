@@ -159,7 +159,7 @@ def _settings(loaded: Loaded) -> Finding:
 
 
 def _vectors(config: Config) -> Finding:
-    from shepherd.factory import check_setting, try_server
+    from shepherd.setting_checks import check_setting, try_server
 
     try:
         for key in ("memory_vectors", "knowledge_reranker"):
@@ -289,9 +289,9 @@ def _kept(config: Config) -> Finding:
 
 def _draft_model(config: Config, given: str) -> Finding:
     """Check that the draft model is there and has the vocabulary of the model that answers."""
-    from shepherd.factory import check_setting
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX, parse_hub_name
+    from shepherd.setting_checks import check_setting
 
     config = replace(config, model=given or config.model)
     if config.draft == "off":
@@ -351,11 +351,12 @@ def _providers(config: Config, providers: Sequence[ProviderSettings]) -> Finding
 
 def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Finding:
     """Say whether something is learned from what is said, and with which model, after the other findings."""
-    from shepherd.factory import learning_of, model_path, try_server
+    from shepherd.factory import learning_of, model_path
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX
     from shepherd.paths import default_database, from_home
     from shepherd.providers import ProviderTable
+    from shepherd.setting_checks import try_server
 
     needed = ("database", "model", "provider")
     broken = [one.name for one in findings if one.name in needed and one.state == "problem"]
