@@ -167,6 +167,13 @@ def test_rest_of_an_answer_is_replaced_or_dropped(question, written, answer):
     assert shown(question, written) == answer
 
 
+def test_small_talk_is_answered_whatever_the_model_writes():
+    for written in ("I don't know that.", "Nice, I'll remember that.", "You live in Rome."):
+        assert shown("Hi, how are you?", written).startswith("I'm fine, thank you.")
+    assert shown("Who are you?", "You are Steve.").startswith("I'm Shepherd's bundled demo model")
+    assert shown("Who are you? What can you do?", UNKNOWN) == shown("Who are you?", UNKNOWN)
+
+
 def test_acknowledgement_promises_only_what_is_kept():
     told, secret = "My cat is called Tom.", "My PIN is 4711."
     stores, keeps_all = Promise(stores=True), Promise(stores=True, keeps_secrets=True)

@@ -52,6 +52,7 @@ from shepherd.turn.answer_judge import (
 )
 from shepherd.turn.answer_types import wanted_by
 from shepherd.turn.answers import Found, joined
+from shepherd.turn.courtesies import is_sad, reply_to_small_talk
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
 from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
@@ -64,14 +65,6 @@ _LONGEST = 600
 _CIRCLE = re.compile(r"(.{1,3}?)\1{40,}|(.{4,30}?)\2{7,}", re.DOTALL)
 _SECRET = "That looks like a secret, so I won't learn it; only this conversation has it."
 _WITHOUT_CODE = "I'll remember that, but not {}: it may be a code, so only this conversation has it."
-# "Nice" is no answer to this.
-_SAD = re.compile(
-    r"\b(?:died|dead|passed away|passed on|funeral|put (?:down|to sleep)|cancer|tumou?r|miscarriage|stillborn"
-    r"|divorc\w+|broke up|split up|left me|dumped me|laid off|redundant|sacked|fired|lost my|stolen|robbed"
-    r"|burgled|mugged|flooded|burn(?:t|ed) down|written off|hospital|stroke|heart attack|dementia|suicide"
-    r"|depress\w+|grie(?:f|ving)|gravely ill|terminal\w*|bankrupt|evicted)\b",
-    re.IGNORECASE,
-)
 _SORRY = "I'm sorry to hear that. I'll remember it."
 _SORRY_FOR_NOW = "I'm sorry to hear that."
 # A friend's joke is no fact about the user, and is kept as what the friend said.
@@ -148,7 +141,7 @@ class Promise:
                 return _SECRET
             if left_out := _left_out(text):
                 return _WITHOUT_CODE.format(left_out)
-        if _SAD.search(text):
+        if is_sad(text):
             return _SORRY if self.stores else _SORRY_FOR_NOW
         if _is_hearsay(text):
             return _HEARSAY if self.stores else SEEN
@@ -208,8 +201,8 @@ class Review:
     def feed(self, text: str) -> str:
         """Take a piece of the answer; return what is sure by now."""
         self._waiting += text
-        if not self._is_over and (past := self._of_the_past()):
-            return self._instead(told_of_past(past))
+        if not self._is_over and (known := self._known_without_the_model()):
+            return self._instead(known)
         if self._is_held:
             is_enough = len(self._waiting) > _LONGEST * len(self._questions) or bool(
                 _CIRCLE.search(self._waiting)
@@ -231,8 +224,8 @@ class Review:
         """Return the rest of an answer that ended for this reason."""
         if self.is_over:
             return ""
-        if reason != "cancelled" and (past := self._of_the_past()):
-            return self._instead(told_of_past(past))
+        if reason != "cancelled" and (known := self._known_without_the_model()):
+            return self._instead(known)
         if self._is_held:
             is_cut = reason in ("length", "cancelled")
             return "" if reason == "cancelled" else self._answers(is_cut=is_cut)
@@ -247,6 +240,11 @@ class Review:
             shown = self._stop()
         self._is_over = True
         return shown
+
+    def _known_without_the_model(self) -> str:
+        """Return the reply to small talk or to a question about the past; "" to other messages."""
+        reply = reply_to_small_talk(self._asked)
+        return reply or (told_of_past(past) if (past := self._of_the_past()) else "")
 
     def _of_the_past(self) -> Sequence[PastFact]:
         """Return the facts of another time that the question asks for, or those that have ended."""

@@ -1,0 +1,81 @@
+"""What the bundled model says to small talk, and to sad news."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.turn.courtesies import is_sad, reply_to_small_talk
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My dad is in hospital.",
+        "She was rushed to hospital this morning.",
+        "My aunt has breast cancer",
+        "He\u2019s got cancer again.",
+        "Our cat is dead.",
+        "My grandmother had a stroke.",
+        "I got fired on Monday.",
+        "I was made redundant in May.",
+        "We filed for divorce.",
+        "I work from home, since I've been depressed.",
+        "His illness is terminal cancer.",
+    ],
+)
+def test_sad_news_are_recognised(text):
+    assert is_sad(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I work as a nurse at Torbay Hospital.",
+        "My wife is in the hospital kitchen, where she works.",
+        "My star sign is Cancer.",
+        "I'm a cancer researcher.",
+        "I prefer the terminal to an IDE.",
+        "My favourite film is Dead Poets Society.",
+        "I swim breast stroke.",
+        "The disks are a redundant array.",
+        "I'm fired up about the race.",
+        "I'm a divorce lawyer.",
+        "My favourite band is the Grateful Dead.",
+    ],
+)
+def test_words_of_sad_news_with_another_meaning_are_not_sad(text):
+    assert not is_sad(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("Hi, how are you?", "I'm fine"),
+        ("hey there! how's it going", "I'm fine"),
+        ("Thank you, how are you doing today?", "I'm fine"),
+        ("What\u2019s up?", "I'm fine"),
+        ("Hello, who are you?", "I'm Shepherd's bundled demo model"),
+        ("What can you do for me?", "I'm Shepherd's bundled demo model"),
+        ("Are you ChatGPT?", "I'm Shepherd's bundled demo model"),
+        ("Nice to meet you!", "Nice to meet you, too!"),
+    ],
+)
+def test_small_talk_has_a_reply(text, reply):
+    assert reply_to_small_talk(text).startswith(reply)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "How are you going to the wedding?",
+        "How are my sisters called?",
+        "Who are you going to invite?",
+        "What is my name?",
+        "What do you do on Fridays? My rehearsal is then.",
+        "How are you? My name is Rob.",
+        "Hi",
+        "",
+    ],
+)
+def test_what_is_more_than_small_talk_has_none(text):
+    assert reply_to_small_talk(text) == ""
