@@ -71,6 +71,34 @@ def teller(database: str) -> Iterator[Teller]:
         yield teller
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "facts"),
+    [
+        ("I work at Torbay Hospital.", "I work at a hospital.", {"employer": "Torbay Hospital"}),
+        ("I drive a red Volvo V70.", "I drive a Volvo.", {"car": "red Volvo V70"}),
+        ("I live in New York.", "I live in York.", {"location": "York"}),
+        ("I work at Torbay Hospital.", "I work at a school.", {"employer": "school"}),
+        ("I drive a red Volvo V70.", "I drive a blue Volvo.", {"car": "blue Volvo"}),
+    ],
+)
+def test_what_is_told_with_less_detail_changes_nothing(
+    teller: Teller, first: str, second: str, facts: dict[str, str]
+) -> None:
+    for line in (first, second):
+        teller.now += DAY
+        teller.tell(line)
+
+    assert teller.facts() == facts
+
+
+def test_less_detail_replaces_what_the_statement_says_is_over(teller: Teller) -> None:
+    teller.tell("I drive a red Volvo V70.")
+    teller.now += DAY
+    teller.tell("I sold the V70. I drive a Volvo now.")
+
+    assert teller.facts()["car"] == "Volvo"
+
+
 def test_a_fact_has_its_sentence_its_conversation_and_its_time(teller: Teller) -> None:
     teller.now += 5
     teller.tell("Hello. I live in Lisbon, and the sun is out.")

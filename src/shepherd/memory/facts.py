@@ -23,6 +23,7 @@ from shepherd.claims.keys import (
     words_of,
 )
 from shepherd.lru_cache import FIFODict
+from shepherd.memory.precision import is_less_precise
 from shepherd.memory.records import Claim, EndedValue, Evidence, FactChange, FactPeriod
 from shepherd.transactions import Connection
 from shepherd.types import Fact
@@ -212,7 +213,7 @@ def learn(
     cleared themselves stays from `since` on, since it may have corrected what is learned. A fact that was not
     learned is only replaced if the statement says that it changed; else the two contradict each other. An
     item of a list, such as an allergy, joins the others. Of a value that is known already, an earlier
-    beginning is learned.
+    beginning is learned. What is only told less precisely, "a Volvo" of a "red Volvo V70", stays as it is.
     """
     key, value = claim.key, claim.value
     known = find(connection, user_id, key) or _find_spelling(connection, user_id, key)
@@ -250,6 +251,8 @@ def learn(
             # "I'm Steve" says nothing against Steve Miller.
             is_part = set(_folded(value).split()) <= set(_folded(known.value).replace(",", " ").split())
             return None if is_part else Contradiction(known, value)
+        if not is_list and is_less_precise(key, value, known.value):
+            return None
     return _change(connection, user_id, known, key, value, source, told_at, starts or told_at, evidence)
 
 
