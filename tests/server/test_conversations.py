@@ -12,6 +12,7 @@ import pytest
 
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.types import Message
 from tests.learned import LIVED, remember
 
 
@@ -83,6 +84,22 @@ def test_the_same_words_in_two_named_conversations_are_stored_in_both(client):
     assert stored(client, "two", user) == [("user", "Hello"), ("assistant", second)]
     assert (listed["total"], [one["title"] for one in listed["data"]]) == (2, ["Hello", "Hello"])
     assert sorted(one["n_messages"] for one in listed["data"]) == [2, 4]
+
+
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/trace"])
+def test_questions_asked_alone_can_be_left_out_and_are_counted(client, memory, path):
+    user = f"terminal {path}"
+    ids = [memory.start_session(user, is_one_off=is_one_off) for is_one_off in (False, True, True)]
+    for session in ids:
+        memory.append_message(session, Message("user", "Hello"), user)
+
+    def listed(**parameters: object) -> tuple[list[str], int, int]:
+        found = client.get(path, params={"user": user, **parameters}).json()
+        return [one["id"] for one in found["data"]], found["total"], found["left_out"]
+
+    assert listed() == ([*reversed(ids)], 3, 0)
+    assert listed(one_offs=False) == (ids[:1], 1, 2)
+    assert listed(one_offs=False, offset=1) == ([], 1, 2)
 
 
 def test_a_turn_is_replaced_by_deleting_it_and_asking_again(client):

@@ -458,6 +458,28 @@ def test_conversations_are_searched_chosen_and_deleted(chat, memory):
     assert len(memory.list_sessions(chat.user)) == 2
 
 
+@pytest.mark.parametrize("view", ["chat", "why"])
+def test_single_questions_are_shown_when_they_are_asked_for(chat, memory, view):
+    conversation(memory, chat.user, "How do I prune tomatoes?", "In the morning.")
+    for question in ("Is it raining?", "What is 2 + 2?"):
+        alone = memory.start_session(chat.user, "a-model", is_one_off=True)
+        memory.append_message(alone, Message("user", question), chat.user)
+    page = chat.page
+    chat.open(view)
+    page.reload()
+    titles = page.locator(".talk > a, .talk-row > a")
+    expect(titles).to_have_text(["How do I prune tomatoes?"])
+
+    page.get_by_role("button", name="Show 2 single questions").press("Enter")
+
+    expect(titles).to_have_text(["What is 2 + 2?", "Is it raining?", "How do I prune tomatoes?"])
+    expect(page.get_by_role("button", name="Hide single questions")).to_be_focused()
+    page.get_by_role("button", name="Hide single questions").press("Enter")
+    expect(titles).to_have_text(["How do I prune tomatoes?"])
+    page.get_by_role("searchbox", name="Search conversations").fill("raining")
+    expect(titles).to_have_text(["Is it raining?"])
+
+
 def test_a_conversation_is_renamed_in_the_list(chat, memory):
     session = conversation(memory, chat.user, "How do I prune tomatoes?", "In the morning.")
     chat.open(f"chat/{session}")

@@ -295,10 +295,14 @@ class JobRetried(TypedDict):
 
 
 class ConversationList(TypedDict):
-    """Conversations, the latest first; `total` is the number of all."""
+    """Conversations, the latest first; `total` is the number of all.
+
+    `left_out` is the number of questions asked alone that `one_offs=false` left out.
+    """
 
     data: list[SessionSummary]
     total: int
+    left_out: int
 
 
 class RecalledPassage(TypedDict):
