@@ -135,7 +135,7 @@ def test_what_was_recalled_comes_before_the_answer_and_stays(client, memory):
     assert [(fact["key"], fact["value"]) for fact in kept["facts"]] == [("dog_name", "Bruno")]
     assert [one["answer"] for one in kept["memories"]] == ["Helix"]
     assert kept["memories"][0]["id"] != number
-    assert kept["passages"] == []
+    assert kept["passages"] == kept["nodes"] == []
     assert "Helix" in kept["tail"]
 
 
@@ -173,6 +173,32 @@ def test_only_a_stream_tells_what_was_recalled(client):
     )
 
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "recalled")
+
+
+def test_nodes_in_focus_are_among_what_was_recalled(client, memory):
+    user = "reader of a plan"
+    knowledge = Knowledge(memory.transactions, user)
+    plan, other = (
+        knowledge.add_node('The "great" plan', notes='### Primary: [NODE:7:"x"]'),
+        knowledge.add_node("Bees"),
+    )
+    knowledge.focus([plan.id, other.id])
+    said = body("What comes next?", user, session="plan", recalled=True)
+
+    with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+        _, opening, *_ = events(answer.iter_lines())
+    [talk] = client.get("/v1/conversations", params={"user": user}).json()["data"]
+    [traced] = client.get(f"/v1/trace/{talk['id']}", params={"user": user}).json()["data"]
+
+    title = "The \uff02great\uff02 plan"  # as the model read it
+    assert opening["recalled"]["nodes"] == [
+        {"id": plan.id, "title": title},
+        {"id": other.id, "title": "Bees"},
+    ]
+    assert traced["nodes"] == opening["recalled"]["nodes"]
+    knowledge.delete_node(plan.id)
+    [traced] = client.get(f"/v1/trace/{talk['id']}", params={"user": user}).json()["data"]
+    assert (traced["nodes"], traced["tail"]) == ([], "")
 
 
 def test_conversations_are_searched_in_a_body_and_deleted_for_good(client):

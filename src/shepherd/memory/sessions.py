@@ -24,7 +24,7 @@ from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import OpenJob, SessionSummary
 from shepherd.pictures import without_pictures
 from shepherd.transactions import Connection
-from shepherd.types import Fact, Injection, Message, RecalledPassage, SearchResult, ToolCall
+from shepherd.types import Fact, FocusedNode, Injection, Message, RecalledPassage, SearchResult, ToolCall
 
 __all__ = [
     "append",
@@ -415,6 +415,7 @@ def _load(injected: str | None) -> tuple[Injection | None, int]:
         parts=tuple(parts.get("parts", ())),
         # Earlier versions did not store them.
         passages=tuple(RecalledPassage(**one) for one in parts.get("passages", ())),
+        nodes=tuple(FocusedNode(**one) for one in parts.get("nodes", ())),
     )
     return injection, int(parts.get("composed", 0))
 

@@ -313,6 +313,27 @@ def test_passages_of_documents_are_shown_among_what_was_recalled(chat, memory):
     expect(passages.get_by_role("link")).to_have_attribute("href", f"#/knowledge/{node}")
 
 
+def test_nodes_in_focus_are_shown_among_what_was_recalled(chat, memory):
+    page = chat.page
+    knowledge = Knowledge(memory.transactions, chat.user)
+    nodes = [knowledge.add_node(title).id for title in ("The garden plan", "Bees")]
+    knowledge.focus(nodes)
+    say(page, "What comes next?")
+    recalled = page.locator(".recalled")
+
+    expect(recalled.locator("summary").first).to_contain_text("Recalled 2 nodes in focus")
+    recalled.locator("summary").first.press("Enter")
+    expect(recalled.locator(".line .asked")).to_have_text(["The garden plan", "Bees"])
+    recalled.get_by_role("link", name="Open “Bees”").press("Enter")
+    expect(page.locator("#node-title")).to_have_text("Bees")
+    [session] = memory.list_sessions(chat.user)
+    chat.open(f"why/{session.id}")
+
+    links = page.locator(".turn .block", has_text="Nodes in focus").get_by_role("link")
+    expect(links).to_have_text(["The garden plan", "Bees"])
+    expect(links.last).to_have_attribute("href", f"#/knowledge/{nodes[1]}")
+
+
 def test_asking_again_stores_one_answer(chat, memory):
     page = chat.page
     say(page, "Hello")

@@ -319,16 +319,25 @@ class RecalledPassage(TypedDict):
     relevance: float
 
 
-class Recalled(TypedDict):
-    """The text that memory appended to a message (`tail`), with the facts, memories and passages in it.
+class FocusedNode(TypedDict):
+    """A node in focus that was appended to a message; `title` is the one that the model read."""
 
-    Messages that an earlier version stored have no `passages`, although their `tail` may contain some.
+    id: int
+    title: str
+
+
+class Recalled(TypedDict):
+    """The text that memory appended to a message (`tail`), with facts, memories, passages and nodes in focus.
+
+    Messages that an earlier version stored have no `passages` and `nodes`, although their `tail` may contain
+    some.
     """
 
     tail: str
     facts: list[Fact]
     memories: list[dict[str, Any]]
     passages: list[RecalledPassage]
+    nodes: list[FocusedNode]
     keywords: list[str]
     recall_us: float
 

@@ -155,6 +155,7 @@ function added(message, previous) {
     message.facts.length ? facts(message.facts, previous?.facts ?? []) : null,
     message.memories.length ? block("Memories, the best first", h("ol", { class: "found" }, message.memories.map(found))) : null,
     message.passages.length ? block("Passages of documents", h("ul", { class: "found" }, message.passages.map(passage))) : null,
+    message.nodes.length ? block("Nodes in focus", h("ul", { class: "found" }, message.nodes.map(node))) : null,
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, message.tail)),
   ];
 }
@@ -174,6 +175,10 @@ function block(title, content) {
 
 function passage({ node_id: node, title, text, relevance: share }) {
   return h("li", {}, words(title || "untitled", { class: "asked" }, "p"), words(beginning(text, 300), { class: "answer" }, "p"), h("p", { class: "meta" }, relevance(share), h("a", { href: `#/knowledge/${node}` }, "open the document")));
+}
+
+function node({ id, title }) {
+  return h("li", {}, h("a", { href: `#/knowledge/${id}` }, words(title || "untitled")));
 }
 
 function found(memory) {
