@@ -593,3 +593,56 @@ def test_words_by_themselves_are_a_recovery_phrase_at_the_lengths_that_wallets_u
     phrase = " ".join(STRANGE_WORDS.split()[:n])
 
     assert values(phrase) == ([("recovery-phrase", phrase)] if n in (12, 15, 18, 21, 24) else [])
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Our wifi is called Fritz!Box 7590 XY.",
+        "The name of the guest network is TP-LINK_8A3C.",
+        'We moved in. Our wifi is named "SKY4F8A2". It is slow.',
+        "The SSID is Linksys01234",
+        "Unser WLAN heißt FRITZ!Box 7590 XY.",
+        "Notre réseau s'appelle Livebox-4F8A.",
+        "Mi red se llama MOVISTAR_7F2C.",
+        "La mia rete si chiama Vodafone-A82731",
+    ],
+)
+def test_the_name_of_a_network_is_no_secret(sentence: str) -> None:
+    assert masked(sentence) == (sentence, 0)
+    assert covered(sentence, "") == (sentence, "")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "name", "secret"),
+    [
+        ("Our wifi is called Vodafone-3F2A and the password is hunter2.", "Vodafone-3F2A", "hunter2"),
+        (
+            "our wifi is called FRITZ!Box 7590 QN, key 40718826153399047216",
+            "FRITZ!Box 7590 QN",
+            "40718826153399047216",
+        ),
+        ("our wifi is called Home 40718826153399047216", "Home", "40718826153399047216"),
+        ("The wifi is called Kellerkind tulip-garden-77x", "Kellerkind", "tulip-garden-77x"),
+        ("Our wifi is called tulip77 and the password is the same.", "", "tulip77"),
+        ("The wifi network is called X7f!kQ2 and so is the password", "", "X7f!kQ2"),
+        ("the wifi password is called tulip-garden-77", "", "tulip-garden-77"),
+        ("the wifi is called guest/hunter22", "", "hunter22"),
+        # Without the word password, only the name gives the sentence away.
+        ("the box has tulipgarden, and the wifi is called Livebox-7F20", "", "Livebox-7F20"),
+        ("the wifi is called Livebox-7F20, tulipgarden gets you in", "", "Livebox-7F20"),
+    ],
+)
+def test_a_password_beside_the_name_of_a_network_is_covered(sentence: str, name: str, secret: str) -> None:
+    shown = covered(masked(sentence)[0], "")[0]
+
+    assert secret not in shown
+    assert name in shown
+
+
+def test_keys_and_questions_about_the_name_of_a_network_tell_no_secret() -> None:
+    assert not is_secret("wifi_name", "TP-LINK_8A3C")
+    assert not is_secret("ssid", "Linksys01234")
+    assert is_secret("wifi_password", "Linksys01234")
+    assert not holds_secret("What is our wifi called?", "TP-LINK_8A3C")
+    assert holds_secret("What is our wifi password?", "TP-LINK_8A3C")

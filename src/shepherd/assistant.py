@@ -425,8 +425,9 @@ class Assistant:
     def resume(self, session_id: str = "") -> int:
         """Continue a stored conversation of this user; returns the number of its exchanges.
 
-        Without an id it is the latest one. One of a question asked alone is then passed over, unless
-        `is_one_off` says that this is another. Raises UsageError if this user has no conversation of the id.
+        Without an id it is the latest one. A question asked alone, if nothing followed it, is then passed
+        over, unless `is_one_off` says that this is another. Raises UsageError if this user has no
+        conversation of the id.
         """
         if self.memory is None:
             raise UsageError(

@@ -14,6 +14,7 @@ __all__ = [
     "SEEDS",
     "Fact",
     "FinishReason",
+    "FocusedNode",
     "Injection",
     "MemoryRecord",
     "Message",
@@ -121,6 +122,14 @@ class RecalledPassage:
 
 
 @dataclass(frozen=True, slots=True)
+class FocusedNode:
+    """A node in focus in `Injection.tail`."""
+
+    id: int
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class PastFact:
     """A fact of another time in `Injection.tail`, for a question about time; times in unix seconds.
 
@@ -141,9 +150,10 @@ class PastFact:
 class Injection:
     """Text and records appended to one message. `tail` is the exact text, "" for none.
 
-    `parts` are the ids of its entities, passages and focused nodes; `passages` describes the passages.
-    `fewer_facts` are shorter forms of the line of facts, the longest first, each with the facts that it
-    shows. `past` are the facts of another time that a question asks for.
+    `parts` are the ids of its entities, passages and focused nodes; `passages` describes the passages, and
+    `nodes` the nodes in focus, the primary one first. `fewer_facts` are shorter forms of the line of facts,
+    the longest first, each with the facts that it shows. `past` are the facts of another time that a question
+    asks for.
     """
 
     tail: str = ""
@@ -153,6 +163,7 @@ class Injection:
     recall_us: float = 0.0
     parts: tuple[str, ...] = ()
     passages: tuple[RecalledPassage, ...] = ()
+    nodes: tuple[FocusedNode, ...] = ()
     fewer_facts: tuple[tuple[str, tuple[Fact, ...]], ...] = field(default=(), repr=False, compare=False)
     past: tuple[PastFact, ...] = field(default=(), repr=False, compare=False)
 

@@ -40,7 +40,7 @@ def test_piped_text_without_a_question_is_the_message_also_beside_a_document(she
     done = shepherd("-m", model, "-a", letter, "--show-context", input="who wrote this?\n")
 
     assert sent(done).startswith("who wrote this?\n\n[attached: ")
-    listed = json.loads(shepherd("conversations", "list", "--json").stdout)
+    listed = json.loads(shepherd("conversations", "list", "--all", "--json").stdout)
     assert [one["title"] for one in listed] == ["who wrote this?"]
 
 

@@ -45,6 +45,28 @@ def test_list_is_latest_first_and_paged(shepherd, talks):
     ]
 
 
+def test_single_questions_are_listed_with_all_alone_but_found(shepherd, home, talks):
+    with Memory(home.database, user_id="steve") as memory:
+        alone = memory.start_session(model="tiny", is_one_off=True)
+        memory.append_message(alone, Message("user", "Is a tax due on tomatoes?"))
+
+    usual = shepherd("conversations", "list")
+    every = shepherd("conversations", "list", "--all")
+
+    assert [row[0] for row in rows(usual)] == [talks[name][:8] for name in ("taxes", "cafés", "tomatoes")]
+    assert usual.stderr == "1 single question is not listed; --all lists everything\n"
+    assert [row[0] for row in rows(every)] == [alone[:8], *(row[0] for row in rows(usual))]
+    assert every.stderr == ""
+    assert [one["id"] for one in json.loads(shepherd("conversations", "list", "--all", "--json").stdout)] == [
+        alone,
+        *reversed(talks.values()),
+    ]
+    assert [row[0] for row in rows(shepherd("conversations", "search", "due"))] == [alone[:8]]
+    # Its title has the word, too, but a conversation is meant first.
+    assert f"conversation {talks['taxes'][:8]}" in shepherd("conversations", "show", "tax").stderr
+    assert f"conversation {alone[:8]}" in shepherd("conversations", "show", "tax due").stderr
+
+
 def test_search_finds_what_was_said_and_titles(shepherd, talks):
     assert rows(shepherd("conversations", "search", "ALL", "of", "cafes"))[0][0] == talks["cafés"][:8]
     assert rows(shepherd("conversations", "search", "return"))[0][0] == talks["taxes"][:8]

@@ -52,6 +52,22 @@ def talk(memory: Memory, *said: str, user: str = "steve") -> str:
     return session
 
 
+def test_single_questions_have_no_numbers_but_are_found(chat):
+    conversation = talk(chat.memory, "about boats", "Nice.")
+    alone = chat.memory.start_session("steve", is_one_off=True)
+    chat.memory.append_message(alone, Message("user", "about ships"), "steve")
+
+    out, err = run(chat, "/conversations")
+
+    assert out.startswith("  1  about boats\n")
+    assert short_id(alone) not in out
+    assert err.endswith("\n1 single question is not listed; a search finds single questions, too\n")
+    assert short_id(alone) in run(chat, "/conversations ship")[0]
+    chat.conversations = []
+    run(chat, "/continue 1")
+    assert chat.assistant.session_id == conversation
+
+
 def test_the_latest_conversations_are_listed_with_their_numbers(chat):
     assert run(chat, "/conversations") == ("", "no conversation is stored yet\n")
     assert run(chat, "/conversations boat") == ("", "no conversation contains these words\n")
@@ -140,7 +156,7 @@ def test_a_name_is_an_id_a_title_or_words_of_one_title(chat):
     assert conversation_named(memory, "birds", "ben").id == other
     with pytest.raises(ShepherdError, match="there is no conversation") as caught:
         conversation_named(memory, boats[:3], "steve")
-    assert caught.value.hint == "shepherd conversations list shows all conversations"
+    assert caught.value.hint == "shepherd conversations list --all shows all conversations"
     with pytest.raises(ShepherdError, match="2 conversations match 'about'") as caught:
         conversation_named(memory, "about", "steve")
     assert caught.value.hint == f"choose one by its id: {short_id(dogs)}, {short_id(boats)}"

@@ -238,7 +238,7 @@ def talks(tmp_path_factory) -> Iterator[Memory]:
 def test_a_list_says_if_there_are_older_ones(limit, offset, n, note, talks) -> None:
     on = screen()
 
-    conversations._list(talks, SimpleNamespace(limit=limit, offset=offset), on)  # type: ignore[arg-type]
+    conversations._list(talks, SimpleNamespace(limit=limit, offset=offset, all=False), on)  # type: ignore[arg-type]
 
     assert (len(told(on)[0].splitlines()), told(on)[1]) == (n, note)
 

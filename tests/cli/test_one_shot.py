@@ -116,14 +116,18 @@ def test_only_another_question_continues_a_question_asked_alone(shepherd, model)
     shepherd("-m", model, "--json", input=talk)
     shepherd("-m", model, "-e", "alone")
 
-    question = shepherd("-m", model, "-e", "and then?", "--continue", "--json")
-    conversation = shepherd("-m", model, "--json", "--continue", input=talk)
+    conversation = shepherd("-m", model, "--json", "--continue", input="")
     built = shepherd("context", "build", "-m", model, "--continue", "and now?")
+    question = shepherd("-m", model, "-e", "and then?", "--continue", "--json")
+    both = shepherd("context", "build", "-m", model, "--continue", "and now?")
 
-    assert '"messages": 2' in question.stdout.splitlines()[0]
     assert '"messages": 2' in conversation.stdout.splitlines()[0]
     assert "alone" not in built.stdout
     assert "a conversation" in built.stdout
+    assert '"messages": 2' in question.stdout.splitlines()[0]
+    # Two that belong together are a conversation.
+    assert "alone" in both.stdout
+    assert "and then?" in both.stdout
 
 
 def test_continuing_nothing_is_a_warning_and_a_new_conversation(shepherd, model):

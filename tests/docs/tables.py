@@ -145,7 +145,7 @@ PREPARED = {
     "docs/reference/trace.md": _TALK,
 }
 _NEWEST = "$(shepherd memory list | head -n 1 | cut -f 1)"
-_LATEST = "$(shepherd conversations list | head -n 1 | cut -f 1)"
+_LATEST = "$(shepherd conversations list --all | head -n 1 | cut -f 1)"
 _MANY_MEMORIES = (
     *_TOLD,
     "shepherd memory list",

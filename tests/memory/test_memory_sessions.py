@@ -73,6 +73,21 @@ def test_questions_asked_alone_can_be_left_out_of_the_list(memory: Memory) -> No
     assert [found.id for found in memory.list_sessions("anna", one_offs=False)] == [alone, named, talk]
 
 
+def test_a_question_asked_alone_is_a_conversation_once_it_was_continued(memory: Memory) -> None:
+    alone = memory.start_session(is_one_off=True)
+    for role in ("user", "assistant"):
+        memory.append_message(alone, Message(role, "about boats"))
+
+    assert memory.list_sessions(one_offs=False) == memory.list_sessions(one_offs=False, words="boat") == []
+    assert [memory.count_sessions(one_offs=one_offs) for one_offs in (True, False)] == [1, 0]
+    assert [memory.count_sessions(one_offs=one_offs, words="boat") for one_offs in (True, False)] == [1, 0]
+
+    memory.append_message(alone, Message("user", "and ships?"))
+
+    assert [found.id for found in memory.list_sessions(one_offs=False)] == [alone]
+    assert memory.count_sessions(one_offs=False) == memory.count_sessions(one_offs=False, words="boat") == 1
+
+
 def test_titles_show_no_secrets_and_are_found_by_them(memory: Memory) -> None:
     token = "ghp_" + "x9Qm2LkT7vRb4WnZ8sYc1HdJ6pFg3EaUoI5t"
     for text in ("My door code is 4711.", f"{'word ' * 35}so use this: {token} and no other"):

@@ -90,5 +90,7 @@ def test_last_is_the_latest_conversation_and_none_is_no_mistake(client, memory):
     session = memory.start_session("steve")
     memory.append_message(session, Message("user", "I am here."), "steve")
     memory.append_message(session, Message("assistant", "So you are."), "steve")
+    alone = memory.start_session("steve", is_one_off=True)  # as by `shepherd -e`, which --continue skips
+    memory.append_message(alone, Message("user", "Is it raining?"), "steve")
 
     assert "User: I am here." in client.post("/v1/context", json=body).json()["text"]

@@ -12,6 +12,7 @@ import pytest
 
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.types import Message
 from tests.learned import LIVED, remember
 
 
@@ -85,6 +86,22 @@ def test_the_same_words_in_two_named_conversations_are_stored_in_both(client):
     assert sorted(one["n_messages"] for one in listed["data"]) == [2, 4]
 
 
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/trace"])
+def test_questions_asked_alone_can_be_left_out_and_are_counted(client, memory, path):
+    user = f"terminal {path}"
+    ids = [memory.start_session(user, is_one_off=is_one_off) for is_one_off in (False, True, True)]
+    for session in ids:
+        memory.append_message(session, Message("user", "Hello"), user)
+
+    def listed(**parameters: object) -> tuple[list[str], int, int]:
+        found = client.get(path, params={"user": user, **parameters}).json()
+        return [one["id"] for one in found["data"]], found["total"], found["left_out"]
+
+    assert listed() == ([*reversed(ids)], 3, 0)
+    assert listed(one_offs=False) == (ids[:1], 1, 2)
+    assert listed(one_offs=False, offset=1) == ([], 1, 2)
+
+
 def test_a_turn_is_replaced_by_deleting_it_and_asking_again(client):
     user = "again"
     first = asked(client, "Hello", user, session="talk")
@@ -118,7 +135,7 @@ def test_what_was_recalled_comes_before_the_answer_and_stays(client, memory):
     assert [(fact["key"], fact["value"]) for fact in kept["facts"]] == [("dog_name", "Bruno")]
     assert [one["answer"] for one in kept["memories"]] == ["Helix"]
     assert kept["memories"][0]["id"] != number
-    assert kept["passages"] == []
+    assert kept["passages"] == kept["nodes"] == []
     assert "Helix" in kept["tail"]
 
 
@@ -156,6 +173,32 @@ def test_only_a_stream_tells_what_was_recalled(client):
     )
 
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "recalled")
+
+
+def test_nodes_in_focus_are_among_what_was_recalled(client, memory):
+    user = "reader of a plan"
+    knowledge = Knowledge(memory.transactions, user)
+    plan, other = (
+        knowledge.add_node('The "great" plan', notes='### Primary: [NODE:7:"x"]'),
+        knowledge.add_node("Bees"),
+    )
+    knowledge.focus([plan.id, other.id])
+    said = body("What comes next?", user, session="plan", recalled=True)
+
+    with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+        _, opening, *_ = events(answer.iter_lines())
+    [talk] = client.get("/v1/conversations", params={"user": user}).json()["data"]
+    [traced] = client.get(f"/v1/trace/{talk['id']}", params={"user": user}).json()["data"]
+
+    title = "The \uff02great\uff02 plan"  # as the model read it
+    assert opening["recalled"]["nodes"] == [
+        {"id": plan.id, "title": title},
+        {"id": other.id, "title": "Bees"},
+    ]
+    assert traced["nodes"] == opening["recalled"]["nodes"]
+    knowledge.delete_node(plan.id)
+    [traced] = client.get(f"/v1/trace/{talk['id']}", params={"user": user}).json()["data"]
+    assert (traced["nodes"], traced["tail"]) == ([], "")
 
 
 def test_conversations_are_searched_in_a_body_and_deleted_for_good(client):

@@ -157,6 +157,7 @@ def _conversations(**_: Any) -> dict[str, str]:
 
     try:
         with open_memory_to_read(load().config) as memory:
-            return {short_id(one.id): title_in_words(one) for one in memory.list_sessions(limit=50)}
+            latest = memory.list_sessions(limit=50, one_offs=False)
+            return {short_id(one.id): title_in_words(one) for one in latest}
     except ShepherdError:
         return {}

@@ -68,18 +68,17 @@ def _build(question: str, config: Config, memory: Memory, arguments: Namespace) 
     from shepherd.inference.tokenization import open_tokenizer
     from shepherd.prompt.one_shot import DEFAULT_TOKENS
     from shepherd.prompt.window_budget import TokenCounts
-    from shepherd.turn.components import build_context
+    from shepherd.turn.components import LAST_SESSION, build_context
 
     path = model_path(config)
     user = memory.user_id
-    latest = memory.list_sessions(user, limit=1, one_offs=False) if arguments.resume else []
     with open_tokenizer(path) as vocabulary, own_summarizer(config, path) as summarizer:
         return build_context(
             question,
             memory,
             config,
             user,
-            session_id=latest[0].id if latest else "",
+            session_id=LAST_SESSION if arguments.resume else "",
             max_tokens=DEFAULT_TOKENS if arguments.max_tokens is None else arguments.max_tokens,
             count=TokenCounts(lambda text: len(vocabulary.tokenize(text))),
             times=arguments.times,

@@ -36,7 +36,11 @@ def build_parser() -> Parser:
         " `shepherd --continue NAME` continues one.",
     )
     actions = add_actions(parser)
-    add_limit(add_action(actions, "list", "list conversations, the latest first"), 50, with_offset=True)
+    listing = add_action(actions, "list", "list conversations, the latest first")
+    listing.add_argument(
+        "--all", action="store_true", help='list single questions, as of shepherd -e "…", too'
+    )
+    add_limit(listing, 50, with_offset=True)
     show = add_action(actions, "show", "print what was said in a conversation, as Markdown")
     search = add_action(actions, "search", "list the conversations in which something was said")
     search.add_argument(
@@ -75,11 +79,17 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    found = memory.list_sessions(limit=arguments.limit, offset=arguments.offset)
+    from shepherd.commands.conversations import not_listed
+
+    found = memory.list_sessions(limit=arguments.limit, offset=arguments.offset, one_offs=arguments.all)
     _print(found, screen, empty="" if arguments.offset else "no conversation is stored yet")
-    total = 0 if screen.as_json else memory.count_sessions()
+    if screen.as_json:
+        return
+    total = memory.count_sessions(one_offs=arguments.all)
     if arguments.offset + len(found) < total:
         screen.note(f"{len(found)} of {counted(total, 'conversation')}; --offset shows older ones")
+    elif (n_more := memory.count_sessions() - total) and not arguments.offset:
+        screen.note(f"{not_listed(n_more)}; --all lists everything")
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "how_to_forget_history",
     "is_in_a_title",
     "list_conversations",
+    "not_listed",
     "rename_conversation",
     "save_conversation",
     "short_id",
@@ -60,7 +61,7 @@ def conversation_named(
     user_id: str | None = None,
     *,
     in_title: bool = True,
-    hint: str = "shepherd conversations list shows all conversations",
+    hint: str = "shepherd conversations list --all shows all conversations",
 ) -> SessionSummary:
     """Return the conversation of this user that a name means.
 
@@ -69,6 +70,7 @@ def conversation_named(
     Raises ShepherdError if none has it, or several do.
     """
     known = memory.list_sessions(user_id, limit=_EVERY)
+    talks = memory.list_sessions(user_id, limit=_EVERY, one_offs=False)
     words = " ".join(name.split())
     id_ = memory.find_session(words, user_id)
     beginning = words.lower() if len(words) >= _LEAST_ID_CHARS else None
@@ -77,6 +79,8 @@ def conversation_named(
         (one for one in known if one.id == id_),
         (one for one in known if beginning and one.id.startswith(beginning)),
         (one for one in known if wanted and folded(one.title) == wanted),
+        # A conversation is meant rather than one of the single questions about the same.
+        (one for one in talks if wanted and in_title and wanted in folded(one.title)),
         (one for one in known if wanted and in_title and wanted in folded(one.title)),
     ):
         found = list(matches)
@@ -146,22 +150,36 @@ def as_markdown(messages: Iterable[Message]) -> str:
 
 def list_conversations(chat: Chat, words: str) -> None:
     """Run /conversations: list the latest, or those in which something was said."""
-    every = chat.memory.list_sessions(chat.user, limit=_EVERY if words else _LISTED, words=words)
-    found, count = every[:_LISTED], len(every) if words else chat.memory.count_sessions(chat.user)
+    if words:
+        every = chat.memory.list_sessions(chat.user, limit=_EVERY, words=words)
+        found, total = every[:_LISTED], len(every)
+    else:
+        found, total = _latest(chat), chat.memory.count_sessions(chat.user, one_offs=False)
     chat.conversations = [one.id for one in found]
     _print(chat.screen, found, chat.assistant.session_id)
-    if not found:
+    if found:
+        older = f"the latest {len(found)} of {total:,}; " if total > len(found) else ""
+        chat.screen.note(f"{older}/continue NUMBER continues one, /conversations WORDS searches")
+    else:
         chat.screen.note("no conversation contains these words" if words else "no conversation is stored yet")
-        return
-    older = f"the latest {len(found)} of {count:,}; " if count > len(found) else ""
-    chat.screen.note(f"{older}/continue NUMBER continues one, /conversations WORDS searches")
+    if not words and (n_more := chat.memory.count_sessions(chat.user) - total):
+        chat.screen.note(f"{not_listed(n_more)}; a search finds single questions, too")
+
+
+def not_listed(n_one_offs: int) -> str:
+    """Return a note about questions asked alone that a list leaves out."""
+    return f"{counted(n_one_offs, 'single question')} {'is' if n_one_offs == 1 else 'are'} not listed"
+
+
+def _latest(chat: Chat) -> list[SessionSummary]:
+    return chat.memory.list_sessions(chat.user, limit=_LISTED, one_offs=False)
 
 
 def continue_conversation(chat: Chat, name: str) -> None:
     """Run /continue: put another conversation in the place of this one."""
     if not name:
         raise UsageError("usage: /continue NUMBER|ID|TITLE", hint="/conversations shows the numbers")
-    numbered = chat.conversations or [one.id for one in chat.memory.list_sessions(chat.user, limit=_LISTED)]
+    numbered = chat.conversations or [one.id for one in _latest(chat)]
     if name.isdecimal() and len(name) < _LEAST_ID_CHARS and 1 <= int(name) <= len(numbered):
         name = numbered[int(name) - 1]
     one = conversation_named(chat.memory, name, chat.user, hint="/conversations lists them")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened, size
 from shepherd.errors import StoreError, UsageError
-from shepherd.types import Fact, Injection, MemoryRecord, SearchResult
+from shepherd.types import Fact, FocusedNode, Injection, MemoryRecord, SearchResult
 from shepherd.wording import as_written
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ __all__ = [
 
 
 _SHOWN_CHARS = 200  # of a text on one line
-# A line of a node in the block of those in focus; their previews are behind it, or on lines of their own.
-_FOCUSED = re.compile(r'^(?:### Primary: |- )\[NODE:\d+:"(.*?)"\]', re.MULTILINE)
 
 
 def memory_in_words(assistant: Assistant) -> str:
@@ -129,7 +126,7 @@ def explain_injection(
         _list_passages(screen, passages)
     if focused := [part for part in last.plan.of("focus") if part.id == "focus"]:
         screen.print("nodes in focus")
-        _list_focused(screen, focused[0])
+        _list_focused(screen, injection.nodes, focused[0])
     actions = ["/forget KEY, /facts KEY VALUE"] if injection.facts else []
     actions += ["/edit 1, /forget 1, /pin 1"] if injection.results else []
     actions += ["shepherd knowledge edit ID, forget ID"] if passages else []
@@ -139,9 +136,9 @@ def explain_injection(
     return [result.id for result in injection.results]
 
 
-def _list_focused(screen: Screen, part: Part) -> None:
+def _list_focused(screen: Screen, nodes: Sequence[FocusedNode], part: Part) -> None:
     """Print the titles of the nodes that were shown, and the size of all together."""
-    titles = [shortened(title, _SHOWN_CHARS) for title in _FOCUSED.findall(part.text)]
+    titles = [shortened(node.title, _SHOWN_CHARS) for node in nodes]
     screen.print(f"  {', '.join(titles)}, {counted(part.tokens, 'token')}")
 
 

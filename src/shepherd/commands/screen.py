@@ -175,16 +175,10 @@ class Screen:
             for row in rows:
                 self.out.write("\t".join(_cell(str(value)) for value in row) + "\n")
             return
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+        from shepherd.commands.tables import print_table
 
-        table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-        for header in headers:
-            table.add_column(header, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(printable(str(value))) for value in row))
-        Console(file=self.out, no_color=not self.out_has_colour, highlight=False).print(table)
+        shown = [[printable(str(value)) for value in row] for row in rows]
+        print_table(self.out, headers, shown, colour=self.out_has_colour)
 
     def flush(self) -> None:
         """Flush stdout; raises BrokenPipeError when the reader is gone."""

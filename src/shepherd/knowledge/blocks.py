@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from shepherd.escaping import ATTACHED, escape_fact_key, escape_text, without_openings
 from shepherd.knowledge.records import ChunkResult, Hub, Node
+from shepherd.types import FocusedNode
 
 __all__ = [
     "Focused",
@@ -19,6 +20,7 @@ __all__ = [
     "background_block",
     "chunk_block",
     "focus_block",
+    "focused_in",
     "marker",
     "workflow_block",
 ]
@@ -35,6 +37,8 @@ _QUOTE_TWIN = {ord('"'): "\uff02"}
 _EQUALS_TWIN = "\uff1d"
 _BLOCK_OPENER = re.compile(r"^\s*={3,}")
 _BACKTICKS = re.compile("`+")
+# A line of a node in the block of those in focus; their previews are behind it, or on lines of their own.
+_FOCUSED = re.compile(r'^(?:### Primary: |- )\[NODE:(\d+):"(.*?)"\]', re.MULTILINE)
 _STATES = {
     "none": "not chunked",
     "chunked": "chunked",
@@ -103,6 +107,11 @@ def focus_block(focused: Sequence[Focused]) -> str:
             preview = _preview(other)
             lines.append(f"- {marker(other.node.id, other.node.title)}{f' ({preview})' if preview else ''}")
     return "\n".join(lines)
+
+
+def focused_in(block: str) -> list[FocusedNode]:
+    """Return the nodes that a block of `focus_block` shows, with their titles as they are shown there."""
+    return [FocusedNode(int(number), title) for number, title in _FOCUSED.findall(block)]
 
 
 def chunk_block(chunk: ChunkResult) -> str:

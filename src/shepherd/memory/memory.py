@@ -883,15 +883,15 @@ class Memory:
 
         With `words`, only those with a message or a title that contains this text, in any case and with or
         without accents. Without `one_offs`, those of a question asked alone are left out, unless they were
-        given a title: `[0].id` is then what --continue means.
+        continued or given a title: `[0].id` is then what --continue means.
         """
         return self._rows.read(
             user_id, [], sessions.summaries, _whole(limit), _whole(offset), storable(words), one_offs
         )
 
-    def count_sessions(self, user_id: str | None = None, *, words: str = "") -> int:
-        """Return the number of conversations with messages; with `words`, of those that contain this text."""
-        return self._rows.read(user_id, 0, sessions.count, storable(words))
+    def count_sessions(self, user_id: str | None = None, *, words: str = "", one_offs: bool = True) -> int:
+        """Return the number of conversations that `list_sessions` would return without a limit."""
+        return self._rows.read(user_id, 0, sessions.count, storable(words), one_offs)
 
     def rename_session(self, session_id: str, title: str, user_id: str | None = None) -> None:
         """Give a conversation a title; with "" its first message is the title again.

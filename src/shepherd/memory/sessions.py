@@ -24,7 +24,7 @@ from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import OpenJob, SessionSummary
 from shepherd.pictures import without_pictures
 from shepherd.transactions import Connection
-from shepherd.types import Fact, Injection, Message, RecalledPassage, SearchResult, ToolCall
+from shepherd.types import Fact, FocusedNode, Injection, Message, RecalledPassage, SearchResult, ToolCall
 
 __all__ = [
     "append",
@@ -96,7 +96,11 @@ def _digest(*texts: str) -> str:
 
 
 _SAID = "s.user_id = ?1 AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
-_CONVERSED = f"{_SAID} AND (length(s.id) <> {2 * _ONE_OFF_BYTES} OR s.title <> '')"
+# A question asked alone is a conversation once it was continued.
+_CONVERSED = (
+    f"{_SAID} AND (length(s.id) <> {2 * _ONE_OFF_BYTES} OR s.title <> ''"
+    " OR (SELECT count(*) FROM messages WHERE session_id = s.id AND role = 'user') > 1)"
+)
 # Times are whole seconds: of two conversations in the same one, the later message tells.
 _LATEST = "ORDER BY s.updated_at DESC, (SELECT max(id) FROM messages WHERE session_id = s.id) DESC"
 _TITLE_CHARS = 200
@@ -116,7 +120,7 @@ def summaries(
 
     A conversation has the words if its title or a message that was typed or answered contains them, whatever
     their case and accents. That reads all messages of the user. Without `one_offs` those of a question asked
-    alone are left out, unless they were given a title. Secrets in titles are covered.
+    alone are left out, unless they were continued or given a title. Secrets in titles are covered.
     """
     said = _SAID if one_offs else _CONVERSED
     if words:
@@ -130,11 +134,12 @@ def summaries(
     ]
 
 
-def count(connection: Connection, user_id: str, words: str = "") -> int:
-    """Return the number of conversations with messages; with `words` of those in which these were said."""
+def count(connection: Connection, user_id: str, words: str = "", one_offs: bool = True) -> int:
+    """Return the number of conversations that `summaries` would return without a limit."""
+    said = _SAID if one_offs else _CONVERSED
     if words:
-        return len(_mentioning(connection, user_id, words))
-    return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {_SAID}", (user_id,))[0][0])
+        return len(_mentioning(connection, user_id, words, said))
+    return int(connection.execute(f"SELECT count(*) FROM sessions s WHERE {said}", (user_id,))[0][0])
 
 
 def rename(connection: Connection, user_id: str, session_id: str, title: str) -> None:
@@ -183,7 +188,7 @@ def _without_secrets(title: str) -> str:
     return masked(title)[0][:_TITLE_CHARS]
 
 
-def _mentioning(connection: Connection, user_id: str, words: str, condition: str = _SAID) -> list[str]:
+def _mentioning(connection: Connection, user_id: str, words: str, condition: str) -> list[str]:
     """Return the ids of the conversations that contain a text, the latest first."""
     wanted = folded(words)
     rows = connection.execute(f"SELECT s.id, s.title FROM sessions s WHERE {condition} {_LATEST}", (user_id,))
@@ -410,6 +415,7 @@ def _load(injected: str | None) -> tuple[Injection | None, int]:
         parts=tuple(parts.get("parts", ())),
         # Earlier versions did not store them.
         passages=tuple(RecalledPassage(**one) for one in parts.get("passages", ())),
+        nodes=tuple(FocusedNode(**one) for one in parts.get("nodes", ())),
     )
     return injection, int(parts.get("composed", 0))
 

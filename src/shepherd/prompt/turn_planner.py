@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from shepherd.config import Config
 from shepherd.errors import NEW_CONVERSATION
 from shepherd.knowledge import Hub, Knowledge
+from shepherd.knowledge.blocks import focused_in
 from shepherd.memory import Memory
 from shepherd.prompt.allocation import (
     Request,
@@ -344,8 +345,9 @@ def _write_tail(draft: Draft, injection: Injection, plan: Plan) -> None:
     parts = tuple(part.id for part in plan.of(*others))
     told = (part.about.get("passage") for part in plan.of("knowledge"))
     passages = tuple(one for one in told if isinstance(one, RecalledPassage))
+    nodes = tuple(node for part in plan.of("focus") if part.id == "focus" for node in focused_in(part.text))
     if tail != kept.tail or parts:
-        kept = replace(kept, tail=tail, parts=parts, passages=passages)
+        kept = replace(kept, tail=tail, parts=parts, passages=passages, nodes=nodes)
     draft.injection = kept
     if injection and memory is None:
         draft.notes.append(NO_ROOM_FOR_MEMORY)

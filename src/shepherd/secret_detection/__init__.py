@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 
 from shepherd.secret_detection import codes, command_lines, keys, numbers, passwords
+from shepherd.secret_detection.network_names import spans_of_names
 from shepherd.secret_detection.vocabulary import (
     COVER,
     NOT_ITSELF,
@@ -27,7 +28,12 @@ __all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", 
 
 def find_secrets(text: str) -> list[Secret]:
     """Return the secrets in `text`, in order, none inside another. Time is linear in the text."""
-    found = sorted(_candidates(text), key=lambda secret: (secret.start, -secret.end))
+    candidates = list(_candidates(text))
+    named = spans_of_names(text, [(secret.start, secret.end) for secret in candidates])
+    found = sorted(
+        (secret for secret in candidates if (secret.start, secret.end) not in named),
+        key=lambda secret: (secret.start, -secret.end),
+    )
     kept: list[Secret] = []
     for secret in found:
         if not kept or secret.start >= kept[-1].end:

@@ -14,6 +14,7 @@ from functools import cache
 from itertools import chain
 
 from shepherd.secret_detection import next_sentence, told
+from shepherd.secret_detection.network_names import spans_of_names
 from shepherd.secret_detection.vocabulary import (
     COVER,
     NOT_ITSELF,
@@ -37,7 +38,8 @@ def find_unexplained(text: str) -> list[Secret]:
     if len(text) > _LONGEST or _CODE.search(text):
         return []
     rules = _rules()
-    found = sorted((*rules.of_form(text), *rules.numbers(text)))
+    candidates = {*rules.of_form(text), *rules.numbers(text)}
+    found = sorted(candidates - spans_of_names(text, candidates))
     kept: list[tuple[int, int]] = []
     for start, end in found:
         if kept and start < kept[-1][1]:

@@ -45,9 +45,15 @@ class Title(StrictBody):
 
 @router.get("/conversations")
 @described("ConversationList")
-def list_conversations(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List stored conversations, the latest first; the beginning of the first message may be the title."""
-    return _conversations(own, limit, offset)
+def list_conversations(
+    own: OwnMemory, limit: Limit = 50, offset: Offset = 0, one_offs: bool = True
+) -> dict[str, Any]:
+    """List stored conversations, the latest first; the beginning of the first message may be the title.
+
+    `one_offs=false` leaves out questions asked alone, as by `shepherd -e`, that were neither continued nor
+    renamed.
+    """
+    return _latest(own, limit, offset, one_offs)
 
 
 @router.post("/conversations/search")
@@ -57,18 +63,20 @@ def search_conversations(own: OwnMemory, wanted: TextSearch) -> dict[str, Any]:
 
     Case and accents make no difference.
     """
-    return _conversations(own, wanted.limit, wanted.offset, wanted.query)
+    if not wanted.query:
+        return _latest(own, wanted.limit, wanted.offset, one_offs=True)
+    # One search for both: it reads all messages.
+    every = own.memory.list_sessions(own.user, limit=LARGEST_ID, words=wanted.query)
+    found = every[wanted.offset : wanted.offset + wanted.limit]
+    return {"data": [asdict(session) for session in found], "total": len(every), "left_out": 0}
 
 
-def _conversations(own: Own, limit: int, offset: int, words: str = "") -> dict[str, Any]:
-    if words:
-        # One search for both: it reads all messages.
-        every = own.memory.list_sessions(own.user, limit=LARGEST_ID, words=words)
-        found, total = every[offset : offset + limit], len(every)
-    else:
-        found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
-        total = own.memory.count_sessions(own.user)
-    return {"data": [asdict(session) for session in found], "total": total}
+def _latest(own: Own, limit: int, offset: int, one_offs: bool) -> dict[str, Any]:
+    found = own.memory.list_sessions(own.user, limit=limit, offset=offset, one_offs=one_offs)
+    every = total = own.memory.count_sessions(own.user)
+    if not one_offs:
+        total = own.memory.count_sessions(own.user, one_offs=False)
+    return {"data": [asdict(session) for session in found], "total": total, "left_out": every - total}
 
 
 @router.get("/conversations/{session}")
@@ -156,10 +164,11 @@ def _session(own: Own, name: str) -> str:
 
 @router.get("/trace")
 @described("ConversationList")
-def list_traces(own: OwnMemory, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
-    """List stored conversations, the latest first."""
-    found = own.memory.list_sessions(own.user, limit=limit, offset=offset)
-    return {"data": [asdict(session) for session in found], "total": own.memory.count_sessions(own.user)}
+def list_traces(
+    own: OwnMemory, limit: Limit = 50, offset: Offset = 0, one_offs: bool = True
+) -> dict[str, Any]:
+    """List stored conversations, the latest first; `one_offs=false` as for /v1/conversations."""
+    return _latest(own, limit, offset, one_offs)
 
 
 @router.get("/trace/{session_id}")

@@ -84,6 +84,7 @@ def public_injection(injection: Injection, text: str) -> dict[str, Any]:
         "facts": [asdict(fact) for fact in injection.facts],
         "memories": [{**asdict(result), "id": sequence_of(result.id)} for result in injection.results],
         "passages": [{**asdict(passage), "id": sequence_of(passage.id)} for passage in injection.passages],
+        "nodes": [asdict(node) for node in injection.nodes],
         "keywords": as_written(injection.keywords, text),
         "recall_us": injection.recall_us,
     }

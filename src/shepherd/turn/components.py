@@ -157,7 +157,7 @@ def build_context(
     """
     knowledge = Knowledge(memory.transactions, user_id)
     if session_id == LAST_SESSION:
-        latest = memory.list_sessions(user_id, limit=1)
+        latest = memory.list_sessions(user_id, limit=1, one_offs=False)
         session_id = latest[0].id if latest else ""
     exchanges: list[Exchange] = []
     stored = StoredSummary()

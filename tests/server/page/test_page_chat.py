@@ -313,6 +313,27 @@ def test_passages_of_documents_are_shown_among_what_was_recalled(chat, memory):
     expect(passages.get_by_role("link")).to_have_attribute("href", f"#/knowledge/{node}")
 
 
+def test_nodes_in_focus_are_shown_among_what_was_recalled(chat, memory):
+    page = chat.page
+    knowledge = Knowledge(memory.transactions, chat.user)
+    nodes = [knowledge.add_node(title).id for title in ("The garden plan", "Bees")]
+    knowledge.focus(nodes)
+    say(page, "What comes next?")
+    recalled = page.locator(".recalled")
+
+    expect(recalled.locator("summary").first).to_contain_text("Recalled 2 nodes in focus")
+    recalled.locator("summary").first.press("Enter")
+    expect(recalled.locator(".line .asked")).to_have_text(["The garden plan", "Bees"])
+    recalled.get_by_role("link", name="Open “Bees”").press("Enter")
+    expect(page.locator("#node-title")).to_have_text("Bees")
+    [session] = memory.list_sessions(chat.user)
+    chat.open(f"why/{session.id}")
+
+    links = page.locator(".turn .block", has_text="Nodes in focus").get_by_role("link")
+    expect(links).to_have_text(["The garden plan", "Bees"])
+    expect(links.last).to_have_attribute("href", f"#/knowledge/{nodes[1]}")
+
+
 def test_asking_again_stores_one_answer(chat, memory):
     page = chat.page
     say(page, "Hello")
@@ -456,6 +477,28 @@ def test_conversations_are_searched_chosen_and_deleted(chat, memory):
 
     expect(page.locator("main h1")).to_have_text("New conversation")
     assert len(memory.list_sessions(chat.user)) == 2
+
+
+@pytest.mark.parametrize("view", ["chat", "why"])
+def test_single_questions_are_shown_when_they_are_asked_for(chat, memory, view):
+    conversation(memory, chat.user, "How do I prune tomatoes?", "In the morning.")
+    for question in ("Is it raining?", "What is 2 + 2?"):
+        alone = memory.start_session(chat.user, "a-model", is_one_off=True)
+        memory.append_message(alone, Message("user", question), chat.user)
+    page = chat.page
+    chat.open(view)
+    page.reload()
+    titles = page.locator(".talk > a, .talk-row > a")
+    expect(titles).to_have_text(["How do I prune tomatoes?"])
+
+    page.get_by_role("button", name="Show 2 single questions").press("Enter")
+
+    expect(titles).to_have_text(["What is 2 + 2?", "Is it raining?", "How do I prune tomatoes?"])
+    expect(page.get_by_role("button", name="Hide single questions")).to_be_focused()
+    page.get_by_role("button", name="Hide single questions").press("Enter")
+    expect(titles).to_have_text(["How do I prune tomatoes?"])
+    page.get_by_role("searchbox", name="Search conversations").fill("raining")
+    expect(titles).to_have_text(["Is it raining?"])
 
 
 def test_a_conversation_is_renamed_in_the_list(chat, memory):

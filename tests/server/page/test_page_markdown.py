@@ -187,6 +187,30 @@ def test_huge_text_is_shown_and_nests_no_deeper_than_a_page_can(page):
     assert {n: depth for n, depth in depths.items() if depth > 40} == {}
 
 
+def test_columns_of_a_table_are_aligned_as_the_line_below_the_header_says(mini, memory, visit):
+    shown = visit(mini.url, "a reader of prices")
+    rows = [
+        "| Item | Price | Rating | Note |",
+        "|:--|--:|:-:|---|",
+        "| Rye | 1.20 | good |",
+        "| Oats | 2 | ok | x |",
+    ]
+    session = memory.start_session(shown.user)
+    for message in (Message("user", "prices?"), Message("assistant", "\n".join(rows))):
+        memory.append_message(session, message, shown.user)
+    shown.open(f"chat/{session}")
+
+    sides = shown.page.locator(".prose tr").evaluate_all(
+        "rows => rows.map((row) => [...row.cells].map((cell) => getComputedStyle(cell).textAlign))"
+    )
+
+    assert sides == [
+        ["left", "right", "center", "start"],
+        ["left", "right", "center"],
+        ["left", "right", "center", "start"],
+    ]
+
+
 def test_words_in_a_table_stay_whole_and_long_numbers_of_a_list_have_room(mini, memory, visit):
     shown = visit(mini.url, "a reader on a phone", viewport={"width": 390, "height": 844})
     table = (

@@ -295,10 +295,14 @@ class JobRetried(TypedDict):
 
 
 class ConversationList(TypedDict):
-    """Conversations, the latest first; `total` is the number of all."""
+    """Conversations, the latest first; `total` is the number of all.
+
+    `left_out` is the number of questions asked alone that `one_offs=false` left out.
+    """
 
     data: list[SessionSummary]
     total: int
+    left_out: int
 
 
 class RecalledPassage(TypedDict):
@@ -315,16 +319,25 @@ class RecalledPassage(TypedDict):
     relevance: float
 
 
-class Recalled(TypedDict):
-    """The text that memory appended to a message (`tail`), with the facts, memories and passages in it.
+class FocusedNode(TypedDict):
+    """A node in focus that was appended to a message; `title` is the one that the model read."""
 
-    Messages that an earlier version stored have no `passages`, although their `tail` may contain some.
+    id: int
+    title: str
+
+
+class Recalled(TypedDict):
+    """The text that memory appended to a message (`tail`), with facts, memories, passages and nodes in focus.
+
+    Messages that an earlier version stored have no `passages` and `nodes`, although their `tail` may contain
+    some.
     """
 
     tail: str
     facts: list[Fact]
     memories: list[dict[str, Any]]
     passages: list[RecalledPassage]
+    nodes: list[FocusedNode]
     keywords: list[str]
     recall_us: float
 

@@ -137,8 +137,8 @@ function foot(turn) {
 
 function recalled(found) {
   if (!found?.tail) return null;
-  const { facts, memories, passages } = found;
-  const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : "", passages.length ? count(passages.length, "passage") : ""].filter(Boolean);
+  const { facts, memories, passages, nodes } = found;
+  const parts = [facts.length ? count(facts.length, "fact") : "", memories.length ? count(memories.length, "memory", "memories") : "", passages.length ? count(passages.length, "passage") : "", nodes.length ? count(nodes.length, "node in focus", "nodes in focus") : ""].filter(Boolean);
   const summary = `Recalled ${parts.join(", ") || "what matches"}${found.recall_us ? ` · ${duration(found.recall_us)}` : ""}`;
   // What is opened at the end of the page would be behind the field for the next message.
   const shown = (event) => event.target.open && event.target.scrollIntoView({ block: "nearest" });
@@ -152,6 +152,7 @@ function recalled(found) {
       memories.map(memoryLine),
       passages.map(passageLine),
       facts.map(factLine),
+      nodes.map(nodeLine),
     ),
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, found.tail.trim())),
   );
@@ -214,6 +215,11 @@ function memoryLine(memory) {
 function passageLine(passage) {
   const text = [words(passage.title || "untitled", { class: "asked" }, "p"), words(beginning(passage.text, 240), { class: "answer" }, "p"), h("p", { class: "meta" }, relevance(passage.relevance))];
   return line(text, h("a", { class: "act", href: `#/knowledge/${passage.node_id}` }, "Open", h("span", { class: "hidden" }, ` “${beginning(passage.title, 60) || "untitled"}”`)));
+}
+
+function nodeLine(node) {
+  const text = [words(node.title || "untitled", { class: "asked" }, "p"), h("p", { class: "meta" }, "in focus: added to each message")];
+  return line(text, h("a", { class: "act", href: `#/knowledge/${node.id}` }, "Open", h("span", { class: "hidden" }, ` “${beginning(node.title, 60) || "untitled"}”`)));
 }
 
 // ---- what was learned

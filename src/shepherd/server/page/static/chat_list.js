@@ -6,6 +6,7 @@ import { beginning, moment } from "./format.js";
 import { icon } from "./icons.js";
 import { entryForm } from "./forms.js";
 import { attempt, complain, confirmed, say } from "./notice.js";
+import { oneOffsButton } from "./paging.js";
 
 const PAGE = 50;
 let made = null;
@@ -45,7 +46,7 @@ function build() {
     list,
     more,
   );
-  const view = { element, input, list, more, note, n: 0, isOld: false, shown: PAGE, current: "", ids: new Map(), user: `${session.key} ${session.user}` };
+  const view = { element, input, list, more, note, n: 0, isOld: false, shown: PAGE, oneOffs: false, hasOneOffs: false, current: "", ids: new Map(), user: `${session.key} ${session.user}` };
   input.addEventListener("input", () => {
     view.shown = PAGE;
     load(view).catch(complain);
@@ -58,13 +59,20 @@ async function load(view, { keepsForm = false } = {}) {
   view.n += 1;
   const turn = view.n;
   const query = view.input.value.trim();
-  const { data, total } = query ? await post("/v1/conversations/search", { query, limit: view.shown }) : await get("/v1/conversations", { limit: view.shown });
+  const { data, total, left_out } = query ? await post("/v1/conversations/search", { query, limit: view.shown }) : await get("/v1/conversations", { limit: view.shown, one_offs: view.oneOffs });
   if (turn !== view.n) return;
   view.isOld = keepsForm && Boolean(view.list.querySelector("form"));
   if (view.isOld) return;
   fill(view.note, data.length ? (query ? `${total} found` : null) : query ? "No conversation contains these words." : "Your conversations appear here.");
   fill(view.list, groups(data).map(([label, entries]) => group(view, label, entries)));
-  fill(view.more, total > data.length ? moreButton(view) : null);
+  if (left_out) view.hasOneOffs = true;
+  fill(view.more, total > data.length ? moreButton(view) : null, !query && view.hasOneOffs ? oneOffsButton(left_out, view.oneOffs, () => toggle(view)) : null);
+}
+
+async function toggle(view) {
+  view.oneOffs = !view.oneOffs;
+  await load(view);
+  view.more.querySelector(".one-offs")?.focus();
 }
 
 function moreButton(view) {

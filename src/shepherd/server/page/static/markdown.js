@@ -124,7 +124,14 @@ function table(lines, i) {
   const rows = [];
   let next = i + 2;
   for (; next < lines.length && lines[next].includes("|"); next += 1) rows.push(cells(lines[next]).slice(0, head.length));
-  return { type: "table", head, rows, next };
+  return { type: "table", head, rows, sides: columns.map(side), next };
+}
+
+/** Where the texts of a column stand, by the colons of the line below its header. */
+function side(dashes) {
+  const [isAtStart, isAtEnd] = [dashes.startsWith(":"), dashes.endsWith(":")];
+  if (isAtEnd) return isAtStart ? "center" : "right";
+  return isAtStart ? "left" : null;
 }
 
 function cells(line) {
@@ -182,8 +189,9 @@ function item(lines, depth, code) {
   return h("li", {}, opening, others.map((block) => drawn(block, code)));
 }
 
-function drawnTable({ head, rows }) {
-  const row = (name, texts) => h("tr", {}, texts.map((text) => h(name, { dir: "auto", scope: name === "th" ? "col" : null }, inline(text))));
+function drawnTable({ head, rows, sides }) {
+  // An attribute, since the page allows no styles within its text.
+  const row = (name, texts) => h("tr", {}, texts.map((text, i) => h(name, { dir: "auto", scope: name === "th" ? "col" : null, "data-side": sides[i] }, inline(text))));
   const content = h("table", {}, h("thead", {}, row("th", head)), h("tbody", {}, rows.map((texts) => row("td", texts))));
   return h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table" }, content);
 }

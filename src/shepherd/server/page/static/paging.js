@@ -1,4 +1,8 @@
-// Lists that are longer than what is asked for at once.
+// Lists that are longer than what is asked for at once, or than what is wanted first.
+
+import { h } from "./dom.js";
+import { count } from "./format.js";
+import { attempt } from "./notice.js";
 
 /**
  * The next entries behind `offset` that are not `known` by their ids, with the total; none at the end. What came
@@ -11,4 +15,12 @@ export async function nextOf(ask, offset, known) {
     if (fresh.length || !data.length) return { data: fresh, total };
     from += data.length;
   }
+}
+
+/** A button for the questions that were asked alone, as in a terminal, which the list of conversations leaves out. */
+export function oneOffsButton(leftOut, areShown, toggle) {
+  const label = areShown ? "Hide single questions" : `Show ${count(leftOut, "single question")}`;
+  const button = h("button", { type: "button", class: "quiet one-offs" }, label);
+  button.addEventListener("click", () => attempt(button, toggle));
+  return button;
 }

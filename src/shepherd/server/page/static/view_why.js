@@ -5,7 +5,7 @@ import { chatLink, empty, fill, hasChat, h, longWords, newId, words } from "./do
 import { ago, beginning, count, duration, integer, iso, moment, origin, percent, short } from "./format.js";
 import { relevance } from "./memory_card.js";
 import { attempt, complain } from "./notice.js";
-import { nextOf } from "./paging.js";
+import { nextOf, oneOffsButton } from "./paging.js";
 import { setKeys } from "./keys.js";
 import { bars, stacks } from "./plots.js";
 import { turnTraces } from "./turn_trace.js";
@@ -19,7 +19,7 @@ export async function show(root, [session]) {
 }
 
 async function showConversations(root) {
-  const view = { asked: 0, query: "", list: h("ul", { class: "rows plain", "aria-label": "Conversations" }), more: h("div", { class: "actions" }), summary: h("p", { class: "summary", role: "status" }) };
+  const view = { asked: 0, oneOffs: false, hasOneOffs: false, list: h("ul", { class: "rows plain", "aria-label": "Conversations" }), more: h("div", { class: "actions" }), others: h("div", { class: "actions" }), summary: h("p", { class: "summary", role: "status" }) };
   const input = h("input", { type: "search", "aria-label": "Search conversations", placeholder: "Search conversations", autocomplete: "off", dir: "auto" });
   input.addEventListener("input", () => load(view, input.value.trim()).catch(complain));
   const form = h("form", { role: "search", class: "search", on: { submit: (event) => event.preventDefault() } }, input);
@@ -32,6 +32,7 @@ async function showConversations(root) {
     view.summary,
     view.list,
     view.more,
+    view.others,
   );
   setKeys({ search: input });
   await load(view, "");
@@ -41,13 +42,21 @@ async function showConversations(root) {
 async function load(view, query) {
   view.asked += 1;
   const turn = view.asked;
-  const ask = (offset) => (query ? post("/v1/conversations/search", { query, limit: PAGE, offset }) : get("/v1/trace", { limit: PAGE, offset }));
-  const { data, total } = await ask(0);
+  const ask = (offset) => (query ? post("/v1/conversations/search", { query, limit: PAGE, offset }) : get("/v1/trace", { limit: PAGE, offset, one_offs: view.oneOffs }));
+  const { data, total, left_out } = await ask(0);
   if (turn !== view.asked) return; // another one was asked meanwhile
   view.summary.textContent = total ? `${count(total, "conversation")}, the latest first` : "";
   fill(view.list, data.length ? data.map(entry) : h("li", { class: "nothing" }, nothing(query)));
   fill(view.more);
   if (data.length < total) offerMore(view.list, view.more, ask);
+  if (left_out) view.hasOneOffs = true;
+  fill(view.others, !query && view.hasOneOffs ? oneOffsButton(left_out, view.oneOffs, () => toggle(view)) : null);
+}
+
+async function toggle(view) {
+  view.oneOffs = !view.oneOffs;
+  await load(view, "");
+  view.others.querySelector(".one-offs")?.focus();
 }
 
 function nothing(query) {
@@ -146,6 +155,7 @@ function added(message, previous) {
     message.facts.length ? facts(message.facts, previous?.facts ?? []) : null,
     message.memories.length ? block("Memories, the best first", h("ol", { class: "found" }, message.memories.map(found))) : null,
     message.passages.length ? block("Passages of documents", h("ul", { class: "found" }, message.passages.map(passage))) : null,
+    message.nodes.length ? block("Nodes in focus", h("ul", { class: "found" }, message.nodes.map(node))) : null,
     h("details", {}, h("summary", {}, "Exactly as the model read it"), h("pre", { class: "words", dir: "auto", tabindex: "0" }, message.tail)),
   ];
 }
@@ -165,6 +175,10 @@ function block(title, content) {
 
 function passage({ node_id: node, title, text, relevance: share }) {
   return h("li", {}, words(title || "untitled", { class: "asked" }, "p"), words(beginning(text, 300), { class: "answer" }, "p"), h("p", { class: "meta" }, relevance(share), h("a", { href: `#/knowledge/${node}` }, "open the document")));
+}
+
+function node({ id, title }) {
+  return h("li", {}, h("a", { href: `#/knowledge/${id}` }, words(title || "untitled")));
 }
 
 function found(memory) {
