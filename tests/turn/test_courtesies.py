@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shepherd.turn.courtesies import is_sad, reply_to_small_talk
+from shepherd.turn.small_model import Promise
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,13 @@ def test_sad_news_are_recognised(text):
 )
 def test_words_of_sad_news_with_another_meaning_are_not_sad(text):
     assert not is_sad(text)
+
+
+def test_unpleasant_news_are_not_nice():
+    for text in ("I'm feeling sick", "I broke my leg last year.", "I hate Mondays"):
+        assert Promise(stores=True).acknowledgement(text) == "I'll remember that."
+        assert Promise().acknowledgement(text) == "I'll keep that in mind for this conversation."
+    assert Promise(stores=True).acknowledgement("I like jazz.") == "Nice, I'll remember that."
 
 
 @pytest.mark.parametrize(

@@ -32,3 +32,18 @@ def test_what_still_holds_is_no_former_fact(tmp_path):
 
         assert list(former_facts(memory, "lena")) == []
         assert list(former_facts(None, "lena")) == []
+
+
+def test_what_the_user_has_cleared_is_no_former_fact(tmp_path):
+    now = float(NOW)
+    with Memory(tmp_path / "memory.db", user_id="lena", clock=lambda: now) as memory:
+        learn(
+            memory, "lena", "My birthday is 3 March.", Claim("birthday", "3 March", "My birthday is 3 March.")
+        )
+        now += 60
+        memory.clear_fact("birthday")
+        assert list(former_facts(memory, "lena")) == []
+
+        now += 60
+        memory.set_fact("birthday", "4 March")
+        assert list(former_facts(memory, "lena")) == []

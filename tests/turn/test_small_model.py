@@ -143,7 +143,7 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ("Always use metric units.", "Your units units.", ACKNOWLEDGED),
         ("Always use metric units.", NOTHING, ACKNOWLEDGED),
         ("Please always answer in one sentence.", "I see.", ACKNOWLEDGED),
-        ("I hate my boss.", NOTHING, ACKNOWLEDGED),
+        ("I hate my boss.", NOTHING, "I'll remember that."),
         ("I hate my boss.", "I see.", "I see."),
         ("I don't work there any more.", "You work as a luthier.", ACKNOWLEDGED),
         # Courtesies are no answers, nor is what the question names.
@@ -826,7 +826,7 @@ def test_a_question_about_what_has_ended_is_answered_with_its_end() -> None:
     assert answer("What is my dog called?", "Your dog is called Tom.", Fact("dog_name", "Tom", 5, 5)) == (
         "Your dog is called Tom."
     )
-    assert answer("My dog is ill.", "Nice, I'll remember that.") == "Nice, I'll remember that."
+    assert answer("My dog is ill.", "Nice, I'll remember that.") == "I'll remember that."
 
 
 @pytest.mark.parametrize(

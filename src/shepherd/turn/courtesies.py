@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_sad", "reply_to_small_talk"]
+__all__ = ["is_sad", "is_unpleasant", "reply_to_small_talk"]
 
 # "Nice" is no answer to this. Not every word of it is: a nurse works in a hospital, and a sign is Cancer.
 _SAD = re.compile(
@@ -20,6 +20,14 @@ _SAD = re.compile(
     r" (?:in|to|into) (?:the )?hospital"
     r"|(?:a|another|his|her) (?:[a-z]+ )?stroke(?! of)|heart attack|dementia|suicide|depress(?:ed|ion|ing)"
     r"|grie(?:f|ving)|gravely ill|terminally|terminal (?:illness|cancer|disease)|bankrupt|evicted)\b",
+    re.IGNORECASE,
+)
+# "Nice" is no answer to this either, and pity may be too much.
+_UNPLEASANT = re.compile(
+    r"\b(?:sick|ill|unwell|poorly|fever|flu|covid|pain\w*|hurts?|injur\w+|broken?|sprained|accident|surgery"
+    r"|operation|migraines?|tired|exhausted|stressed|anxious|anxiety|worried|scared|afraid|angry|upset|sad"
+    r"|lonely|hate|failed|missed|unemployed|debts?|in trouble|worse|worst|unfortunately|sadly|argument"
+    r"|quarrel\w*|crash(?:ed)?)\b",
     re.IGNORECASE,
 )
 _AT_WORK = re.compile(r"\b(?:work\w*|job|volunteer|volunteering|intern|research\w*)\b", re.IGNORECASE)
@@ -58,6 +66,11 @@ def reply_to_small_talk(text: str) -> str:
 
 def _reply_to(text: str) -> str:
     return next((reply for pattern, reply in _REPLIES if pattern.fullmatch(text)), "")
+
+
+def is_unpleasant(text: str) -> bool:
+    """Return whether a message may have news that are not nice."""
+    return _UNPLEASANT.search(text) is not None
 
 
 def is_sad(text: str) -> bool:

@@ -139,6 +139,13 @@ _OFFICE = re.compile(
     re.IGNORECASE,
 )
 # "small bakery in Gdynia", "nurse", and neither "marathons" nor "Crumb & Co" nor "accounting".
+# "I work in a hospice" gives a place where others give a job.
+_WORKPLACE = re.compile(
+    r"(?:an? )?(?P<noun>(?:[a-z-]+ ){0,2}(?:shop|school|hospital|bakery|bar|pub|caf[eé]|restaurant"
+    r"|factory|warehouse|library|lab|nursery|kindergarten|nursing home|care home|hospice|prison|church|cinema"
+    r"|vineyard|dairy|shipyard|canteen|morgue|call cent(?:re|er)|garage|bank|museum|hotel|supermarket"
+    r"|pharmacy|bookshop|university|college|clinic|zoo|theatre))"
+)
 _IS_ONE_THING = re.compile(
     r"(?!(?:an?|the|my|our|two|three)\b)(?:[a-z][\w'-]* )*[a-z][\w'-]*(?<!s)(?<!ing)"
     r"(?: (?:in|on|at|of|near|for|called|with)\b|$)"
@@ -231,6 +238,8 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
         return _conditions(who.replace("_", " "), value)
     if key == "community_role":
         return "you", "are", _listed([_role(one) for one in items_of(key, value)])
+    if key == "job" and (place := _WORKPLACE.fullmatch(value)):
+        return "you", "work in", f"{_article(place['noun'])} {place['noun']}"
     if key == "job" and _IS_ONE_THING.match(value):
         return "you", "work as", _role(value)
     if key in _VEHICLES and not _DETERMINED.match(value) and not value.endswith("s"):
@@ -260,6 +269,8 @@ def _of_you(key: str, value: str) -> tuple[str, str] | None:
         # An instruction begins as a sentence does: "Always use metric units".
         value = value[:1].lower() + value[1:] if key == "instructions" else value
         if key == "runs" and _IS_ONE_THING.match(value):
+            value = f"{_article(value)} {value}"
+        if key == "employer" and _WORKPLACE.fullmatch(value) and not _DETERMINED.match(value):
             value = f"{_article(value)} {value}"
         return _OWN[key], value
     if key in ("trait", "marital_status") and value.isascii():

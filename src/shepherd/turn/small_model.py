@@ -52,7 +52,7 @@ from shepherd.turn.answer_judge import (
 )
 from shepherd.turn.answer_types import wanted_by
 from shepherd.turn.answers import Found, joined
-from shepherd.turn.courtesies import is_sad, reply_to_small_talk
+from shepherd.turn.courtesies import is_sad, is_unpleasant, reply_to_small_talk
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
 from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
@@ -145,7 +145,8 @@ class Promise:
             return _SORRY if self.stores else _SORRY_FOR_NOW
         if _is_hearsay(text):
             return _HEARSAY if self.stores else SEEN
-        return ACKNOWLEDGED if self.stores else KEPT_FOR_NOW
+        reply = ACKNOWLEDGED if self.stores else KEPT_FOR_NOW
+        return reply.removeprefix("Nice, ") if is_unpleasant(text) else reply
 
 
 class Review:

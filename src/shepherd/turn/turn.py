@@ -343,15 +343,21 @@ def refused_values(memory: Memory | None, user_id: str | None) -> frozenset[str]
 
 
 def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFact]:
-    """Return what `GenerationOptions.former` needs, the last value of each; nothing if the memory fails."""
+    """Return what `GenerationOptions.former` needs, the last value of each; nothing if the memory fails.
+
+    What the user has cleared is not told: he wants it forgotten, though its history is kept.
+    """
     if memory is None:
         return ()
     with suppress(ShepherdError):
+        changes = {change.key: change for change in memory.fact_history(user_id=user_id)}
+        cleared = {key for key, last in changes.items() if last.value is None and last.source != "extraction"}
         # Also what had ended before it was told, so that nobody knows since when it held.
         periods = memory.fact_periods(user_id=user_id, corrected=True)
         current = {period.key for period in periods if period.until is None}
         # The value that was told last, which may have ended before an earlier one did.
         told = sorted(periods, key=lambda period: period.recorded_at)
         last = {period.key: period for period in told if period.key not in current}
-        return [PastFact("held", p.key, p.value, p.since, p.until) for p in last.values()]
+        told_ones = (period for period in last.values() if period.key not in cleared)
+        return [PastFact("held", p.key, p.value, p.since, p.until) for p in told_ones]
     return ()
