@@ -70,6 +70,18 @@ _FORGETS = re.compile(
     re.IGNORECASE,
 )
 _ASKS_BACK = re.compile(r"\b(?:me|us|more|please|details?|questions?|another|again)\b", re.IGNORECASE)
+# Lines for a shell that were typed into the chat: "cd ~/notes; ls -la", "shepherd demo", "clear".
+_COMMAND = re.compile(
+    r"(?:\$ ?)?(?:sudo )?(?:(?:clear|exit|ls|ll|cd|pwd|top|htop|history)"
+    r"|(?:cd|sudo|git|pip3?|apt(?:-get)?|npm|docker|ssh|shepherd|source)(?: [^\s]+){1,12}"
+    r"|(?:[.~]{0,2}/|\.?(?:tools|bin|scripts?|venv)/)[\w./~-]+(?: [^\s]+){0,12}"
+    r"|[a-z][\w.+-]{0,20}(?: [^\s]+){0,8}? (?:--?[a-z][\w=/-]*|[|]|&&)(?: [^\s]+){0,8})"
+)
+_PROSE = re.compile(
+    r"\b(?:a|an|the|i|i'm|my|me|we|our|you|your|is|are|was|were|he|she|it|they|please|and|or|but|with|for|to|of"
+    r"|how|what|why|when|where|who)\b|[.?!]$",
+    re.IGNORECASE,
+)
 _NO_WORD = re.compile(r"[^\w\s'\u2019.,;:!?-]|(?<!\w)[:;=]-?[)(DPpoO/|]+")
 
 
@@ -210,6 +222,12 @@ def _request() -> re.Pattern[str]:
     )
 
 
+def is_command_line(text: str) -> bool:
+    """Return whether a message is a line for a shell, typed into the chat by mistake."""
+    line = text.strip()
+    return "\n" not in line and _COMMAND.fullmatch(line) is not None and not _PROSE.search(line)
+
+
 def is_worth_a_memory(user: Message, answer: str) -> bool:
     """Return whether an evicted exchange says something that memory lacks.
 
@@ -221,7 +239,7 @@ def is_worth_a_memory(user: Message, answer: str) -> bool:
     documents: they answer again, and a memory of it would outlast a change of them.
     """
     raw = without_blocks(user.raw)
-    if is_filler(raw, keywords(raw)):
+    if is_filler(raw, keywords(raw)) or is_command_line(raw):
         return False
     if is_statement(raw):
         return True

@@ -70,8 +70,9 @@ _SORRY_FOR_NOW = "I'm sorry to hear that."
 # A friend's joke is no fact about the user, and is kept as what the friend said.
 _HEARSAY = "I'll remember that they said so."
 _FORGETS = (
-    "I can't forget by being asked; `/forget WORDS` in a chat does, or `{program} facts clear KEY` and "
-    "`{program} memory forget ID`."
+    "I can't forget by being asked. In a chat, `/forget KEY` forgets a fact, such as `/forget birthday`, and "
+    "`/memory WORDS` shows the numbers of memories for `/forget NUMBER`. At a terminal, use "
+    "`{program} facts clear KEY` and `{program} memory forget ID`."
 )
 # Shown if the user asks for a task: a command that works as it is.
 _ADVICE = (
