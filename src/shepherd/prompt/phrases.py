@@ -25,6 +25,7 @@ _NAMES = _compiled(
     (r"\be[ -]?mails?\b", "email"),
     (r"\b(?:last|family) name\b", "surname"),
     (r"\bt[ -]?shirts?\b", "shirt"),
+    (r"\btime[ -]?zone\b", "timezone"),
     (r"\b(?:post|postal|zip)[ -]?codes?\b", "postcode"),
     (r"\b(?:user ?name|user[ -]?id|log[ -]?in(?: name)?|sign[ -]?in name|screen name)\b", "username"),
     (r"\bcall[ -]?sign\b", "callsign"),
@@ -134,7 +135,11 @@ _ABOUT_NAMES = _compiled(
     ),
     (rf"\bwhere (?:can|do|should|could) {_OTHERS} email me\b", "what is my email"),
     (r"\bhow (?:is|are) (?=(?:my|our) [\w'\u2019 -]+ (?:called|named)\b)", "what is "),
-    (r"\b(?:the )?(?:place|company|firm) (?:that |where )?(?:i|we) work(?: at| in| for)?\b", "my employer"),
+    (
+        r"\b(?:the )?(?:place|company|firm)(?: called| named)? (?:that |where )?(?:i|we) work"
+        r"(?: at| in| for)?\b",
+        "my employer",
+    ),
     (r"\bwhat (?:am i|i['\u2019]?m|i am) (?:called|named)(?=\W*$)", "what is my name"),
     (r"\b(which|what) trains?(?= (?:do|did|should|must|can|am|are|to|takes?|gets?)\b)", r"\1 rail"),
     (r"\bhow (?:am i|do (?:they|people|you) call me)(?: called| named)?(?=\W*$)", "what is my name"),
