@@ -1,4 +1,4 @@
-"""Questions of forty-two invented people about their facts and notes, written by others than the rules.
+"""Questions of forty-eight invented people about their facts and notes, written by others than the rules.
 
 Each was measured before any rule was changed for it, and has served for development since (see the card).
 """
@@ -40,8 +40,23 @@ def test_nearly_all_questions_about_facts_find_theirs():
         for question, wanted in person["fact_questions"]
     ]
 
-    assert len(right) > 620
-    assert sum(right) >= 0.965 * len(right)
+    assert len(right) > 690
+    assert sum(right) >= 0.985 * len(right)
+
+
+def test_few_questions_are_answered_by_other_facts_once_theirs_is_gone():
+    answered = [
+        (question, values)
+        for person in PEOPLE
+        for facts in [facts_of(person)]
+        for question, wanted in person["fact_questions"]
+        for rest in [[fact for fact in facts if wanted.casefold() not in fact.value.casefold()]]
+        for values in [found(question, rest)]
+        if values and len(questions_in(question)) == 1
+    ]
+
+    # Most of them tell for whom the user works, where the job was asked for.
+    assert len(answered) <= 28, answered
 
 
 @pytest.mark.parametrize("person", PEOPLE, ids=lambda person: next(iter(person["facts"].values())))

@@ -31,6 +31,8 @@ def found(question: str, **facts: str) -> list[str]:
         ("Which food can't I stand?", "disliked_food", "beetroot"),
         ("What should I not eat?", "allergies", "cashews"),
         ("How do I get to work?", "commute", "tram 6 to Holmen"),
+        ("Which time zone am I in?", "timezone", "Africa/Lagos"),
+        ("What's the place called where I work?", "workplace", "Hilltop Clinic"),
         ("what should they call me", "preferred_name", "Rike"),
         ("What's my husband's mother called?", "mother_in_law", "Rosamund"),
         ("when is Caleb's birthday", "brother_birthday", "3 November"),

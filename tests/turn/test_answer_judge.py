@@ -59,6 +59,15 @@ def test_few_words_of_a_document_alone_are_no_quotation() -> None:
     assert known.quotes(["gate", "code", "is", "four"], is_whole=True)
 
 
+def test_a_name_is_not_cut_before_its_particle() -> None:
+    asked = "What school did I go to?"
+    message = Message("user", asked, composed=f"{asked}\n\n[facts: university=University of Hull]")
+    judge = Judge(Sources([message], (fact("university", "University of Hull"),)), asked)
+
+    assert not judge.accepts("You went to University.", [])
+    assert judge.accepts("You went to University of Hull.", [])
+
+
 def test_a_number_counts_what_stands_behind_it() -> None:
     known = sources("45, single, 2 small kids.", "We live at 12 Elm Road and have children.")
     assert known.counts(["2"], ["children"])

@@ -9,7 +9,7 @@ from shepherd.prompt.concepts import FRAME, content_words, is_kind_of, relation_
 from shepherd.prompt.fact_profiles import Known, Profile
 from shepherd.types import Fact
 
-__all__ = ["facts_about_somebody", "facts_about_work", "facts_on_date"]
+__all__ = ["asks_for_work", "facts_about_somebody", "facts_about_work", "facts_on_date"]
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _MONTH = (
@@ -78,9 +78,14 @@ def _days_in(text: str) -> set[str]:
     return {day.casefold() for day in _WEEKDAY.findall(text)}
 
 
+def asks_for_work(text: str) -> bool:
+    """Return whether a question asks for what the user does, and for nothing more: "What is my job?"."""
+    return _WORK.fullmatch(text) is not None
+
+
 def facts_about_work(text: str, profiles: Sequence[Profile]) -> list[Fact]:
     """Return the facts that tell what the user does, for "What do I do for work?"."""
-    if not _WORK.fullmatch(text):
+    if not asks_for_work(text):
         return []
     return [one.fact for one in profiles if one.fact.key in _WORK_KEYS]
 

@@ -57,7 +57,16 @@ from shepherd.prompt.fact_values import (
     whole,
     without_animals,
 )
+from shepherd.prompt.facts_beside import (
+    is_kind_of_employer,
+    is_measure,
+    is_no_name,
+    is_no_work,
+    is_of_another_rank,
+    is_own_name,
+)
 from shepherd.prompt.phrases import in_question
+from shepherd.prompt.question_settings import is_at_another_time, is_setting, setting_of, without_clause
 from shepherd.prompt.question_words import is_silent, turns_to_somebody
 from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
 from shepherd.prompt.requests import as_question, indirect_request, is_bare_request
@@ -83,7 +92,7 @@ __all__ = [
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
-_MINE = re.compile(r"\b(?:i|i'm|im|i've|my|me|mine|we|we're|our|us)\b", re.IGNORECASE)
+_MINE = re.compile(r"\b(?:i|i'm|im|i've|my|me|mine|we|we're|our|ours|us)\b", re.IGNORECASE)
 _THEIRS = re.compile(
     r"\b(?:his|her|their)\s+\w|\b(?:is|are|was|does|do|did|has|have|can|will|should)\s+(?:he|she|they)\b"
     r"|\b(?:he|she|they)(?:'s|'re)?\s+\w",
@@ -216,8 +225,14 @@ _TELLING = frozenset(content_words("native mother second other spare"))
 _DIGITS = {stem: str(n) for n, word in enumerate(NUMERALS.split("|"), 1) for stem in content_words(word)}
 # What everybody has one of, and what no key of a thing says.
 _PERSONAL = frozenset(content_words("name surname first full nickname age birthday birth date height weight"))
-_PLAYS = content_words("play playing")
+_PLAYS = frozenset(content_words("play playing"))
 _NUMBERS = frozenset(content_words("number id digits"))
+# What is told apart by a number.
+_NUMBERED = frozenset(
+    content_words(
+        "room office desk floor locker plot berth house flat apartment door cabin ward gate seat bay lot unit"
+    )
+)
 # Who wants to know it, and what for.
 _ASKERS = frozenset(content_words("client customer people others somebody anyone form reach"))
 _KNOWING = r"(?:know|learn(?:ed|t)|remember(?:ed)?|stored?|saved?) (?:about|of) me"
@@ -315,7 +330,11 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str =
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question: the stems that have to be explained, those around it, and whom it is about."""
+    """A question: the stems that have to be explained, those around it, and whom it is about.
+
+    Of its words, `setting` are those that say where or when: see question_settings. The `text` has no clause
+    with "when" or "if", which asks for no time.
+    """
 
     text: str
     words: tuple[str, ...]
@@ -323,6 +342,7 @@ class Asked:
     near: frozenset[str]
     relations: frozenset[str]
     strangers: frozenset[str]
+    setting: frozenset[str] = frozenset()
 
 
 def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
@@ -421,7 +441,9 @@ def _asked(core: str, context: str, known: Known) -> Asked:
         for stem in content_words(name)[:1]
         if stem not in known.names and not is_common(stem) and stem not in choice
     )
-    return Asked(core, words, frozenset(around) if is_open else frozenset(), near, relations, strangers)
+    around = around if is_open else []
+    text = without_clause(core)
+    return Asked(text, words, frozenset(around), near, relations, strangers, setting_of(core))
 
 
 def _near_mine(text: str) -> frozenset[str]:
@@ -453,7 +475,7 @@ def _score(one: Profile, asked: Asked, known: Known) -> float:
         return 0.0
     if not is_likewise(one, asked.text, asked.words) or is_beyond(one, asked.text):
         return 0.0
-    if not is_theirs(one, asked, known):
+    if not is_theirs(one, asked, known) or _is_only_beside(one, asked):
         return 0.0
     score, hits = 0.0, set()
     for word in asked.words:
@@ -474,9 +496,10 @@ def _score(one: Profile, asked: Asked, known: Known) -> float:
     needed = {word for word in one.attributes if word not in _WEAK}
     if one.is_bare:
         is_hit = bool(asked.relations)
+        hits |= {key for key in one.key if relation_of(key) in asked.relations}
     else:
         is_hit = bool(hits & needed) if needed else set(one.attributes) <= hits
-        is_hit = is_hit or is_in_value(asked, one)
+        is_hit = is_hit or is_in_value(asked, one) or is_own_name(one, asked.words)
     strong = [word for word in one.attributes if word not in _WEAK | _TIMES]
     is_part = len(strong) > 1 and strong[-1] in _APART and strong[-1] not in hits
     if not is_hit or is_part:
@@ -490,6 +513,25 @@ def _score(one: Profile, asked: Asked, known: Known) -> float:
     return (score + 0.5 * covered) * (0.5 if is_beside else 1.0)
 
 
+def _is_only_beside(one: Profile, asked: Asked) -> bool:
+    """Return whether a fact is about what is asked, and yet tells something else of it."""
+    words = {*asked.words, *asked.near} if not asked.words else set(asked.words)
+    return (
+        (not asked.relations and is_no_name(one, words))
+        # "Who is my child?" does not ask who minds it.
+        or (WHO.search(asked.text) is not None and not one.relations and _asks_for_somebody(asked))
+        or is_measure(one, asked.text, words)
+        or is_of_another_rank(one, asked.text)
+        or is_no_work(one, asked.text)
+        or is_at_another_time(one, asked.text)
+    )
+
+
+def _asks_for_somebody(asked: Asked) -> bool:
+    """Return whether a question names somebody's relation to the user and nothing else."""
+    return bool(asked.relations) and all(map(relation_of, asked.words))
+
+
 def _is_asked_by_name(one: Profile, asked: Asked) -> bool:
     """Return whether a question asks for the thing itself, whatever it says besides: "Which car do I …"."""
     which = _WHICH_OF_MINE.match(asked.text)
@@ -497,8 +539,10 @@ def _is_asked_by_name(one: Profile, asked: Asked) -> bool:
     named = set(one.attributes) - _WEAK - _TIMES
     if not kind or kind[0] in _WEAK or one.relations or not named.isdisjoint(_TELLING):
         return False
-    # A car is not its registration.
+    # A car is not its registration, nor is the position that somebody plays a job.
     is_beside = is_common(one.head) and not are_same(kind[0], one.head)
+    if kind[0] not in named and not _PLAYS.isdisjoint(asked.words):
+        return False
     return not is_beside and any(are_same(kind[0], word) for word in named)
 
 
@@ -549,11 +593,14 @@ def explained(word: str, one: Profile, asked: Asked, known: Known) -> tuple[floa
         return 0.9, hits
     if relation and serves(one, relation):
         return 0.5, hits
+    if is_kind_of_employer(one, word, asked.text):
+        return 0.4, hits
     # "When did Maeve and I get married?"
     of = known.names.get(word, {relation} if relation else set())
     if of and one.is_event and not one.relations and all(is_kind_of(whose, "partner") for whose in of):
         return 0.3, hits
-    return _told_by_value(word, one, asked), hits
+    is_where = is_setting(word, asked.setting, one)
+    return _told_by_value(word, one, asked) or (0.2 if is_where else 0.0), hits
 
 
 def _told_by_value(word: str, one: Profile, asked: Asked) -> float:
@@ -600,7 +647,8 @@ def _told_by_value(word: str, one: Profile, asked: Asked) -> float:
     ):
         return 0.4
     if word in _NUMBERS and is_number(value):
-        is_named = any(are_related(other, one.head) for other in asked.words if other != word)
+        heads = one.attributes if one.head in _NUMBERED else (one.head,)
+        is_named = any(are_related(other, key) for other in asked.words if other != word for key in heads)
         return 0.4 if is_named else 0.0
     is_qualified = word in SIZES and one.relations
     is_dated = (
@@ -658,7 +706,11 @@ def _is_definite(asked: Asked, one: Profile) -> bool:
     if (
         is_of_kind
         and asked.words
-        and all(word in one.key or word in _TIMES or is_silent(word) for word in asked.words)
+        and all(
+            word in _TIMES or is_silent(word) or any(are_same(word, key) for key in one.key)
+            for word in asked.words
+        )
+        and not _THEIRS.search(asked.text)
     ):
         return True  # "When is choir practice?"
     is_short = len(asked.text.split()) <= _FEW_WORDS

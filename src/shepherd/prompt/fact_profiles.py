@@ -62,6 +62,7 @@ _YEARS = re.compile(
 # Words that tell one sister from another.
 _CHILDREN = ("son", "daughter", "child", "boy", "girl", "eldest", "youngest")
 _TWINS = 2
+_FIRST_OR_LAST = frozenset(content_words("first last"))
 _FIRST, _SECOND = (content_words(word)[0] for word in ("first", "second"))
 _RANKS = frozenset(
     (
@@ -98,7 +99,8 @@ class Profile:
     @cached_property
     def is_former(self) -> bool:
         """True if the key belongs to another time: "previous_job"."""
-        return not self.is_ranked and not FORMER.isdisjoint(self.key)
+        of_names = _FIRST_OR_LAST if "name" in self.key else frozenset()
+        return not self.is_ranked and not (FORMER - of_names).isdisjoint(self.key)
 
     @cached_property
     def is_event(self) -> bool:

@@ -12,7 +12,7 @@ from functools import lru_cache
 __all__ = ["in_key", "in_question"]
 
 _I = r"(?:i|we)"
-_DO = r"(?:do|did|does|can|could|should|must|shall|am|are|have|has|will|would)"
+_DO = r"(?:do|did|does|can|could|should|must|shall|am|are|have|has|will|would|wo)"
 _NOT = r"(?:n['\u2019]?t|\snot|\snever)"
 
 
@@ -25,11 +25,16 @@ _NAMES = _compiled(
     (r"\be[ -]?mails?\b", "email"),
     (r"\b(?:last|family) name\b", "surname"),
     (r"\bt[ -]?shirts?\b", "shirt"),
+    (r"\btime[ -]?zone\b", "timezone"),
     (r"\b(?:post|postal|zip)[ -]?codes?\b", "postcode"),
     (r"\b(?:user ?name|user[ -]?id|log[ -]?in(?: name)?|sign[ -]?in name|screen name)\b", "username"),
     (r"\bcall[ -]?sign\b", "callsign"),
     (r"\boperating system\b|\bOS\b", "os"),
-    (r"\b(?:second|2nd|other|holiday|weekend|summer|vacation) (?:home|house|place|cottage)\b", "secondhome"),
+    (
+        r"\b(?<!favourite )(?<!favorite )(?:second|2nd|other|holiday|weekend|summer|vacation)"
+        r" (?:home|house|place|cottage)\b",
+        "secondhome",
+    ),
     (
         r"\b(?:wak(?:e|es|ing)|g(?:et|ets|etting)|got|gotten) up\b|\b(?:wake|wakes)(?=[ -]?(?:time|hour))",
         "wake",
@@ -71,6 +76,12 @@ _MY_JOB = r"(?:with )?(?:my|the) (?:job|career)\b"
 _RETIRING = r"(?:(?:i|we) )?(?:retir(?:ed?|ing)|my retirement|retirement|(?:took|drew) my pension)\b"
 _STOMACH = r"(?:my|our) (?:stomach|body|gut|tummy|skin|system|belly)"
 _COPES = r"(?:tolerate|handle|take|digest|stand|cope with|bear|agree with|like)"
+# What people are paid for, unlike what they play, sing or run for.
+_TRADES = (
+    r"(?:work|driv|fly|cook|bak|teach|lectur|nurs|writ|edit|report|cod|program|design|build|weld|drill|dig|haul|truck"
+    r"|guard|clean|cater|translat|interpret|freelanc|consult|research|deliver|sell|farm|fish|log|mine|photograph)"
+    r"(?:e|ing|ming)?"
+)
 _AT_WORK = r"(?:my |the )?(?:work|office|job|workplace)"
 
 # In questions alone.
@@ -124,7 +135,13 @@ _ABOUT_NAMES = _compiled(
     ),
     (rf"\bwhere (?:can|do|should|could) {_OTHERS} email me\b", "what is my email"),
     (r"\bhow (?:is|are) (?=(?:my|our) [\w'\u2019 -]+ (?:called|named)\b)", "what is "),
-    (r"\b(?:the )?(?:place|company|firm) (?:that |where )?(?:i|we) work(?: at| in| for)?\b", "my employer"),
+    (
+        r"\b(?:the )?(?:place|company|firm)(?: called| named)? (?:that |where )?(?:i|we) work"
+        r"(?: at| in| for)?\b",
+        "my employer",
+    ),
+    (r"\bwhat (?:am i|i['\u2019]?m|i am) (?:called|named)(?=\W*$)", "what is my name"),
+    (r"\b(which|what) trains?(?= (?:do|did|should|must|can|am|are|to|takes?|gets?)\b)", r"\1 rail"),
     (r"\bhow (?:am i|do (?:they|people|you) call me)(?: called| named)?(?=\W*$)", "what is my name"),
     (r"\bgo by\b|\bshort(?:er)? (?:form|version) of my name\b", "nickname"),
     (
@@ -175,7 +192,17 @@ _ABOUT_LIKES = _compiled(
     (r"\b(?:get|give|buy)(?:s|ing)? me for (?:my )?(birthday|christmas)\b", r"my \1 wish"),
     (r"\bi (?:want|would like|['\u2019]d like|wish) for (?:my )?(birthday|christmas)\b", r"my \1 wish"),
     (r"\bdo i wish for\b", "is my wish"),
+    (
+        rf"\b(?:(?:where|how) do {_I} (?:watch|stream)|do {_I} (?:watch|stream)(?=.* on\W*$))"
+        r" (?:films?|movies?|series|shows?|tv)(?: online| on)?\b",
+        "what is my streaming",
+    ),
     (rf"\bdo {_I} (?:watch|stream) (?:films?|movies?|series|shows?|tv)(?: online| on)?\b", "is my streaming"),
+    (rf"\bwhere do {_I} (?:like |prefer )?(?:to )?sit\b", "which seat do i like"),
+    (
+        rf"\bwhere do {_I} play (?=(?:in|on|for) (?:the|my|our) (?:\w+ )?(?:team|side|squad|pitch|field)\b)",
+        "what position do i play ",
+    ),
 )
 _ABOUT_LIVES = _compiled(
     (rf"\b{_PART_TIME} (?=job\b)", "side "),
@@ -214,6 +241,9 @@ _ABOUT_LIVES = _compiled(
     (r"\bwork(?:ing)? on\b", "project"),
     (r"\bon the side\b", "sidejob"),
     (rf"\b(do|did) ({_I}) work (?:for|at)\b", r"\1 \2 employer"),
+    (r"\b(?:employs|hired|hires) (?:me|us)\b", "is my employer"),
+    (rf"\b(?:am|are) {_I} (?:currently |now )?employed(?: by| at| with| in)?(?=\W*$)", "is my employer"),
+    (rf"\b(do|did|am) ({_I}) (?:currently |now )?{_TRADES} (?:for|at)(?=\W*$)", r"\1 \2 employer"),
     (
         rf"\bhow (?:can|do|could|should) (?:i be reached|{_OTHERS} (?:reach|ring|call|phone) me)\b",
         "what is my phone",
@@ -229,7 +259,7 @@ _ABOUT_LIVES = _compiled(
     ),
     (
         r"\bsomething happens to me\b|\bi have an accident\b|\bi(?:['\u2019]m| am) in an accident\b",
-        "there is an emergency",
+        "i have an emergency",
     ),
     (
         r"\b(?:is|are|should be|to be|be) (?:informed|notified|called|rung|contacted|told)"

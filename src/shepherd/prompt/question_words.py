@@ -15,7 +15,7 @@ _SILENT = frozenset(
         "us under happen repeat possibly sorry hmm quick question curious oops write written"
         " put field order fit see buy spell spelled spelt record records stuff tick mean belong possess state"
         " label badge tag sticker envelope ticket certificate file list aside"
-        " enter quote supply register registered official officially exact listed hold"
+        " enter quote supply register registered official officially exact listed hold per"
     )
 )
 # What one does with somebody who is asked for: "Who do I ring?"

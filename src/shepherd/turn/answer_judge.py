@@ -311,6 +311,9 @@ class Sources:
         return keys if self._joined.count(f" {quote} ") <= len(keys) else []
 
 
+_PARTICLES = [[word] for word in ("of", "de", "du", "da", "do", "del", "della", "di", "von", "van", "der")]
+
+
 @dataclass(slots=True)
 class Judge:
     """Judges sentences of an answer to the message `asked`."""
@@ -411,6 +414,9 @@ class Judge:
         if not self.sources.quotes(value):
             return False
         known = [fact.key for fact in self.sources.known if words_in(fact.value)[: len(value)] == value]
+        # "You went to University." is no part of "University of Hull".
+        if not keys and any(_goes_on_behind(fact.value, value) for fact in self.sources.known):
+            return False
         # "Your brother lives in Tom": `brother` says who that is, and not where.
         if about not in ("", "name") and any({*thing, "name"}.issuperset(words_in(key)) for key in known):
             return False
@@ -483,6 +489,12 @@ def states(sentence: str, fact: Fact, n_words: int | None = None) -> bool:
     """Return whether a sentence has the value of a fact, or its first words."""
     value = " ".join(words_in(fact.value)[:n_words])
     return f" {value} " in f" {' '.join(words_in(sentence))} "
+
+
+def _goes_on_behind(whole: str, value: Sequence[str]) -> bool:
+    """Return whether words begin a name that goes on: "University" of "University of Hull"."""
+    words = words_in(whole)
+    return words[: len(value)] == list(value) and words[len(value) : len(value) + 1] in _PARTICLES
 
 
 def _compiled(form: str, about: str) -> tuple[re.Pattern[str], str]:

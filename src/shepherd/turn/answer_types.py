@@ -195,6 +195,13 @@ _WHERE = re.compile(r"\W*(?:and\s+)?(?:from\s+)?where\b", re.IGNORECASE)
 _PLACE = (
     r"\b(?:in|at|on|under|behind|beside|inside|from|near|above|below|next to|outside|over|top of|between)\b"
 )
+# "Where do we get the pellets?" is answered by "from the cooperative".
+_SOURCE = re.compile(
+    r"\W*(?:and\s+)?(?:from\s+)?where\s+(?:do|did|can|could|should|must) (?:i|we|you|they)"
+    r" (?:get|buy|order|fetch|source|purchase)\b(?!\s+(?:on|off|out|in|up|to)\b)",
+    re.IGNORECASE,
+)
+_FROM = r"\b(?:from|bought|buy|order(?:ed)?|suppl(?:y|ies|ied|iers?)|sells?|sold|shops?|stores?|markets?)\b"
 _COLOR = (
     r"\b(?:black|white|gr[ea]y|red|green|blue|yellow|orange|brown|pink|purple|silver|gold|beige|cream|teal|navy"
     r"|turquoise|maroon|burgundy|ochre|amber|ivory|lilac|violet|magenta|crimson|scarlet|khaki|olive|mustard|coral"
@@ -219,6 +226,8 @@ _KINDS = (
     (r"emails?|e-mail|mail address", r"@"),
 )  # fmt: skip
 _ADDRESS_NOUN = re.compile(r" (?:(?:home|postal|street|full|exact|delivery|mailing) )?address", re.IGNORECASE)
+_NETWORK_ADDRESS = re.compile(r" (?:[\w'\u2019-]+ ){0,2}?IP(?: address)?", re.IGNORECASE)
+_NETWORK = r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b[0-9a-f]{1,4}(?::[0-9a-f]{0,4}){2,}"
 # The number of a house beside the name of its street.
 _ADDRESS = (
     rf"\b(?!{_MONTH})(?-i:[A-ZÀ-Þ][a-zß-ÿ]{{2,}}),? \d{{1,4}}\b"
@@ -311,6 +320,8 @@ _SOMEBODY = re.compile(
     r"|steward|chair|boys|girls|children|kids|parents?|in-laws|\w+(?:ists?|ians?|men|man|woman|women))\b",
     re.IGNORECASE,
 )
+# Capitals that name no thing, but the form of the answer.
+_FORMS = frozenset(content_words("IP"))
 # Words that say nothing about what a text has to hold.
 _VAGUE = frozenset(
     content_words("get got need use using go going like again want still may might mr mrs ms dr")
@@ -381,7 +392,7 @@ def wanted_by(question: Question) -> Wanted:
     small = {letter.casefold() for letter in letters}
     # Of "error F28" the number is needed alone.
     called = (name for name in _NAME.findall(text) if not NUMBER.search(name))
-    names = {word for name in called for word in keywords(name)} - STOP_WORDS
+    names = {word for name in called for word in keywords(name)} - STOP_WORDS - _FORMS
     relations = {word for relation in relations_in(text) for word in keywords(relation)}
     if _MY_NUMBER.search(text):
         names |= {"phone"}  # somebody else's is not meant
@@ -421,6 +432,8 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
         holds = _CLOCK if unit in ("time", "hour") else _TIME
         others = words.difference(keywords(unit)) or words
         return _Form(others, holds, _DATES.get(unit, ""), keywords(unit))
+    if _SOURCE.match(text):
+        return _Form(words, likely=_FROM)
     if _WHERE.match(text):
         return _Form(words, likely=_PLACE)
     if _SURNAME.search(text):
@@ -452,6 +465,8 @@ def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:
         return _Form(words - _CALLS - {*asked} or words, r"\d{3}", hints=("contact",))
     if _ADDRESS_NOUN.fullmatch(nouns):
         return _Form(words - content_of("address") or words, _ADDRESS, hints=content_of("address"))
+    if _NETWORK_ADDRESS.fullmatch(nouns):
+        return _Form(words - content_of("IP address") or words, _NETWORK, hints=content_of("address"))
     holds = next((form for noun, form in _KINDS if re.search(rf"\b(?:{noun})$", nouns, re.IGNORECASE)), "")
     if holds == _COLOR:  # It may be told as "RAL 7044".
         return _Form(words, likely=holds, asked=asked)
