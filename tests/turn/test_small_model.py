@@ -52,8 +52,9 @@ DECLINED = (
 NOTHING = "I have nothing stored about that."
 ACKNOWLEDGED = "Nice, I'll remember that."
 FORGETS = (
-    "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
-    "`shepherd memory forget ID`."
+    "I can't forget by being asked. In a chat, `/forget KEY` forgets a fact, such as `/forget birthday`, and "
+    "`/memory WORDS` shows the numbers of memories for `/forget NUMBER`. At a terminal, use "
+    "`shepherd facts clear KEY` and `shepherd memory forget ID`."
 )
 
 
