@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from shepherd.errors import ModelError, UsageError
 
@@ -63,6 +62,9 @@ def connection_error(address: str) -> OSError | UnicodeError | None:
 
     None also for what is no address, and behind a proxy: only a request would show whether that reaches it.
     """
+    # Not at the top: it takes 20 ms to load.
+    from urllib.request import getproxies, proxy_bypass
+
     parts = split_address(address.strip())
     if parts is None or parts.hostname is None:
         return None

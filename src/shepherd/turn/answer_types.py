@@ -382,9 +382,13 @@ class _Form:
     asked: Collection[str] = ()
 
 
+# Characters; the time to read a question grows with the square of its length.
+_LONGEST = 2000
+
+
 def wanted_by(question: Question) -> Wanted:
-    """Return what answers a question."""
-    text, context = question.text, content_of(question.before)
+    """Return what answers a question; of a very long one, its beginning counts."""
+    text, context = question.text[:_LONGEST], content_of(question.before[:_LONGEST])
     words = content_of(text)
     form = _form_of(text, words - _VAGUE if len(words - _VAGUE) > 1 else words)
     likely = form.likely or (_DENIED if _DENIES.search(text) else "")
