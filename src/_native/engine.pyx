@@ -52,7 +52,7 @@ from scheduler cimport (
     shp_draft_collect_allowed,
     shp_draft_free,
     shp_draft_mode,
-    shp_draft_model_ids,
+    shp_draft_model_counts, shp_draft_model_ids,
     shp_draft_take,
     shp_edit,
     shp_job,
@@ -977,6 +977,14 @@ cdef class Decoder:
             return [], -1
         n = shp_draft_model_ids(shp_scheduler_draft_model(self.scheduler), slot, &ids, &last)
         return [ids[i] for i in range(n)], last
+
+    @property
+    def draft_model_counts(self):
+        """How many batches the draft model has decoded, and how many tokens; when idle."""
+        cdef int64_t n_batches = 0, n_read = 0
+        if shp_scheduler_draft_model(self.scheduler) != NULL:
+            shp_draft_model_counts(shp_scheduler_draft_model(self.scheduler), &n_batches, &n_read)
+        return n_batches, n_read
 
     @property
     def mirror_ids(self):

@@ -149,6 +149,7 @@ cdef extern from "draft.h" nogil:
 cdef extern from "draft_model.h" nogil:
     ctypedef struct shp_draft_model:
         pass
+    void shp_draft_model_counts(const shp_draft_model *, int64_t *, int64_t *) noexcept
     int32_t shp_draft_model_ids(const shp_draft_model *, int32_t, const int32_t **, int32_t *) noexcept
 
 cdef extern from "scheduler.h" nogil:
