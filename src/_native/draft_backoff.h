@@ -1,8 +1,8 @@
 /* When a draft model is asked, and for how many candidates: seldom while it is wrong, and soon again once it is right.
 
    Before it has been right, it is on probation: it gets one candidate, which the next token tells right or wrong, and
-   which no batch has to verify. After a wrong one, it is asked nothing for a while, and twice as long each time. After a
-   right one, it drafts as long as that pays and a few candidates in a row are not wrong: at first a few candidates, and
+   which no batch has to verify. After a wrong one, it is asked nothing for a while, and twice as long each time. After two
+   right ones, since one may be chance, it drafts as long as that pays and a few candidates in a row are not wrong: at first a few candidates, and
    twice as many with those that are right. */
 #ifndef SHP_DRAFT_BACKOFF_H
 #define SHP_DRAFT_BACKOFF_H
@@ -12,6 +12,7 @@
 enum {
     SHP_FIRST_PAUSE = 16, /* tokens: what one candidate costs is 2 % of that */
     SHP_MOST_PAUSE = 1024,
+    SHP_TRUSTED = 2,      /* right candidates that end probation */
     SHP_PROVEN = 16,      /* right candidates after which the next pause is short again */
     SHP_MOST_WRONG = 5,   /* wrong candidates in a row before a pause */
 };
@@ -19,7 +20,7 @@ enum {
 typedef struct {
     int32_t pause;   /* tokens of the next pause */
     int32_t n_left;  /* tokens of this one that are still to come */
-    int32_t n_right; /* candidates since the last pause; 0: on probation */
+    int32_t n_right; /* candidates since the last pause */
     int32_t n_wrong; /* candidates since the last right one */
     int32_t n_idle;  /* tokens for which a draft would not have paid */
 } shp_draft_backoff;
@@ -33,10 +34,10 @@ static inline int shp_draft_backoff_asks(shp_draft_backoff *b, int32_t n) {
     return is_asked;
 }
 
-static inline int shp_draft_backoff_is_on_probation(const shp_draft_backoff *b) { return b->n_right == 0; }
+static inline int shp_draft_backoff_is_on_probation(const shp_draft_backoff *b) { return b->n_right < SHP_TRUSTED; }
 
 /* Candidates of a draft at most. */
-static inline int32_t shp_draft_backoff_most(const shp_draft_backoff *b) { return 2 * b->n_right + 1; }
+static inline int32_t shp_draft_backoff_most(const shp_draft_backoff *b) { return 2 * b->n_right - 1; }
 
 static inline void shp_draft_backoff_pause(shp_draft_backoff *b, int32_t n) {
     b->n_left = n;
@@ -58,14 +59,14 @@ static inline int shp_draft_backoff_learn(shp_draft_backoff *b, int is_right) {
     b->n_idle = 0;
     b->n_wrong = is_right ? 0 : b->n_wrong + 1;
     if (!is_right) {
-        if (b->n_right == 0 || b->n_wrong >= SHP_MOST_WRONG)
+        if (shp_draft_backoff_is_on_probation(b) || b->n_wrong >= SHP_MOST_WRONG)
             shp_draft_backoff_pause(b, b->pause);
         return 0;
     }
     b->n_right += b->n_right < SHP_PROVEN;
     if (b->n_right == SHP_PROVEN)
         b->pause = SHP_FIRST_PAUSE;
-    return b->n_right == 1;
+    return b->n_right == SHP_TRUSTED;
 }
 
 #endif

@@ -281,7 +281,8 @@ def test_a_draft_model_that_becomes_right_is_asked_for_more(tmp_path: Path) -> N
         n_batches, n_read = engine.decoder.draft_model_counts
 
     assert list(answer.token_ids) == said
-    # Asked for the third time, after 50 tokens, it was right, read the conversation, and drafted the rest.
+    # Asked for the third time, after 50 tokens, it was right, and once more. Then it read the conversation
+    # and drafted the rest.
     assert answer.stats.model_accepted_tokens >= 30
     assert n_read > len(prompt) + 50
     assert n_batches <= 3 + len(said) - 48
