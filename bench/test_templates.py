@@ -3,8 +3,11 @@
 continued   milliseconds to render a conversation with a new question, from the record of the turn before
 whole       the same as a whole, as every other program does it
 ratio       whole by continued; the least and the most of a few runs that take turns
+prompt      milliseconds to make the prompt, with its token ids
 
 The templates are small ones in the manner of known families, and one that looks back from each message.
+Prompts are also made with one that writes the system prompt into the newest question, as Mistral Nemo's does,
+and as a plain dialogue without control tokens, as RWKV's.
 
   python -m pytest bench/test_templates.py --benchmark-only -s
 """
@@ -12,12 +15,17 @@ The templates are small ones in the manner of known families, and one that looks
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from bench.small import JUDGED, sized
-from shepherd.inference.template import ChatTemplate
+from shepherd.inference.template import CHATML, GENERIC, ChatTemplate
 from shepherd.inference.template_journal import Journal
+from shepherd.inference.tokenization import open_tokenizer
+from shepherd.inference.transcript import Transcript
+from shepherd.types import Message
+from tests import models
 from tests.inference.manners import MANNERS
 
 MESSAGES = sized(2_000, 40)
@@ -33,7 +41,14 @@ TEMPLATES = {
     **{name: MANNERS[name].template for name in ("qwen", "llama3", "mistral", "gemma", "harmony")},
     "looking back": LOOKING_BACK,
 }
+SYSTEM_LAST = (
+    "{% for m in messages[1:] %}{% if m.role == 'user' %}{{ '<|im_start|>' }}"
+    "{% if loop.last %}{{ messages[0].content + '\n\n' }}{% endif %}{{ m.content + '<|im_end|>' }}"
+    "{% else %}{{ m.content + '<|im_end|>' }}{% endif %}{% endfor %}"
+)
+PROMPTS = {**TEMPLATES, "chatml": CHATML, "system prompt last": SYSTEM_LAST, "plain dialogue": GENERIC}
 LEAST_RATIO, MOST_MS = 5.0, 0.5
+MOST_PROMPT_MS = 2.0
 
 
 def _run(template: ChatTemplate) -> tuple[float, float]:
@@ -73,3 +88,32 @@ def test_rendering_costs_what_is_new(benchmark, name: str) -> None:
     )
     benchmark.extra_info.update(continued_ms=continued, whole_ms=whole, ratio=min(ratios))
     assert (continued < MOST_MS and min(ratios) > LEAST_RATIO) or not JUDGED
+
+
+def _prompt_ms(path: Path, template: ChatTemplate) -> float:
+    """Milliseconds of a turn's prompt, the least of many."""
+    messages = [Message("system", "you are a helpful assistant. " * 16)]
+    for i in range(MESSAGES // 2):
+        messages += [Message("user", f"what is {i}?"), Message("assistant", f"it is {i}")]
+    times = []
+    with open_tokenizer(path) as vocabulary:
+        transcript = Transcript(vocabulary, template)
+        for i in range(2 * TURNS):
+            messages.append(Message("user", f"so {i}?"))
+            started = time.thread_time()
+            prompt = transcript.prompt(messages)
+            times.append(1e3 * (time.thread_time() - started))
+            messages.append(Message("assistant", "yes"))
+        assert prompt == Transcript(vocabulary, template).prompt(messages[:-1])
+    return min(times[3:])
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_prompt_costs_what_is_new(benchmark, tmp_path: Path, name: str) -> None:
+    controls = sorted({control for manner in MANNERS.values() for control in manner.controls})
+    models.llama(tmp_path / "model.gguf", controls=controls)
+    template = ChatTemplate(PROMPTS[name], eos="</s>")
+    taken = benchmark.pedantic(_prompt_ms, args=(tmp_path / "model.gguf", template), rounds=1)
+    print(f"\n{name}, {MESSAGES:,} messages: {taken:.3f} ms")
+    benchmark.extra_info.update(prompt_ms=taken)
+    assert taken < MOST_PROMPT_MS or not JUDGED

@@ -173,8 +173,10 @@ class Builder:
         pad_to: int = 0,
         extra_is_normal: bool = False,
         add_bos: bool = False,
+        pre: str = "qwen2",
+        more_merges: Sequence[tuple[str, str]] = (),
     ) -> Vocab:
-        merges = learn_merges(_MERGES)
+        merges = [*learn_merges(_MERGES), *more_merges]
         tokens = [*byte_alphabet(), *(a + b for a, b in merges)]
         types = [_Kind.NORMAL] * len(tokens)
         for text in SPECIALS:
@@ -193,7 +195,7 @@ class Builder:
         ids = {text: tokens.index(text) for text in (*SPECIALS, *controls, *extra)}
         w = self.writer
         w.add_tokenizer_model("gpt2")
-        w.add_tokenizer_pre("qwen2")
+        w.add_tokenizer_pre(pre)
         w.add_token_list(tokens)
         w.add_token_types(types)
         w.add_token_merges([f"{a} {b}" for a, b in merges])
@@ -238,6 +240,16 @@ class Builder:
         if template:
             w.add_chat_template(template)
         return Vocab(tokens, {text: i for i, text in enumerate(tokens)})
+
+    def rwkv(self, words: Sequence[str]) -> Vocab:
+        """RWKV's: all bytes, and these words; the longest one that fits is taken."""
+        tokens = [f"\\x{byte:02x}" for byte in range(256)] + [word.replace("\n", "\\n") for word in words]
+        w = self.writer
+        w.add_tokenizer_model("rwkv")
+        w.add_token_list(["<s>", *tokens])
+        w.add_token_types([_Kind.CONTROL, *[_Kind.NORMAL] * len(tokens)])
+        w.add_vocab_size(len(tokens) + 1)
+        return Vocab(["<s>", *tokens], {"<s>": 0})
 
     def write(self) -> None:
         self.writer.write_header_to_file()

@@ -182,9 +182,7 @@ void shp_draft_step(shp_draft *d, int32_t token, int kind) {
 }
 
 static void learn_of_model(shp_draft *d, int is_right, int32_t token) {
-    d->model_seen = KEPT * d->model_seen + 1;
-    d->model_right = KEPT * d->model_right + (is_right ? 1 : 0);
-    shp_draft_model_learn(d->model, is_right);
+    shp_draft_model_learn(d->model, d, is_right);
     if (d->place.source)
         learn(d, shp_draft_kind(d), d->place.source->ids[d->place.at] == token);
 }

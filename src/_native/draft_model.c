@@ -3,16 +3,18 @@
    verified as all others are.
 
    Its tokens cost time, also where they are wrong. So the length of a draft is what promises the most tokens in a second,
-   by the times of both models and by how often its candidates were right in this answer, or is 0: a model that guesses
-   badly is asked no more. Every RETRIED answers it gets another chance, since a talk about other things may be easier.
+   by the times of both models and by how often its candidates were right in this answer, or is 0: then it is asked
+   nothing for a while, and on probation after that (draft_backoff.h), since a talk about other things may be easier.
    How sure it is tells the distance of the two best logits.
-   What it has not read of a long conversation is only read where the answer has become so long that it should pay,
-   a micro-batch in a step.
+   On probation, it reads the last FEW tokens alone. What else it has not read of a conversation is only read after
+   that, where the answer has become so long that it should pay, a micro-batch in a step.
    Costs: one batch of the model per candidate, and a scan of its logits (40 us for 150,000). */
 #if !defined(_WIN32) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L /* CLOCK_THREAD_CPUTIME_ID */
 #endif
 #include "draft_model.h"
+
+#include "draft_backoff.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,11 +25,9 @@
 enum {
     MOST_CANDIDATES = 15,
     FEW = 16,          /* unread tokens that are read together with a draft */
-    RETRIED = 16,      /* answers */
-    FIRST_LENGTH = 3,  /* of a draft, until so many candidates have shown how good the model is */
     LONG_ANSWER = 64,  /* tokens that an answer is expected to have still, at least */
 };
-static const float EXPECTED = .9f, EXPECTED_WEIGHT = 4, KEPT = .98f;
+static const float EXPECTED = .9f, EXPECTED_WEIGHT = 4, KEPT = .98f, KEPT_HERE = .95f;
 static const double LEAST_GAIN = 1.05, LEAST_CHANCE = .02;
 /* Of the time of a token of the large model: one of the small model, while nothing is measured, and one of many that are
    read together. */
@@ -41,7 +41,8 @@ struct shp_draft_model {
     shp_batch_costs costs;
     double read_ns;          /* per token of a long text; 0: not measured */
     float seen, right;       /* candidates of all answers; older ones count less */
-    int64_t n_answers;
+    shp_draft_backoff backoff;
+    int64_t n_batches, n_read; /* decoded, and their tokens */
     int is_on_cpu;           /* times are what this thread computes */
     int is_broken;           /* llama.cpp has failed */
 };
@@ -70,6 +71,7 @@ shp_draft_model *shp_draft_model_new(const shp_context *context, int32_t n_slots
     if (!m)
         return NULL;
     m->context = *context;
+    shp_draft_backoff_begin(&m->backoff);
     m->n_slots = n_slots;
     m->is_on_cpu = is_on_cpu;
     m->n_chunk = n_chunk > n_slots + FEW ? n_chunk : n_slots + FEW;
@@ -106,14 +108,27 @@ int32_t shp_draft_model_ids(const shp_draft_model *m, int32_t slot, const int32_
     return m->sequences[slot].n;
 }
 
-void shp_draft_model_begin(shp_draft_model *m, shp_draft *d) {
-    int is_retry = m->n_answers++ % RETRIED == 0;
-    d->model = m;
-    d->model_right = is_retry ? EXPECTED * EXPECTED_WEIGHT : m->right + EXPECTED * EXPECTED_WEIGHT;
-    d->model_seen = is_retry ? EXPECTED_WEIGHT : m->seen + EXPECTED_WEIGHT;
+void shp_draft_model_counts(const shp_draft_model *m, int64_t *n_batches, int64_t *n_read) {
+    *n_batches = m->n_batches;
+    *n_read = m->n_read;
 }
 
-void shp_draft_model_learn(shp_draft_model *m, int is_right) {
+void shp_draft_model_begin(shp_draft_model *m, shp_draft *d) {
+    d->model = m;
+    d->model_right = m->right + EXPECTED * EXPECTED_WEIGHT;
+    d->model_seen = m->seen + EXPECTED_WEIGHT;
+}
+
+void shp_draft_model_learn(shp_draft_model *m, shp_draft *d, int is_right) {
+    if (shp_draft_backoff_learn(&m->backoff, is_right)) {
+        m->seen = m->right = 0;
+        shp_draft_model_begin(m, d);
+        for (int kind = SHP_DRAFT_MODEL; kind < SHP_DRAFT_KINDS; kind++)
+            d->seen[kind] = d->right[kind] = 0;
+        return;
+    }
+    d->model_seen = KEPT_HERE * d->model_seen + 1;
+    d->model_right = KEPT_HERE * d->model_right + (is_right ? 1 : 0);
     m->seen = KEPT * m->seen + 1;
     m->right = KEPT * m->right + (is_right ? 1 : 0);
 }
@@ -183,8 +198,9 @@ static int32_t unread(const shp_draft_model *m, const shp_drafted_answer *answer
     return text->n - sequence->n;
 }
 
-static void add(shp_draft_model *m, shp_sequence *sequence, const int32_t *tokens, int32_t n, int has_logits) {
-    int32_t at = m->batch.n_tokens, position = shp_sequence_next_position(sequence);
+static void add(shp_draft_model *m, shp_sequence *sequence, int32_t position, const int32_t *tokens, int32_t n,
+                int has_logits) {
+    int32_t at = m->batch.n_tokens;
     for (int32_t i = 0; i < n; i++, at++) {
         m->batch.token[at] = tokens[i];
         m->batch.pos[at] = position + i;
@@ -209,6 +225,8 @@ static int64_t now(const shp_draft_model *m) { return m->is_on_cpu ? shp_thread_
 static int decode(shp_draft_model *m) {
     int64_t started = now(m);
     int32_t code = shp_api.decode(m->context.ctx, m->batch), n = m->batch.n_tokens;
+    m->n_batches++;
+    m->n_read += n;
     shp_api.synchronize(m->context.ctx);
     int64_t ns = now(m) - started;
     if (code == 0 && n > FEW)
@@ -236,7 +254,7 @@ static int read_ahead(shp_draft_model *m, const shp_drafted_answer *answer, int3
     int32_t n = n_unread - 1 < m->n_chunk ? n_unread - 1 : m->n_chunk;
     shp_sequence *sequence = sequence_of(m, answer);
     m->batch.n_tokens = 0;
-    add(m, sequence, d->own.ids + sequence->n, n, 0);
+    add(m, sequence, sequence->n, d->own.ids + sequence->n, n, 0);
     return decode(m);
 }
 
@@ -298,7 +316,7 @@ static void draft_together(shp_draft_model *m, shp_drafted_answer *answers, int3
             continue;
         shp_draft *d = answers[i].draft;
         shp_sequence *sequence = sequence_of(m, &answers[i]);
-        add(m, sequence, d->own.ids + sequence->n, d->own.n - sequence->n, 1);
+        add(m, sequence, sequence->n, d->own.ids + sequence->n, d->own.n - sequence->n, 1);
         all[i].at = m->batch.n_tokens - 1;
         d->n_candidates = d->n_taken = 0;
         n_going_on++;
@@ -313,23 +331,57 @@ static void draft_together(shp_draft_model *m, shp_drafted_answer *answers, int3
             if (!all[i].is_going_on)
                 continue;
             shp_draft *d = answers[i].draft;
-            add(m, sequence_of(m, &answers[i]), &d->tokens[d->n_candidates - 1], 1, 1);
+            add(m, sequence_of(m, &answers[i]), d->own.n + d->n_candidates - 1, &d->tokens[d->n_candidates - 1], 1, 1);
             all[i].at = m->batch.n_tokens - 1;
             n_going_on++;
         }
     }
 }
 
+/* The first answer that wants it gets one candidate. Of a text that was not read yet, the end is enough; at its place,
+   since positions may mean something to the model. */
+static void draft_on_probation(shp_draft_model *m, const shp_drafted_answer *answers) {
+    while (!answers->is_wanted)
+        answers++;
+    shp_draft *d = answers->draft;
+    shp_sequence *sequence = sequence_of(m, answers);
+    int32_t left = unread(m, answers), is_short = left > FEW;
+    left = is_short ? FEW : left;
+    const int32_t *tokens = d->own.ids + d->own.n - left;
+    if (!has_all(m, tokens, left))
+        return;
+    if (is_short)
+        shp_sequence_clear(sequence);
+    m->batch.n_tokens = 0;
+    add(m, sequence, d->own.n - left, tokens, left, 1);
+    progress p = {1, left - 1, 1};
+    d->n_candidates = d->n_taken = 0;
+    if (decode(m))
+        take(m, answers, &p, 1);
+    if (is_short) /* its mirror begins with the text */
+        shp_sequence_clear(sequence);
+}
+
 int shp_draft_model_draft(shp_draft_model *m, shp_drafted_answer *answers, int32_t n, int32_t n_tokens,
                           const shp_batch_costs *costs, shp_draft_mode mode) {
-    int32_t n_wanted = 0, n_to_read = 0, length = MOST_CANDIDATES;
+    int32_t n_asking = 0, n_wanted = 0, n_to_read = 0, length = MOST_CANDIDATES;
     double token_ns = costs->ns[n_tokens], gain = INFINITY, least_chance = 0;
-    if (m->is_broken || (mode == SHP_DRAFT_AUTO && token_ns <= 0))
-        return 0;
-    for (int32_t i = 0; i < n; i++)
+    int is_auto = mode == SHP_DRAFT_AUTO;
+    for (int32_t i = 0; i < n; i++) {
         answers[i].is_wanted = answers[i].is_wanted && answers[i].most > 0 && is_readable(m, answers[i].draft);
-    if (mode == SHP_DRAFT_AUTO && (length = best_length(m, answers, n, n_tokens, costs, &gain)) == 0)
+        n_asking += answers[i].is_wanted;
+    }
+    if (m->is_broken || n_asking == 0
+        || (is_auto && (token_ns <= 0 || !shp_draft_backoff_asks(&m->backoff, n_asking))))
         return 0;
+    if (is_auto && shp_draft_backoff_is_on_probation(&m->backoff)) {
+        draft_on_probation(m, answers);
+        return 0; /* nothing to verify */
+    }
+    if (is_auto && (length = best_length(m, answers, n, n_tokens, costs, &gain)) == 0) {
+        shp_draft_backoff_rest(&m->backoff, n_asking);
+        return 0;
+    }
     for (int32_t i = 0; i < n; i++) {
         if (!answers[i].is_wanted)
             continue;
@@ -344,9 +396,9 @@ int shp_draft_model_draft(shp_draft_model *m, shp_drafted_answer *answers, int32
     }
     if (n_wanted == 0 || n_to_read > m->n_chunk)
         return 0;
-    if (mode == SHP_DRAFT_AUTO && m->seen < FIRST_LENGTH && length > FIRST_LENGTH)
-        length = FIRST_LENGTH;
-    if (mode == SHP_DRAFT_AUTO)
+    if (is_auto && length > shp_draft_backoff_most(&m->backoff))
+        length = shp_draft_backoff_most(&m->backoff);
+    if (is_auto)
         least_chance = fmax(LEAST_CHANCE, own_cost(m, n_wanted, token_ns) / token_ns);
     draft_together(m, answers, n, length, least_chance);
     return 1;

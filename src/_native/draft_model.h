@@ -23,13 +23,16 @@ void shp_draft_model_forget(shp_draft_model *model);
 /* What it has read of a slot's text: how many ids, and the last position that llama.cpp has, or -1. */
 int32_t shp_draft_model_ids(const shp_draft_model *model, int32_t slot, const int32_t **ids, int32_t *last);
 
+/* How many batches it has decoded so far, and how many tokens. */
+void shp_draft_model_counts(const shp_draft_model *model, int64_t *n_batches, int64_t *n_read);
+
 /* An answer begins: how often its drafts are right is expected as with the answers before. */
 void shp_draft_model_begin(shp_draft_model *model, shp_draft *draft);
 /* Candidates for the answers that want them, as many as there should be by what batches take. A part of a text that the
    model has not read yet is read first, one micro-batch in a call. `n_tokens`: of the batch without them. 1: it drafted. */
 int shp_draft_model_draft(shp_draft_model *model, shp_drafted_answer *answers, int32_t n, int32_t n_tokens,
                           const shp_batch_costs *costs, shp_draft_mode mode);
-/* A candidate of the model was right or not. */
-void shp_draft_model_learn(shp_draft_model *model, int is_right);
+/* A candidate of the model was right or not in this answer. */
+void shp_draft_model_learn(shp_draft_model *model, shp_draft *draft, int is_right);
 
 #endif

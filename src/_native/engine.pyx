@@ -52,7 +52,7 @@ from scheduler cimport (
     shp_draft_collect_allowed,
     shp_draft_free,
     shp_draft_mode,
-    shp_draft_model_ids,
+    shp_draft_model_counts, shp_draft_model_ids,
     shp_draft_take,
     shp_edit,
     shp_job,
@@ -277,6 +277,32 @@ def longest_token(uintptr_t vocab):
         if text != NULL:
             longest = max(longest, strlen(text))
     return longest
+
+
+def bytes_before(uintptr_t vocab, unsigned char byte):
+    """Return the bytes, ascending, that some token of the vocabulary has directly before `byte`.
+
+    SentencePiece's sign for a blank (U+2581) counts as a blank. Cost: some 10 ms for 150,000 tokens.
+    """
+    if not is_bound or vocab == 0:
+        raise ValueError("bind() first, and pass a vocabulary")
+    cdef void *v = <void *>vocab
+    cdef bytearray piece = bytearray(256)
+    cdef unsigned char[::1] view = piece
+    cdef unsigned char found[256]
+    cdef int32_t i, k, n
+    memset(found, 0, sizeof(found))
+    for i in range(shp_api.vocab_n_tokens(v)):
+        n = shp_api.token_to_piece(v, i, <char *>&view[0], <int32_t>view.shape[0], 0, True)
+        if n < 0:
+            piece = bytearray(-n)
+            view = piece
+            n = shp_api.token_to_piece(v, i, <char *>&view[0], <int32_t>view.shape[0], 0, True)
+        for k in range(1, n):
+            if view[k] == byte or (byte == 0x20 and k + 2 < n and view[k] == 0xE2 and view[k + 1] == 0x96
+                                   and view[k + 2] == 0x81):
+                found[view[k - 1]] = 1
+    return bytes([k for k in range(256) if found[k]])
 
 
 @cython.final
@@ -951,6 +977,14 @@ cdef class Decoder:
             return [], -1
         n = shp_draft_model_ids(shp_scheduler_draft_model(self.scheduler), slot, &ids, &last)
         return [ids[i] for i in range(n)], last
+
+    @property
+    def draft_model_counts(self):
+        """How many batches the draft model has decoded, and how many tokens; when idle."""
+        cdef int64_t n_batches = 0, n_read = 0
+        if shp_scheduler_draft_model(self.scheduler) != NULL:
+            shp_draft_model_counts(shp_scheduler_draft_model(self.scheduler), &n_batches, &n_read)
+        return n_batches, n_read
 
     @property
     def mirror_ids(self):

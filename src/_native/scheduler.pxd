@@ -32,6 +32,7 @@ cdef extern from "llama_api.h" nogil:
         int32_t (*vocab_n_tokens)(const void *) noexcept nogil
         int (*vocab_get_attr)(const void *, int32_t) noexcept nogil
         const char *(*vocab_get_text)(const void *, int32_t) noexcept nogil
+        int32_t (*token_to_piece)(const void *, int32_t, char *, int32_t, int32_t, bint) noexcept nogil
         void (*log_set)(void (*callback)(int, const char *, void *) noexcept nogil, void *) noexcept nogil
     shp_llama shp_api                       # filled by bind()
     enum: SHP_PLAIN
@@ -148,6 +149,7 @@ cdef extern from "draft.h" nogil:
 cdef extern from "draft_model.h" nogil:
     ctypedef struct shp_draft_model:
         pass
+    void shp_draft_model_counts(const shp_draft_model *, int64_t *, int64_t *) noexcept
     int32_t shp_draft_model_ids(const shp_draft_model *, int32_t, const int32_t **, int32_t *) noexcept
 
 cdef extern from "scheduler.h" nogil:

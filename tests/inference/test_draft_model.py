@@ -16,11 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shepherd._native import engine as native
 from shepherd.config import Config
 from shepherd.errors import ModelLoadError, UsageError
-from shepherd.inference import Engine, Generation
+from shepherd.inference import Engine, EngineSettings, Generation
 from shepherd.inference.draft_model import check_pair
 from shepherd.inference.load_check import model_bytes
+from shepherd.inference.model import DRAFTS
 from shepherd.setting_checks import check_setting
 from shepherd.types import Sampling
 from tests.examples import examples
@@ -221,3 +223,66 @@ def test_a_draft_model_that_does_not_fit_is_refused_as_a_setting(
     with pytest.raises(UsageError, match=r"draft_model: .*nowhere"):
         check_setting(replace(fitting, draft_model="nowhere"), "draft_model")
     check_setting(replace(fitting, draft_model=""), "draft_model")
+
+
+# ---- how often it is asked
+
+
+def _chosen(drafting: Path) -> EngineSettings:
+    return replace(slot_settings(1), draft="auto", draft_model=str(drafting))
+
+
+@pytest.fixture
+def _drafts_where_it_saves_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(DRAFTS, "auto", native.DRAFT_AUTO)
+
+
+@pytest.mark.usefixtures("_drafts_where_it_saves_time")
+def test_a_draft_model_that_is_wrong_is_asked_less_and_less(
+    plain_model: Path, model_file: Callable[[str], Path]
+) -> None:
+    asked, read = [], []
+    with Engine(plain_model, settings=_chosen(model_file("windowed"))) as engine:
+        for i in range(4):
+            before = engine.decoder.draft_model_counts
+            answer = _answer(engine, [(7 * k + i) % 200 for k in range(300)], max_tokens=256)
+            engine.decoder.wait_idle()
+            now = engine.decoder.draft_model_counts
+            asked.append(now[0] - before[0])
+            read.append(now[1] - before[1])
+            assert answer.stats.generated_tokens > 150
+            # Nothing had to be verified.
+            assert answer.stats.model_drafted_tokens == 0
+            _check_read(engine)
+
+    # At the first tokens, and 16, 32, 64, 128, 256 and 512 tokens later.
+    assert sum(asked) <= 8
+    assert asked[0] >= 4
+    assert max(asked[2:]) <= 1
+    # It never reads the 300 tokens of a conversation, but the last 16.
+    assert max(read) <= 16 * asked[0]
+
+
+@pytest.mark.usefixtures("_drafts_where_it_saves_time")
+def test_a_draft_model_that_becomes_right_is_asked_for_more(tmp_path: Path) -> None:
+    """The models say a text by the positions of its tokens; the draft model says its beginning backwards."""
+    from bench import recited_models
+
+    large, small = recited_models.Size(768, 8, 8, 3072, 512), recited_models.SIZES["tiny"]
+    ids = random.Random(1).sample(range(256), 228)  # nothing repeats
+    prompt, said = ids[:100], ids[100:]
+    paths = tmp_path / "large.gguf", tmp_path / "small.gguf"
+    for path, size, text in zip(paths, (large, small), (said, [*said[:48][::-1], *said[48:]]), strict=True):
+        recited_models.write(size, path)
+        recited_models.recite(path, size, len(prompt), text)
+    with Engine(paths[0], settings=_chosen(paths[1])) as engine:
+        answer = _answer(engine, prompt, max_tokens=128)
+        engine.decoder.wait_idle()
+        n_batches, n_read = engine.decoder.draft_model_counts
+
+    assert list(answer.token_ids) == said
+    # Asked for the third time, after 50 tokens, it was right, and once more. Then it read the conversation
+    # and drafted the rest.
+    assert answer.stats.model_accepted_tokens >= 30
+    assert n_read > len(prompt) + 50
+    assert n_batches <= 3 + len(said) - 48

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.errors import TemplateError
-from shepherd.inference import EngineSettings
+from shepherd.inference import EngineSettings, tokenization
 from shepherd.inference import transcript as transcripts
 from shepherd.inference.model import LoadedModel
-from shepherd.inference.template import CHATML, ChatTemplate
+from shepherd.inference.template import CHATML, GENERIC, ChatTemplate
 from shepherd.inference.tokenization import Prompt, Vocabulary, open_tokenizer
 from shepherd.inference.transcript import Transcript
 from shepherd.types import Message, Tool, ToolCall
@@ -27,6 +27,16 @@ from tests.inference.test_transcript import TEMPLATES
 COUNTING = "{{ messages | length }}" + CHATML
 NUMBERED = CHATML.replace("{{ '<|im_start|>'", "{{ loop.index }}{{ '<|im_start|>'")
 LAST_SEEN = CHATML.replace("+ '<|im_end|>'", "+ ('.' if loop.last else '') + '<|im_end|>'")
+# What is said before the newest message of the user, and in no older place.
+SYSTEM_LAST = (
+    "{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
+    "{% set asked = rest | selectattr('role', 'equalto', 'user') | list %}{% for m in rest %}"
+    "{% if m.role == 'user' %}"
+    "{% if tools and m == asked[-1] %}<|tool|>{{ tools | tojson }}{% endif %}{{ '<|im_start|>' }}"
+    "{% if loop.last and messages[0].role == 'system' %}{{ messages[0].content + '\n\n' }}{% endif %}"
+    "{{ m.content + '<|im_end|>' }}{% else %}{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}{{ c | tojson }}{% endfor %}{{ '<|im_end|>' }}{% endif %}{% endfor %}"
+)
 LOOKING_AHEAD = "{% if messages[-1].role == 'tool' %}!{% endif %}" + CHATML
 SOURCES = {
     **TEMPLATES,
@@ -35,6 +45,7 @@ SOURCES = {
     "numbered": NUMBERED,
     "last seen": LAST_SEEN,
     "looking ahead": LOOKING_AHEAD,
+    "system prompt last": SYSTEM_LAST,
 }
 _CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = Tool("get_weather", "Weather of a city", _CITY)
@@ -68,6 +79,7 @@ def continued(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 @pytest.fixture(autouse=True)
 def _records_short_conversations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcripts, "_LONG", 0)
+    monkeypatch.setattr(tokenization, "_LONG_RUN", 1)
 
 
 @cache
@@ -137,7 +149,9 @@ def test_prompt_that_goes_on_is_the_one_made_from_nothing(
             messages[edited].sent += " edited"
 
 
-@pytest.mark.parametrize("name", sorted(set(SOURCES) - {"numbered", "shouting", "counting"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(SOURCES) - {"numbered", "shouting", "counting", "system prompt last"})
+)
 def test_third_turn_goes_on_from_the_second(vocabulary: Vocabulary, name: str, continued: list[bool]) -> None:
     make = transcript(vocabulary, SOURCES[name])
     messages: list[Message] = []
@@ -161,6 +175,76 @@ def test_where_nothing_can_be_gone_on_from_all_is_made_anew(
         messages.append(said(vocabulary, f"answer {turn}"))
 
     assert continued[-1] is False
+
+
+def tokenized_in_turns(make: Transcript, n: int, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Prompt, int]]:
+    """The prompt of each turn, with how many characters were tokenised for it."""
+    made: list[tuple[Prompt, int]] = []
+    texts: list[str] = []
+    tokenize = Vocabulary.tokenize
+
+    def spy(self: Vocabulary, text: str, **options: bool) -> object:
+        texts.append(text)
+        return tokenize(self, text, **options)
+
+    monkeypatch.setattr(Vocabulary, "tokenize", spy)
+    messages = [Message("system", "be brief")]
+    for i in range(n):
+        messages.append(Message("user", f"what is question {i}?"))
+        texts.clear()
+        prompt = make.prompt(messages)
+        made.append((prompt, sum(map(len, texts))))
+        messages.append(Message("assistant", f"it is answer {i}."))
+    return made
+
+
+def test_template_that_heads_the_newest_message_goes_on_from_the_one_before(
+    vocabulary: Vocabulary, continued: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It puts the system prompt there, so the text before the newest message isn't the next turn's."""
+    make = transcript(vocabulary, SYSTEM_LAST)
+    turns = tokenized_in_turns(make, 12, monkeypatch)
+
+    for prompt, _ in turns:
+        assert prompt.token_ids == vocabulary.tokenize(prompt.text, special=True)
+        head = prompt.token_ids[: prompt.newest]
+        assert vocabulary.detokenize(head, shown=head).endswith(b"<|im_start|>be brief")
+
+    assert continued[3:] == [True] * 9
+    assert turns[-1][1] < 120
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+def test_template_that_heads_the_newest_message_shows_its_tools_where_it_should(
+    vocabulary: Vocabulary, repeats: bool, continued: list[bool]
+) -> None:
+    """Where a question is repeated, its older copies are headed as well."""
+    make = transcript(vocabulary, SYSTEM_LAST)
+    messages = [Message("system", "be brief")]
+    for i in range(6):
+        messages.append(Message("user", "again?" if repeats and i in (1, 5) else f"question {i}"))
+        for _ in range(2):
+            assert made(make, messages, [WEATHER]) == made(
+                transcript(vocabulary, SYSTEM_LAST), messages, [WEATHER]
+            )
+            call = ToolCall(f"call {i}", "get_weather", "{}")
+            messages.append(Message("assistant", "", tool_calls=(call,)))
+            messages.append(Message("tool", "sun", tool_call_id=call.id))
+        messages.append(said(vocabulary, f"answer {i}"))
+
+    assert any(continued)
+
+
+def test_dialogue_without_control_tokens_is_tokenised_once(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = transcript(vocabulary, GENERIC)
+    turns = tokenized_in_turns(make, 12, monkeypatch)
+
+    assert all(prompt.token_ids == vocabulary.tokenize(prompt.text) for prompt, _ in turns)
+    assert turns[-1][1] < 120
+    # Each message has its own tokens, up to the last words before the next one.
+    assert min(turns[-1][0].tokens_per_message) > 3
 
 
 def test_result_of_a_call_before_the_last_turn_has_its_name(vocabulary: Vocabulary) -> None:

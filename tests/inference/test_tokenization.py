@@ -194,7 +194,7 @@ def test_bos_comes_once_and_moves_all_places_by_one(vocabularies: dict[str, Voca
         building = builder(vocabulary)
         building.template("<|im_start|>a<|im_end|>")
         building.mark()
-        building.bound(is_head=True)
+        building.bound(is_head=True, is_newest=True)
         building.owner = 1
         building.template("<|im_start|>b<|im_end|>")
         n = len(building.ids)

@@ -34,12 +34,12 @@ def keys_of(messages: Sequence[Message]) -> list[Key]:
 
 @dataclass(frozen=True, slots=True)
 class PromptPrefix:
-    """A conversation up to its newest message of the user, whose text comes next.
+    """A conversation up to a message of the user, mostly the newest one, whose text comes next.
 
     `forms`: what the template got of it; `text`: what that wrote; `ids` and `mark`: how far the prompt was;
     `calls`: names of the tools that were called, by the calls' ids; `tools` were shown; `gap`: the end of
     `text`, which the template wrote between the content before and the newest one; `journal` records the last
-    rendering.
+    rendering. `n_earlier`: how many characters of `text` precede the message of the user before the newest.
     """
 
     keys: list[Key]
@@ -51,6 +51,7 @@ class PromptPrefix:
     tools: str = ""
     gap: str = ""
     journal: Journal | None = None
+    n_earlier: int = 0
 
     def is_clear(self, messages: Sequence[Message]) -> bool:
         """Return whether no call or result that is new says, by its id, something of what came before."""
@@ -69,8 +70,8 @@ class PrefixCache:
         self._prefixes: list[PromptPrefix] = []
 
     def find(self, keys: Sequence[Key]) -> PromptPrefix | None:
-        """Return the longest that this conversation begins with."""
-        found = [prefix for prefix in self._prefixes if self._begins(prefix.keys, keys)]
+        """Return the longest that this conversation begins with; of equal ones, the one kept last."""
+        found = [prefix for prefix in reversed(self._prefixes) if self._begins(prefix.keys, keys)]
         return max(found, key=lambda prefix: len(prefix.keys), default=None)
 
     def keep(self, prefix: PromptPrefix, *, instead_of: PromptPrefix | None = None) -> None:

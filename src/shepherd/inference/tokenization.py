@@ -18,6 +18,7 @@ from shepherd._native import engine as native
 from shepherd.errors import UsageError
 from shepherd.inference.binding import llama, load_weights
 from shepherd.inference.gguf import read_header
+from shepherd.inference.text_cuts import TextCuts
 from shepherd.inference.vision import PicturePart, PlacedPicture, VisionModel
 from shepherd.pictures import MARK
 from shepherd.types import Picture
@@ -29,6 +30,8 @@ __all__ = ["Mark", "Prompt", "PromptBuilder", "Vocabulary", "open_tokenizer"]
 _SENTINELS = ("\n", "a", "0", ".")
 # llama_token_attr
 _UNKNOWN, _CONTROL, _USER_DEFINED, _LSTRIP, _RSTRIP = 1, 8, 16, 128, 256
+# Characters since the last control token from which a text is tokenised in parts.
+_LONG_RUN = 256
 # The form that marks of templates have in most vocabularies.
 _MARK = re.compile("<[|\uff5c][^<>|\uff5c\\s]+[|\uff5c]>")
 _OF_MARKS = re.compile("<[|\uff5c]|[|\uff5c]>|^>|<$")
@@ -122,6 +125,16 @@ class Vocabulary:
     def prefixes_space(self) -> bool:
         """Return whether text after a control token gets a blank put before it (SentencePiece)."""
         return self.detokenize(self.tokenize("a")) == b" a"
+
+    @cached_property
+    def cuts(self) -> TextCuts:
+        """Places where a text between control tokens can be cut; none if other tokens swallow blanks."""
+        with self._lock:
+            kind = self._c.llama_vocab_type(self._open())
+            before = [native.bytes_before(self.address, ord(blank)) for blank in " \n"]
+        controls = set(self.controls.values())
+        has_strips = any(token not in controls and strips[1] for token, strips in self._strips.items())
+        return TextCuts(0 if has_strips else kind, *before)
 
     def strips(self, token: int) -> tuple[bool, bool]:
         """Return whether a control token swallows the blanks before and after it."""
@@ -259,10 +272,12 @@ class PromptBuilder:
         self._strip_next = False
         self._boundaries: list[int] = []
         self._head = 0
+        self._newest = 0
         self.marked: Mark | None = None
 
     def mark(self) -> None:
         """Note the place, from which another prompt can continue with `resume`."""
+        self._settle()
         self.marked = Mark(
             len(self.ids), tuple(self.counts), tuple(self._run), self._run_owner, self._after_ids,
             self._strip_next, self._head,
@@ -279,12 +294,15 @@ class PromptBuilder:
         if mark.head:
             self._boundaries.append(mark.head)
 
-    def bound(self, *, is_head: bool = False) -> None:
-        """A boundary behind the ids that nothing to come can change."""
+    def bound(self, *, is_head: bool = False, is_newest: bool = False) -> None:
+        """A boundary behind the ids that nothing to come can change: before a message, and what it is."""
+        self._settle()
         if self.ids:
             self._boundaries.append(len(self.ids))
         if is_head:
             self._head = len(self.ids)
+        if is_newest:
+            self._newest = len(self.ids)
 
     def template(self, text: str, *, bound_at: int = -1) -> None:
         """The template's text; a boundary before the control token that begins at `bound_at`, if one does."""
@@ -302,6 +320,7 @@ class PromptBuilder:
 
         Marks of the vocabulary that llama.cpp reads in any text are tokenised in two pieces.
         """
+        self._settle()
         for piece, picture in zip_longest(text.split(MARK, len(pictures)), pictures):
             self._plain(piece or "")
             if picture is not None:
@@ -332,6 +351,18 @@ class PromptBuilder:
         self._add(array("i", token_ids))
         self._after_ids = True
 
+    def _settle(self) -> None:
+        """Tokenise the part of a long text without control tokens that nothing to come can change."""
+        if sum(map(len, self._run)) < _LONG_RUN:
+            return
+        run = "".join(self._run)
+        end = self._vocabulary.cuts.last(run)
+        self._run = [run[end:]]
+        if end:
+            settled = run[:end].lstrip() if self._strip_next else run[:end]
+            self._add(self._tokenize(settled, self._after_ids))
+            self._after_ids, self._strip_next = True, False
+
     def flush(self, *, strip_end: bool = False) -> None:
         """Tokenise what was collected since the last control token."""
         run = "".join(self._run)
@@ -348,7 +379,7 @@ class PromptBuilder:
     def prompt(self, counts: list[int], text: str) -> Prompt:
         """Return the ids, after one BOS if the model wants one: templates may have written it themselves."""
         bos, boundaries, head = self._vocabulary.bos, self._boundaries, self._head
-        newest = 0 if self.marked is None else self.marked.n_ids
+        newest = self._newest
         if self._vocabulary.adds_bos and (not self.ids or self.ids[0] != bos):
             self.ids.insert(0, bos)
             counts[0] += 1

@@ -64,7 +64,8 @@ class _Rendered:
     """A conversation and what the template wrote of it: `contents` of the layout's slots.
 
     What stands before part `since` is there for the layout alone; `forms` are those of all messages.
-    `journal` has the record of the rendering.
+    `journal` has the record of the rendering. With `heads_newest`, the template writes something else before
+    the newest message than before older ones.
     """
 
     parts: list[Part]
@@ -75,11 +76,25 @@ class _Rendered:
     contents: list[str] = field(default_factory=list)
     since: int = 0
     journal: Journal | None = None
+    heads_newest: bool = False
 
     @property
     def newest(self) -> int:
         """Return the newest part of the user; -1 without one."""
-        return next((i for i in range(len(self.parts) - 1, -1, -1) if self.parts[i].role == "user"), -1)
+        return self._user_before(len(self.parts))
+
+    @property
+    def earlier(self) -> int:
+        """Return the part of the user before the newest one; -1 without one."""
+        return self._user_before(self.newest)
+
+    @property
+    def kept(self) -> int:
+        """Return the user's part before which the next turn's text should be the same; -1 without one."""
+        return self.earlier if self.heads_newest else self.newest
+
+    def _user_before(self, i: int) -> int:
+        return next((k for k in range(i - 1, -1, -1) if self.parts[k].role == "user"), -1)
 
 
 class Transcript:
@@ -108,6 +123,9 @@ class Transcript:
         self._answers = AnswerReuse(vocabulary, template, self._tools, self._layout)
         self._prefixes = PrefixCache()
         self._has_no_system: bool | None = None
+        # Whether the template was seen to write something else before the newest message than before older
+        # ones, such as the system prompt.
+        self._heads_newest = False
 
     def family(self, tools: Sequence[Tool]) -> Family | None:
         """Return how calls are written when these tools are there; None: as the template says."""
@@ -196,7 +214,16 @@ class Transcript:
         if layout is None or contents is None:
             return _Rendered(parts, shown_tools, self._render(self._neutral(parts), shown_tools))
         forms = self._forms(parts) if is_plain else []
-        return _Rendered(parts, shown_tools, text, forms, layout, contents, journal=journal)
+        return _Rendered(
+            parts,
+            shown_tools,
+            text,
+            forms,
+            layout,
+            contents,
+            journal=journal,
+            heads_newest=self._heads_newest,
+        )
 
     # ---- going on from what was made before
 
@@ -244,7 +271,10 @@ class Transcript:
             )
         except TemplateError:
             return None
-        if window.layout is None or not text.startswith(prefix.text):
+        if window.layout is None:
+            return None
+        if not text.startswith(prefix.text):
+            self._heads_newest |= text.startswith(prefix.text[: prefix.n_earlier])
             return None
         contents = match(text, window.layout, window.parts, since=at - 1, at=len(prefix.text))
         return None if contents is None else replace(window, text=text, contents=contents, journal=journal)
@@ -297,7 +327,8 @@ class Transcript:
             head = system
         forms = [*head, *prefix.forms[1:], *new]
         parts[since:] = [_moved(part, skipped) for part in parts[since:]]
-        return _Rendered(parts, shown, "", forms, self._layout(shape_of(parts), shown), [], since)
+        layout = self._layout(shape_of(parts), shown)
+        return _Rendered(parts, shown, "", forms, layout, since=since, heads_newest=self._heads_newest)
 
     def _remember(
         self,
@@ -307,18 +338,21 @@ class Transcript:
         keys: list[Key],
         prefix: PromptPrefix | None,
     ) -> None:
-        """Keep the part that the next turn can continue from: everything before the user's newest message."""
-        newest, mark = rendered.newest, builder.marked
-        n_forms = len(rendered.forms) - len(rendered.parts) + newest
-        if mark is None or rendered.layout is None or n_forms < 2 or len(rendered.parts[newest].owners) != 1:
+        """Keep the part that the next turn can continue from: everything before a message of the user."""
+        last, mark = rendered.kept, builder.marked
+        n_forms = len(rendered.forms) - len(rendered.parts) + last
+        if mark is None or rendered.layout is None or n_forms < 2 or len(rendered.parts[last].owners) != 1:
             return
         begin, at = 0, len(rendered.layout.texts[0])
         if prefix is not None:
             begin, at = (rendered.layout.after(Slot(rendered.since, False)) or 1) - 1, len(prefix.text)
-        end = (rendered.layout.after(Slot(newest, False)) or 1) - 1
+        end = (rendered.layout.after(Slot(last, False)) or 1) - 1
+        n_earlier = at
         for i in range(begin, end):
+            if rendered.layout.slots[i] == Slot(rendered.earlier, False):
+                n_earlier = at
             at += len(rendered.contents[i]) + len(rendered.layout.texts[i + 1])
-        n = rendered.parts[newest].owners[0]
+        n = rendered.parts[last].owners[0]
         known = 0 if prefix is None else len(prefix.keys)
         calls = {call.id: call.name for message in messages[known:n] for call in message.tool_calls}
         if prefix is not None:
@@ -333,6 +367,7 @@ class Transcript:
             rendered.tools,
             rendered.layout.texts[end],
             rendered.journal,
+            n_earlier,
         )
         self._prefixes.keep(kept, instead_of=prefix)
 
@@ -493,7 +528,7 @@ class Transcript:
         end: Place | None,
     ) -> None:
         """Texts and contents from one place to another, or to the end."""
-        parts, newest = rendered.parts, rendered.newest
+        parts, newest, kept = rendered.parts, rendered.newest, rendered.kept
         last = len(layout.slots) if end is None else end.piece
         for piece in range(begin.piece, last + 1):
             start = begin.offset if piece == begin.piece else 0
@@ -507,11 +542,11 @@ class Transcript:
             elif slot is not None:
                 builder.template(layout.texts[piece][start:])
                 is_newest = slot.part == newest
-                if is_newest:
+                if slot.part == kept:
                     builder.mark()
                 is_head = slot.part > 0 and parts[slot.part - 1].role == "system"
                 if is_head or is_newest:
-                    builder.bound(is_head=is_head)
+                    builder.bound(is_head=is_head, is_newest=is_newest)
                 builder.content(
                     rendered.contents[piece], () if slot.is_thought else parts[slot.part].pictures
                 )
