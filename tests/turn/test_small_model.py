@@ -920,3 +920,23 @@ def test_only_an_answer_that_breaks_off_counts_as_cut(written, is_cut):
     review.end("length")
 
     assert review.is_cut == is_cut
+
+
+def test_a_fact_that_the_user_set_stays_what_a_message_only_contradicts():
+    own = [Fact("employer", "Torbay Hospital", 100, 100)]
+
+    def answers(told: str, written: str = "You work at a school.") -> tuple[str, str]:
+        promise = Promise(stores=True, own=lambda: own)
+        messages = [Message("user", one, created_at=200) for one in (told, "Where do I work?")]
+        first = Review(messages[:1], own, promise)
+        second = Review(messages, own, promise)
+        return (
+            first.feed(ACKNOWLEDGED) + first.end("stop"),
+            second.feed(written) + second.end("stop"),
+        )
+
+    kept = "I'll keep what you set yourself until you change it. You work at Torbay Hospital."
+    assert answers("I work at a school.") == (kept, "You work at Torbay Hospital.")
+    # The memory takes these: one says that it is new, the other nothing else.
+    assert answers("I work at a school now.") == (ACKNOWLEDGED, "You work at a school.")
+    assert answers("I work at Torbay Hospital.", "You work at Torbay Hospital.")[0] == ACKNOWLEDGED

@@ -133,6 +133,17 @@ def of_user(connection: Connection, user_id: str) -> tuple[Fact, ...]:
     return tuple(Fact(*row) for row in rows_of_user(connection, user_id))
 
 
+def set_by_user(connection: Connection, user_id: str, source: str) -> tuple[Fact, ...]:
+    """Return the facts, in key order, whose present value is from elsewhere than `source`, which learns."""
+    every = of_user(connection, user_id)
+    return tuple(fact for fact in every if _source(connection, user_id, fact.key) != source)
+
+
+def contradicts(known: str, value: str) -> bool:
+    """Return whether a value says something else than a known one: "Steve" is a part of "Steve Miller"."""
+    return not set(_folded(value).split()) <= set(_folded(known).replace(",", " ").split())
+
+
 def find(connection: Connection, user_id: str, key: str) -> Fact | None:
     """Return the fact of that key, else the latest changed one whose key folds to the same."""
     rows = connection.execute(f"SELECT {_COLUMNS} FROM facts WHERE user_id = ? AND key = ?", (user_id, key))
@@ -247,9 +258,7 @@ def learn(
     if known is not None and known.value != value and not changes_now:
         is_set = _source(connection, user_id, key) != source
         if is_set and not is_list:
-            # "I'm Steve" says nothing against Steve Miller.
-            is_part = set(_folded(value).split()) <= set(_folded(known.value).replace(",", " ").split())
-            return None if is_part else Contradiction(known, value)
+            return Contradiction(known, value) if contradicts(known.value, value) else None
     return _change(connection, user_id, known, key, value, source, told_at, starts or told_at, evidence)
 
 

@@ -678,6 +678,10 @@ class Memory:
         """Return the facts in key order."""
         return list(self._rows.read(user_id, (), facts.of_user))
 
+    def facts_set_by_user(self, user_id: str | None = None) -> list[Fact]:
+        """Return the facts that were set or imported: what contradicts one of them is only proposed."""
+        return list(self._rows.read(user_id, (), facts.set_by_user, learned.SOURCE))
+
     def clear_fact(
         self,
         key: str,

@@ -21,6 +21,7 @@ from shepherd.tools import Toolbox, ToolResult
 from shepherd.turn.small_model import Promise, Review, is_small_model
 from shepherd.types import (
     ANONYMOUS_USERS,
+    Fact,
     Injection,
     Message,
     PastFact,
@@ -46,6 +47,7 @@ __all__ = [
     "Turn",
     "Warned",
     "former_facts",
+    "own_facts",
     "refused_values",
     "sampling_of",
 ]
@@ -340,6 +342,14 @@ def refused_values(memory: Memory | None, user_id: str | None) -> frozenset[str]
     with suppress(ShepherdError):
         return memory.refused_values(user_id)
     return frozenset()
+
+
+def own_facts(memory: Memory | None, user_id: str | None) -> Sequence[Fact]:
+    """Return what `Promise.own` needs; nothing if the memory fails, which costs no answer."""
+    if memory is not None:
+        with suppress(ShepherdError):
+            return memory.facts_set_by_user(user_id)
+    return ()
 
 
 def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFact]:
