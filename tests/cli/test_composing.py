@@ -11,7 +11,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from tests.cli.test_terminal import CTRL_C, TURN_ENDED, terminal
+from tests.cli.test_terminal import CTRL_C, TURN_ENDED, UP, terminal
 from tests.vision_models import png, seeing
 
 __all__ = ["terminal"]
@@ -296,14 +296,18 @@ def test_a_file_named_with_an_at_sign_is_attached(terminal, model, home, letter)
     assert "attached:" not in chat.expect(TURN_ENDED)
 
 
-def test_a_file_that_cannot_be_read_leaves_the_message_at_the_prompt(terminal, model, home):
+def test_a_message_with_a_file_that_cannot_be_read_comes_back_with_the_up_key(terminal, model, home):
     chat = terminal("-m", model)
 
     chat.type("Please read @~/notes.md")
     assert "@~/notes.md: there is no such file" in chat.expect("drop the @")
-    chat.expect("Please read @~/notes.md")
+    chat.expect("the Up key brings it back")
+    chat.prompt()
+    chat.type("What is milk?")  # not added to the message before
+    assert "no such file" not in chat.expect(TURN_ENDED)
+    chat.prompt()
     (home.path / "notes.md").write_text("Buy milk.")
-    chat.type("")
+    chat.type(UP + UP)
 
     assert "attached: ~/notes.md (" in chat.expect(TURN_ENDED)
 
