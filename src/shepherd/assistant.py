@@ -661,3 +661,5 @@ def _opened(
 def _warned(draft: Draft) -> Iterator[Warned]:
     for message, hint in draft.take_notes():
         yield Warned(message, hint)
+    while draft.remarks:
+        yield Warned(draft.remarks.pop(0), is_remark=True)

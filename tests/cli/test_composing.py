@@ -338,3 +338,13 @@ def test_what_an_option_attaches_belongs_to_the_first_message(terminal, model, l
     chat.type(CTRL_C, enter=False)
     chat.type(CTRL_C, enter=False)
     assert chat.end() == 0
+
+
+def test_the_error_for_a_damaged_picture_names_pictures_too(shepherd, model, home):
+    (home.path / "photo.jpg").write_bytes(b"no picture\0\1\2")
+
+    done = shepherd("-m", model, "-a", home.path / "photo.jpg", "-e", "What is this?")
+
+    assert done.returncode == 1
+    assert "this is not text" in done.stderr
+    assert "pictures (PNG, JPEG, GIF or BMP) can be attached" in " ".join(done.stderr.split())

@@ -307,8 +307,10 @@ def _show_waiting(assistant: Assistant, screen: Screen, has_begun: threading.Eve
 
 
 def _note(screen: Screen, event: Warned | ToolCall) -> None:
-    if isinstance(event, Warned):
+    if isinstance(event, Warned) and not event.is_remark:
         screen.warn(event.message, event.hint)
+    elif isinstance(event, Warned):
+        screen.note(event.message)
     else:
         screen.note(f"calls {event.name} {shortened(event.arguments)}")
 

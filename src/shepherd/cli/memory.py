@@ -507,6 +507,32 @@ def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         note=f"copied to {arguments.file}; shepherd memory restore {shlex.quote(arguments.file)} puts it"
         " back",
     )
+    if not arguments.json and (needs := _needed_to_read(arguments.file)):
+        screen.note(needs)
+
+
+def _needed_to_read(backup: str) -> str:
+    """Return what an encrypted backup needs to be read, "" for one that is not encrypted."""
+    from shepherd.encryption.key_file import key_file_of, read_entries
+
+    entries = read_entries(backup)
+    if not entries:
+        return ""
+    needs = {
+        "passphrase": "the passphrase of your memory",
+        "keyring": "its key, which is in the keyring of this account: back up that keyring, too",
+        "command": "the key that the setting memory_key_command gives",
+    }
+    keys = [
+        f"the key in {entry.place}: keep a copy of that file elsewhere"
+        if entry.source == "file"
+        else needs[entry.source]
+        for entry in entries.values()
+    ]
+    return (
+        f"it is encrypted, and {key_file_of(backup)} belongs to it: keep the two files together."
+        f" To read it, you need {' or '.join(dict.fromkeys(keys))}."
+    )
 
 
 def _restore(arguments: Namespace, screen: Screen) -> int:

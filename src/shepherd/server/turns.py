@@ -206,6 +206,8 @@ class ServedTurn:
         """Log failures that did not end the turn: no field of an answer has them."""
         for note, _ in self.draft.take_notes():
             _log.warning("%s", note)
+        while self.draft.remarks:
+            _log.info("%s", self.draft.remarks.pop(0))
 
     def _reason(self) -> FinishReason:
         if self.turn.is_cut:

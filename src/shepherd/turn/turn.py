@@ -75,10 +75,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """A failure that the answer does not depend on."""
+    """A failure that the answer does not depend on; or a remark, where nothing failed and nothing is lost."""
 
     message: str
     hint: str = ""
+    is_remark: bool = False
 
 
 @dataclass(frozen=True, slots=True)
