@@ -396,6 +396,11 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     known = f", {counts.duplicates:,} already stored" if counts.duplicates else ""
     skipped = f", {counts.skipped:,} skipped" if counts.skipped else ""
     screen.result(counts, note=f"{' and '.join(new) or 'nothing'} imported{known}{skipped}")
+    if counts.memories and not (counts.facts or screen.as_json):
+        screen.note(
+            "your chats recall what was imported, and shepherd memory search finds it; it is not among your"
+            " conversations, and no facts are learned from it"
+        )
     if counts.secrets and not screen.as_json:
         screen.warn(
             inflected(
