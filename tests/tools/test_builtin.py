@@ -250,7 +250,7 @@ def test_tools_of_a_conversation_are_those_of_its_settings(memory, settings, fit
 
 def test_memories_are_told_with_their_relevance(call, memory):
     memory.store_memory("Where is my red bicycle?", "In the cellar.")
-    memory.store_memory("What do I like?", "Sunday rides, red wine and long evenings with friends by the lake.")
+    memory.store_memory("What do I like?", "Sunday rides, red wine and evenings with friends by the lake.")
 
     first, *rest = call("search_memory", query="red bicycle")["memories"]
 

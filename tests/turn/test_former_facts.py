@@ -32,3 +32,28 @@ def test_what_still_holds_is_no_former_fact(tmp_path):
 
         assert list(former_facts(memory, "lena")) == []
         assert list(former_facts(None, "lena")) == []
+
+
+def test_what_the_user_cleared_is_told_no_more_and_what_ended_is(tmp_path):
+    now = float(NOW)
+    with Memory(tmp_path / "memory.db", user_id="lena", clock=lambda: now) as memory:
+        for key, value in (
+            ("birthday", "2 March"),
+            ("birthday", "3 March"),
+            ("car", "Skoda"),
+            ("pet", "cat"),
+        ):
+            now += 60
+            memory.set_fact(key, value)
+        now += 60
+        memory.clear_fact("birthday")
+        memory.clear_fact("pet")
+        memory.set_fact("pet", "dog")
+        now += 60
+        learn(memory, "lena", SOLD, EndedValue("Skoda", "any", SOLD, 0))
+
+        assert {one.key: one.value for one in former_facts(memory, "lena")} == {"car": "Skoda"}
+        assert {one.value for one in memory.fact_periods("birthday", corrected=True)} == {
+            "2 March",
+            "3 March",
+        }

@@ -52,8 +52,9 @@ DECLINED = (
 NOTHING = "I have nothing stored about that."
 ACKNOWLEDGED = "Nice, I'll remember that."
 FORGETS = (
-    "I can't forget by being asked; `/forget WORDS` in a chat does, or `shepherd facts clear KEY` and "
-    "`shepherd memory forget ID`."
+    "I can't forget by being asked. In a chat, `/facts` and `/memory WORDS` list what there is, and"
+    " `/forget KEY` or `/forget NUMBER` forgets it; or run `shepherd facts clear KEY` or"
+    " `shepherd memory forget ID`."
 )
 
 

@@ -72,8 +72,9 @@ _SORRY_FOR_NOW = "I'm sorry to hear that."
 _HEARSAY = "I'll remember that they said so."
 _KEPT = "I'll keep what you set yourself until you change it. {}"
 _FORGETS = (
-    "I can't forget by being asked; `/forget WORDS` in a chat does, or `{program} facts clear KEY` and "
-    "`{program} memory forget ID`."
+    "I can't forget by being asked. In a chat, `/facts` and `/memory WORDS` list what there is, and"
+    " `/forget KEY` or `/forget NUMBER` forgets it; or run `{program} facts clear KEY` or"
+    " `{program} memory forget ID`."
 )
 # Shown if the user asks for a task: a command that works as it is.
 _ADVICE = (

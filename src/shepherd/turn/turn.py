@@ -359,7 +359,7 @@ def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFac
         return ()
     with suppress(ShepherdError):
         # Also what had ended before it was told, so that nobody knows since when it held.
-        periods = memory.fact_periods(user_id=user_id, corrected=True)
+        periods = memory.fact_periods(user_id=user_id, corrected=True, forgotten=False)
         current = {period.key for period in periods if period.until is None}
         # The value that was told last, which may have ended before an earlier one did.
         told = sorted(periods, key=lambda period: period.recorded_at)
