@@ -49,6 +49,7 @@ from shepherd.turn import (
     Turn,
     Warned,
     former_facts,
+    own_facts,
     refused_values,
     sampling_of,
 )
@@ -231,7 +232,11 @@ class Assistant:
             self._ahead.stop()
             draft = self._new_draft(Message("user", text, composed=composed, pictures=tuple(pictures)))
             private = draft.private
-            promise = Promise(self._store.writes and not private, self.config.memory_extraction_secrets)
+            promise = Promise(
+                self._store.writes and not private,
+                self.config.memory_extraction_secrets,
+                partial(own_facts, self.memory, self.user_id),
+            )
             options = GenerationOptions(
                 sampling_of(self.config, self.engine.info.sampling),
                 self.tools,
@@ -657,3 +662,5 @@ def _opened(
 def _warned(draft: Draft) -> Iterator[Warned]:
     for message, hint in draft.take_notes():
         yield Warned(message, hint)
+    while draft.remarks:
+        yield Warned(draft.remarks.pop(0), is_remark=True)

@@ -21,7 +21,8 @@
     │       ├── ProviderRefusedError        it refused this request
     │       └── ProviderUnavailableError    unreachable, overloaded or broken; try again later
     ├── DocumentError              exit 1   a file or page of others that cannot be read
-    │   └── EmptyDocumentError              it has no text
+    │   ├── EmptyDocumentError              it has no text
+    │   └── NotTextError                    it is no text
     └── InternalError              exit 1   our own bug; please report it
 
 User text and secrets do not go into messages.
@@ -40,6 +41,7 @@ __all__ = [
     "ModelError",
     "ModelFormatError",
     "ModelLoadError",
+    "NotTextError",
     "ProviderError",
     "ProviderKeyError",
     "ProviderRefusedError",
@@ -178,6 +180,10 @@ class DocumentError(ShepherdError):
 
 class EmptyDocumentError(DocumentError):
     """A document has no text, such as a note that was never written."""
+
+
+class NotTextError(DocumentError):
+    """A file is neither text nor of a kind whose text can be read, such as a picture that is damaged."""
 
 
 class InternalError(ShepherdError):

@@ -14,6 +14,7 @@ from shepherd.errors import UsageError
 from shepherd.types import Message, Picture
 
 __all__ = [
+    "KINDS",
     "LEFT_OUT",
     "MARK",
     "MOST_BYTES",
@@ -43,7 +44,7 @@ _MOST_PIXELS = 40_000_000  # decoded, three bytes each
 _MOST_SIDE = 16_384
 _MOST_SEGMENTS = 4096  # of a JPEG before its size
 
-_KINDS = "PNG, JPEG, GIF or BMP"
+KINDS = "PNG, JPEG, GIF or BMP"
 _DATA_URL = re.compile(r"data:([a-zA-Z0-9.+-]*/?[a-zA-Z0-9.+-]*)(;[^,]*)?,", re.IGNORECASE)
 # Formats that people send and llama.cpp does not read.
 _OTHERS = (
@@ -62,7 +63,7 @@ def picture_of(data: bytes) -> Picture:
         )
     width, height = size_of(data)
     if not width or not height:
-        raise UsageError("the picture has no pixels", hint=f"use a {_KINDS} file")
+        raise UsageError("the picture has no pixels", hint=f"use a {KINDS} file")
     if width * height > _MOST_PIXELS or max(width, height) > _MOST_SIDE:
         raise UsageError(
             f"the picture has {width} x {height} pixels; at most {_MOST_PIXELS // 10**6} million are read,"
@@ -94,10 +95,8 @@ def size_of(data: bytes) -> tuple[int, int]:
     if data.startswith((b"\x89PNG", b"\xff\xd8\xff", b"GIF8")):
         raise UsageError("the picture is damaged or cut short", hint="save or send it again")
     if other := _name_of_other(data):
-        raise UsageError(
-            f"the picture is a {other} file, which can't be read", hint=f"convert it to {_KINDS}"
-        )
-    raise UsageError("this is not a picture", hint=f"use a {_KINDS} file")
+        raise UsageError(f"the picture is a {other} file, which can't be read", hint=f"convert it to {KINDS}")
+    raise UsageError("this is not a picture", hint=f"use a {KINDS} file")
 
 
 def _name_of_other(data: bytes) -> str:

@@ -11,7 +11,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from tests.cli.test_terminal import CTRL_C, TURN_ENDED, terminal
+from tests.cli.test_terminal import CTRL_C, TURN_ENDED, UP, terminal
 from tests.vision_models import png, seeing
 
 __all__ = ["terminal"]
@@ -296,14 +296,18 @@ def test_a_file_named_with_an_at_sign_is_attached(terminal, model, home, letter)
     assert "attached:" not in chat.expect(TURN_ENDED)
 
 
-def test_a_file_that_cannot_be_read_leaves_the_message_at_the_prompt(terminal, model, home):
+def test_a_message_with_a_file_that_cannot_be_read_comes_back_with_the_up_key(terminal, model, home):
     chat = terminal("-m", model)
 
     chat.type("Please read @~/notes.md")
     assert "@~/notes.md: there is no such file" in chat.expect("drop the @")
-    chat.expect("Please read @~/notes.md")
+    chat.expect("the Up key brings it back")
+    chat.prompt()
+    chat.type("What is milk?")  # not added to the message before
+    assert "no such file" not in chat.expect(TURN_ENDED)
+    chat.prompt()
     (home.path / "notes.md").write_text("Buy milk.")
-    chat.type("")
+    chat.type(UP + UP)
 
     assert "attached: ~/notes.md (" in chat.expect(TURN_ENDED)
 
@@ -334,3 +338,13 @@ def test_what_an_option_attaches_belongs_to_the_first_message(terminal, model, l
     chat.type(CTRL_C, enter=False)
     chat.type(CTRL_C, enter=False)
     assert chat.end() == 0
+
+
+def test_the_error_for_a_damaged_picture_names_pictures_too(shepherd, model, home):
+    (home.path / "photo.jpg").write_bytes(b"no picture\0\1\2")
+
+    done = shepherd("-m", model, "-a", home.path / "photo.jpg", "-e", "What is this?")
+
+    assert done.returncode == 1
+    assert "this is not text" in done.stderr
+    assert "pictures (PNG, JPEG, GIF or BMP) can be attached" in " ".join(done.stderr.split())

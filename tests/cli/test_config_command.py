@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 
@@ -93,3 +94,12 @@ def test_a_bad_value_is_repaired_by_the_command_that_the_message_names(shepherd,
     assert failed.returncode == 2
     assert shepherd(*remedy[1:]).returncode == 0
     assert shepherd("config", "get", "top_k").stdout == "auto\n"
+
+
+def test_a_model_named_from_this_folder_is_found_from_others(shepherd, model):
+    done = shepherd("config", "set", "model", os.path.relpath(model))
+
+    assert done.stderr == f"model = {model}\n"
+    missing = shepherd("config", "set", "model", "nofile.gguf")
+    assert shepherd("config", "get", "model").stdout == "nofile.gguf\n"
+    assert "shepherd config unset model takes it back" in missing.stderr

@@ -159,12 +159,16 @@ def test_a_name_is_an_id_a_title_or_words_of_one_title(chat):
     assert caught.value.hint == "shepherd conversations list --all shows all conversations"
     with pytest.raises(ShepherdError, match="2 conversations match 'about'") as caught:
         conversation_named(memory, "about", "steve")
-    assert caught.value.hint == f"choose one by its id: {short_id(dogs)}, {short_id(boats)}"
+    _, *lines = caught.value.hint.split("\n")
+    assert [line.split()[0] for line in lines] == [short_id(dogs), short_id(boats)]
+    assert [line.split("  ")[-1] for line in lines] == ["about dogs", "About Boats"]
     with pytest.raises(ShepherdError, match="there is no conversation 'boats'"):
         conversation_named(memory, "boats", "steve", in_title=False)
     with pytest.raises(ShepherdError, match="there is no conversation 'cats'") as caught:
         conversation_named(memory, "cats", "steve")
-    assert caught.value.hint == f"no title has these words, but they were said in {short_id(dogs)}"
+    head, line = caught.value.hint.split("\n")
+    assert head == "no title has these words, but they were said in"
+    assert line.startswith(f"  {short_id(dogs)}  ")
     with pytest.raises(ShepherdError, match="there is no conversation ' '"):
         conversation_named(memory, " ", "steve")
 

@@ -22,6 +22,9 @@ def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home)
     assert "reused" in done.stdout
     # At the next prompt, or at the end of the process.
     assert "learned: your name is Steve · " in done.stderr
+    # No command could show it later, and the facts below are Steve's.
+    assert "trace tree" not in shown
+    assert "The memory of this demo is deleted." in done.stderr
     assert not home.database.exists()
     assert not home.history.exists()
 

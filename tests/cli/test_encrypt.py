@@ -70,7 +70,11 @@ def test_a_search_of_all_files_finds_nothing_while_the_memory_is_encrypted(home,
     assert found_in(home) == {}
     # What a model has read of a conversation has no words, but their tokens.
     assert not list(home.path.rglob("*.state"))
-    assert shepherd("memory", "backup", home.path / "copy.db").returncode == 0
+    copied = shepherd("memory", "backup", home.path / "copy.db")
+    assert copied.returncode == 0
+    assert f"it is encrypted, and {home.path / 'copy.db'}-key belongs to it" in copied.stderr
+    assert f"you need the key in {home.path / 'key'}: keep a copy" in copied.stderr
+    assert (home.path / "copy.db-key").exists()
     assert found_in(home) == {}
     exported = shepherd("memory", "export", home.path.parent / "mine.jsonl")
     assert "the file is not encrypted, and the memory is" in exported.stderr
@@ -146,7 +150,7 @@ def test_doctor_and_stats_say_whether_the_memory_is_encrypted(home, shepherd, mo
 
 def test_what_is_still_readable_is_named(home, shepherd):
     assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
-    assert shepherd("memory", "backup", home.path / "copy.db").returncode == 0
+    assert "encrypted" not in shepherd("memory", "backup", home.path / "copy.db").stderr
     assert shepherd("memory", "restore", home.path / "copy.db", "-y").returncode == 0
 
     done = shepherd("encrypt", "--key-file", home.path / "key", "-y")

@@ -10,9 +10,10 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from shepherd.assistant import Assistant
+from shepherd.cli import INTERRUPTED
 from shepherd.cli.conversation import Conversation, show_turn
 from shepherd.cli.editor import Editor
-from shepherd.cli.main import INTERRUPTED, main
+from shepherd.cli.main import main
 from shepherd.commands.screen import Screen
 from shepherd.commands.slash import COMMANDS
 from shepherd.config import Config

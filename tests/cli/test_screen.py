@@ -11,9 +11,11 @@ import re
 import struct
 import termios
 import time
+from argparse import Namespace
 
 import pytest
 
+from shepherd.cli.receipts import print_receipt
 from shepherd.commands.explain import ending, explain_stats, provenance, turn_in_words
 from shepherd.commands.screen import (
     Screen,
@@ -28,6 +30,7 @@ from shepherd.commands.screen import (
     size,
 )
 from shepherd.errors import NEW_CONVERSATION
+from shepherd.memory import Receipt
 from shepherd.turn import Finished
 from shepherd.types import Fact, Injection, MemoryRecord, SearchResult, TurnStats
 
@@ -260,6 +263,22 @@ def test_what_a_chat_prints_is_wrapped_between_words_and_results_of_commands_are
         "12  a memory that is longer",
         "    than the terminal",
         "    its answer, of  two words",
+    ]
+
+
+def test_a_receipt_on_a_narrow_terminal_continues_below_its_second_column():
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 10, 40, 0, 0))
+    receipt = Receipt()
+    receipt.left.append("what a chat or server that is running holds")
+    with open(slave, "w", encoding="utf-8") as out:
+        screen = Screen(out, io.StringIO())
+        print_receipt(receipt, Namespace(memory_db=None, user=None, settings=[]), screen)
+        screen.flush()
+
+    assert read_all(master).split("\r\n")[:2] == [
+        "not reached  what a chat or server that",
+        "             is running holds",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import sys
 import time
 from pathlib import Path
@@ -336,6 +337,8 @@ def test_a_failure_without_words_has_the_name_of_its_kind() -> None:
     assert _reason(timeout()) == "no answer in time"
     assert _reason(ValueError()) == "ValueError"
     assert _reason(ValueError("one\ntwo")) == "one"
+    assert _reason(OSError(111, "Connection refused")) == "Connection refused"
+    assert _reason(socket.gaierror(-2, "Name or service not known")) == "its name can't be found"
 
 
 def test_offline_is_an_answer() -> None:

@@ -916,3 +916,14 @@ def test_a_secret_in_a_sentence_is_not_imported_and_is_named_by_the_audit(databa
     with Memory(database, user_id="anna", keeps_secrets=True) as memory:
         memory.import_memories([line])
         assert [finding.kind for finding in memory.audit()] == ["secret"]
+
+
+def test_facts_that_the_user_set_are_told_from_learned_ones(teller: Teller) -> None:
+    teller.memory.set_fact("location", "Texas")
+    teller.memory.set_fact("location", "Ohio", user_id="mary")
+    teller.now += 60
+    teller.tell("My dog is called Rex.")
+
+    assert [fact.value for fact in teller.memory.facts_set_by_user("steve")] == ["Texas"]
+    teller.tell("I moved to Berlin.")  # a change, which is learned
+    assert teller.memory.facts_set_by_user("steve") == []

@@ -246,3 +246,15 @@ def test_tools_of_a_conversation_are_those_of_its_settings(memory, settings, fit
     assert conversation_tools(
         own, None, None, "steve", refusal=lambda: "", writes=True, fits=lambda tools: True
     ) is None  # fmt: skip
+
+
+def test_memories_are_told_with_their_relevance(call, memory):
+    memory.store_memory("Where is my red bicycle?", "In the cellar.")
+    memory.store_memory("What do I like?", "Sunday rides, red wine and evenings with friends by the lake.")
+
+    first, *rest = call("search_memory", query="red bicycle")["memories"]
+
+    assert first["question"] == "Where is my red bicycle?"
+    assert 0 < first["relevance"] <= 1
+    assert all(0 <= one["relevance"] < first["relevance"] for one in rest)
+    assert rest

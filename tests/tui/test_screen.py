@@ -99,6 +99,12 @@ def test_help_names_every_key_and_command(perform, scripted_model):
     text = str(help_text({name: (command.usage, command.help) for name, command in COMMANDS.items()}))
     assert all(f"/{name}" in text for name in COMMANDS)
     assert all(f"F{number}" in text for number in range(1, 7))
+    # A command that is longer than its column has its text below it.
+    long, below = next(
+        (line, text.splitlines()[i + 1]) for i, line in enumerate(text.splitlines()) if "/facts [" in line
+    )
+    assert long.strip() == COMMANDS["facts"].usage.splitlines()[0]
+    assert below.startswith(" " * 30 + COMMANDS["facts"].help.split()[0])
 
     async def play(stage):
         await stage.ready()

@@ -34,16 +34,26 @@ def test_what_still_holds_is_no_former_fact(tmp_path):
         assert list(former_facts(None, "lena")) == []
 
 
-def test_what_the_user_has_cleared_is_no_former_fact(tmp_path):
+def test_what_the_user_cleared_is_told_no_more_and_what_ended_is(tmp_path):
     now = float(NOW)
     with Memory(tmp_path / "memory.db", user_id="lena", clock=lambda: now) as memory:
-        learn(
-            memory, "lena", "My birthday is 3 March.", Claim("birthday", "3 March", "My birthday is 3 March.")
-        )
+        for key, value in (
+            ("birthday", "2 March"),
+            ("birthday", "3 March"),
+            ("car", "Skoda"),
+            ("pet", "cat"),
+        ):
+            now += 60
+            memory.set_fact(key, value)
         now += 60
         memory.clear_fact("birthday")
-        assert list(former_facts(memory, "lena")) == []
-
+        memory.clear_fact("pet")
+        memory.set_fact("pet", "dog")
         now += 60
-        memory.set_fact("birthday", "4 March")
-        assert list(former_facts(memory, "lena")) == []
+        learn(memory, "lena", SOLD, EndedValue("Skoda", "any", SOLD, 0))
+
+        assert {one.key: one.value for one in former_facts(memory, "lena")} == {"car": "Skoda"}
+        assert {one.value for one in memory.fact_periods("birthday", corrected=True)} == {
+            "2 March",
+            "3 March",
+        }

@@ -52,9 +52,9 @@ DECLINED = (
 NOTHING = "I have nothing stored about that."
 ACKNOWLEDGED = "Nice, I'll remember that."
 FORGETS = (
-    "I can't forget by being asked. In a chat, `/forget KEY` forgets a fact, such as `/forget birthday`, and "
-    "`/memory WORDS` shows the numbers of memories for `/forget NUMBER`. At a terminal, use "
-    "`shepherd facts clear KEY` and `shepherd memory forget ID`."
+    "I can't forget by being asked. In a chat, `/facts` and `/memory WORDS` list what there is, and"
+    " `/forget KEY` or `/forget NUMBER` forgets it; or run `shepherd facts clear KEY` or"
+    " `shepherd memory forget ID`."
 )
 
 
@@ -730,6 +730,13 @@ def test_facts_answer_what_the_model_leaves_open(question: str, answer: str) -> 
     assert known_facts(question, facts) == answer
 
 
+def test_what_was_just_told_with_less_detail_does_not_count():
+    messages = [Message("user", one, created_at=200) for one in ("I work at a hospital.", "Where do I work?")]
+    review = Review(messages, [Fact("employer", "Torbay Hospital", 100, 100)], Promise(stores=True))
+
+    assert review.feed("You work at a hospital.") + review.end("stop") == "You work at Torbay Hospital."
+
+
 def test_value_that_the_user_refused_since_does_not_count_as_told():
     messages = [Message("user", one, created_at=200) for one in ("I moved to Antwerp.", "Where do I live?")]
     review = Review(
@@ -921,3 +928,23 @@ def test_only_an_answer_that_breaks_off_counts_as_cut(written, is_cut):
     review.end("length")
 
     assert review.is_cut == is_cut
+
+
+def test_a_fact_that_the_user_set_stays_what_a_message_only_contradicts():
+    own = [Fact("employer", "Torbay Hospital", 100, 100)]
+
+    def answers(told: str, written: str = "You work at a school.") -> tuple[str, str]:
+        promise = Promise(stores=True, own=lambda: own)
+        messages = [Message("user", one, created_at=200) for one in (told, "Where do I work?")]
+        first = Review(messages[:1], own, promise)
+        second = Review(messages, own, promise)
+        return (
+            first.feed(ACKNOWLEDGED) + first.end("stop"),
+            second.feed(written) + second.end("stop"),
+        )
+
+    kept = "I'll keep what you set yourself until you change it. You work at Torbay Hospital."
+    assert answers("I work at a school.") == (kept, "You work at Torbay Hospital.")
+    # The memory takes these: one says that it is new, the other nothing else.
+    assert answers("I work at a school now.") == (ACKNOWLEDGED, "You work at a school.")
+    assert answers("I work at Torbay Hospital.", "You work at Torbay Hospital.")[0] == ACKNOWLEDGED

@@ -26,6 +26,10 @@ __all__ = [
 
 
 _TOKEN = re.compile(r"\+?[^\W_](?:[\w.+#@&'-]*[\w+#])?|[,;/&]")
+# Behind a value that is new.
+_NOW = re.compile(
+    r"\W*(?:(?:right )?now|these days|nowadays|from now on|jetzt|maintenant|ahora|adesso|agora|nu)\b"
+)
 _UNITS = "one|two|three|four|five|six|seven|eight|nine"
 _AGE = re.compile(
     rf"(?:\d{{1,3}}|(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:[ -](?:{_UNITS}))?"
@@ -143,6 +147,12 @@ class Verdict:
     key: str
     value: str
     assertion: Assertion
+
+    @property
+    def changes(self) -> bool:
+        """True if the sentence says that the value is new: "I moved to Oslo", "my name is Maria now"."""
+        behind = self.assertion.sentence.partition(self.assertion.value)[2]
+        return self.assertion.changes or _NOW.match(behind) is not None
 
 
 def judge(claims: Mapping[str, str], lines: Iterable[str]) -> list[Verdict]:

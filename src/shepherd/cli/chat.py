@@ -255,8 +255,8 @@ def _chat(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> int:
 
             return answer_lines(assistant, screen, None if message is None else [message], composer)
 
+        from shepherd.cli import INTERRUPTED
         from shepherd.cli.conversation import Conversation, show_turn
-        from shepherd.cli.main import INTERRUPTED
 
         if message is None:
             conversation = Conversation(

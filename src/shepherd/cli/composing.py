@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from shepherd.cli.parsing import Parser, stdin_bytes
 from shepherd.commands.screen import Screen, counted, near_miss
-from shepherd.errors import UsageError
+from shepherd.errors import NotTextError, UsageError
 from shepherd.escaping import PIPED
-from shepherd.pictures import MOST_BYTES, looks_like_picture, no_pictures, picture_of, size_of
+from shepherd.pictures import KINDS, MOST_BYTES, looks_like_picture, no_pictures, picture_of, size_of
 from shepherd.types import Picture
 
 if TYPE_CHECKING:
@@ -218,7 +218,11 @@ def read_attached(
     if picture is not None:
         return Attached(shown, picture=picture)
     with working(screen, f"reading {name or source}"):
-        document = read_document(source, WebLimits.of(config), stdin)
+        try:
+            document = read_document(source, WebLimits.of(config), stdin)
+        except NotTextError as error:
+            hint = f"text, Markdown, HTML, PDF and pictures ({KINDS}) can be attached"
+            raise NotTextError(str(error), hint=hint) from error
     return Attached(shown, document.text)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions
@@ -14,6 +16,8 @@ from shepherd.errors import ConfigError, ShepherdError
 
 __all__ = ["build_parser", "execute", "reordered"]
 
+# Settings that can name a file in the present folder.
+_MODEL_FILES = ("model", "draft_model", "mmproj")
 _ACTIONS = ("show", "get", "set", "unset", "path")
 
 
@@ -62,7 +66,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         value = known_setting(arguments.key).shown(getattr(load().config, arguments.key))
         screen.result(value, value if isinstance(value, str) else _written(value))
     elif arguments.action == "set":
-        value = known_setting(arguments.key).shown(file.set(arguments.key, arguments.value))
+        value = known_setting(arguments.key).shown(file.set(arguments.key, _from_anywhere(arguments)))
         _confirm(screen, arguments.key, f"{arguments.key} = {_written(value)}", value)
         _warn_of_missing(screen, arguments.key)
     else:
@@ -71,6 +75,14 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         done = f"reset {arguments.key} to {_written(default)} (the default)"
         _confirm(screen, arguments.key, done if was_set else f"{arguments.key} was not set", default)
     return 0
+
+
+def _from_anywhere(arguments: Namespace) -> str:
+    """Return the value; a model's file that is named from this folder is found from others, too."""
+    value: str = arguments.value
+    if arguments.key not in _MODEL_FILES or not Path(value).is_file():
+        return value
+    return os.path.abspath(value)
 
 
 def _show(screen: Screen, *, explain: bool) -> None:
@@ -107,7 +119,8 @@ def _warn_of_missing(screen: Screen, key: str) -> None:
         check_setting(config, key)
         try_server(config, key)
     except ShepherdError as error:
-        screen.warn(str(error), error.hint)
+        takes_back = f"shepherd config unset {key} takes it back"
+        screen.warn(str(error), f"{error.hint}; {takes_back}" if error.hint else takes_back)
 
 
 def _source(key: str) -> str:

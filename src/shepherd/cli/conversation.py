@@ -35,7 +35,10 @@ _LOOK_S = 0.1
 
 
 class Conversation:
-    """Loop of reading and answering; the error of a failed turn is shown, and the next one starts."""
+    """Loop of reading and answering; the error of a failed turn is shown, and the next one starts.
+
+    The memory of a conversation that `is_temporary` is deleted at its end.
+    """
 
     def __init__(
         self,
@@ -47,6 +50,7 @@ class Conversation:
         show_context: bool = False,
         plain: bool = False,
         editor: Editor | None = None,
+        is_temporary: bool = False,
     ) -> None:
         self._assistant = assistant
         self._screen = screen
@@ -63,7 +67,8 @@ class Conversation:
         self._editor = editor
         self._editor.news = self._news
         self._has_listed = False
-        self._chat = Chat(assistant, screen, self._editor, session=session)
+        self._can_mend = False  # the last line, which names something that can't be attached
+        self._chat = Chat(assistant, screen, self._editor, session=session, is_temporary=is_temporary)
         self._watched: Memory | None = None
 
     def run(self, resumed: int) -> int:
@@ -106,13 +111,14 @@ class Conversation:
 
     def _handle(self, text: str) -> None:
         before, self._has_listed = self._chat.listed, False
+        self._can_mend = False
         session_id = self._assistant.session_id
         try:
             text.encode("utf-8")
             message = self._chat.message_of(text)
             self._has_listed = self._chat.listed is not before
             if message is not None:
-                self._answer(self._composed(message, text), text)
+                self._answer(self._composed(message))
             elif self._assistant.session_id not in (None, session_id):
                 self._show_last_exchange()
         except UnicodeEncodeError:
@@ -121,11 +127,16 @@ class Conversation:
             raise
         except ShepherdError as error:
             self._screen.error(str(error), error.hint)
+            if self._can_mend:
+                self._screen.note("your message was not sent; the Up key brings it back")
         except KeyboardInterrupt:
             self._screen.note("interrupted")
 
-    def _composed(self, message: str, line: str) -> Composed:
-        """Return a message with what it attaches; where that fails, the line is at the prompt again."""
+    def _composed(self, message: str) -> Composed:
+        """Return a message with what it attaches; where that fails, the user can mend the line.
+
+        It is not put at the prompt by itself, where the next message would be added to it.
+        """
         from shepherd.cli.composing import Composed, attached_in_words, require_room
 
         if self._composer is None:
@@ -134,13 +145,13 @@ class Conversation:
             composed = self._composer.compose(message, finds_paths=True)
             require_room(composed, self._assistant)
         except ShepherdError:
-            self._editor.text = line
+            self._can_mend = True
             raise
         if composed.attached:
             self._screen.note(f"attached: {attached_in_words(composed, self._assistant)}")
         return composed
 
-    def _answer(self, message: Composed, line: str) -> None:
+    def _answer(self, message: Composed) -> None:
         try:
             finished = show_turn(
                 self._assistant,
@@ -152,8 +163,7 @@ class Conversation:
                 plain=self._plain,
             )
         except ContextOverflowError:
-            if message.attached:
-                self._editor.text = line
+            self._can_mend = bool(message.attached)
             if self._composer is not None and self._composer.pending:
                 self._composer.sent()  # no other message could be sent, either
                 self._screen.note("attachments from -a and -f are dropped")
@@ -297,8 +307,10 @@ def _show_waiting(assistant: Assistant, screen: Screen, has_begun: threading.Eve
 
 
 def _note(screen: Screen, event: Warned | ToolCall) -> None:
-    if isinstance(event, Warned):
+    if isinstance(event, Warned) and not event.is_remark:
         screen.warn(event.message, event.hint)
+    elif isinstance(event, Warned):
+        screen.note(event.message)
     else:
         screen.note(f"calls {event.name} {shortened(event.arguments)}")
 

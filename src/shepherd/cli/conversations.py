@@ -59,7 +59,9 @@ def build_parser() -> Parser:
         action.add_argument(
             "name", metavar="NAME", help="id of the conversation, as list shows it, or words of its title"
         )
-    rename.add_argument("title", metavar="TITLE", help='the title; "" for the beginning of the first message')
+    rename.add_argument(
+        "title", nargs="+", metavar="TITLE", help='the title; "" for the beginning of the first message'
+    )
     delete.add_argument(
         "names", nargs="+", metavar="NAME", help="ids of the conversations, or their whole titles"
     )
@@ -121,7 +123,7 @@ def _rename(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     from shepherd.commands.conversations import conversation_named, short_id
 
     one = conversation_named(memory, arguments.name)
-    memory.rename_session(one.id, arguments.title)
+    memory.rename_session(one.id, " ".join(arguments.title))
     title = memory.title_of_session(one.id)
     screen.result({"id": one.id, "title": title}, note=f"{short_id(one.id)} is now: {title}")
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shepherd.cli import INTERRUPTED, raise_on_interrupt
 from shepherd.cli.parsing import Parser, add_common_options, loaded_settings
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
@@ -23,7 +24,7 @@ from shepherd.installation import program
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["act", "build_parser", "execute"]
 
 _DESCRIPTION = """\
 Watch Shepherd remember: tell it two things, quit, start again, ask.
@@ -46,6 +47,11 @@ _ACTS = (
     ),
 )
 _USER = "steve"
+# Program of an act. Ctrl-C ends it at once while it imports; the process of the command says so.
+_ACT = (
+    "import sys; from shepherd.cli import exit_on_interrupt; exit_on_interrupt('');"
+    " from shepherd.cli.demo import act; sys.exit(act(*sys.argv[1:]))"
+)
 
 
 def build_parser() -> Parser:
@@ -67,7 +73,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
                 return code
             screen.note()
     own = program()
-    screen.note(f"To chat yourself: {own}. What it knows about you: {own} memory list, {own} facts list.")
+    screen.note(
+        f"The memory of this demo is deleted. To chat yourself: {own}. After that, {own} memory list and"
+        f" {own} facts list show what it knows about you."
+    )
     return 0
 
 
@@ -81,7 +90,7 @@ def _in_new_process(number: int, folder: Path, options: list[str]) -> int:
         "PROMPT_TOOLKIT_NO_CPR": "1",
     }
     settings = {name: value for name, value in os.environ.items() if not name.startswith("SHEPHERD_")}
-    command = [sys.executable, "-m", __name__, str(number), *options]
+    command = [sys.executable, "-c", _ACT, str(number), *options]
     return subprocess.run(command, env={**settings, **own}, check=False).returncode
 
 
@@ -114,17 +123,17 @@ def _type(lines: tuple[str, ...], assistant: Assistant, screen: Screen, *, fast:
     screen.note(about_the_built_in_model())
     with create_pipe_input() as keys:
         editor = ScriptedEditor(screen, (history_file(), None), COMMANDS, keys, lines, fast=fast)
-        return Conversation(assistant, screen, editor=editor).run(0)
+        return Conversation(assistant, screen, editor=editor, is_temporary=True).run(0)
 
 
-def _act(number: str, *options: str) -> int:
+def act(number: str, *options: str) -> int:
+    """Play one act, in the process of its own; returns its exit code."""
     screen = Screen()
+    raise_on_interrupt()
     try:
         return _play(_ACTS[int(number)][1], screen, options)
     except ShepherdError as error:
         screen.error(str(error), error.hint)
         return error.exit_code
-
-
-if __name__ == "__main__":  # one act, in the child process
-    sys.exit(_act(*sys.argv[1:]))
+    except KeyboardInterrupt:
+        return INTERRUPTED

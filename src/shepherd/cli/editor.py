@@ -56,7 +56,6 @@ class Editor:
     ) -> None:
         self.private = False
         self.news: Callable[[], Iterable[str]] = tuple
-        self.text = ""  # already typed when the next message is read
         self.n_listed = 0  # memories that the last command listed, which Alt keys change
         self._screen = screen
         self._lock = threading.Lock()
@@ -120,9 +119,8 @@ class Editor:
                 self._set_reading(False)
 
     def _prompt(self) -> str:
-        text, self.text = self.text, ""
         return self._session.prompt(
-            self._prompt_text(), prompt_continuation="  ", placeholder=self._placeholder(), default=text
+            self._prompt_text(), prompt_continuation="  ", placeholder=self._placeholder()
         )
 
     def _set_reading(self, is_reading: bool) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
+from shepherd.cli import INTERRUPTED
 from shepherd.cli.composing import Composed, Composer, require_room
 from shepherd.cli.conversation import cancelling_on_interrupt
-from shepherd.cli.main import INTERRUPTED
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.types import Injection, Thought, ToolCall

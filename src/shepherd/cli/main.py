@@ -14,6 +14,11 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
+from shepherd.cli import INTERRUPTED, exit_on_interrupt, raise_on_interrupt
+
+if os.path.basename(sys.argv[0]) == "shepherd":  # the command, which begins with this module
+    exit_on_interrupt()
+
 from shepherd.cli.original_config import migrate_original_config
 from shepherd.cli.parsing import Parser, help_columns, with_action
 from shepherd.cli.runnable import runnable_help
@@ -72,7 +77,6 @@ COMMANDS = {
     "completion": ("shepherd.cli.completion", "complete commands with Tab in bash, zsh and fish"),
 }
 
-INTERRUPTED = 130
 # Modes of earlier designs that people still type; the help does not list them.
 _MODES = {
     "--apiserver": ["serve"],
@@ -93,6 +97,7 @@ _OPTION_WITH_VALUE = re.compile(r"--[a-z][a-z-]*=")
 
 def run() -> NoReturn:
     """Run the `shepherd` command."""
+    exit_on_interrupt()
     if "_ARGCOMPLETE" in os.environ:  # the shell asks for completions
         from shepherd.cli.completion import complete
 
@@ -178,6 +183,7 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
         set_asker(ask_passphrase)
     for line in migrate_original_config(ConfigFile()):
         screen.note(line)
+    raise_on_interrupt()
     code = command.execute(parsed, screen)
     assert isinstance(code, int)
     return code

@@ -396,6 +396,11 @@ def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     known = f", {counts.duplicates:,} already stored" if counts.duplicates else ""
     skipped = f", {counts.skipped:,} skipped" if counts.skipped else ""
     screen.result(counts, note=f"{' and '.join(new) or 'nothing'} imported{known}{skipped}")
+    if counts.memories and not (counts.facts or screen.as_json):
+        screen.note(
+            "your chats recall what was imported, and shepherd memory search finds it; it is not among your"
+            " conversations, and no facts are learned from it"
+        )
     if counts.secrets and not screen.as_json:
         screen.warn(
             inflected(
@@ -506,6 +511,32 @@ def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         {"file": arguments.file},
         note=f"copied to {arguments.file}; shepherd memory restore {shlex.quote(arguments.file)} puts it"
         " back",
+    )
+    if not arguments.json and (needs := _needed_to_read(arguments.file)):
+        screen.note(needs)
+
+
+def _needed_to_read(backup: str) -> str:
+    """Return what an encrypted backup needs to be read, "" for one that is not encrypted."""
+    from shepherd.encryption.key_file import key_file_of, read_entries
+
+    entries = read_entries(backup)
+    if not entries:
+        return ""
+    needs = {
+        "passphrase": "the passphrase of your memory",
+        "keyring": "its key, which is in the keyring of this account: back up that keyring, too",
+        "command": "the key that the setting memory_key_command gives",
+    }
+    keys = [
+        f"the key in {entry.place}: keep a copy of that file elsewhere"
+        if entry.source == "file"
+        else needs[entry.source]
+        for entry in entries.values()
+    ]
+    return (
+        f"it is encrypted, and {key_file_of(backup)} belongs to it: keep the two files together."
+        f" To read it, you need {' or '.join(dict.fromkeys(keys))}."
     )
 
 

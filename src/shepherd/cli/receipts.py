@@ -96,14 +96,16 @@ def print_receipt(receipt: Receipt, arguments: Namespace, screen: Screen) -> Non
     """Print what was removed where, and what could not be reached."""
     for name, n in receipt.removed.items():
         if n:
-            screen.print(f"removed      {_TABLES.get(name, name)}: {n:,}")
+            screen.entry("removed    ", f"{_TABLES.get(name, name)}: {n:,}")
     for path in receipt.files:
-        screen.print(f"deleted      {path}")
+        screen.entry("deleted    ", path)
     if not receipt.left:
-        screen.print("overwritten  their words in the search index, their pages in the database, and its log")
+        screen.entry(
+            "overwritten", "their words in the search index, their pages in the database, and its log"
+        )
     for what in (*receipt.left, *_copies(arguments)):
-        screen.print(f"not reached  {what}")
-    screen.print(f"not reached  {_ELSEWHERE}")
+        screen.entry("not reached", what)
+    screen.entry("not reached", _ELSEWHERE)
 
 
 def _copies(arguments: Namespace) -> list[str]:

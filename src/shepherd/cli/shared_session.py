@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from shepherd.cli.main import INTERRUPTED
+from shepherd.cli import INTERRUPTED
 from shepherd.commands.screen import Screen, counted, near_miss, printable
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError

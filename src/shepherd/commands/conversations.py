@@ -36,6 +36,7 @@ __all__ = [
 
 _LISTED = 10
 _TITLE_CHARS = 100
+_CHOICE_CHARS = 50  # of a title, where a line has to fit
 # Characters of an id that are shown; two conversations of a user share them once in a billion.
 _SHOWN_ID_CHARS = 8
 # Shorter beginnings of ids are words, such as "bad" and "add".
@@ -87,14 +88,24 @@ def conversation_named(
         if len(found) == 1:
             return found[0]
         if found:
-            ids = ", ".join(short_id(one.id) for one in found[:_LISTED])
             raise ShepherdError(
-                f"{counted(len(found), 'conversation')} match {name!a}", hint=f"choose one by its id: {ids}"
+                f"{counted(len(found), 'conversation')} match {name!a}",
+                hint=f"choose one by its id:\n{_choices(found)}",
             )
     if said := memory.list_sessions(user_id, limit=_LISTED, words=words) if wanted else []:
-        ids = ", ".join(short_id(one.id) for one in said)
-        hint = f"no title has these words, but they were said in {ids}"
+        hint = f"no title has these words, but they were said in\n{_choices(said)}"
     raise ShepherdError(f"there is no conversation {name!a}", hint=hint)
+
+
+def _choices(found: Sequence[SessionSummary]) -> str:
+    """Return a line for each of the first conversations: id, time of the last message, size and title."""
+    lines = [
+        f"  {short_id(one.id)}  {day(one.updated_at, with_time=True)}"
+        f"  {counted(one.n_messages, 'message')}  {shortened(title_in_words(one), _CHOICE_CHARS)}"
+        for one in found[:_LISTED]
+    ]
+    more = len(found) - len(lines)
+    return "\n".join([*lines, f"  and {more:,} more"] if more else lines)
 
 
 def is_in_a_title(memory: Memory, words: str, user_id: str | None = None) -> bool:

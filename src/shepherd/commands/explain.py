@@ -160,8 +160,12 @@ def explain_turn(
     entries: Mapping[str, object],
     *,
     with_passages: bool = True,
+    is_temporary: bool = False,
 ) -> None:
-    """Print the trace of a turn: tokens, entities, passages unless they are shown already, warnings."""
+    """Print the trace of a turn: tokens, entities, passages unless they are shown already, warnings.
+
+    Of a trace that `is_temporary`, no command shows more later.
+    """
     if not entries:
         return
     used, total = _number(entries, "assembled/total_tokens"), _number(entries, "budget/total")
@@ -179,7 +183,8 @@ def explain_turn(
     while (warning := entries.get(f"warnings/{number:04d}")) is not None:
         screen.print(f"  warning  {shortened(str(warning), _SHOWN_CHARS)}")
         number += 1
-    screen.note(f"all of it: shepherd trace tree {session}/{turn}")
+    if not is_temporary:
+        screen.note(f"all of it: shepherd trace tree {session}/{turn}")
 
 
 def explain_stats(screen: Screen, last: Finished | None) -> None:

@@ -74,6 +74,19 @@ class Screen:
             shown = _filled(shown, terminal_size(self.out)[0])
         self.out.write((self.styled(shown, style, out=True) if style else shown) + "\n")
 
+    def entry(self, label: str, text: str) -> None:
+        """Write a line of two columns; on a terminal the second one continues below itself."""
+        label, shown = f"{label}  ", f"{label}  {text}"
+        if self.out_is_terminal:
+            shown = textwrap.fill(
+                printable(shown),
+                max(terminal_size(self.out)[0], len(label) + 20),
+                subsequent_indent=" " * len(label),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        self.out.write(shown + "\n")
+
     def write(self, text: str) -> None:
         """Write a piece of a streamed answer at once; a pipe gets it unchanged."""
         self.out.write(printable(text) if self.out_is_terminal else text)
@@ -103,9 +116,10 @@ class Screen:
         if self.as_json:
             self.json(values)
             return
-        self.table(headers, rows)
         if empty and not rows:
             self.note(empty)
+            return
+        self.table(headers, rows)
 
     def announce(self, url: str, text: str) -> None:
         """Write where a server listens, at once."""

@@ -70,7 +70,8 @@ class Reviser(Protocol):
 class Chat:
     """Context of the commands: assistant, screen, and ids of what was listed last.
 
-    `listed` are memories, `conversations` are conversations.
+    `listed` are memories, `conversations` are conversations. Where the memory `is_temporary`, no command is
+    named that works on it later.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class Chat:
         editor: Reviser | None = None,
         *,
         session: Session | None = None,
+        is_temporary: bool = False,
     ) -> None:
         self.assistant = assistant
+        self.is_temporary = is_temporary
         self.session = session
         self.screen = screen
         self.editor = editor
@@ -197,7 +200,14 @@ def _why(chat: Chat, argument: str) -> None:
     if turn is not None:
         root = turn_path(session, turn)
         entries = {path[len(root) + 1 :]: value for path, value in traces.turn(session, turn)}
-        explain_turn(chat.screen, session, turn, entries, with_passages=assistant.last is None)
+        explain_turn(
+            chat.screen,
+            session,
+            turn,
+            entries,
+            with_passages=assistant.last is None,
+            is_temporary=chat.is_temporary,
+        )
 
 
 def _stats(chat: Chat, argument: str) -> None:

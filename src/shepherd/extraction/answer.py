@@ -235,11 +235,6 @@ _TELLING = {
 }  # fmt: skip
 
 
-_NOW = re.compile(
-    r"\W*(?:(?:right )?now|these days|nowadays|from now on|jetzt|maintenant|ahora|adesso|agora|nu)\b"
-)
-
-
 @dataclass(slots=True)
 class Selected:
     """The part of an answer that may be stored, and what the lines themselves state.
@@ -303,9 +298,8 @@ def select(
             corrected.pop(verdict.key, None)
             if secrets or not (is_secret(verdict.key, verdict.value) or _tells(verdict.value, hidden)):
                 evidence = _evidence(verdict.assertion, line, secrets)
-                changes = verdict.assertion.changes or _is_new(verdict.assertion)
                 value = without_time(verdict.value)
-                kept.claims.append(Claim(verdict.key, value, evidence, number, changes))
+                kept.claims.append(Claim(verdict.key, value, evidence, number, verdict.changes))
                 # A later line may end it.
                 known.append(Fact(verdict.key, value, 0, 0))
         for one in corrected.values():
@@ -343,12 +337,6 @@ def _not_over(verdicts: Iterable[Verdict], line: str) -> Iterator[Verdict]:
             left = [item for item in items if item not in over]
             if left:
                 yield replace(verdict, value=joined_items(verdict.key, left))
-
-
-def _is_new(assertion: Assertion) -> bool:
-    """Return whether the words behind a value say that it is new: "my name is Maria now"."""
-    behind = assertion.sentence.partition(assertion.value)[2]
-    return _NOW.match(behind) is not None
 
 
 def _secrets_of(lines: Iterable[str]) -> list[str]:

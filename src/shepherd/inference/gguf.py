@@ -219,7 +219,7 @@ def _read_version(reader: _Reader) -> int:
     magic = reader.take(4, "the magic")
     if magic != MAGIC:
         raise ModelFormatError(
-            f"model '{reader.path}' is not a GGUF file: it starts with {magic!r} instead of {MAGIC!r}",
+            f"model '{reader.path}' is not a GGUF file: its first bytes are not \"GGUF\"",
             hint="name a .gguf file; other formats are converted with llama.cpp's convert_hf_to_gguf.py",
         )
     version = reader.u32("the version")

@@ -108,6 +108,7 @@ _LONGEST_WAIT_S = 60.0
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LOG_IN = "HF_TOKEN=<token> or hf auth login gives one that may read it"
+_NUMBER = re.compile(r"\[Errno (-?\d+)\] ")
 _TIMEOUTS = {"ReadTimeout": "no answer in time", "ConnectTimeout": "no connection in time"}
 _RANGE = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)")
 
@@ -381,4 +382,7 @@ def _invalid_listing(repo: str, what: str) -> ModelError:
 
 def _reason(error: Exception) -> str:
     """Return the failure in a few words; timeouts come without any."""
-    return str(error).partition("\n")[0] or _TIMEOUTS.get(type(error).__name__, type(error).__name__)
+    text = str(error).partition("\n")[0]
+    if number := _NUMBER.match(text):  # a negative one is of the look-up of a name
+        text = "its name can't be found" if number[1].startswith("-") else text[number.end() :]
+    return text or _TIMEOUTS.get(type(error).__name__, type(error).__name__)

@@ -64,6 +64,8 @@ _CHANGES = "FROM fact_history WHERE user_id = ? AND key = ? ORDER BY changed_at 
 
 FactRow = tuple[str, str, int, int, int]
 NO_EVIDENCE = Evidence()
+# Source of what was learned from the user's words.
+_LEARNED = "extraction"
 
 # Endings of something that one has, not of a visit or of a moment: "I left Berlin" may mean either.
 _GIVEN_UP = re.compile(
@@ -132,6 +134,17 @@ def rows_of_user(connection: Connection, user_id: str) -> list[FactRow]:
 def of_user(connection: Connection, user_id: str) -> tuple[Fact, ...]:
     """Return all facts in key order."""
     return tuple(Fact(*row) for row in rows_of_user(connection, user_id))
+
+
+def set_by_user(connection: Connection, user_id: str, source: str) -> tuple[Fact, ...]:
+    """Return the facts, in key order, whose present value is from elsewhere than `source`, which learns."""
+    every = of_user(connection, user_id)
+    return tuple(fact for fact in every if _source(connection, user_id, fact.key) != source)
+
+
+def contradicts(known: str, value: str) -> bool:
+    """Return whether a value says something else than a known one: "Steve" is a part of "Steve Miller"."""
+    return not set(_folded(value).split()) <= set(_folded(known).replace(",", " ").split())
 
 
 def find(connection: Connection, user_id: str, key: str) -> Fact | None:
@@ -248,9 +261,7 @@ def learn(
     if known is not None and known.value != value and not changes_now:
         is_set = _source(connection, user_id, key) != source
         if is_set and not is_list:
-            # "I'm Steve" says nothing against Steve Miller.
-            is_part = set(_folded(value).split()) <= set(_folded(known.value).replace(",", " ").split())
-            return None if is_part else Contradiction(known, value)
+            return Contradiction(known, value) if contradicts(known.value, value) else None
         if not is_list and is_less_precise(key, value, known.value):
             return None
     return _change(connection, user_id, known, key, value, source, told_at, starts or told_at, evidence)
@@ -461,15 +472,23 @@ def history(connection: Connection, user_id: str, key: str | None) -> list[FactC
 
 
 def periods(
-    connection: Connection, user_id: str, key: str | None, *, corrected: bool = False
+    connection: Connection,
+    user_id: str,
+    key: str | None,
+    *,
+    corrected: bool = False,
+    forgotten: bool = True,
 ) -> list[FactPeriod]:
     """Return the values of a fact, or of all, with the times in which they held, oldest first.
 
     With `corrected` also values that, as is known now, held at no time; their `until` is their `since`.
+    Without `forgotten`, no values from before the user cleared the fact without a word about when it ended.
     """
     by_key: dict[str, list[FactChange]] = {}
     for change in history(connection, user_id, key):
         by_key.setdefault(fold_key(change.key) or change.key, []).append(change)
+    if not forgotten:
+        by_key = {folded: _since_forgotten(changes) for folded, changes in by_key.items()}
     is_meant = _like(key) if key is not None else lambda other: True
     now = {fold_key(f.key) or f.key: f for f in of_user(connection, user_id) if is_meant(f.key)}
     found = [
@@ -491,6 +510,16 @@ def periods(
             else (period.since, period.recorded_at, period.key)
         ),
     )
+
+
+def _since_forgotten(changes: list[FactChange]) -> list[FactChange]:
+    """Return the changes behind the last one by which the user cleared the fact."""
+    cleared = (
+        i
+        for i, change in enumerate(changes, 1)
+        if change.value is None and change.source != _LEARNED and change.valid_from in (0, change.changed_at)
+    )
+    return changes[max(cleared, default=0) :]
 
 
 def _timeline(changes: Iterable[FactChange], fact: Fact | None) -> list[FactPeriod]:

@@ -678,6 +678,10 @@ class Memory:
         """Return the facts in key order."""
         return list(self._rows.read(user_id, (), facts.of_user))
 
+    def facts_set_by_user(self, user_id: str | None = None) -> list[Fact]:
+        """Return the facts that were set or imported: what contradicts one of them is only proposed."""
+        return list(self._rows.read(user_id, (), facts.set_by_user, learned.SOURCE))
+
     def clear_fact(
         self,
         key: str,
@@ -728,14 +732,20 @@ class Memory:
         return self._rows.read(user_id, (), facts.at, when)
 
     def fact_periods(
-        self, key: str | None = None, user_id: str | None = None, *, corrected: bool = False
+        self,
+        key: str | None = None,
+        user_id: str | None = None,
+        *,
+        corrected: bool = False,
+        forgotten: bool = True,
     ) -> list[FactPeriod]:
         """Return the values of a fact, or of all, and from when until when each held, oldest first.
 
         With `corrected` also values that held at no time, since others replaced them: they end as they begin.
+        Without `forgotten`, no values from before the fact was cleared, unless it was said when it ended.
         """
         wanted = None if key is None else storable(key.strip())
-        return self._rows.read(user_id, [], facts.periods, wanted, corrected=corrected)
+        return self._rows.read(user_id, [], facts.periods, wanted, corrected=corrected, forgotten=forgotten)
 
     # ---- what was learned
 

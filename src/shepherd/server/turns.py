@@ -33,7 +33,7 @@ from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
 from shepherd.tools import Toolbox, memory_tools
-from shepherd.turn import GenerationOptions, Turn, former_facts, refused_values, sampling_of
+from shepherd.turn import GenerationOptions, Turn, former_facts, own_facts, refused_values, sampling_of
 from shepherd.turn.read_ahead import ReadingsAhead, foresee
 from shepherd.turn.small_model import Promise
 from shepherd.types import FinishReason, Injection, Message, Piece, Tool, ToolCall, TurnStats
@@ -206,6 +206,8 @@ class ServedTurn:
         """Log failures that did not end the turn: no field of an answer has them."""
         for note, _ in self.draft.take_notes():
             _log.warning("%s", note)
+        while self.draft.remarks:
+            _log.info("%s", self.draft.remarks.pop(0))
 
     def _reason(self) -> FinishReason:
         if self.turn.is_cut:
@@ -594,7 +596,11 @@ class Conversations:
             tool_rounds=self.config.tool_rounds,
             total_tokens=request.max_tokens,
             extra=extra,
-            promise=Promise(self.keeps(request), self.config.memory_extraction_secrets),
+            promise=Promise(
+                self.keeps(request),
+                self.config.memory_extraction_secrets,
+                partial(own_facts, self._memory, request.user_id),
+            ),
             refused=partial(refused_values, self._memory, request.user_id),
             former=partial(former_facts, self._memory, request.user_id),
             owner=self._files_owner(request),

@@ -181,6 +181,7 @@ class _MemoryTools:
                     "question": _shortened(result.question),
                     "answer": _shortened(result.answer),
                     "age_days": round(result.age_days, 1),
+                    "relevance": round(result.relevance, 2),
                 }
                 for result in found
             ]

@@ -318,7 +318,7 @@ class ShepherdApp(App[None]):
             if self.chat_state is not None:
                 self._side.show_recalled(event, self.chat_state)
         elif isinstance(event, Warned):
-            await self._transcript.remark(event.message, "warning", event.hint)
+            await self._transcript.remark(event.message, "note" if event.is_remark else "warning", event.hint)
         elif isinstance(event, ToolCall):
             await self._transcript.remark(f"calls {event.name} {shortened(event.arguments)}", "note")
         elif isinstance(event, ToolResult) and event.failed:

@@ -186,7 +186,14 @@ def help_text(usages: Mapping[str, tuple[str, str]], columns: int = 80) -> Conte
 def _section(title: str, rows: Iterable[tuple[str, str]], columns: int) -> Content:
     lines = [Content.styled(title, "bold $accent")]
     for key, text in rows:
-        first, *more = textwrap.wrap(text, max(columns - _KEY_COLUMNS, 20))
-        lines.append(Content.assemble((f"  {key:{_KEY_COLUMNS - 2}}", "bold"), first))
-        lines += [Content(" " * _KEY_COLUMNS + line) for line in more]
+        told = textwrap.wrap(text, max(columns - _KEY_COLUMNS, 20))
+        if len(key) > _KEY_COLUMNS - 4:  # the text begins below it
+            lines += [Content.styled(line, "bold") for line in _long_key(key, columns)]
+        else:
+            lines.append(Content.assemble((f"  {key:{_KEY_COLUMNS - 2}}", "bold"), told.pop(0)))
+        lines += [Content(" " * _KEY_COLUMNS + line) for line in told]
     return Content("\n").join(lines)
+
+
+def _long_key(key: str, columns: int) -> list[str]:
+    return textwrap.wrap(key, max(columns, 20), initial_indent="  ", subsequent_indent="    ")

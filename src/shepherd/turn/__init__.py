@@ -16,6 +16,7 @@ from shepherd.turn.turn import (
     Turn,
     Warned,
     former_facts,
+    own_facts,
     refused_values,
     sampling_of,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "Turn",
     "Warned",
     "former_facts",
+    "own_facts",
     "refused_values",
     "sampling_of",
 ]

@@ -272,20 +272,18 @@ class Recorder:
         is_told, self._has_told_of_leaving = self._has_told_of_leaving, True
         if len(archived) == len(leaving) and (is_told or not self._begins_with(before)):
             return
-        what, it, is_ = (
-            ("exchange", "it", "is")
-            if len(leaving) == 1
-            else (
-                counted(len(leaving), "exchange"),
-                "they",
-                "are",
-            )
-        )
+        n = len(leaving)
+        what = f"the oldest {'exchange' if n == 1 else counted(n, 'exchange')}"
+        it, is_ = ("it", "is") if n == 1 else ("they", "are")
         sees = "sees only a summary of" if draft.is_summarized else "no longer sees"
-        is_kept = len(archived) == len(leaving)
-        kept = "kept in memory, and recalled when you ask about that" if is_kept else "not kept in memory"
-        draft.notes.append(
-            (f"the model's window is full: it {sees} the oldest {what}; {it} {is_} {kept}", "")
+        if len(archived) < n:
+            draft.notes.append(
+                (f"the model's window is full: it {sees} {what}; {it} {is_} not kept in memory", "")
+            )
+            return
+        draft.remarks.append(
+            f"the model {sees} {what}, to have room for new ones; {it} {is_} kept in memory, and recalled"
+            f" when you ask about {'it' if n == 1 else 'them'}"
         )
 
     def _tell_of_documents(self, draft: Draft, leaving: Sequence[Exchange]) -> None:

@@ -10,15 +10,17 @@ of several questions is answered by itself: by the model's sentence for it if th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shepherd.claims import corrected_facts, ended_facts, ended_values, plain_facts
+from shepherd.claims import Verdict, corrected_facts, ended_facts, ended_values, plain_facts
 from shepherd.claims.keys import LISTS, items_of
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
 from shepherd.installation import program_from_anywhere
+from shepherd.memory.facts import contradicts
+from shepherd.memory.precision import is_less_precise
 from shepherd.prompt.archive_policy import asks_to_forget, is_statement
 from shepherd.prompt.asked_facts import (
     asked_facts,
@@ -69,10 +71,11 @@ _SORRY = "I'm sorry to hear that. I'll remember it."
 _SORRY_FOR_NOW = "I'm sorry to hear that."
 # A friend's joke is no fact about the user, and is kept as what the friend said.
 _HEARSAY = "I'll remember that they said so."
+_KEPT = "I'll keep what you set yourself until you change it. {}"
 _FORGETS = (
-    "I can't forget by being asked. In a chat, `/forget KEY` forgets a fact, such as `/forget birthday`, and "
-    "`/memory WORDS` shows the numbers of memories for `/forget NUMBER`. At a terminal, use "
-    "`{program} facts clear KEY` and `{program} memory forget ID`."
+    "I can't forget by being asked. In a chat, `/facts` and `/memory WORDS` list what there is, and"
+    " `/forget KEY` or `/forget NUMBER` forgets it; or run `{program} facts clear KEY` or"
+    " `{program} memory forget ID`."
 )
 # Shown if the user asks for a task: a command that works as it is.
 _ADVICE = (
@@ -128,10 +131,14 @@ def known_facts(question: str, facts: Sequence[Fact]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """Rules for storing messages: whether they are stored at all, and whether with secrets in them."""
+    """Rules for storing messages: whether they are stored at all, and whether with secrets in them.
+
+    `own` returns the facts that the user set himself: what a message says against one is only proposed.
+    """
 
     stores: bool = False
     keeps_secrets: bool = False
+    own: Callable[[], Sequence[Fact]] = tuple
 
     def acknowledgement(self, text: str) -> str:
         """Return what can truly be said to a message that the model wants to remember."""
@@ -142,6 +149,8 @@ class Promise:
                 return _SECRET
             if left_out := _left_out(text):
                 return _WITHOUT_CODE.format(left_out)
+        if kept := _contradicted(plain_facts(text), self.own):
+            return _KEPT.format(joined([tuple(kept.values())]))
         if is_sad(text):
             return _SORRY if self.stores else _SORRY_FOR_NOW
         if _is_hearsay(text):
@@ -172,7 +181,7 @@ class Review:
         refused: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self._is_over = False
-        facts = _as_told(facts, messages, refused)
+        facts = _as_told(facts, messages, refused, promise.own)
         self._quotable = (messages, passages, memories)
         self._asked = next((message.raw for message in reversed(messages) if message.role == "user"), "")
         self._promise = promise
@@ -474,12 +483,16 @@ def _names(sentence: str, fact: Fact) -> bool:
 
 
 def _as_told(
-    facts: Sequence[Fact], messages: Sequence[Message], refused: Callable[[], Collection[str]]
+    facts: Sequence[Fact],
+    messages: Sequence[Message],
+    refused: Callable[[], Collection[str]],
+    own: Callable[[], Sequence[Fact]] = tuple,
 ) -> list[Fact]:
     """Return facts with the values that the last messages before the question gave them since.
 
     They are learned beside the conversation, perhaps after the question. A value that the user refused since
-    counts as little as if he had not said it.
+    counts as little as if he had not said it, and so does one against a fact that he set himself, and one
+    with less detail.
     """
     told = [one for one in messages if one.role == "user"][-1 - _LAST_TOLD : -1]
     current = {fact.key: fact for fact in facts}
@@ -490,7 +503,13 @@ def _as_told(
         ]
         for over in ended_facts(message.raw, older):
             del current[over.key]
-        said = {verdict.key: verdict.value for verdict in plain_facts(message.raw)}
+        verdicts = plain_facts(message.raw)
+        kept = _contradicted(verdicts, own)
+        said = {
+            one.key: one.value
+            for one in verdicts
+            if one.key not in kept and (one.changes or not _has_less_detail(one, current))
+        }
         for part in corrected_facts(message.raw, older):
             if part.key not in said or part.says_more_than(said[part.key]):
                 said[part.key] = part.value
@@ -508,6 +527,22 @@ def _as_told(
         new = (key for key in said if key not in current and key not in LISTS)
         current |= {key: Fact(key, said[key], when, when) for key in new}
     return list(current.values())
+
+
+def _has_less_detail(verdict: Verdict, known: Mapping[str, Fact]) -> bool:
+    fact = known.get(verdict.key)
+    return fact is not None and is_less_precise(verdict.key, verdict.value, fact.value)
+
+
+def _contradicted(verdicts: Sequence[Verdict], own: Callable[[], Sequence[Fact]]) -> dict[str, Fact]:
+    """Return, by key, the facts of the user's own that statements contradict without calling it a change."""
+    stated = [one for one in verdicts if not one.changes and one.key not in LISTS]
+    known = {fact.key: fact for fact in own()} if stated else {}
+    return {
+        one.key: known[one.key]
+        for one in stated
+        if one.key in known and contradicts(known[one.key].value, one.value)
+    }
 
 
 # No answers to a question.

@@ -21,6 +21,7 @@ from shepherd.tools import Toolbox, ToolResult
 from shepherd.turn.small_model import Promise, Review, is_small_model
 from shepherd.types import (
     ANONYMOUS_USERS,
+    Fact,
     Injection,
     Message,
     PastFact,
@@ -46,6 +47,7 @@ __all__ = [
     "Turn",
     "Warned",
     "former_facts",
+    "own_facts",
     "refused_values",
     "sampling_of",
 ]
@@ -73,10 +75,11 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """A failure that the answer does not depend on."""
+    """A failure that the answer does not depend on; or a remark, where nothing failed and nothing is lost."""
 
     message: str
     hint: str = ""
+    is_remark: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,6 +345,14 @@ def refused_values(memory: Memory | None, user_id: str | None) -> frozenset[str]
     return frozenset()
 
 
+def own_facts(memory: Memory | None, user_id: str | None) -> Sequence[Fact]:
+    """Return what `Promise.own` needs; nothing if the memory fails, which costs no answer."""
+    if memory is not None:
+        with suppress(ShepherdError):
+            return memory.facts_set_by_user(user_id)
+    return ()
+
+
 def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFact]:
     """Return what `GenerationOptions.former` needs, the last value of each; nothing if the memory fails.
 
@@ -350,14 +361,11 @@ def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFac
     if memory is None:
         return ()
     with suppress(ShepherdError):
-        changes = {change.key: change for change in memory.fact_history(user_id=user_id)}
-        cleared = {key for key, last in changes.items() if last.value is None and last.source != "extraction"}
         # Also what had ended before it was told, so that nobody knows since when it held.
-        periods = memory.fact_periods(user_id=user_id, corrected=True)
+        periods = memory.fact_periods(user_id=user_id, corrected=True, forgotten=False)
         current = {period.key for period in periods if period.until is None}
         # The value that was told last, which may have ended before an earlier one did.
         told = sorted(periods, key=lambda period: period.recorded_at)
         last = {period.key: period for period in told if period.key not in current}
-        told_ones = (period for period in last.values() if period.key not in cleared)
-        return [PastFact("held", p.key, p.value, p.since, p.until) for p in told_ones]
+        return [PastFact("held", p.key, p.value, p.since, p.until) for p in last.values()]
     return ()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from shepherd.errors import DocumentError, EmptyDocumentError
+from shepherd.errors import DocumentError, EmptyDocumentError, NotTextError
 from shepherd.escaping import storable
 from shepherd.knowledge.importing import html, pdf
 
@@ -120,7 +120,7 @@ def _decoded(data: bytes, name: str, charset: str, form: str) -> str:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
     if b"\0" in data[:8192]:
-        raise DocumentError(f"{name}: this is not text", hint="text, Markdown, HTML and PDF are read")
+        raise NotTextError(f"{name}: this is not text", hint="text, Markdown, HTML and PDF are read")
     declared = _META_CHARSET.search(data[:4096]) if form == "html" and not charset else None
     named = _encoding(charset or (declared[1].decode() if declared else ""))
     for encoding in filter(None, (named, "utf-8")):
