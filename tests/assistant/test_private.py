@@ -9,9 +9,12 @@ import pytest
 from shepherd.assistant import Assistant
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
-from shepherd.memory import Memory
+from shepherd.memory import Claim, EndedValue, Memory
 from shepherd.prompt.summary import SummaryStore
 from shepherd.trace import Traces
+from tests.learned import learn
+
+SOLD = "We sold the Fiat."
 
 SECRET = "The combination of the vault is fourteen parrots."
 
@@ -145,8 +148,8 @@ def test_bundled_model_tells_what_has_ended_although_nothing_else_is_known(tmp_p
         Engine(resolve(""), settings=EngineSettings(n_threads=1)) as bundled,
         Memory(tmp_path / "own.db", user_id="steve", clock=lambda: next(times)) as own,
     ):
-        own.set_fact("car", "Fiat")
-        own.clear_fact("car")
+        learn(own, "steve", "I drive a Fiat.", Claim("car", "Fiat", "I drive a Fiat.", 0))
+        learn(own, "steve", SOLD, EndedValue("Fiat", "any", SOLD, 0))
 
         answer = ask(Assistant(bundled, own, user_id="steve"), "What do I drive?").answer
 

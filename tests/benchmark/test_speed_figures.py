@@ -267,7 +267,7 @@ def test_a_writer_keeps_its_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_an_import_repeats_until_it_is_stopped(tmp_path: Path, data: corpus.Corpus) -> None:
     stop = threading.Event()
-    lines = _lines(data, stop)
+    lines = _lines(data, stop, 1)
     first = next(lines)
     assert first["question"].startswith(data.memories[0].question + " ")
     assert first["answer"] == data.memories[0].answer

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -569,13 +570,15 @@ def _write_steadily(memory: Memory, stop: threading.Event, rates: list[float]) -
 
 
 def _import_steadily(memory: Memory, data: Corpus, stop: threading.Event) -> None:
-    while not stop.is_set():
-        memory.import_memories(_lines(data, stop), _IMPORTER)
+    for n in count(1):
+        if stop.is_set():
+            return
+        memory.import_memories(_lines(data, stop, n), _IMPORTER)
 
 
-def _lines(data: Corpus, stop: threading.Event) -> Iterator[dict[str, Any]]:
+def _lines(data: Corpus, stop: threading.Event, n: int) -> Iterator[dict[str, Any]]:
     for one in data.memories:
         if stop.is_set():
             return
-        # The time makes a second pass over the data new as well.
-        yield {"question": f"{one.question} {time.monotonic_ns()}", "answer": one.answer}
+        # The number makes a second pass over the data new as well. A longer one could be that of a card.
+        yield {"question": f"{one.question} {n}", "answer": one.answer}

@@ -212,8 +212,8 @@ class Review:
     def feed(self, text: str) -> str:
         """Take a piece of the answer; return what is sure by now."""
         self._waiting += text
-        if not self._is_over and (known := self._known_without_the_model()):
-            return self._instead(known)
+        if not self._is_over and (past := self._of_the_past()):
+            return self._instead(told_of_past(past))
         if self._is_held:
             is_enough = len(self._waiting) > _LONGEST * len(self._questions) or bool(
                 _CIRCLE.search(self._waiting)
@@ -235,8 +235,8 @@ class Review:
         """Return the rest of an answer that ended for this reason."""
         if self.is_over:
             return ""
-        if reason != "cancelled" and (known := self._known_without_the_model()):
-            return self._instead(known)
+        if reason != "cancelled" and (past := self._of_the_past()):
+            return self._instead(told_of_past(past))
         if self._is_held:
             is_cut = reason in ("length", "cancelled")
             return "" if reason == "cancelled" else self._answers(is_cut=is_cut)
@@ -252,11 +252,6 @@ class Review:
         self._is_over = True
         return shown
 
-    def _known_without_the_model(self) -> str:
-        """Return the reply to small talk or to a question about the past; "" to other messages."""
-        reply = reply_to_small_talk(self._asked)
-        return reply or (told_of_past(past) if (past := self._of_the_past()) else "")
-
     def _of_the_past(self) -> Sequence[PastFact]:
         """Return the facts of another time that the question asks for, or those that have ended."""
         if not self._past and self._former is not None and _is_question(self._asked):
@@ -267,9 +262,13 @@ class Review:
         self._former = None
         return self._past
 
+    def _fixed_reply(self) -> str:
+        """Return the reply to small talk or to a wish to forget, whatever the model writes; "" to the rest."""
+        return _runnable(_FORGETS) if asks_to_forget(self._asked) else reply_to_small_talk(self._asked)
+
     def _sentence(self, sentence: str) -> str:
-        if asks_to_forget(self._asked):
-            return self._instead(_runnable(_FORGETS))
+        if reply := self._fixed_reply():
+            return self._instead(reply)
         # "You work as a nurse." is no reply to "I don't work there any more."
         is_told = DENIES.search(self._asked) and not self._said and _tells_plainly(self._asked)
         if is_told and words_in(sentence) not in FIXED_WORDS:
@@ -308,6 +307,8 @@ class Review:
 
     def _answers(self, *, is_cut: bool) -> str:
         """Return what is known of each of several questions, once the model has written its answer."""
+        if reply := self._fixed_reply():
+            return self._instead(reply)
         written = split_sentences(self._waiting[: _LONGEST * len(self._questions)])
         if is_cut:
             del written[-1:]
