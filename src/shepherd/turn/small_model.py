@@ -263,7 +263,7 @@ class Review:
         return self._past
 
     def _fixed_reply(self) -> str:
-        """Return the reply to small talk or to a wish to forget, whatever the model writes; "" to the rest."""
+        """Return the reply to small talk or to a wish to forget, whatever the model writes; else ""."""
         return _runnable(_FORGETS) if asks_to_forget(self._asked) else reply_to_small_talk(self._asked)
 
     def _sentence(self, sentence: str) -> str:
