@@ -348,7 +348,8 @@ class Assistant:
         Its `text` has the sections [SYSTEM], [CONTEXT], [KNOWLEDGE] and [USER] and at most `max_tokens` of
         the model's tokens. A summarizer, if there is one, sums up the turns that do not fit. Nothing is
         stored or changed. With `times` turns show the clock. Raises ContextOverflowError when system part and
-        question alone are longer, and StoreError.
+        question alone are longer, and StoreError if the stored turns can't be
+        read.
         """
         summarizer = self._access.summarizer
         gone = self._left_the_window()
@@ -430,9 +431,9 @@ class Assistant:
     def resume(self, session_id: str = "") -> int:
         """Continue a stored conversation of this user; returns the number of its exchanges.
 
-        Without an id it is the latest one. A question asked alone, if nothing followed it, is then passed
-        over, unless `is_one_off` says that this is another. Raises UsageError if this user has no
-        conversation of the id.
+        Without an id, it is the latest one. Single questions that were neither continued nor renamed are then
+        skipped, unless this is one itself (`is_one_off`). Raises UsageError if this user has no conversation
+        of the id.
         """
         if self.memory is None:
             raise UsageError(

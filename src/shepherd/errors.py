@@ -22,7 +22,7 @@
     │       └── ProviderUnavailableError    unreachable, overloaded or broken; try again later
     ├── DocumentError              exit 1   a file or page of others that cannot be read
     │   ├── EmptyDocumentError              it has no text
-    │   └── NotTextError                    it is no text
+    │   └── NotTextError                    it isn't text
     └── InternalError              exit 1   our own bug; please report it
 
 User text and secrets do not go into messages.

@@ -398,8 +398,8 @@ def learning_of(
 
     `auto` is on wherever the memory is, as `true` is: with the endpoint or the model that the settings name,
     else with the local chat model, else (for a remote one) with the bundled model. `uses_memory` is whether
-    the provider uses the memory, and `is_writable` whether something can be stored in it. A model or endpoint
-    that is not there turns learning off, and nothing else.
+    the provider uses the memory, and `is_writable` whether something can be stored in it. A missing model or
+    an invalid endpoint address turns off learning only. Whether the endpoint answers isn't checked.
     """
     if not uses_memory:
         return Learning(reason="the memory is not used here")

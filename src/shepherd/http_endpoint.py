@@ -60,7 +60,8 @@ def split_address(address: str) -> SplitResult | None:
 def connection_error(address: str) -> OSError | UnicodeError | None:
     """Return why the server of an HTTP address takes no connection, None if it takes one; within seconds.
 
-    None also for what is no address, and behind a proxy: only a request would show whether that reaches it.
+    Also returns None if this is not an address, or behind a proxy: only a request would show whether that
+    reaches it.
     """
     # Not at the top: it takes 20 ms to load.
     from urllib.request import getproxies, proxy_bypass

@@ -28,7 +28,7 @@ _STAMP = "shepherd-stamp.json"
 
 NAME = "shepherd"
 
-# Of the command line, for every face that prints one of them.
+# Commands of the command line, for every interface that prints one.
 COMMANDS = (
     *("apikey", "bench", "chat", "completion", "config", "context", "conversations", "decrypt", "demo"),
     *("doctor", "encrypt", "eval", "facts", "fragment", "knowledge", "mcp", "memory", "model", "provider"),
@@ -86,7 +86,7 @@ def program_from_anywhere(*, for_strangers: bool = False) -> str:
 
 
 def runnable_by_strangers(text: str) -> str:
-    """Return the text with its commands as others may know them: clients of a server, models, assistants."""
+    """Return the text with its commands in a form that shows no absolute path to others, such as clients."""
     return with_program(text, program_from_anywhere(for_strangers=True)) if NAME in text else text
 
 

@@ -1,4 +1,4 @@
-"""Checks of settings that name models, providers, servers and folders: whether what they name is there."""
+"""Checks of settings that name models, providers, servers and folders: whether they exist."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def try_server(config: Config, key: str) -> None:
     if key in ("memory_vectors", "memory_extraction_endpoint") and "://" in value:
         if (error := connection_error(value)) is not None:
             raise ModelError(
-                f"{key}: no connection to {urlsplit(value).netloc.rpartition('@')[2]}:"
+                f"{key}: can't connect to {urlsplit(value).netloc.rpartition('@')[2]}:"
                 f" {getattr(error, 'strerror', '') or error}",
                 hint="start that server, or correct the address",
             )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from shepherd._native.text import keywords
 
-__all__ = ["as_written", "counted", "inflected", "mentions"]
+__all__ = ["as_written", "counted", "inflected", "joined_hints", "mentions"]
 
 _WORD = re.compile(r"\w+(?:['\u2019.+#-]+\w+)*[+#]*")
 # Search terms come from the beginning of a text.
@@ -18,6 +18,13 @@ _FORMS = re.compile(r"\[([^|\]]*)\|([^\]]*)\]")
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return the number with its noun: `1 memory`, `2 memories`, `1,234 facts`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def joined_hints(first: str, second: str) -> str:
+    """Return two pieces of advice as one hint; the first may be "" or a question ("did you mean …?")."""
+    if not first:
+        return second
+    return f"{first}{' ' if first.endswith('?') else '; '}{second}"
 
 
 def inflected(number: int, words: str) -> str:

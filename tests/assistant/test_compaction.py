@@ -61,7 +61,7 @@ def test_turns_that_leave_are_summed_up(small, summarizer):
     assert len(assistant.history) == 2 * (number + 1 - events[-1].stats.evicted_turns)
     told = [event.message for event in events if isinstance(event, Warned)]
     assert len(told) == 1
-    assert "sees only a summary of the oldest" in told[0]
+    assert "sees only a summary of the" in told[0]
 
 
 def test_trace_says_compressed_in_every_turn_that_shows_a_summary(small, summarizer, memory):
@@ -145,7 +145,7 @@ def test_a_summariser_that_fails_costs_the_summary_and_not_the_turn(small):
     warnings = [event.message for event in events if isinstance(event, Warned)]
     assert events[-1].answer == ANSWER
     assert any("summing up failed: no memory for a second context" in text for text in warnings)
-    assert any("no longer sees the oldest" in text for text in warnings)
+    assert any("no longer sees the" in text and "oldest" in text for text in warnings)
 
 
 def test_a_summariser_that_failed_is_asked_again_for_the_next_fold(small, engine):

@@ -16,9 +16,9 @@ NOSUCH = "there is no model 'nosuch'"
         ("model", "nosuch", NOSUCH),
         ("memory_vectors", "nosuch", f"memory_vectors: {NOSUCH}"),
         ("memory_vectors", "ftp://host/v1", "not an HTTP address"),
-        ("memory_vectors", "http://127.0.0.1:9/v1", "no connection to 127.0.0.1:9: Connection refused"),
+        ("memory_vectors", "http://127.0.0.1:9/v1", "can't connect to 127.0.0.1:9: Connection refused"),
         ("memory_extraction_endpoint", "127.0.0.1:9", "not an HTTP address"),
-        ("memory_extraction_endpoint", "http://nobody@localhost:9", "no connection to localhost:9: "),
+        ("memory_extraction_endpoint", "http://nobody@localhost:9", "can't connect to localhost:9: "),
         ("knowledge_reranker", "/none.gguf", "/none.gguf: there is no such file"),
         ("memory_extraction_model", "nosuch", f"memory_extraction_model: {NOSUCH}"),
         ("server_embeddings", "nosuch", f"server_embeddings: {NOSUCH}"),
@@ -124,9 +124,12 @@ def test_doctor_names_servers_that_take_no_connection(shepherd):
 
     findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
 
-    for name, end in (("vectors", "only words are searched"), ("learning", "learning waits for it")):
+    for name, end in (
+        ("vectors", "only words are searched"),
+        ("learning", "nothing is learned until the server answers"),
+    ):
         assert findings[name]["state"] == "note"
-        assert "no connection to 127.0.0.1:9: Connection refused" in findings[name]["detail"]
+        assert "can't connect to 127.0.0.1:9: Connection refused" in findings[name]["detail"]
         assert findings[name]["detail"].endswith(end)
 
 

@@ -102,4 +102,4 @@ def test_a_model_named_from_this_folder_is_found_from_others(shepherd, model):
     assert done.stderr == f"model = {model}\n"
     missing = shepherd("config", "set", "model", "nofile.gguf")
     assert shepherd("config", "get", "model").stdout == "nofile.gguf\n"
-    assert "shepherd config unset model takes it back" in missing.stderr
+    assert "to reset model to its default, run shepherd config unset model" in missing.stderr

@@ -54,7 +54,7 @@ def test_single_questions_are_listed_with_all_alone_but_found(shepherd, home, ta
     every = shepherd("conversations", "list", "--all")
 
     assert [row[0] for row in rows(usual)] == [talks[name][:8] for name in ("taxes", "cafés", "tomatoes")]
-    assert usual.stderr == "1 single question is not listed; --all lists everything\n"
+    assert usual.stderr == "1 single question is not listed; --all lists it, too\n"
     assert [row[0] for row in rows(every)] == [alone[:8], *(row[0] for row in rows(usual))]
     assert every.stderr == ""
     assert [one["id"] for one in json.loads(shepherd("conversations", "list", "--all", "--json").stdout)] == [
@@ -133,7 +133,7 @@ def test_where_no_title_has_the_words_the_hint_names_where_they_were_said(shephe
     done = shepherd("conversations", "show", "all of taxes")
 
     assert done.returncode == 1
-    line = done.stderr.partition("they were said in\n")[2].strip()
+    line = done.stderr.partition("use the id of one:\n")[2].strip()
     assert line.startswith(talks["taxes"][:8])
     assert line.endswith("Tax return 2025")
 
@@ -148,6 +148,18 @@ def test_a_name_of_several_lists_their_ids(shepherd, talks):
         id_, *_, title = line.strip().split("  ")
         assert (id_, title) == (talks[name][:8], f"Tell me about {name}")
         assert "2 messages" in line
+
+
+def test_a_list_without_conversations_says_how_to_see_single_questions(shepherd, home):
+    home.database.parent.mkdir(parents=True)
+    with Memory(home.database, user_id="steve") as memory:
+        alone = memory.start_session(model="tiny", is_one_off=True)
+        memory.append_message(alone, Message("user", "Is a tax due on tomatoes?"))
+
+    usual = shepherd("conversations", "list")
+
+    assert usual.stdout == ""
+    assert usual.stderr == "no conversations except 1 single question; --all lists it\n"
 
 
 def test_conversations_of_another_user_cannot_be_reached(shepherd, talks):

@@ -53,15 +53,17 @@ def talk(memory: Memory, *said: str, user: str = "steve") -> str:
 
 
 def test_single_questions_have_no_numbers_but_are_found(chat):
-    conversation = talk(chat.memory, "about boats", "Nice.")
     alone = chat.memory.start_session("steve", is_one_off=True)
     chat.memory.append_message(alone, Message("user", "about ships"), "steve")
+    only = "no conversations except 1 single question; /conversations WORDS finds it\n"
+    assert run(chat, "/conversations") == ("", only)
+    conversation = talk(chat.memory, "about boats", "Nice.")
 
     out, err = run(chat, "/conversations")
 
     assert out.startswith("  1  about boats\n")
     assert short_id(alone) not in out
-    assert err.endswith("\n1 single question is not listed; a search finds single questions, too\n")
+    assert err.endswith("\n1 single question is not listed; /conversations WORDS finds it, too\n")
     assert short_id(alone) in run(chat, "/conversations ship")[0]
     chat.conversations = []
     run(chat, "/continue 1")
@@ -167,7 +169,7 @@ def test_a_name_is_an_id_a_title_or_words_of_one_title(chat):
     with pytest.raises(ShepherdError, match="there is no conversation 'cats'") as caught:
         conversation_named(memory, "cats", "steve")
     head, line = caught.value.hint.split("\n")
-    assert head == "no title has these words, but they were said in"
+    assert head == "no title has these words, but these conversations contain them; use the id of one:"
     assert line.startswith(f"  {short_id(dogs)}  ")
     with pytest.raises(ShepherdError, match="there is no conversation ' '"):
         conversation_named(memory, " ", "steve")

@@ -24,7 +24,7 @@ def test_the_second_process_answers_from_what_the_first_was_told(shepherd, home)
     assert "learned: your name is Steve · " in done.stderr
     # No command could show it later, and the facts below are Steve's.
     assert "trace tree" not in shown
-    assert "The memory of this demo is deleted." in done.stderr
+    assert "The memory of this demo has been deleted." in done.stderr
     assert not home.database.exists()
     assert not home.history.exists()
 

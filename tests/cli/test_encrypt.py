@@ -72,8 +72,8 @@ def test_a_search_of_all_files_finds_nothing_while_the_memory_is_encrypted(home,
     assert not list(home.path.rglob("*.state"))
     copied = shepherd("memory", "backup", home.path / "copy.db")
     assert copied.returncode == 0
-    assert f"it is encrypted, and {home.path / 'copy.db'}-key belongs to it" in copied.stderr
-    assert f"you need the key in {home.path / 'key'}: keep a copy" in copied.stderr
+    assert f"the backup is encrypted. Keep {home.path / 'copy.db'}-key together with it." in copied.stderr
+    assert f"you need the key file {home.path / 'key'}. Keep a copy of" in copied.stderr
     assert (home.path / "copy.db-key").exists()
     assert found_in(home) == {}
     exported = shepherd("memory", "export", home.path.parent / "mine.jsonl")

@@ -338,7 +338,7 @@ def test_a_failure_without_words_has_the_name_of_its_kind() -> None:
     assert _reason(ValueError()) == "ValueError"
     assert _reason(ValueError("one\ntwo")) == "one"
     assert _reason(OSError(111, "Connection refused")) == "Connection refused"
-    assert _reason(socket.gaierror(-2, "Name or service not known")) == "its name can't be found"
+    assert _reason(socket.gaierror(-2, "Name or service not known")) == "the host name can't be resolved"
 
 
 def test_offline_is_an_answer() -> None:

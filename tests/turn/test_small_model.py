@@ -52,9 +52,9 @@ DECLINED = (
 NOTHING = "I have nothing stored about that."
 ACKNOWLEDGED = "Nice, I'll remember that."
 FORGETS = (
-    "I can't forget by being asked. In a chat, `/facts` and `/memory WORDS` list what there is, and"
-    " `/forget KEY` or `/forget NUMBER` forgets it; or run `shepherd facts clear KEY` or"
-    " `shepherd memory forget ID`."
+    "I can't forget something just because you ask me to. In a chat, find it with `/facts` or"
+    " `/memory WORDS`, then use `/forget KEY` or `/forget NUMBER`. In a shell, run"
+    " `shepherd facts clear KEY` or `shepherd memory forget ID`."
 )
 
 

@@ -13,10 +13,11 @@ from shepherd.commands.screen import Screen, near_miss
 from shepherd.config import SETTINGS, known_setting
 from shepherd.config.file import ConfigFile, load, unknown_keys
 from shepherd.errors import ConfigError, ShepherdError
+from shepherd.wording import joined_hints
 
 __all__ = ["build_parser", "execute", "reordered"]
 
-# Settings that can name a file in the present folder.
+# Settings that can name a file in the current folder.
 _MODEL_FILES = ("model", "draft_model", "mmproj")
 _ACTIONS = ("show", "get", "set", "unset", "path")
 
@@ -78,7 +79,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _from_anywhere(arguments: Namespace) -> str:
-    """Return the value; a model's file that is named from this folder is found from others, too."""
+    """Return the value; the path of a model file becomes absolute, so that it works from any folder."""
     value: str = arguments.value
     if arguments.key not in _MODEL_FILES or not Path(value).is_file():
         return value
@@ -119,8 +120,8 @@ def _warn_of_missing(screen: Screen, key: str) -> None:
         check_setting(config, key)
         try_server(config, key)
     except ShepherdError as error:
-        takes_back = f"shepherd config unset {key} takes it back"
-        screen.warn(str(error), f"{error.hint}; {takes_back}" if error.hint else takes_back)
+        reset = f"to reset {key} to its default, run shepherd config unset {key}"
+        screen.warn(str(error), joined_hints(error.hint, reset))
 
 
 def _source(key: str) -> str:

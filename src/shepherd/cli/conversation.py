@@ -67,7 +67,8 @@ class Conversation:
         self._editor = editor
         self._editor.news = self._news
         self._has_listed = False
-        self._can_mend = False  # the last line, which names something that can't be attached
+        # Whether the last line failed because of an attachment and can be corrected.
+        self._can_mend = False
         self._chat = Chat(assistant, screen, self._editor, session=session, is_temporary=is_temporary)
         self._watched: Memory | None = None
 
@@ -133,7 +134,7 @@ class Conversation:
             self._screen.note("interrupted")
 
     def _composed(self, message: str) -> Composed:
-        """Return a message with what it attaches; where that fails, the user can mend the line.
+        """Return a message with what it attaches; where that fails, the user can correct the line.
 
         It is not put at the prompt by itself, where the next message would be added to it.
         """

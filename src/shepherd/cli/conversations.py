@@ -37,9 +37,7 @@ def build_parser() -> Parser:
     )
     actions = add_actions(parser)
     listing = add_action(actions, "list", "list conversations, the latest first")
-    listing.add_argument(
-        "--all", action="store_true", help='list single questions, as of shepherd -e "…", too'
-    )
+    listing.add_argument("--all", action="store_true", help='also list single questions (shepherd "…" or -e)')
     add_limit(listing, 50, with_offset=True)
     show = add_action(actions, "show", "print what was said in a conversation, as Markdown")
     search = add_action(actions, "search", "list the conversations in which something was said")
@@ -84,14 +82,15 @@ def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     from shepherd.commands.conversations import not_listed
 
     found = memory.list_sessions(limit=arguments.limit, offset=arguments.offset, one_offs=arguments.all)
-    _print(found, screen, empty="" if arguments.offset else "no conversation is stored yet")
+    total = memory.count_sessions(one_offs=arguments.all)
+    n_more = memory.count_sessions() - total
+    _print(found, screen, empty="" if arguments.offset or n_more else "no conversation is stored yet")
     if screen.as_json:
         return
-    total = memory.count_sessions(one_offs=arguments.all)
     if arguments.offset + len(found) < total:
         screen.note(f"{len(found)} of {counted(total, 'conversation')}; --offset shows older ones")
-    elif (n_more := memory.count_sessions() - total) and not arguments.offset:
-        screen.note(f"{not_listed(n_more)}; --all lists everything")
+    elif n_more and not arguments.offset:
+        screen.note(not_listed(n_more, "--all lists", is_all=not found))
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:

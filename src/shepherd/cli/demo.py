@@ -47,7 +47,7 @@ _ACTS = (
     ),
 )
 _USER = "steve"
-# Program of an act. Ctrl-C ends it at once while it imports; the process of the command says so.
+# Code of the child process. Ctrl-C during its imports ends it silently: the parent prints "interrupted".
 _ACT = (
     "import sys; from shepherd.cli import exit_on_interrupt; exit_on_interrupt('');"
     " from shepherd.cli.demo import act; sys.exit(act(*sys.argv[1:]))"
@@ -74,8 +74,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             screen.note()
     own = program()
     screen.note(
-        f"The memory of this demo is deleted. To chat yourself: {own}. After that, {own} memory list and"
-        f" {own} facts list show what it knows about you."
+        f"The memory of this demo has been deleted. To start your own chat, run {own}. After that,"
+        f" {own} memory list and {own} facts list show what it knows about you."
     )
     return 0
 
@@ -127,7 +127,7 @@ def _type(lines: tuple[str, ...], assistant: Assistant, screen: Screen, *, fast:
 
 
 def act(number: str, *options: str) -> int:
-    """Play one act, in the process of its own; returns its exit code."""
+    """Play one act, in a process of its own; returns its exit code."""
     screen = Screen()
     raise_on_interrupt()
     try:

@@ -383,7 +383,8 @@ def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Findin
     try:
         try_server(config, "memory_extraction_endpoint")
     except ModelError as error:
-        return Finding("learning", "note", f"{error}; learning waits for it", error.hint)
+        waits = f"{error}; nothing is learned until the server answers"
+        return Finding("learning", "note", waits, error.hint)
     is_sound = is_writable and not learning.remedy
     return Finding("learning", "ok" if is_sound else "note", learning.in_words(), learning.remedy)
 

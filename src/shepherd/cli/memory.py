@@ -524,19 +524,21 @@ def _needed_to_read(backup: str) -> str:
     if not entries:
         return ""
     needs = {
-        "passphrase": "the passphrase of your memory",
-        "keyring": "its key, which is in the keyring of this account: back up that keyring, too",
-        "command": "the key that the setting memory_key_command gives",
+        "passphrase": ("the passphrase of your memory", ""),
+        "keyring": ("the key in the keyring of this account", " Back up that keyring, too."),
+        "command": ("the key that memory_key_command prints", ""),
     }
-    keys = [
-        f"the key in {entry.place}: keep a copy of that file elsewhere"
+    needed = [
+        (f"the key file {entry.place}", f" Keep a copy of {entry.place} elsewhere.")
         if entry.source == "file"
         else needs[entry.source]
         for entry in entries.values()
     ]
+    keys = " or ".join(dict.fromkeys(key for key, _ in needed))
+    advice = "".join(dict.fromkeys(advice for _, advice in needed))
     return (
-        f"it is encrypted, and {key_file_of(backup)} belongs to it: keep the two files together."
-        f" To read it, you need {' or '.join(dict.fromkeys(keys))}."
+        f"the backup is encrypted. Keep {key_file_of(backup)} together with it. To read it, you need"
+        f" {keys}.{advice}"
     )
 
 

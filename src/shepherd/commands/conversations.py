@@ -93,7 +93,10 @@ def conversation_named(
                 hint=f"choose one by its id:\n{_choices(found)}",
             )
     if said := memory.list_sessions(user_id, limit=_LISTED, words=words) if wanted else []:
-        hint = f"no title has these words, but they were said in\n{_choices(said)}"
+        hint = (
+            "no title has these words, but these conversations contain them; use the id of one:\n"
+            f"{_choices(said)}"
+        )
     raise ShepherdError(f"there is no conversation {name!a}", hint=hint)
 
 
@@ -171,15 +174,25 @@ def list_conversations(chat: Chat, words: str) -> None:
     if found:
         older = f"the latest {len(found)} of {total:,}; " if total > len(found) else ""
         chat.screen.note(f"{older}/continue NUMBER continues one, /conversations WORDS searches")
-    else:
-        chat.screen.note("no conversation contains these words" if words else "no conversation is stored yet")
-    if not words and (n_more := chat.memory.count_sessions(chat.user) - total):
-        chat.screen.note(f"{not_listed(n_more)}; a search finds single questions, too")
+    elif words:
+        chat.screen.note("no conversation contains these words")
+    n_more = 0 if words else chat.memory.count_sessions(chat.user) - total
+    if n_more:
+        chat.screen.note(not_listed(n_more, "/conversations WORDS finds", is_all=not found))
+    elif not found and not words:
+        chat.screen.note("no conversation is stored yet")
 
 
-def not_listed(n_one_offs: int) -> str:
-    """Return a note about questions asked alone that a list leaves out."""
-    return f"{counted(n_one_offs, 'single question')} {'is' if n_one_offs == 1 else 'are'} not listed"
+def not_listed(n_one_offs: int, way: str, *, is_all: bool) -> str:
+    """Return a note about single questions that a list leaves out, and the way to see them: "--all lists".
+
+    `is_all`: nothing else is stored.
+    """
+    questions = counted(n_one_offs, "single question")
+    is_, it = ("is", "it") if n_one_offs == 1 else ("are", "them")
+    if is_all:
+        return f"no conversations except {questions}; {way} {it}"
+    return f"{questions} {is_} not listed; {way} {it}, too"
 
 
 def _latest(chat: Chat) -> list[SessionSummary]:

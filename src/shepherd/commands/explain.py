@@ -164,7 +164,8 @@ def explain_turn(
 ) -> None:
     """Print the trace of a turn: tokens, entities, passages unless they are shown already, warnings.
 
-    Of a trace that `is_temporary`, no command shows more later.
+    With `is_temporary`, the memory is deleted at the end, so no command is suggested that would need it
+    later.
     """
     if not entries:
         return

@@ -53,7 +53,8 @@ class Screen:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         self.as_json = False
-        self.names_program = False  # as it can be run here, in remarks and hints
+        # Whether remarks and hints show `shepherd` with its path, if PATH lacks it.
+        self.names_program = False
         self.error_label = "shepherd: error:"
         self._has_slash_commands = False
         self.out_is_terminal = self.out.isatty()

@@ -70,8 +70,8 @@ class Reviser(Protocol):
 class Chat:
     """Context of the commands: assistant, screen, and ids of what was listed last.
 
-    `listed` are memories, `conversations` are conversations. Where the memory `is_temporary`, no command is
-    named that works on it later.
+    `listed` are memories, `conversations` are conversations. With `is_temporary`, the
+    memory is deleted at the end, so no command is suggested that would need it later.
     """
 
     def __init__(

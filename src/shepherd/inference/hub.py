@@ -384,5 +384,5 @@ def _reason(error: Exception) -> str:
     """Return the failure in a few words; timeouts come without any."""
     text = str(error).partition("\n")[0]
     if number := _NUMBER.match(text):  # a negative one is of the look-up of a name
-        text = "its name can't be found" if number[1].startswith("-") else text[number.end() :]
+        text = "the host name can't be resolved" if number[1].startswith("-") else text[number.end() :]
     return text or _TIMEOUTS.get(type(error).__name__, type(error).__name__)

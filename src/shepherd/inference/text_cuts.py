@@ -3,11 +3,12 @@
 Most templates write control tokens, at which any text is cut. A plain dialogue has none: without other
 places, all of it would be tokenised anew each turn.
 
-A text is cut before a blank or a line break that no token of the vocabulary has behind the character before
-it. So no token lies on both sides. SentencePiece merges pairs of neighbours, and RWKV takes the longest token
-at each place: each side does so by itself. A byte-level BPE splits a text into words first, by a pattern of
-its model. All of llama.cpp's patterns end a word before a blank, and letters before a line break, or treat
-what is on both sides alike. Signs and line breaks can be one word, so a text is not cut between these.
+A text is cut before a space or a line break if no token of the vocabulary contains that character directly
+after the one before it. No token can then span the cut. SentencePiece merges pairs of neighbours, and RWKV
+takes the longest token at each place: each side does so by itself. A byte-level BPE splits a text into words
+first, by a pattern of its model. All of llama.cpp's patterns end a word before a space, and letters before a
+line break, or treat what is on both sides alike. Signs and line breaks can be one word, so a text is
+not cut between these.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ __all__ = ["TextCuts"]
 # llama_vocab_type; the others choose the likeliest of all ways to cut a text, or normalise it.
 _SENTENCE_PIECE, _BYTE_LEVEL, _RWKV = 1, 2, 5
 _KINDS = frozenset((_SENTENCE_PIECE, _BYTE_LEVEL, _RWKV))
-# SentencePiece's sign for a blank.
+# SentencePiece's sign for a space.
 _BLANK = "\u2581"
 # tokenize_after puts this letter before a text, if no token continues it.
 _SENTINEL = ord("a")
@@ -27,7 +28,7 @@ class TextCuts:
     """The places of one vocabulary.
 
     `kind` is llama.cpp's number of its tokenizer. `before_blank` and `before_break` are the bytes that some
-    token has directly before a blank or a line break.
+    token has directly before a space or a line break.
     """
 
     def __init__(self, kind: int, before_blank: bytes, before_break: bytes) -> None:

@@ -295,7 +295,7 @@ class PromptBuilder:
             self._boundaries.append(mark.head)
 
     def bound(self, *, is_head: bool = False, is_newest: bool = False) -> None:
-        """A boundary behind the ids that nothing to come can change: before a message, and what it is."""
+        """Put a boundary after ids that later text can't change; flags say which message begins there."""
         self._settle()
         if self.ids:
             self._boundaries.append(len(self.ids))

@@ -137,7 +137,7 @@ def of_user(connection: Connection, user_id: str) -> tuple[Fact, ...]:
 
 
 def set_by_user(connection: Connection, user_id: str, source: str) -> tuple[Fact, ...]:
-    """Return the facts, in key order, whose present value is from elsewhere than `source`, which learns."""
+    """Return the facts, in key order, whose current value was not learned: it doesn't come from `source`."""
     every = of_user(connection, user_id)
     return tuple(fact for fact in every if _source(connection, user_id, fact.key) != source)
 
@@ -226,7 +226,7 @@ def learn(
     cleared themselves stays from `since` on, since it may have corrected what is learned. A fact that was not
     learned is only replaced if the statement says that it changed; else the two contradict each other. An
     item of a list, such as an allergy, joins the others. Of a value that is known already, an earlier
-    beginning is learned. What is only told less precisely, "a Volvo" of a "red Volvo V70", stays as it is.
+    beginning is learned. A less precise value, such as "a Volvo" for "red Volvo V70", changes nothing.
     """
     key, value = claim.key, claim.value
     known = find(connection, user_id, key) or _find_spelling(connection, user_id, key)
@@ -482,7 +482,7 @@ def periods(
     """Return the values of a fact, or of all, with the times in which they held, oldest first.
 
     With `corrected` also values that, as is known now, held at no time; their `until` is their `since`.
-    Without `forgotten`, no values from before the user cleared the fact without a word about when it ended.
+    Without `forgotten`, no values from before the user cleared the fact, unless they said when it ended.
     """
     by_key: dict[str, list[FactChange]] = {}
     for change in history(connection, user_id, key):

@@ -41,7 +41,7 @@ class Draft:
     plan: Plan = field(default_factory=Plan)
     measured: Callable[[], Plan] | None = None
     notes: list[Note] = field(default_factory=list)
-    # What is worth to know, though nothing failed and nothing is lost.
+    # Remarks for the user when nothing failed and nothing is lost.
     remarks: list[str] = field(default_factory=list)
     private: bool = False
     # Messages whose tails were stripped in this turn, with their former text and tokens.

@@ -1,4 +1,6 @@
-"""Where and when in questions: words that say in what part of life a thing belongs, and ask for no other.
+"""Words of a question that only say where or when.
+
+They narrow down the fact that is asked for, but ask for nothing themselves.
 
 "Who supervises my PhD?" asks for the supervisor, and "Which train do I take in the morning?" for the way to
 work. Such a word stands behind a preposition, behind a verb, or in a clause with "when" or "if", and the fact

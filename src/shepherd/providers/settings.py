@@ -13,6 +13,7 @@ from shepherd.config.file import ConfigFile
 from shepherd.config.schema import shortened
 from shepherd.errors import ConfigError, UsageError
 from shepherd.http_endpoint import split_address
+from shepherd.wording import joined_hints
 
 __all__ = ["FIELDS", "KINDS", "LOCAL", "Kind", "ProviderSettings", "ProviderTable", "parsed"]
 
@@ -286,11 +287,12 @@ class ProviderTable:
         raise UsageError(f"there is no provider {ascii(name)[:42]}", hint=_hint_for(name, entries))
 
     def configured(self, name: str) -> ProviderSettings:
-        """Return the provider that -p or the setting names, as `get` does; the error says so."""
+        """Like `get`, but the error's hint also says where the name comes from: -p or the setting."""
         try:
             return self.get(name)
         except UsageError as error:
-            error.hint = f"{error.hint}; -p or the setting 'provider' names the one to use"
+            choose = "choose one with -p NAME, or with shepherd config set provider NAME"
+            error.hint = joined_hints(error.hint, choose)
             raise
 
     def add(self, name: str, values: dict[str, Any]) -> ProviderSettings:

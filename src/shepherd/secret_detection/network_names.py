@@ -21,10 +21,11 @@ _ASIDE = re.compile(r"[,:;(\u2013\u2014]")
 
 
 def spans_of_names(text: str, spans: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return those of the spans of a text that are in what it says a network is called.
+    """Return the spans that lie in the name of a network.
 
-    Who tells the name often tells the password beside it, perhaps as no rule knows: a name is passed over
-    only in a sentence that says nothing else, or beside another of the spans, or one that is covered already.
+    People who give the name often give the password as well, perhaps in a form that no rule finds: a name is
+    passed over only in a sentence that says nothing else, or beside another of the spans, or one that is
+    covered already.
     """
     if not spans:
         return set()

@@ -50,7 +50,7 @@ def list_conversations(
 ) -> dict[str, Any]:
     """List stored conversations, the latest first; the beginning of the first message may be the title.
 
-    `one_offs=false` leaves out questions asked alone, as by `shepherd -e`, that were neither continued nor
+    `one_offs=false` leaves out single questions (`shepherd "…"` or `-e`) that were neither continued nor
     renamed.
     """
     return _latest(own, limit, offset, one_offs)

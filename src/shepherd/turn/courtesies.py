@@ -34,8 +34,11 @@ _AT_WORK = re.compile(r"\b(?:work\w*|job|volunteer|volunteering|intern|research\
 _GREETING = (
     r"(?:(?:hi|hey|hello|good (?:morning|afternoon|evening)|thanks|thank you)(?: there| shepherd)?[\s,.!-]*)?"
 )
-_FINE = "I'm fine, thank you. What would you like to tell me, or ask?"
-_WHO = "I'm Shepherd's bundled demo model: I remember what you tell me, and answer from it."
+_FINE = "I'm fine, thank you. What would you like to tell me or ask me?"
+_WHO = (
+    "I'm Shepherd's bundled demo model. I can remember what you tell me and answer questions about it and"
+    " about your documents, but little more."
+)
 _SMALL_TALK = (
     (r"(?:and )?how do you do|what's up|what is up", _FINE),
     (
@@ -69,7 +72,7 @@ def _reply_to(text: str) -> str:
 
 
 def is_unpleasant(text: str) -> bool:
-    """Return whether a message may have news that are not nice."""
+    """Return whether a message may contain unpleasant news."""
     return _UNPLEASANT.search(text) is not None
 
 

@@ -273,17 +273,17 @@ class Recorder:
         if len(archived) == len(leaving) and (is_told or not self._begins_with(before)):
             return
         n = len(leaving)
-        what = f"the oldest {'exchange' if n == 1 else counted(n, 'exchange')}"
+        what = f"the {'oldest exchange' if n == 1 else counted(n, 'oldest exchange')}"
         it, is_ = ("it", "is") if n == 1 else ("they", "are")
         sees = "sees only a summary of" if draft.is_summarized else "no longer sees"
         if len(archived) < n:
             draft.notes.append(
-                (f"the model's window is full: it {sees} {what}; {it} {is_} not kept in memory", "")
+                (f"the window is full: the model {sees} {what}, which {is_} not kept in memory", "")
             )
             return
         draft.remarks.append(
-            f"the model {sees} {what}, to have room for new ones; {it} {is_} kept in memory, and recalled"
-            f" when you ask about {'it' if n == 1 else 'them'}"
+            f"to make room, the model {sees} {what}; {it} {is_} in memory, and {is_} recalled when you ask"
+            f" about {'it' if n == 1 else 'them'}"
         )
 
     def _tell_of_documents(self, draft: Draft, leaving: Sequence[Exchange]) -> None:
@@ -297,7 +297,7 @@ class Recorder:
         it = "it" if len(names) == 1 else "them"
         draft.notes.append(
             (
-                f"the model's window is full: it no longer sees {listed}",
+                f"the window is full: the model no longer sees {listed}",
                 f"attach {it} again with your next question, or run shepherd knowledge import FILE to have"
                 f" {it} recalled in every conversation",
             )

@@ -73,9 +73,9 @@ _SORRY_FOR_NOW = "I'm sorry to hear that."
 _HEARSAY = "I'll remember that they said so."
 _KEPT = "I'll keep what you set yourself until you change it. {}"
 _FORGETS = (
-    "I can't forget by being asked. In a chat, `/facts` and `/memory WORDS` list what there is, and"
-    " `/forget KEY` or `/forget NUMBER` forgets it; or run `{program} facts clear KEY` or"
-    " `{program} memory forget ID`."
+    "I can't forget something just because you ask me to. In a chat, find it with `/facts` or"
+    " `/memory WORDS`, then use `/forget KEY` or `/forget NUMBER`. In a shell, run"
+    " `{program} facts clear KEY` or `{program} memory forget ID`."
 )
 # Shown if the user asks for a task: a command that works as it is.
 _ADVICE = (
@@ -133,7 +133,7 @@ def known_facts(question: str, facts: Sequence[Fact]) -> str:
 class Promise:
     """Rules for storing messages: whether they are stored at all, and whether with secrets in them.
 
-    `own` returns the facts that the user set himself: what a message says against one is only proposed.
+    `own` returns the facts that users set themselves: what a message says against one is only proposed.
     """
 
     stores: bool = False
@@ -491,9 +491,9 @@ def _as_told(
 ) -> list[Fact]:
     """Return facts with the values that the last messages before the question gave them since.
 
-    They are learned beside the conversation, perhaps after the question. A value that the user refused since
-    counts as little as if he had not said it, and so does one against a fact that he set himself, and one
-    with less detail.
+    They are learned beside the conversation, perhaps after the question. A value that users refused since
+    counts as little as if they had not said it, and so does one against a fact that they set themselves, and
+    one with less detail.
     """
     told = [one for one in messages if one.role == "user"][-1 - _LAST_TOLD : -1]
     current = {fact.key: fact for fact in facts}

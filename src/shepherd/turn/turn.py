@@ -356,7 +356,7 @@ def own_facts(memory: Memory | None, user_id: str | None) -> Sequence[Fact]:
 def former_facts(memory: Memory | None, user_id: str | None) -> Sequence[PastFact]:
     """Return what `GenerationOptions.former` needs, the last value of each; nothing if the memory fails.
 
-    What the user has cleared is not told: he wants it forgotten, though its history is kept.
+    Facts that the user has cleared are left out, although their history is kept.
     """
     if memory is None:
         return ()

@@ -295,9 +295,9 @@ class JobRetried(TypedDict):
 
 
 class ConversationList(TypedDict):
-    """Conversations, the latest first; `total` is the number of all.
+    """Conversations, the latest first; `total` is the number that match, on all pages.
 
-    `left_out` is the number of questions asked alone that `one_offs=false` left out.
+    `left_out` is the number of single questions that `one_offs=false` left out.
     """
 
     data: list[SessionSummary]
