@@ -1,9 +1,9 @@
 /* When a draft model is asked, and for how many candidates: seldom while it is wrong, and soon again once it is right.
 
    Before it has been right, it is on probation: it gets one candidate, which the next token tells right or wrong, and
-   which no batch has to verify. After a wrong one, it is asked nothing for a while, and twice as long each time. After two
-   right ones, since one may be chance, it drafts as long as that pays and a few candidates in a row are not wrong: at first a few candidates, and
-   twice as many with those that are right. */
+   which no batch has to verify. After a wrong one, it is not asked for a while, twice as long each time. After two right
+   ones, since one may be chance, it drafts for as long as that pays and not too many candidates in a row are wrong: at
+   first a few candidates, and more with those that are right. */
 #ifndef SHP_DRAFT_BACKOFF_H
 #define SHP_DRAFT_BACKOFF_H
 

@@ -430,7 +430,7 @@ def extraction_model(config: Config, chat_model: Path | None) -> Path | None:
     """Return the file of the model that learns, perhaps the chat's; None if an endpoint does, or nothing."""
     if config.memory_extraction is False or config.memory_extraction_endpoint:
         return None
-    with suppress(ShepherdError):  # of which learning_of tells
+    with suppress(ShepherdError):  # learning_of reports it
         return _extraction_file(config, chat_model)[0]
     return None
 

@@ -58,10 +58,10 @@ def split_address(address: str) -> SplitResult | None:
 
 
 def connection_error(address: str) -> OSError | UnicodeError | None:
-    """Return why the server of an HTTP address takes no connection, None if it takes one; within seconds.
+    """Return why the server of an HTTP address can't be connected to, within seconds; None if it can.
 
-    Also returns None if this is not an address, or behind a proxy: only a request would show whether that
-    reaches it.
+    Also None, without trying, for what is no HTTP address, and if a proxy is set for it: only a request would
+    show whether the proxy reaches the server.
     """
     # Not at the top: it takes 20 ms to load.
     from urllib.request import getproxies, proxy_bypass
@@ -75,7 +75,10 @@ def connection_error(address: str) -> OSError | UnicodeError | None:
     try:
         with socket.create_connection(place, _CONNECT_TIMEOUT_S):
             return None
-    except (OSError, UnicodeError) as error:  # a name that is no host's, such as one with an empty part
+    except (
+        OSError,
+        UnicodeError,
+    ) as error:  # UnicodeError: no valid name of a host
         return error
 
 

@@ -46,7 +46,7 @@ def check_setting(config: Config, key: str) -> None:
     elif key == "memory_extraction_endpoint" and value:
         api_url(key, value, "")
     elif key == "memory_extraction_model" and config.memory_extraction_endpoint:
-        return  # a name of that server's
+        return  # the name of a model on that server
     elif key in MODEL_SETTINGS and value not in ("", "off") and not value.startswith(HUB_PREFIX):
         path = existing_file(value, key)
         if key == "draft_model":
@@ -81,7 +81,7 @@ def _check_database(named: str) -> None:
 def try_server(config: Config, key: str) -> None:
     """Connect to the server that a setting names, if it names one, and ask for nothing.
 
-    Raises StoreError for that of the memory, which may have no memory yet, and ModelError for others.
+    Raises StoreError if the server of the memory cannot be reached, and ModelError for other servers.
     """
     value = getattr(config, key).strip()
     if key in ("memory_vectors", "memory_extraction_endpoint") and "://" in value:

@@ -140,9 +140,12 @@ def test_private_exchanges_leave_without_a_trace(small, memory):
         events, finished = ask(assistant, statement(7))
 
     assert memory.search("lighthouse") == []
-    assert any(
-        "which is not kept in memory" in event.message or "which are not kept in memory" in event.message
-        for event in events[-1:]
+    n = finished.stats.evicted_turns
+    assert n > 1
+    [told] = [event.message for event in events if isinstance(event, Warned)]
+    assert told == (
+        f"the window is full: the model no longer sees the {n} oldest exchanges;"
+        " 1 of them is not kept in memory"
     )
 
 

@@ -188,7 +188,8 @@ def test_the_conversation_to_continue_is_found_before_a_model():
         chat.conversation_to_continue(parsed("--continue", "dogs"), config)
     assert told(caught.value) == (
         "there is no conversation 'dogs'"
-        " | shepherd conversations list --all shows all conversations; -e asks a question"
+        " | shepherd conversations list --all shows all conversations; to ask a question in the last one, use"
+        ' shepherd --continue -e "…"'
     )
 
 

@@ -580,5 +580,5 @@ def _lines(data: Corpus, stop: threading.Event, n: int) -> Iterator[dict[str, An
     for one in data.memories:
         if stop.is_set():
             return
-        # The number makes a second pass over the data new as well. A longer one could be that of a card.
+        # The number makes each pass new. It stays short: a long one could be taken for a card number.
         yield {"question": f"{one.question} {n}", "answer": one.answer}

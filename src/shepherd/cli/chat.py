@@ -346,7 +346,10 @@ def conversation_to_continue(arguments: Namespace, config: Config) -> str | None
     from shepherd.commands.conversations import conversation_named
     from shepherd.factory import open_memory_to_read
 
-    hint = "shepherd conversations list --all shows all conversations; -e asks a question"
+    hint = (
+        "shepherd conversations list --all shows all conversations; to ask a question in the last one, use"
+        ' shepherd --continue -e "…"'
+    )
     with open_memory_to_read(config) as memory:
         return conversation_named(memory, name, memory.user_id, hint=hint).id
 

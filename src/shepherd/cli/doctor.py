@@ -381,7 +381,8 @@ def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Findin
             "learning", "note", f"off until the model is on this machine; then {learning.in_words()}"
         )
     try:
-        try_server(config, "memory_extraction_endpoint")
+        if learning.is_on:
+            try_server(config, "memory_extraction_endpoint")
     except ModelError as error:
         waits = f"{error}; nothing is learned until the server answers"
         return Finding("learning", "note", waits, error.hint)

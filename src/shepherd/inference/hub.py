@@ -383,6 +383,6 @@ def _invalid_listing(repo: str, what: str) -> ModelError:
 def _reason(error: Exception) -> str:
     """Return the failure in a few words; timeouts come without any."""
     text = str(error).partition("\n")[0]
-    if number := _NUMBER.match(text):  # a negative one is of the look-up of a name
+    if number := _NUMBER.match(text):  # negative ones come from looking up host names
         text = "the host name can't be resolved" if number[1].startswith("-") else text[number.end() :]
     return text or _TIMEOUTS.get(type(error).__name__, type(error).__name__)

@@ -1,4 +1,4 @@
-"""Places where a text can be cut in two whose ids, one after the other, are those of the whole text.
+"""Places where a text can be cut so that the ids of both parts, joined, are those of the whole text.
 
 Most templates write control tokens, at which any text is cut. A plain dialogue has none: without other
 places, all of it would be tokenised anew each turn.

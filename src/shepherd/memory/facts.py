@@ -143,7 +143,7 @@ def set_by_user(connection: Connection, user_id: str, source: str) -> tuple[Fact
 
 
 def contradicts(known: str, value: str) -> bool:
-    """Return whether a value says something else than a known one: "Steve" is a part of "Steve Miller"."""
+    """Return whether a value contradicts a known one: "Steve" is a part of "Steve Miller", and does not."""
     return not set(_folded(value).split()) <= set(_folded(known).replace(",", " ").split())
 
 
@@ -482,7 +482,7 @@ def periods(
     """Return the values of a fact, or of all, with the times in which they held, oldest first.
 
     With `corrected` also values that, as is known now, held at no time; their `until` is their `since`.
-    Without `forgotten`, no values from before the user cleared the fact, unless they said when it ended.
+    Without `forgotten`, values from before the user cleared the fact are left out, unless he told their end.
     """
     by_key: dict[str, list[FactChange]] = {}
     for change in history(connection, user_id, key):

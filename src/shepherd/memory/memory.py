@@ -742,7 +742,7 @@ class Memory:
         """Return the values of a fact, or of all, and from when until when each held, oldest first.
 
         With `corrected` also values that held at no time, since others replaced them: they end as they begin.
-        Without `forgotten`, no values from before the fact was cleared, unless it was said when it ended.
+        Without `forgotten`, values from before the fact was cleared are left out, unless their end was told.
         """
         wanted = None if key is None else storable(key.strip())
         return self._rows.read(user_id, [], facts.periods, wanted, corrected=corrected, forgotten=forgotten)
@@ -845,7 +845,7 @@ class Memory:
         """Start a conversation and return its id; empty for an anonymous user.
 
         With a name, under which another program knows it, return the conversation of this name or id if there
-        is one. `is_one_off`: it is a question asked alone, which --continue passes over.
+        is one. `is_one_off`: it is a single question, which --continue passes over.
         """
         now = self._rows.seconds()
         return self._rows.grow(
@@ -892,7 +892,7 @@ class Memory:
         """Return conversations with messages, the latest first.
 
         With `words`, only those with a message or a title that contains this text, in any case and with or
-        without accents. Without `one_offs`, those of a question asked alone are left out, unless they were
+        without accents. Without `one_offs`, single questions are left out, unless they were
         continued or given a title: `[0].id` is then what --continue means.
         """
         return self._rows.read(

@@ -7,7 +7,7 @@ import re
 __all__ = ["is_less_precise"]
 
 _WORD = re.compile(r"[^\s,()]+")
-# Without one of these, it is another job, or another thing.
+# A value that lacks one of these words is another job or thing: a manager is no assistant manager.
 _CHANGING = re.compile(
     r"acting|almost|apprentice|assistant|associate|co|deputy|former|future|grand|great|half|interim|junior|lead"
     r"|no|non|not|part|retired|semi|senior|step|student|sub|trainee|under|vice"

@@ -1,7 +1,7 @@
 """Stored conversations: messages with the text typed, the text sent and what was injected, and turn traces.
 
 A trace is written by shepherd.trace; here it is only deleted or moved with its session. The id of a session
-is hexadecimal and stands in the path of a trace as it is. Its length tells apart a question asked alone, such
+is hexadecimal and stands in the path of a trace as it is. Its length tells apart a single question, such
 as by -e, which is not what --continue means. Inside the caller's transaction.
 """
 
@@ -56,7 +56,7 @@ def start(
 ) -> str:
     """Start a conversation and return its id; with a name, return the one of this name if there is one.
 
-    `is_one_off`: it is a question asked alone.
+    `is_one_off`: it is a single question.
     """
     known = find(connection, user_id, name) if name else None
     if known is not None:
@@ -96,7 +96,7 @@ def _digest(*texts: str) -> str:
 
 
 _SAID = "s.user_id = ?1 AND EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
-# A question asked alone is a conversation once it was continued.
+# A single question is a conversation once it was continued.
 _CONVERSED = (
     f"{_SAID} AND (length(s.id) <> {2 * _ONE_OFF_BYTES} OR s.title <> ''"
     " OR (SELECT count(*) FROM messages WHERE session_id = s.id AND role = 'user') > 1)"

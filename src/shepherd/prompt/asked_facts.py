@@ -332,8 +332,8 @@ def is_of_others(question: str, fact: Fact, facts: Sequence[Fact], answer: str =
 class Asked:
     """A question: the stems that have to be explained, those around it, and whom it is about.
 
-    Of its words, `setting` are those that say where or when: see question_settings. The `text` has no clause
-    with "when" or "if", which asks for no time.
+    Of its words, `setting` are those that say where or when: see question_settings. The `text` is without
+    clauses with "when" or "if", which ask for no time.
     """
 
     text: str
@@ -514,7 +514,7 @@ def _score(one: Profile, asked: Asked, known: Known) -> float:
 
 
 def _is_only_beside(one: Profile, asked: Asked) -> bool:
-    """Return whether a fact is about what is asked, and yet tells something else of it."""
+    """Return whether a fact is about the thing in question, but does not answer the question."""
     words = {*asked.words, *asked.near} if not asked.words else set(asked.words)
     return (
         (not asked.relations and is_no_name(one, words))

@@ -120,7 +120,7 @@ def is_no_work(one: Profile, text: str) -> bool:
 
 
 def is_kind_of_employer(one: Profile, word: str, text: str) -> bool:
-    """Return whether a word says of what kind an employer is that a question asks for.
+    """Return whether a question asks for an employer, and a word names its kind.
 
     Any kind will do in "Which vineyard employs me?", but "Which floor do I work on?" asks for a floor.
     """

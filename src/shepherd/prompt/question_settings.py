@@ -53,12 +53,12 @@ def setting_of(text: str) -> frozenset[str]:
 
 
 def without_clause(text: str) -> str:
-    """Return a question without a clause behind it: "who do we call" of "… when the drain is blocked"."""
+    """Return a question without its clause: "whom do we call" of "whom do we call when it is blocked"."""
     return _CLAUSE.sub("", text)
 
 
 def is_setting(word: str, setting: frozenset[str], one: Profile) -> bool:
-    """Return whether a word of a question's setting is where a fact belongs."""
+    """Return whether a word is part of a question's setting, and a fact belongs to that setting."""
     if word not in setting:
         return False
     if part := _PARTS_OF_DAY.get(word):
@@ -92,7 +92,7 @@ def _parts_of_day(one: Profile) -> set[str]:
 
 @cache
 def _settings() -> Mapping[str, frozenset[str]]:
-    """Return for the stem of a setting those of the words of keys that belong there."""
+    """Return, for the stem of each setting, the stems of the words of keys that belong to it."""
     found: dict[str, set[str]] = {}
     for line in Path(__file__).with_name("settings.txt").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):

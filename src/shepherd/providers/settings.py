@@ -287,7 +287,7 @@ class ProviderTable:
         raise UsageError(f"there is no provider {ascii(name)[:42]}", hint=_hint_for(name, entries))
 
     def configured(self, name: str) -> ProviderSettings:
-        """Like `get`, but the error's hint also says where the name comes from: -p or the setting."""
+        """Like `get`, but the error's hint also says how to choose another provider."""
         try:
             return self.get(name)
         except UsageError as error:

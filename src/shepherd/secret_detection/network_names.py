@@ -24,8 +24,8 @@ def spans_of_names(text: str, spans: Collection[tuple[int, int]]) -> set[tuple[i
     """Return the spans that lie in the name of a network.
 
     People who give the name often give the password as well, perhaps in a form that no rule finds: a name is
-    passed over only in a sentence that says nothing else, or beside another of the spans, or one that is
-    covered already.
+    taken for harmless only if its sentence says nothing else, if another of the spans is outside of it, or if
+    a secret of the text is covered already.
     """
     if not spans:
         return set()

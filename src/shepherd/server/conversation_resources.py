@@ -48,7 +48,7 @@ class Title(StrictBody):
 def list_conversations(
     own: OwnMemory, limit: Limit = 50, offset: Offset = 0, one_offs: bool = True
 ) -> dict[str, Any]:
-    """List stored conversations, the latest first; the beginning of the first message may be the title.
+    """List stored conversations, the latest first. One without a title has the beginning of its message.
 
     `one_offs=false` leaves out single questions (`shepherd "…"` or `-e`) that were neither continued nor
     renamed.

@@ -6,7 +6,7 @@ import re
 
 __all__ = ["is_sad", "is_unpleasant", "reply_to_small_talk"]
 
-# "Nice" is no answer to this. Not every word of it is: a nurse works in a hospital, and a sign is Cancer.
+# "Nice" is no answer to these. Some words need a context: a nurse works in a hospital, and Cancer is a sign.
 _SAD = re.compile(
     r"\b(?:died|(?:is|are|was|were|found|'s) (?-i:dead)|passed away|passed on|funeral|put (?:down|to sleep)"
     r"|tumou?rs?|miscarriage|stillborn|chemo(?:therapy)?"

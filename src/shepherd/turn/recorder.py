@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from shepherd.claims import own_words
@@ -149,11 +150,15 @@ class ConversationStore:
         """Return whether an evicted exchange may become a memory; a private one is in no session."""
         return self.writes and exchange.in_session and self.archives
 
-    def archive_all(self, exchanges: Sequence[Exchange], now: int) -> None:
-        """Store exchanges as memories, questions too, unless memory answered them. Raises StoreError."""
+    def archive_all(self, exchanges: Sequence[Exchange], now: int) -> int:
+        """Store exchanges as memories, questions too, unless memory answered them; return how many.
+
+        Raises StoreError.
+        """
         for exchange in exchanges:
             if _is_own(exchange.user) and is_worth_a_memory(exchange.user, exchange.answer.raw):
                 self._archive(exchange, exchange.user.created_at or now)
+        return len(exchanges)
 
     def is_whole(self, exchanges: Sequence[Exchange]) -> bool:
         """Return whether the conversation begins with these exchanges: none left it. Raises StoreError."""
@@ -267,7 +272,8 @@ class Recorder:
             return
         self._tell_of_documents(draft, leaving)
         archived = [exchange for exchange in leaving if self._store.can_archive(exchange)]
-        _attempt(draft, "keeping what left the window", lambda: self._store.archive_all(archived, now))
+        keep = partial(self._store.archive_all, archived, now)
+        is_kept = _attempt(draft, "keeping what left the window", keep) is not None
         # With a small window, turns leave all the time; where nothing is lost, once is enough.
         is_told, self._has_told_of_leaving = self._has_told_of_leaving, True
         if len(archived) == len(leaving) and (is_told or not self._begins_with(before)):
@@ -276,15 +282,16 @@ class Recorder:
         what = f"the {'oldest exchange' if n == 1 else counted(n, 'oldest exchange')}"
         it, is_ = ("it", "is") if n == 1 else ("they", "are")
         sees = "sees only a summary of" if draft.is_summarized else "no longer sees"
-        if len(archived) < n:
-            draft.notes.append(
-                (f"the window is full: the model {sees} {what}, which {is_} not kept in memory", "")
+        if n_lost := n - len(archived):
+            lost = f", which {is_} not kept in memory"
+            if n_lost < n:
+                lost = f"; {n_lost} of them {'is' if n_lost == 1 else 'are'} not kept in memory"
+            draft.notes.append((f"the window is full: the model {sees} {what}{lost}", ""))
+        elif is_kept:
+            draft.remarks.append(
+                f"to make room, the model {sees} {what}; {it} {is_} in memory, and {is_} recalled when you"
+                f" ask about {'it' if n == 1 else 'them'}"
             )
-            return
-        draft.remarks.append(
-            f"to make room, the model {sees} {what}; {it} {is_} in memory, and {is_} recalled when you ask"
-            f" about {'it' if n == 1 else 'them'}"
-        )
 
     def _tell_of_documents(self, draft: Draft, leaving: Sequence[Exchange]) -> None:
         """Say which attached documents the model has before it no longer: they are in no memory."""

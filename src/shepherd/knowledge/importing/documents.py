@@ -120,7 +120,7 @@ def _decoded(data: bytes, name: str, charset: str, form: str) -> str:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
     if b"\0" in data[:8192]:
-        raise NotTextError(f"{name}: this is not text", hint="text, Markdown, HTML and PDF are read")
+        raise NotTextError(f"{name}: this is not text", hint="use a text, Markdown, HTML or PDF file")
     declared = _META_CHARSET.search(data[:4096]) if form == "html" and not charset else None
     named = _encoding(charset or (declared[1].decode() if declared else ""))
     for encoding in filter(None, (named, "utf-8")):

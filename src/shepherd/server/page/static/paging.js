@@ -17,7 +17,7 @@ export async function nextOf(ask, offset, known) {
   }
 }
 
-/** A button for the questions that were asked alone, as in a terminal, which the list of conversations leaves out. */
+/** A button that shows or hides the single questions, which the list of conversations leaves out. */
 export function oneOffsButton(leftOut, areShown, toggle) {
   const label = areShown ? "Hide single questions" : `Show ${count(leftOut, "single question")}`;
   const button = h("button", { type: "button", class: "quiet one-offs" }, label);

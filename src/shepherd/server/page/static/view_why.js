@@ -46,7 +46,7 @@ async function load(view, query) {
   const { data, total, left_out } = await ask(0);
   if (turn !== view.asked) return; // another one was asked meanwhile
   view.summary.textContent = total ? `${count(total, "conversation")}, the latest first` : "";
-  fill(view.list, data.length ? data.map(entry) : h("li", { class: "nothing" }, nothing(query)));
+  fill(view.list, data.length ? data.map(entry) : h("li", { class: "nothing" }, nothing(query, left_out)));
   fill(view.more);
   if (data.length < total) offerMore(view.list, view.more, ask);
   if (left_out) view.hasOneOffs = true;
@@ -59,8 +59,9 @@ async function toggle(view) {
   view.others.querySelector(".one-offs")?.focus();
 }
 
-function nothing(query) {
+function nothing(query, leftOut) {
   if (query) return empty("No conversation contains these words.", "Try fewer or different words.");
+  if (leftOut) return empty("No conversations except single questions.", "The button below shows them.", chatLink());
   return empty("No conversations yet.", "Once you have talked with Shepherd, you see here what it recalled for each answer.", chatLink());
 }
 
