@@ -191,7 +191,7 @@ class Reader:
                 child.send(_CTRL_Q)
             else:
                 if line == "tools/run":  # shows how it remembers, first
-                    child.expect("To chat yourself", timeout=within_s)
+                    child.expect("To start your own chat", timeout=within_s)
                 installs = "tools/run" in line
                 self._expect(child, "(?s)Ctrl-D (quits|leaves).*> ", within_s if installs else 60)
                 if installs:
