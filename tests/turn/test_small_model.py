@@ -175,6 +175,12 @@ def test_small_talk_is_answered_whatever_the_model_writes():
     assert shown("Who are you? What can you do?", UNKNOWN) == shown("Who are you?", UNKNOWN)
 
 
+def test_one_acknowledgement_is_enough():
+    told = f"{ACKNOWLEDGED} {ACKNOWLEDGED} {ACKNOWLEDGED}"
+
+    assert shown("I like jazz, and we keep bees.", told) == ACKNOWLEDGED
+
+
 def test_acknowledgement_promises_only_what_is_kept():
     told, secret = "My cat is called Tom.", "My PIN is 4711."
     stores, keeps_all = Promise(stores=True), Promise(stores=True, keeps_secrets=True)

@@ -286,7 +286,7 @@ class Review:
         is_learned = words_in(sentence) == words_in(SEEN) and plain_facts(self._asked)
         if is_learned or words_in(sentence) == words_in(ACKNOWLEDGED):
             reply = self._promise.acknowledgement(self._asked)
-            if self._said and reply != ACKNOWLEDGED:
+            if self._said and (reply != ACKNOWLEDGED or reply in self._said):
                 return self._stop()
             # No answer to a question; one may follow.
             return "" if reply == UNKNOWN else self._shown(reply)
