@@ -13,7 +13,7 @@ from shepherd.types import Message
     [
         "clear",
         "shepherd demo",
-        "cd /tmp/newcomer; tools/run",
+        "cd ~/notes; tools/run",
         "tools/run -m nothere.gguf",
         "shepherd --help | head -60",
         "ls -la",
