@@ -53,17 +53,23 @@ def test_in_a_checkout_its_tool_installs_extras(placed, tmp_path, monkeypatch):
 
 
 def test_where_the_folder_is_unknown_the_path_begins_in_the_home_folder(placed, tmp_path, monkeypatch):
-    name = placed("my env")["program_from_anywhere"]
+    functions = placed("my env")
+    name, runnable = functions["program_from_anywhere"], functions["runnable_from_anywhere"]
     monkeypatch.chdir(tmp_path)
 
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert name() == name(for_strangers=True) == "~/'my env/bin/shepherd'"
+    assert name(for_strangers=False) == name(for_strangers=True) == "~/'my env/bin/shepherd'"
     for home in (str(tmp_path / "other"), "/"):
         monkeypatch.setenv("HOME", home)
-        assert name() == f"'{tmp_path}/my env/bin/shepherd'"
-        assert name(for_strangers=True) == "shepherd"
+        own = f"'{tmp_path}/my env/bin/shepherd'"
+        assert (name(for_strangers=False), name(for_strangers=True)) == (own, "shepherd")
+        # Strangers may read what a process writes, unless it says that they can't.
+        assert (name(), runnable("see shepherd doctor")) == ("shepherd", "see shepherd doctor")
+        functions["set_readers"](strangers=False)
+        assert (name(), runnable("see shepherd doctor")) == (own, f"see {own} doctor")
+        functions["set_readers"](strangers=True)
     monkeypatch.setenv("PATH", str(tmp_path / "my env" / "bin"))
-    assert name() == "shepherd"
+    assert name(for_strangers=False) == "shepherd"
 
 
 def test_the_commands_are_those_of_the_command_line():

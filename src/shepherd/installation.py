@@ -19,7 +19,8 @@ __all__ = [
     "program",
     "program_from_anywhere",
     "reinstall",
-    "runnable_by_strangers",
+    "runnable_from_anywhere",
+    "set_readers",
     "with_program",
 ]
 
@@ -35,7 +36,23 @@ COMMANDS = (
     *("serve", "sync", "template", "tools", "trace", "tui"),
 )
 
+
 _IN_COMMAND = re.compile(rf"(?<![\w./-]){NAME}(?= (?:-|(?:{'|'.join(COMMANDS)})\b))")
+
+
+class _State:
+    for_strangers = True
+
+
+_state = _State()
+
+
+def set_readers(*, strangers: bool) -> None:
+    """Say whether others than the user of this computer may read what this process writes, such as clients.
+
+    They never see an absolute path of the program, see `program_from_anywhere`.
+    """
+    _state.for_strangers = strangers
 
 
 def pip_install(requirement: str) -> str:
@@ -68,11 +85,11 @@ def program() -> str:
     return NAME if own is None else _shown(own)
 
 
-def program_from_anywhere(*, for_strangers: bool = False) -> str:
+def program_from_anywhere(*, for_strangers: bool | None = None) -> str:
     """Return how to start Shepherd from any folder: its name, `~/…` or an absolute path.
 
     With `for_strangers`, return the name instead of an absolute path, which could reveal a user's name or
-    the machine's purpose.
+    the machine's purpose; by default, what `set_readers` said.
     """
     own = _not_found()
     if own is None:
@@ -82,12 +99,13 @@ def program_from_anywhere(*, for_strangers: bool = False) -> str:
         if home != home.parent:  # "/" is the home of services
             # Unquoted: a shell expands no "~" between quotes.
             return f"~/{shlex.quote(str(own.relative_to(home)))}"
-    return NAME if for_strangers else shlex.quote(str(own))
+    is_hidden = _state.for_strangers if for_strangers is None else for_strangers
+    return NAME if is_hidden else shlex.quote(str(own))
 
 
-def runnable_by_strangers(text: str) -> str:
-    """Return the text with its commands in a form that shows no absolute path to others, such as clients."""
-    return with_program(text, program_from_anywhere(for_strangers=True)) if NAME in text else text
+def runnable_from_anywhere(text: str) -> str:
+    """Return the text with its commands as this process's readers can run them."""
+    return with_program(text, program_from_anywhere()) if NAME in text else text
 
 
 def with_program(text: str, program: str) -> str:

@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from shepherd import __version__
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.installation import runnable_by_strangers
+from shepherd.installation import runnable_from_anywhere
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.tools import (
@@ -252,7 +252,7 @@ def create_server(catalog: Catalog) -> Server[Any]:
             text = await in_thread(partial(catalog.read, uri))
         except UsageError as error:
             said = f"{error}; {error.hint}" if error.hint else str(error)
-            raise MCPError(types.INVALID_PARAMS, runnable_by_strangers(said)) from error
+            raise MCPError(types.INVALID_PARAMS, runnable_from_anywhere(said)) from error
         except ShepherdError as error:  # it can name files, which a model must not see
             _log.error("reading a resource: %s", error)
             raise MCPError(types.INTERNAL_ERROR, "the memory could not be read") from error

@@ -25,7 +25,7 @@ from shepherd.cli.runnable import runnable_help
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config.file import ConfigFile
 from shepherd.errors import InternalError, ShepherdError, UsageError
-from shepherd.installation import program
+from shepherd.installation import program, set_readers
 
 __all__ = ["COMMANDS", "main", "parser_of", "run"]
 
@@ -112,6 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; returns its exit code, and never raises for a user's mistake."""
     screen = Screen()
     screen.names_program = True
+    set_readers(strangers=False)
     verbose = any(argument in ("-v", "--verbose") for argument in arguments)
     if verbose:
         _log_to_stderr()

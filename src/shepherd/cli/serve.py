@@ -22,6 +22,7 @@ from shepherd.cli.parsing import (
     optional_packages,
 )
 from shepherd.commands.screen import Screen, printable
+from shepherd.installation import set_readers
 
 if TYPE_CHECKING:
     import socket
@@ -161,6 +162,7 @@ def _run(
 
     config = state.config
     state.needs_key = require_keys_for(config.server_host, state.keys)
+    set_readers(strangers=state.is_open)
     if config.server_hosts and not state.needs_key:
         screen.warn(
             f"there is no API key, so everybody who reaches this server as {config.server_hosts} can read and"

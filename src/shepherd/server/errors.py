@@ -27,7 +27,7 @@ from shepherd.errors import (
     TemplateError,
     UsageError,
 )
-from shepherd.installation import runnable_by_strangers
+from shepherd.installation import runnable_from_anywhere
 
 __all__ = [
     "Denied",
@@ -118,7 +118,7 @@ class Problem:
 def problem_of(error: Exception) -> Problem:
     """Return what the client learns about an error: of an unexpected one its class alone."""
     problem = _problem_of(error)
-    return replace(problem, message=runnable_by_strangers(problem.message))
+    return replace(problem, message=runnable_from_anywhere(problem.message))
 
 
 def _problem_of(error: Exception) -> Problem:

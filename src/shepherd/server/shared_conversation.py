@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
 from shepherd.errors import ShepherdError
-from shepherd.installation import runnable_by_strangers
+from shepherd.installation import runnable_from_anywhere
 from shepherd.server.errors import Denied, Problem, problem_of
 from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import Served
@@ -264,7 +264,7 @@ class SharedConversation:
                 if isinstance(event, Recalled) and request.is_cancelled:
                     assistant.cancel()
                 if isinstance(event, Warned):
-                    warnings.append({"message": event.message, "hint": runnable_by_strangers(event.hint)})
+                    warnings.append({"message": event.message, "hint": runnable_from_anywhere(event.hint)})
                 if isinstance(event, Finished):
                     self._soon(self._served, Served(_ROUTE, event.stats, bool(event.injection)))
                 for name, content in _events_of(event, warnings):

@@ -113,6 +113,14 @@ class AppState:
         if self.keys is None and self.memory is not None:
             self.keys = self.memory.keys
 
+    @property
+    def is_open(self) -> bool:
+        """True if others than the users of this computer may read answers.
+
+        Without a key the server is bound to loopback; with `server_hosts`, a proxy in front of it may not be.
+        """
+        return self.needs_key or bool(self.config.server_hosts)
+
     def served(self, event: Served) -> None:
         """Call all observers."""
         for observer in self.observers:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.installation import runnable_by_strangers
+from shepherd.installation import runnable_from_anywhere
 from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool, ToolCall
 
@@ -74,9 +74,9 @@ class Toolbox:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
             found = entry.run(_arguments(entry, call.arguments))
         except UsageError as error:
-            content = {"error": runnable_by_strangers(str(error))}
+            content = {"error": runnable_from_anywhere(str(error))}
             if error.hint:
-                content["hint"] = runnable_by_strangers(error.hint)
+                content["hint"] = runnable_from_anywhere(error.hint)
             return ToolResult(call.id, call.name, _result_text(content), failed=True)
         except ShepherdError as error:
             content = {"error": "the tool failed, and the user was told why"}

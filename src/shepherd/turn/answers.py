@@ -107,8 +107,8 @@ def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
     if _COVER in said:
         is_ended = said.endswith((".", "!", '."', '!"'))
         why = _COVERED
-        if quotes[0].kind != "document":  # people elsewhere on the network may read the path
-            why = _COVERED_IN_MEMORY.format(program=program_from_anywhere(for_strangers=True))
+        if quotes[0].kind != "document":
+            why = _COVERED_IN_MEMORY.format(program=program_from_anywhere())
         said = f"{said if is_ended else f'{said}.'}{why}"
     is_doubtful = is_first and not all(one.is_sure for one in quotes)
     return f"I don't know for sure, but {said}" if is_doubtful else f"{said[0].upper()}{said[1:]}"

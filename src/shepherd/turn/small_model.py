@@ -109,8 +109,8 @@ _WANTS_TO_KNOW = re.compile(
 
 
 def _runnable(answer: str) -> str:
-    """Return an answer whose commands can be run; people elsewhere on the network may read it."""
-    return answer.format(program=program_from_anywhere(for_strangers=True))
+    """Return an answer whose commands can be run by those who may read it."""
+    return answer.format(program=program_from_anywhere())
 
 
 def is_small_model(model: object) -> bool:

@@ -93,11 +93,9 @@ async def _serve(request: Request) -> Response:
 
 
 def _program(request: Request) -> str:
-    """Return how to start Shepherd on this computer. Others than its own users may read the answer."""
+    """Return how to start Shepherd on this computer."""
     state: AppState = request.app.state.shepherd
-    # Without a key the server is bound to loopback; with these names, a proxy in front of it may not be.
-    is_open = state.needs_key or bool(state.config.server_hosts)
-    return program_from_anywhere(for_strangers=is_open)
+    return program_from_anywhere(for_strangers=state.is_open)
 
 
 def answer_file(request: Request, content: bytes, media_type: str) -> Response:
