@@ -9,12 +9,47 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.memory import Memory
+from shepherd.providers import ProviderSettings, open_remote
+from shepherd.providers.accounting import RatioStore
+from shepherd.providers.exchange import RetryPolicy
+from shepherd.server.app import create_app
+from shepherd.server.models import Models
+from shepherd.server.state import ServerState
+from shepherd.server.turns import Conversations
 from shepherd.types import Message
 from tests.providers.upstream import refuses, says
 from tests.server.in_process import running
 from tests.server.running import Running
+
+HOUR = 3600  # no test waits for the end of such a pause
+
+
+@pytest.fixture
+def patient(busy, tmp_path) -> Iterator[Running]:
+    """A server that waits for that provider as long as it asks for."""
+    config = Config()
+    provider = ProviderSettings(
+        "work", "openai", model="m", base_url=f"{busy.url}/v1", memory=True, api_key="k"
+    )
+    models = Models(
+        provider,
+        name="m",
+        open_remote=lambda sends, asks: open_remote(
+            provider,
+            sends=sends,
+            asks_memory=lambda: asks,
+            policy=RetryPolicy(1, longest_s=HOUR),
+            ratios=RatioStore(tmp_path / "ratios.json"),
+        ),
+    )
+    with Memory(tmp_path / "memory.db", user_id="anna") as memory:
+        conversations = Conversations(models, memory=memory, config=config)
+        with Running(create_app(ServerState(config, memory, True, conversations))) as server:
+            yield server
+        models.close()
 
 
 def send(page: Page, text: str) -> None:
@@ -23,11 +58,9 @@ def send(page: Page, text: str) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_pause_before_a_provider_is_asked_again_is_counted_with_its_reason(
-    status, through_busy, busy, visit
-):
-    busy.script[:] = [refuses(status, Retry_After="15"), says("Hello.")]
-    chat = visit(through_busy.url, f"busy {status}")
+def test_a_pause_before_a_provider_is_asked_again_is_counted_with_its_reason(status, patient, busy, visit):
+    busy.script[:] = [refuses(status, Retry_After=str(HOUR)), says("Hello.")]
+    chat = visit(patient.url)
     chat.open("chat")
     send(chat.page, "hi")
 
@@ -53,9 +86,9 @@ def test_a_pause_ends_with_the_answer(through_busy, busy, visit):
     expect(chat.page.locator(".wait")).to_be_hidden()
 
 
-def test_a_pause_is_still_counted_after_another_view_was_shown(through_busy, busy, visit):
-    busy.script[:] = [refuses(429, Retry_After="15"), says("Hello.")]
-    chat = visit(through_busy.url, "busy elsewhere")
+def test_a_pause_is_still_counted_after_another_view_was_shown(patient, busy, visit):
+    busy.script[:] = [refuses(429, Retry_After=str(HOUR)), says("Hello.")]
+    chat = visit(patient.url)
     chat.open("chat")
     send(chat.page, "hi")
     wait = chat.page.locator(".wait .hint")
