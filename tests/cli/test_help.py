@@ -290,6 +290,9 @@ def test_examples_of_every_help_begin_with_a_program_that_path_need_not_have(col
         shown = page.rpartition("\nexamples:\n")[2]
         columns_of_notes = re.findall(r"(?m)^(  .*bin/shepherd .*\S  +)\S", shown)
         assert len(set(map(len, columns_of_notes))) <= 1, (prog, page)
+        # Nor does any other line name a command that only PATH would find.
+        below = page.split("\n\n", 1)[1] if page.startswith("usage:") else page
+        assert not re.search(rf"(?<![\w./-])shepherd (?:-|(?:{'|'.join(COMMANDS)})\b)", below), (prog, below)
     assert "chat in the browser" in named["shepherd"]
     assert "  shepherd   another Shepherd" in named["shepherd provider"]
 

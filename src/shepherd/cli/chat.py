@@ -123,7 +123,7 @@ def build_parser() -> Parser:
     add_composing_options(parser)
     shared = parser.add_argument_group("a server's shared conversation")
     shared.add_argument(
-        "--backend", choices=["cli"], help="join the conversation of a shepherd serve --session"
+        "--backend", choices=["cli"], help="join the conversation of shepherd serve --session"
     )
     add_setting_option(shared, "--api-base", "api_base", "URL")
 

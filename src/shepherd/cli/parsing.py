@@ -62,6 +62,9 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return _fitted(text, width)
 
+    def _expand_help(self, action: argparse.Action) -> str:
+        return runnable_help(super()._expand_help(action), self._width)
+
 
 def _fitted(text: str, columns: int) -> str:
     """Return a help text that fits, with commands that can be run here."""

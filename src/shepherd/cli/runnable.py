@@ -22,8 +22,7 @@ def runnable_help(text: str, columns: int) -> str:
     Indented lines below `examples:` are whole commands. What explains them stays in one column, or goes below
     them where that exceeds `columns`.
     """
-    own = program()
-    if own == NAME or NAME not in text:
+    if NAME not in text or (own := program()) == NAME:
         return text
     prose, heading, rest = text, "", ""
     if match := _HEADING.search(text):
@@ -36,7 +35,7 @@ def runnable_help(text: str, columns: int) -> str:
 
 def _examples(lines: list[str], own: str, columns: int) -> Iterator[str]:
     rows = [match.groups("") if (match := _COLUMNS.fullmatch(line)) else (line, "") for line in lines]
-    made = [(_IN_EXAMPLE.sub(lambda _: own, first), second) for first, second in rows]
+    made = [(_IN_EXAMPLE.sub(lambda _: own, first), with_program(second, own)) for first, second in rows]
     width = max((len(first) for first, second in made if second), default=0)
     is_below = any(second and width + 2 + len(second) > columns for _, second in made)
     for first, second in made:

@@ -466,7 +466,7 @@ class Config:
 
     # Joining the conversation of a server (--backend cli).
     api_base: str = _text(
-        "http://127.0.0.1:8000", "address of the shepherd serve --session to join with --backend cli"
+        "http://127.0.0.1:8000", "address of the server to join with --backend cli (shepherd serve --session)"
     )
     api_key: str = _text("", "API key for the server at api_base", secret=True)
 
