@@ -17,6 +17,7 @@ from shepherd.assistant import Assistant
 from shepherd.config import Config
 from shepherd.inference import Engine, EngineSettings
 from shepherd.inference.models import resolve
+from shepherd.installation import set_readers
 from shepherd.knowledge import Knowledge, attached_block
 from shepherd.memory import Memory
 from shepherd.prompt.archive_policy import archived_answer
@@ -418,6 +419,7 @@ def test_advice_names_a_program_that_can_be_run_and_no_absolute_path(monkeypatch
     assert "run `~/bin/shepherd -m hf:" in advice
     assert "`~/bin/shepherd facts clear KEY`" in how
     monkeypatch.setenv("HOME", "/nowhere")
+    set_readers(strangers=True)
     assert "run `shepherd -m hf:" in shown(*asked[0])
 
 

@@ -5,10 +5,12 @@ Exit codes: 0 done, 1 failed, 2 usage error, 130 interrupted.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -102,10 +104,28 @@ def run() -> NoReturn:
         from shepherd.cli.completion import complete
 
         complete()
-    code = main(sys.argv[1:])
-    if code == INTERRUPTED:
+    codes: list[int] = []
+    atexit.register(_leave_threads, codes)  # before any other, so that it comes last
+    codes.append(main(sys.argv[1:]))
+    if codes == [INTERRUPTED]:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process is ending
-    sys.exit(code)
+    sys.exit(codes[0])
+
+
+def _leave_threads(codes: Sequence[int]) -> None:
+    """End the process here if threads still run, such as one that waits for a server.
+
+    The exit functions of C libraries free what such a thread may be using: OpenSSL's crashed one that was
+    loading certificates.
+    """
+    if not codes or threading.active_count() == 1:
+        return
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
+    except (OSError, ValueError):
+        return  # the interpreter tries again, and reports it
+    os._exit(codes[0])
 
 
 def main(arguments: Sequence[str]) -> int:
