@@ -49,6 +49,7 @@ FLOORS = [
         "replies",
         "secret_detection",
         "sentences",
+        "sequences",
         "sqlite_reader",
         "stored_files",
         "subprocess_sandbox",

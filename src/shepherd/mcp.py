@@ -22,6 +22,7 @@ from shepherd.errors import ShepherdError, UsageError
 from shepherd.installation import runnable_from_anywhere
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
+from shepherd.sequences import stored_id, with_sequence
 from shepherd.tools import (
     GRAPH_READS,
     GRAPH_WRITES,
@@ -35,7 +36,7 @@ from shepherd.tools import (
     memory_tools,
     whole_graph,
 )
-from shepherd.types import Tool, ToolCall
+from shepherd.types import MemoryRecord, Tool, ToolCall
 
 __all__ = ["Catalog", "Resource", "create_server", "hints_of", "serve_stdio"]
 
@@ -160,7 +161,7 @@ class Catalog:
         if uri == f"{_SCHEME}facts":
             return _dumped({fact.key: fact.value for fact in self._memory.get_all_facts(self._user_id)})
         if uri == f"{_SCHEME}memories":
-            return _dumped(list(map(asdict, self._memory.list_memories(self._user_id, limit=_LATEST))))
+            return _dumped([asdict(with_sequence(record)) for record in self._latest()])
         if uri == f"{_SCHEME}nodes":
             return _dumped(list(map(asdict, self._knowledge.list_nodes(limit=_LATEST))))
         if uri == _GRAPH and self.has_graph:
@@ -178,8 +179,12 @@ class Catalog:
         if named[1] == "nodes":
             node = self._knowledge.get_node(int(named[2]), with_text=True)
             return None if node is None else asdict(node)
-        record = self._memory.get_memory(int(named[2]), self._user_id)
-        return None if record is None else asdict(record)
+        memory_id = stored_id(self._memory.transactions, self._user_id, int(named[2]))
+        record = self._memory.get_memory(memory_id, self._user_id)
+        return None if record is None else asdict(with_sequence(record))
+
+    def _latest(self) -> list[MemoryRecord]:
+        return self._memory.list_memories(self._user_id, limit=_LATEST)
 
 
 def _dumped(value: object) -> str:

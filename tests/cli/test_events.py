@@ -23,9 +23,11 @@ from shepherd.turn import Delta, Finished, Recalled, Warned
 from shepherd.types import Fact, Injection, Message, SearchResult, Thought, ToolCall, TurnStats
 
 INJECTION = Injection(
-    " [tail]", (Fact("city", "Ulm", 0, 0),), (SearchResult(3, "Which?", "That.", 0, 0.5, 0.5, 1.0),),
+    " [tail]",
+    (Fact("city", "Ulm", 0, 0),),
+    (SearchResult(5 << 40 | 3, "Which?", "That.", 0, 0.5, 0.5, 1.0),),
     keywords=("which",),
-)  # fmt: skip
+)
 END = Finished("So it is.", TurnStats(generated_tokens=3, finish_reason="length"), INJECTION)
 
 

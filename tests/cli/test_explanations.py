@@ -150,23 +150,24 @@ def test_what_was_appended_is_listed_with_the_commands_that_change_it():
     out, err = io.StringIO(), io.StringIO()
     screen = Screen(out, err)
     fact = Fact("city", "P" * 201, 0, 0)
-    found = [SearchResult(id, "q", answer, 0, 0.5, 0.5, 3.0) for id, answer in ((8, "a"), (9, ""))]
+    stored = [(5 << 40 | number, answer) for number, answer in ((8, "a"), (1234, ""))]
+    found = [SearchResult(id, "q", answer, 0, 0.5, 0.5, 3.0) for id, answer in stored]
     injection = Injection("tail", (fact,), tuple(found), ("soup", "recip"), recall_us=41_400.0)
     asked = "Which soups have recipes?"
 
-    assert explain_injection(screen, Finished("", TurnStats(), injection), asked) == [8, 9]
+    assert explain_injection(screen, Finished("", TurnStats(), injection), asked) == [8, 1234]
     assert out.getvalue().splitlines() == [
         "Appended to your last message (recall took 41 ms, searched for: soups, recipes)",
         "facts",
         f"  city = {'P' * 199}…",
         "memories",
-        "  1  q",
-        "     a",
-        "     id 8 · 3 days ago · score 0.50 · relevance 0.50",
-        "  2  q",
-        "     id 9 · 3 days ago · score 0.50 · relevance 0.50",
+        "   8  q",
+        "      a",
+        "      3 days ago · score 0.50 · relevance 0.50",
+        "1234  q",
+        "      3 days ago · score 0.50 · relevance 0.50",
     ]
-    facts, memories = "/forget KEY, /facts KEY VALUE", "/edit 1, /forget 1, /pin 1"
+    facts, memories = "/forget KEY, /facts KEY VALUE", "/edit 8, /forget 8, /pin 8"
     assert err.getvalue() == f"to change it: {facts} · {memories}\n"
     for changed, shown in ((Injection("t", (fact,)), facts), (Injection("t", (), tuple(found)), memories)):
         err.truncate(err.seek(0))

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from shepherd.memory import Memory
+from shepherd.sequences import sequence_of
 from shepherd.types import Message
 
 WORD = "Quixlemont"
@@ -14,7 +15,7 @@ WORD = "Quixlemont"
 
 @pytest.fixture
 def told(home) -> str:
-    """Id of a memory; the word is in a memory, a fact, a conversation and the history of the prompt."""
+    """Number of a memory; the word is in a memory, a fact, a conversation and the history of the prompt."""
     home.database.parent.mkdir(parents=True)
     with Memory(home.database, user_id="steve") as memory:
         memory_id = memory.store_memory("What is my cat called?", f"Your cat is called {WORD}.")
@@ -23,7 +24,7 @@ def told(home) -> str:
         memory.append_message(session, Message("user", f"My cat is {WORD}"))
     home.history.parent.mkdir(parents=True)
     home.history.write_text(f"\n# 1\n+My cat is {WORD}\n\n# 2\n+What is my cat called?\n\n# 3\n+hello\n")
-    return str(memory_id)
+    return str(sequence_of(memory_id))
 
 
 def typed(home) -> list[str]:

@@ -15,6 +15,7 @@ from shepherd.cli import receipts
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
 from shepherd.memory import Memory
+from shepherd.sequences import sequence_of, stored_id
 from tests.learned import propose, remember
 
 IDS = "shepherd memory list and shepherd memory search show the ids, in the first column"
@@ -60,11 +61,11 @@ def three(memory: Memory) -> list[int]:
 def test_lists_say_what_is_older_or_that_there_is_nothing(memory):
     assert run("list") == (0, "", "nothing is remembered yet\n")
     assert run("list", "--json") == (0, "[]\n", "")
-    ids = three(memory)
+    three(memory)
 
     code, out, err = run("list", "--limit", "2")
     assert (code, err) == (0, "2 of 3 memories; --offset shows older ones\n")
-    assert [line.split("\t")[0] for line in out.splitlines()] == [str(ids[2]), str(ids[1])]
+    assert [line.split("\t")[0] for line in out.splitlines()] == ["3", "2"]
     assert out.splitlines()[1].split("\t")[2:] == ["Which dog?", "Rex"]
     assert run("list", "--limit", "2", "--offset", "1")[2] == ""
     assert run("list", "--limit", "1", "--offset", "1")[2] == "1 of 3 memories; --offset shows older ones\n"
@@ -84,7 +85,8 @@ def test_an_empty_list_names_those_whose_memories_can_be_claimed(memory):
 
 
 def test_one_memory_is_shown_changed_and_pinned(memory):
-    number, *_ = three(memory)
+    memory_id, *_ = three(memory)
+    number = sequence_of(memory_id)
     memory.store_memory("Which boat?", "A ketch", source="import")
 
     code, out, err = run("show", str(number))
@@ -98,8 +100,8 @@ def test_one_memory_is_shown_changed_and_pinned(memory):
     assert run("show", str(number))[2].endswith(", pinned\n")
     assert run("pin", str(number), "--off")[2] == f"memory {number} is no longer pinned\n"
     assert run("edit", str(number), "--answer", "Helix") == (0, "", f"memory {number} is changed\n")
-    assert memory.get_memory(number).answer == "Helix"
-    assert memory.get_memory(number).question == "Which IDE?"
+    assert memory.get_memory(memory_id).answer == "Helix"
+    assert memory.get_memory(memory_id).question == "Which IDE?"
     assert json.loads(run("show", str(number), "--json")[1])["answer"] == "Helix"
     assert json.loads(run("pin", str(number), "--json")[1])["pinned"] is True
     assert run("edit", str(number)) == (
@@ -111,10 +113,10 @@ def test_one_memory_is_shown_changed_and_pinned(memory):
         assert run(*words) == (1, "", f"no memory has the id 99 | {IDS}")
 
 
-def test_a_memory_is_added_under_its_id(memory):
+def test_a_memory_is_added_under_its_number(memory):
     code, out, err = run("add", "Which boat?", "A ketch")
     assert (code, err) == (0, "")
-    assert memory.get_memory(int(out)).answer == "A ketch"
+    assert memory.get_memory(stored_id(memory.transactions, "steve", int(out))).answer == "A ketch"
     assert json.loads(run("add", "Which day?", "Sunday", "--json")[1]) == {"id": int(out) + 1}
 
 

@@ -15,7 +15,7 @@ from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
 
 Done = tuple[int, str, str]
-FIRST, SECOND, THIRD = ((1 << 40) + number for number in (1, 2, 3))
+FIRST, SECOND, THIRD = 1, 2, 3
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_memories_are_added_listed_changed_and_forgotten(told: Callable[[str], D
             f"memory edit {THIRD}",
             (2, "", "nothing to change | use --question TEXT, --answer TEXT, or both\n"),
         ),
-        ("memory show 1", (1, "", f"no memory has the id 1 | {IDS}\n")),
+        ("memory show 4", (1, "", f"no memory has the id 4 | {IDS}\n")),
         ("memory search zebra", (0, "", "no memory matches\n")),
         ("memory search Ida --threshold 0.99", (0, "", "no memory matches\n")),
         (f"memory forget {SECOND} 7",

@@ -24,7 +24,7 @@ from shepherd.tools.toolbox import AssistantTool
 from shepherd.types import Tool
 from tests.learned import learn, propose, remember
 
-NUMBERS = "/memory and /why number the memories that they list, and show their ids"
+NUMBERS = "/memory and /why show the numbers"
 DECIDED = "there is no such number, or it was decided or changed since | /learned lists what was learned"
 # What a line gives, and what it writes to stdout and stderr.
 Said = tuple[str | None, str, str]
@@ -193,38 +193,44 @@ def test_a_forgotten_fact_is_restored_by_the_command_that_is_shown(say) -> None:
     assert "/facts history motto shows it" in say("/forget motto")[2]
 
 
-def test_memories_are_named_by_their_numbers_in_the_list(say) -> None:
+def test_memories_are_named_by_the_numbers_that_are_shown_everywhere(say) -> None:
     for n in range(12):
+        say.memory.store_memory(f"question {n}", f"answer {n}", "anna", timestamp=1000 + n)
         say.memory.store_memory(f"question {n}", f"answer {n}", "steve", timestamp=1000 + n)
+    long_id = say.memory.list_memories("steve", limit=1)[0].id
+    foreign_id = say.memory.list_memories("anna", limit=1)[0].id
 
     _, out, err = say("/memory")
 
     numbers = [line.split()[0] for line in out.splitlines() if line[:4].strip()]
-    assert numbers == [str(number) for number in range(1, 11)]
-    assert out.splitlines()[:2] == ["  1  question 11", "     answer 11"]
+    assert numbers == [str(number) for number in range(12, 2, -1)]
+    assert out.splitlines()[:2] == [" 12  question 11", "     answer 11"]
     assert err == "the newest 10 of 12 memories; /memory WORDS searches\n"
-    gone = f"no memory has the number or the id 99 | {NUMBERS}"
+    gone = f"no memory has the number 99 | {NUMBERS}"
     check(say, [
-        ("/pin 1", (None, "", "pinned: it is never deleted to make space\n")),
-        ("/pin 1", (None, "", "unpinned\n")),
+        ("/pin 12", (None, "", "pinned: it is never deleted to make space\n")),
+        (f"/pin {long_id}", (None, "", "unpinned\n")),
+        (f"/pin {foreign_id}", (f"no memory has the number {foreign_id} | {NUMBERS}", "", "")),
         ("/pin", ("usage: /pin NUMBER | /memory and /why show the numbers", "", "")),
-        ("/pin 11", (f"no memory has the number or the id 11 | {NUMBERS}", "", "")),
-        ("/pin 0", (f"no memory has the number or the id 0 | {NUMBERS}", "", "")),
+        ("/pin 13", (f"no memory has the number 13 | {NUMBERS}", "", "")),
+        ("/pin 0", (f"no memory has the number 0 | {NUMBERS}", "", "")),
         ("/edit x", ("usage: /edit NUMBER | /memory and /why show the numbers", "", "")),
-        ("/edit 10", (None, "", "unchanged\n")),
+        ("/edit 3", (None, "", "unchanged\n")),
         ("/forget 99", (gone, "", "")),
-        ("/forget 1", (None, "", "forgotten: question 11\n")),
+        ("/forget 12", (None, "", "forgotten: question 11\n")),
     ])  # fmt: skip
     assert say.editor.forgotten == ["question 11"]
+    say.editor.answer = {"question": "question 9", "answer": "answer 9"}
+    assert say("/edit 3")[0] == "memory 3: memory 10 already says exactly this | delete one of the two"
     say.editor.answer = {"answer": "new"}
     check(say, [
-        ("/edit 10", (None, "", "changed\n")),
+        ("/edit 3", (None, "", "changed\n")),
         ("/forget question 3", (None, "", "1 memory forgotten\n")),
         ("/memory zebra", (None, "", "no memory matches\n")),
         ("/forget nothing",
          ("there is no fact of that name and no memory of that question | /memory lists them", "", "")),
         ("/forget",
-         ("usage: /forget NUMBER|ID|KEY|QUESTION | /memory and /facts list what there is", "", "")),
+         ("usage: /forget NUMBER|KEY|QUESTION | /memory and /facts list what there is", "", "")),
     ])  # fmt: skip
     answers = {one.question: one.answer for one in say.memory.list_memories("steve", limit=20)}
     assert answers["question 2"] == "new"

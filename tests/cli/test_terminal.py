@@ -296,6 +296,7 @@ def test_private_lines_are_not_kept_anywhere(terminal, model, home, shepherd):
 
 def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, shepherd):
     shepherd("facts", "set", "name", "Steve")
+    shepherd("memory", "forget", shepherd("memory", "add", "Which car?", "A van").stdout.strip())
     shepherd("memory", "add", "Which IDE does the user prefer?", "VS Code with vim keys")
     chat = terminal("-m", model)
 
@@ -303,17 +304,17 @@ def test_why_shows_what_was_appended_and_the_numbers_work(terminal, model, sheph
     chat.expect(r"recalled 1 fact, 1 memory")
     chat.prompt()
     chat.type("/why")
-    shown = chat.expect(r"/edit 1, /forget 1, /pin 1")
+    shown = chat.expect(r"/edit 2, /forget 2, /pin 2")
     for expected in ("recall took", "name = Steve", "set by you · just now",
-                     "1  Which IDE does the user prefer?", "VS Code with vim",
-                     "id 1099511627777", "just now", "entered by hand", "score ", "relevance "):  # fmt: skip
+                     "2  Which IDE does the user prefer?", "VS Code with vim",
+                     "just now", "entered by hand", "score ", "relevance "):  # fmt: skip
         assert expected in shown
 
     chat.prompt()
-    chat.type("/pin 1")
+    chat.type("/pin 2")
     chat.expect("pinned")
     chat.prompt()
-    chat.type("/forget 1")
+    chat.type("/forget 2")
     chat.expect("forgotten")
     chat.prompt()
     chat.type("/forget name")
@@ -372,6 +373,7 @@ def test_a_memory_is_edited_at_the_prompt(terminal, model, shepherd):
 
 
 def test_one_key_begins_to_change_what_was_listed(terminal, model, shepherd):
+    shepherd("memory", "forget", shepherd("memory", "add", "Which car?", "A van").stdout.strip())
     shepherd("memory", "add", "Which IDE?", "Emacs")
     chat = terminal("-m", model)
 
@@ -380,14 +382,14 @@ def test_one_key_begins_to_change_what_was_listed(terminal, model, shepherd):
     chat.type("/why")
     chat.expect("Alt-E edits it")
     chat.type("\x1bp", enter=False)
-    chat.expect("/pin 1")
+    chat.expect("/pin 2")
     chat.type("")
     chat.expect("pinned")
     chat.prompt()
     chat.type("/memory")
     chat.expect("Alt-E edits it")
     chat.type("\x1bf", enter=False)
-    chat.expect("/forget 1")
+    chat.expect("/forget 2")
     chat.type("")
     chat.expect("forgotten")
 
@@ -443,7 +445,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
         ("/fact name", "there is no command /fact.*did you mean /facts or /"),
         ("/etc/fstab", "there is no command /etc/fstab.*type two"),
         ("/forget", r"usage: /forget"),
-        ("/forget 12345", "no memory has the number or the id 12345"),
+        ("/forget 12345", "no memory has the number 12345"),
         ("/forget nonsense", "no fact of that name and no memory of that question"),
         ("/pin", "usage: /pin"),
         ("/facts nothing", "there is no fact 'nothing'"),

@@ -16,6 +16,7 @@ from shepherd.evaluation.answerable import THRESHOLDS, Kept, Relevances, area, m
 from shepherd.evaluation.corpora import Conversation, Question, Turn
 from shepherd.evaluation.runs import GRID, ndcg_at, recall_at, reciprocal_rank, stored, texts_of
 from shepherd.memory import Memory
+from shepherd.sequences import sequence_of
 
 DAY = 86_400
 
@@ -336,12 +337,14 @@ def test_rank_of_the_evidence_is_that_among_the_found(memory: Memory, tmp_path: 
     assert result.metrics["mrr"] == 0.5
 
 
-def test_own_memory_is_measured_with_own_questions(memory: Memory, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [int, sequence_of], ids=["id of the export", "number"])
+def test_own_memory_is_measured_with_own_questions(memory: Memory, tmp_path: Path, name) -> None:
     id = memory.store_memory("Which dog?", "Rex")
+    assert id is not None
     memory.store_memory("Which city?", "Austin")
     export, questions = tmp_path / "export.jsonl", tmp_path / "questions.jsonl"
     export.write_text("".join(json.dumps(entry) + "\n" for entry in memory.export_memories()))
-    questions.write_text(json.dumps({"question": "what is my dog called?", "evidence": [id]}))
+    questions.write_text(json.dumps({"question": "what is my dog called?", "evidence": [name(id)]}))
 
     [result] = evaluate(read_corpus(export, questions), dates=False)
 

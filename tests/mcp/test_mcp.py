@@ -18,6 +18,7 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.mcp import Catalog, create_server, hints_of
 from shepherd.memory import Memory
@@ -280,6 +281,23 @@ def test_resources_are_this_user_s(catalog):
                     await client.read_resource(uri)
 
     anyio.run(look)
+
+
+def test_memories_have_the_numbers_that_commands_and_the_api_show(tmp_path):
+    with Memory(tmp_path / "memory.db") as memory:
+        foreign = memory.store_memory("Which boat?", "A ketch", "anna")
+        memory.store_memory("Which car?", "A van", "anna")
+        dog = memory.store_memory("Which dog?", "Rex", "steve")
+        catalog = Catalog(memory, "steve", is_read_only=True, keeps_secrets=False)
+
+        [latest] = json.loads(catalog.read("shepherd://memories"))
+
+        assert (latest["id"], latest["question"]) == (1, "Which dog?")
+        for name in (1, dog):  # the id in the database is noted somewhere
+            assert json.loads(catalog.read(f"shepherd://memories/{name}")) == latest
+        for name in (2, foreign):
+            with pytest.raises(UsageError, match="there is no resource"):
+                catalog.read(f"shepherd://memories/{name}")
 
 
 # ---- what clients do wrong, or not at all

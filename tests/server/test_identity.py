@@ -12,11 +12,12 @@ from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Claim, Memory
 from shepherd.memory.api_keys import require_owner
+from shepherd.sequences import sequence_of
 from shepherd.server.app import create_app
 from shepherd.server.errors import Denied
 from shepherd.server.identity import LONGEST_USER, NOBODY, user_of
 from shepherd.server.middleware import is_loopback, require_keys_for
-from shepherd.server.public_ids import public_items, sequence_of
+from shepherd.server.public_ids import public_items
 from shepherd.server.state import AppState
 from shepherd.types import Message
 from tests.learned import learn

@@ -17,11 +17,11 @@ from shepherd.config import Config
 from shepherd.errors import InternalError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob
+from shepherd.sequences import sequence_of
 from shepherd.server import page, session_server
 from shepherd.server.app import create_app, memory_app
 from shepherd.server.http import JsonRoute, LenientBody
 from shepherd.server.knowledge_resources import UPLOADS
-from shepherd.server.public_ids import sequence_of
 from shepherd.server.reference.document import document_of
 from shepherd.server.reference.html import page_of
 from shepherd.server.state import AppState

@@ -10,8 +10,8 @@ import pytest
 
 from shepherd.config import Config
 from shepherd.memory import Memory, OpenJob
+from shepherd.sequences import sequence_of
 from shepherd.server.app import create_app
-from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import AppState
 from shepherd.trace import Traces
 from shepherd.types import Message

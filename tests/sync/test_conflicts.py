@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shepherd.sequences import sequence_of
 from tests.sync.replicas import NOW, Machine, settle
 
 DAY = 86_400
@@ -59,7 +60,7 @@ def test_what_was_changed_here_and_forgotten_elsewhere_is_named(machines):
 
     assert report is not None
     told = {conflict.what for conflict in report.conflicts}
-    assert told == {f"memory {there['We plan the trip to Oslo.']}", f"node {other.id}"}
+    assert told == {f"memory {sequence_of(there['We plan the trip to Oslo.'])}", f"node {other.id}"}
     assert all("changed here and forgotten on" in conflict.kept for conflict in report.conflicts)
     settle([a, b], 2)
     assert said(a) == said(b) == {("We plan the trip to Rome.", "")}

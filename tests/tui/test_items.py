@@ -15,7 +15,7 @@ from shepherd.types import Fact, MemoryRecord
 NOW = int(time.time())
 LONG_AGO = NOW - 3 * 86_400 - 60
 FACT = Fact("city", "Ulm", LONG_AGO, LONG_AGO)
-RECORD = MemoryRecord(7, "Which\ndog?", "Rex\x1b", LONG_AGO, False, "user")
+RECORD = MemoryRecord(3 << 40 | 7, "Which\ndog?", "Rex\x1b", LONG_AGO, False, "user")
 PINNED = MemoryRecord(8, "Which dog?", "", LONG_AGO, True, "user")
 PASSAGE = PlanPart("Bees", "They\x07 fly.", "knowledge \N{MIDDLE DOT} chunk:1")
 FFFD = "\ufffd"
@@ -29,7 +29,7 @@ def styles(content: Content) -> list[tuple[str, str]]:
     ("item", "text"),
     [
         (FACT, "city = Ulm \N{MIDDLE DOT} 3 days ago"),
-        (RECORD, f"Which dog?\nRex{FFFD}\n{provenance(RECORD)}"),
+        (RECORD, f"Which dog?\nRex{FFFD}\nid 7 \N{MIDDLE DOT} 3 days ago \N{MIDDLE DOT} entered by hand"),
         (PINNED, f"\N{BLACK DIAMOND} Which dog?\n{provenance(PINNED)}"),
         (PASSAGE, "Bees\nknowledge \N{MIDDLE DOT} chunk:1"),
         (Fact("k" * 121, "v" * 120, 1, LONG_AGO), f"{'k' * 119}… = {'v' * 120} \N{MIDDLE DOT} 3 days ago"),
@@ -60,7 +60,7 @@ def test_an_item_is_read_in_full_with_its_source(item, title, text, source):
 
 
 def test_a_part_of_a_plan_has_its_title_or_its_beginning():
-    part = Part("knowledge", "chunk:1", " They fly. ", score=0.456, about={"title": "Bees"})
+    part = Part("knowledge", f"chunk:{3 << 40 | 1}", " They fly. ", score=0.456, about={"title": "Bees"})
     assert PlanPart.of(part) == PlanPart(
         "Bees", "They fly.", "knowledge \N{MIDDLE DOT} chunk:1 \N{MIDDLE DOT} score 0.46"
     )

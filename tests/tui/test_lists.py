@@ -54,6 +54,26 @@ def test_what_was_remembered_is_changed_and_forgotten_where_it_is_listed(perform
     assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("name", "Steven")]
 
 
+def test_a_memory_and_errors_about_it_have_numbers(perform, scripted_model, memory):
+    memory.store_memory("Which boat?", "A ketch", "anna")
+    memory.store_memory("Which dog?", "Rex", timestamp=1000)
+    memory.store_memory("Which cat?", "Rex", timestamp=2000)
+
+    async def play(stage):
+        await stage.ready()
+        await stage.pilot.press("f3")
+        await stage.shows("2 memories")
+        assert "id 2 \N{MIDDLE DOT} " in stage.options("#memories")[0]
+        await stage.pilot.press("home", "e")
+        await stage.shows("memory 2")
+        await stage.pilot.press("end", *["backspace"] * 4, *"dog?", "ctrl+s")
+        await stage.shows("memory 2: memory 1 already says exactly this")
+
+    perform(play, scripted_model)
+
+    assert memory.list_memories()[0].question == "Which cat?"
+
+
 def test_a_key_in_brackets_is_the_title_that_it_is(perform, scripted_model, memory):
     keys = {"x[/foo]", "[@click=app.quit]x[/]", "[red]", "two\nlines", "[", "\x1b[2J"}
     for key in keys:

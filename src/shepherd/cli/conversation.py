@@ -79,7 +79,7 @@ class Conversation:
         with ExitStack() as stack:
             while not self._chat.done:
                 self._editor.private = self._assistant.private
-                self._editor.n_listed = len(self._chat.listed) if self._has_listed else 0
+                self._editor.listed = self._chat.listed if self._has_listed else ()
                 try:
                     self._watch(stack)
                     for line in self._news():

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -56,7 +56,8 @@ class Editor:
     ) -> None:
         self.private = False
         self.news: Callable[[], Iterable[str]] = tuple
-        self.n_listed = 0  # memories that the last command listed, which Alt keys change
+        # Numbers of the memories that the last command listed, which Alt keys change.
+        self.listed: Sequence[int] = ()
         self._screen = screen
         self._lock = threading.Lock()
         self._is_reading = False  # text on stdout goes above the prompt
@@ -141,8 +142,9 @@ class Editor:
 
     def begin(self, command: str, event: KeyPressEvent) -> None:
         """Write a command for the memory that was listed, or for one of several, on an empty line."""
-        if self.n_listed and not event.current_buffer.text:
-            event.current_buffer.insert_text(f"/{command} 1" if self.n_listed == 1 else f"/{command} ")
+        if self.listed and not event.current_buffer.text:
+            number = str(self.listed[0]) if len(self.listed) == 1 else ""
+            event.current_buffer.insert_text(f"/{command} {number}")
 
     def clear_or_interrupt(self, event: KeyPressEvent) -> None:
         """Clear the line at Ctrl-C, or interrupt on an empty one."""
@@ -153,9 +155,9 @@ class Editor:
             event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
 
     def _placeholder(self) -> ANSI | None:
-        if not self.n_listed:
+        if not self.listed:
             return None
-        which = "it" if self.n_listed == 1 else "one of them"
+        which = "it" if len(self.listed) == 1 else "one of them"
         text = f"Alt-E edits {which}, Alt-F forgets, Alt-P pins"
         return ANSI(self._screen.styled(text, "dim", out=self._screen.out_is_terminal))
 

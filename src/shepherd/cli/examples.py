@@ -46,7 +46,7 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory search which editor", "best first, and which of them a message would recall"),
         ("shepherd memory search --threshold 0.3 editor", "only those of at least this relevance"),
     ),
-    "shepherd memory show": ("shepherd memory show 1099511627777",),
+    "shepherd memory show": ("shepherd memory show 7",),
     "shepherd memory learned": (
         ("shepherd memory learned", "each sentence and what was learned from it"),
         ("shepherd memory learned --waiting", "proposals that wait for you"),
@@ -54,13 +54,13 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
         ("shepherd memory learned --accept", "accept the newest proposal"),
     ),
     "shepherd memory add": ('shepherd memory add "Which IDE do I use?" "VS Code with vim keybindings"',),
-    "shepherd memory edit": ('shepherd memory edit 1099511627777 --answer "Helix"',),
+    "shepherd memory edit": ('shepherd memory edit 7 --answer "Helix"',),
     "shepherd memory pin": (
-        ("shepherd memory pin 1099511627777", "keep it, even if space runs out"),
-        ("shepherd memory pin --off 1099511627777", "unpin it"),
+        ("shepherd memory pin 7", "keep it, even if space runs out"),
+        ("shepherd memory pin --off 7", "unpin it"),
     ),
     "shepherd memory forget": (
-        ("shepherd memory forget 1099511627777 1099511627778", "these two"),
+        ("shepherd memory forget 7 8", "these two"),
         ('shepherd memory forget --question "Which IDE do I use?"', "all with this question"),
     ),
     "shepherd memory export": (

@@ -128,10 +128,11 @@ def _values(memory: Memory, key: str) -> set[str]:
 def _note_left(memory: Memory, values: set[str], screen: Screen) -> None:
     """Name memories and conversations that still have a value; by their ids, since it may be a secret."""
     from shepherd.commands.conversations import still_said
+    from shepherd.sequences import sequence_of
 
     has_value = mentions(values)
     ids = [
-        str(one.id)
+        str(sequence_of(one.id))
         for one in memory.list_memories(limit=_EVERY)
         if has_value is not None and has_value(f"{one.question}\n{one.answer}")
     ]

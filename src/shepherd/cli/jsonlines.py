@@ -18,6 +18,7 @@ from shepherd.cli.composing import Composed, Composer, require_room
 from shepherd.cli.conversation import cancelling_on_interrupt
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.sequences import with_sequence
 from shepherd.types import Injection, Thought, ToolCall
 from shepherd.wording import as_written
 
@@ -124,7 +125,7 @@ def _named(event: Event, typed: str, runnable: Callable[[str], str]) -> tuple[st
 def _injected(injection: Injection, typed: str) -> dict[str, Any]:
     return {
         "facts": {fact.key: fact.value for fact in injection.facts},
-        "memories": [asdict(result) for result in injection.results],
+        "memories": [asdict(with_sequence(result)) for result in injection.results],
         "keywords": as_written(injection.keywords, typed),
         "tail": injection.tail,
     }

@@ -201,7 +201,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    records = memory.list_memories(limit=arguments.limit, offset=arguments.offset)
+    from shepherd.sequences import with_sequence
+
+    stored = memory.list_memories(limit=arguments.limit, offset=arguments.offset)
+    records = [with_sequence(record) for record in stored]
     total = 0 if screen.as_json else memory.count_memories()
     screen.listing(
         records,
@@ -241,9 +244,12 @@ def _claimable(memory: Memory, arguments: Namespace) -> str:
 
 
 def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
+    from shepherd.sequences import sequence_of, with_sequence
+
     words = " ".join(arguments.query)
-    results = memory.search(words, arguments.limit, threshold=arguments.threshold)
-    recalled = {result.id for result in memory.recall(words).results}
+    found = memory.search(words, arguments.limit, threshold=arguments.threshold)
+    results = [with_sequence(result) for result in found]
+    recalled = {sequence_of(result.id) for result in memory.recall(words).results}
     rows = [
         (
             *(r.id, "yes" if r.id in recalled else "no", f"{r.relevance:.2f}", f"{r.score:.2f}"),
@@ -263,7 +269,7 @@ def _search(memory: Memory, arguments: Namespace, screen: Screen) -> None:
 
 
 def _show(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    record = _existing(memory, arguments.id)
+    record = _existing(memory, arguments.id)[1]
     if screen.as_json:
         screen.json(record)
         return
@@ -276,39 +282,49 @@ def _add(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     memory_id = memory.store_memory(arguments.question, arguments.answer)
     if memory_id is None:
         raise UsageError("nothing is kept for this user", hint="--user or the setting 'user_id' names a user")
-    screen.result({"id": memory_id}, str(memory_id))
+    from shepherd.sequences import sequence_of
+
+    number = sequence_of(memory_id)
+    screen.result({"id": number}, str(number))
 
 
 def _edit(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     if arguments.question is None and arguments.answer is None:
         raise UsageError("nothing to change", hint="use --question TEXT, --answer TEXT, or both")
-    _existing(memory, arguments.id)
-    memory.edit_memory(arguments.id, question=arguments.question, answer=arguments.answer)
-    screen.result(memory.get_memory(arguments.id), note=f"memory {arguments.id} is changed")
+    from shepherd.sequences import errors_in_sequences
+
+    memory_id, _ = _existing(memory, arguments.id)
+    with errors_in_sequences():
+        memory.edit_memory(memory_id, question=arguments.question, answer=arguments.answer)
+    _, record = _existing(memory, memory_id)
+    screen.result(record, note=f"memory {record.id} is changed")
 
 
 def _pin(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    _existing(memory, arguments.id)
-    memory.pin_memory(arguments.id, not arguments.off)
+    memory_id, _ = _existing(memory, arguments.id)
+    memory.pin_memory(memory_id, not arguments.off)
     state = "no longer pinned" if arguments.off else "pinned: it is never deleted to make space"
-    screen.result(memory.get_memory(arguments.id), note=f"memory {arguments.id} is {state}")
+    _, record = _existing(memory, memory_id)
+    screen.result(record, note=f"memory {record.id} is {state}")
 
 
 def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     from shepherd.memory import Receipt
+    from shepherd.sequences import stored_id
 
     if arguments.everything:
         return _forget_everything(memory, arguments, screen)
     if not arguments.ids and arguments.question is None:
         raise UsageError("nothing to forget", hint="name an ID, --question TEXT, or --everything")
     receipt = Receipt()
-    records = [record for one in arguments.ids if (record := memory.get_memory(one)) is not None]
+    ids = [stored_id(memory.transactions, memory.user_id, number) for number in arguments.ids]
+    records = [record for one in ids if (record := memory.get_memory(one)) is not None]
     texts = [record.question or record.answer for record in records] + [arguments.question or ""]
     removed = 0
     if arguments.question is not None:
         removed = memory.clear_memory(arguments.question, receipt=receipt)
-    gone = set(memory.delete_memories(arguments.ids, receipt=receipt))
-    missing = [memory_id for memory_id in arguments.ids if memory_id not in gone]
+    gone = set(memory.delete_memories(ids, receipt=receipt))
+    missing = [number for number, one in zip(arguments.ids, ids, strict=True) if one not in gone]
     removed += len(gone)
     if removed:
         forget_typed(texts, receipt, arguments)
@@ -321,8 +337,8 @@ def _forget(memory: Memory, arguments: Namespace, screen: Screen) -> int:
             print_receipt(receipt, arguments, screen)
         if note := still_said(memory, texts):
             screen.note(note)
-    for memory_id in [] if screen.as_json else missing:
-        screen.warn(f"no memory has the id {memory_id}", _IDS)
+    for number in [] if screen.as_json else missing:
+        screen.warn(f"no memory has the id {number}", _IDS)
     return 1 if missing or not removed else 0
 
 
@@ -597,8 +613,11 @@ def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> int:
         from shepherd.cli.canaries import search_everywhere
 
         return search_everywhere(memory, arguments, screen)
+    from shepherd.sequences import sequence_of
+
     with working(screen, "looking for duplicates"):
-        findings = memory.audit()
+        stored = memory.audit()
+    findings = [replace(one, ids=tuple(map(sequence_of, one.ids))) for one in stored]
     rows = [
         (f.kind, _first(f.ids), f"{f.detail}: {_AUDIT[f.kind]}" if f.detail else _AUDIT[f.kind])
         for f in findings
@@ -638,11 +657,15 @@ def _what(item: LearnedItem) -> str:
     return f"proposed: {item_in_words(item)}" if item.kind == "proposed" else item_in_words(item)
 
 
-def _existing(memory: Memory, memory_id: int) -> MemoryRecord:
+def _existing(memory: Memory, number: int) -> tuple[int, MemoryRecord]:
+    """Return a memory by its number or id: the id in the database, and the memory as it is shown."""
+    from shepherd.sequences import stored_id, with_sequence
+
+    memory_id = stored_id(memory.transactions, memory.user_id, number)
     record = memory.get_memory(memory_id)
     if record is None:
-        raise ShepherdError(f"no memory has the id {memory_id}", hint=_IDS)
-    return record
+        raise ShepherdError(f"no memory has the id {number}", hint=_IDS)
+    return memory_id, with_sequence(record)
 
 
 def _jobs(memory: Memory, arguments: Namespace, screen: Screen) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shepherd.commands.screen import Screen, age_in_words, counted, duration, shortened, size
 from shepherd.errors import StoreError, UsageError
+from shepherd.sequences import sequence_of
 from shepherd.types import Fact, FocusedNode, Injection, MemoryRecord, SearchResult
 from shepherd.wording import as_written
 
@@ -61,13 +62,16 @@ def memory_in_words(assistant: Assistant) -> str:
     return f"{counted(memories, 'memory', 'memories')} and {counted(facts, 'fact')} of {user}"
 
 
-def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult]) -> None:
-    """Print a numbered list, each memory with question, answer and source."""
-    for number, memory in enumerate(memories, 1):
-        screen.print(f"{number:3}  {shortened(memory.question, _SHOWN_CHARS)}")
+def list_memories(screen: Screen, memories: Sequence[MemoryRecord | SearchResult]) -> list[int]:
+    """Print each memory with its number, question, answer and source; return the numbers."""
+    numbers = [sequence_of(memory.id) for memory in memories]
+    width = max([3, *(len(str(number)) for number in numbers)])
+    for number, memory in zip(numbers, memories, strict=True):
+        screen.print(f"{number:{width}}  {shortened(memory.question, _SHOWN_CHARS)}")
         if memory.answer:
-            screen.print(f"     {shortened(memory.answer, _SHOWN_CHARS)}")
-        screen.print(f"     {provenance(memory)}", "dim")
+            screen.print(f"{'':{width}}  {shortened(memory.answer, _SHOWN_CHARS)}")
+        screen.print(f"{'':{width}}  {provenance(memory, with_number=False)}", "dim")
+    return numbers
 
 
 def list_facts(screen: Screen, facts: Sequence[Fact], periods: Sequence[FactPeriod] = ()) -> None:
@@ -99,7 +103,7 @@ def explain_injection(
     private: bool = False,
     periods: Callable[[], Sequence[FactPeriod]] = tuple,
 ) -> list[int]:
-    """Print what was appended to the last message and why; returns the ids in the order of the list.
+    """Print what was appended to the last message and why; returns the numbers of the memories in the list.
 
     `message` is that message, and `periods` returns where the values of facts came from.
     """
@@ -118,9 +122,10 @@ def explain_injection(
     if injection.facts:
         screen.print("facts")
         list_facts(screen, injection.facts, periods())
+    numbers: list[int] = []
     if injection.results:
         screen.print("memories")
-        list_memories(screen, injection.results)
+        numbers = list_memories(screen, injection.results)
     if passages := last.plan.of("knowledge"):
         screen.print("passages")
         _list_passages(screen, passages)
@@ -128,12 +133,12 @@ def explain_injection(
         screen.print("nodes in focus")
         _list_focused(screen, injection.nodes, focused[0])
     actions = ["/forget KEY, /facts KEY VALUE"] if injection.facts else []
-    actions += ["/edit 1, /forget 1, /pin 1"] if injection.results else []
+    actions += [f"/edit {number}, /forget {number}, /pin {number}" for number in numbers[:1]]
     actions += ["shepherd knowledge edit ID, forget ID"] if passages else []
     actions += ["/focus none"] if focused else []
     if actions:
         screen.note(f"to change it: {' · '.join(actions)}")
-    return [result.id for result in injection.results]
+    return numbers
 
 
 def _list_focused(screen: Screen, nodes: Sequence[FocusedNode], part: Part) -> None:
@@ -257,10 +262,11 @@ _ENDINGS = {"stop": "the model", "length": "--max-tokens or the window", "cancel
 _ENDINGS |= {"tool_calls": "a call of a tool", "filtered": "the provider's filter"}
 
 
-def provenance(memory: MemoryRecord | SearchResult) -> str:
-    """Return one line: id, age and source, and the scores of a search."""
+def provenance(memory: MemoryRecord | SearchResult, *, with_number: bool = True) -> str:
+    """Return one line: number, age and source, and the scores of a search."""
     age = memory.age_days if isinstance(memory, SearchResult) else (time.time() - memory.timestamp) / 86_400
-    parts = [f"id {memory.id}", age_in_words(age)]
+    parts = [f"id {sequence_of(memory.id)}"] if with_number else []
+    parts.append(age_in_words(age))
     if memory.source:
         parts.append(_SOURCES.get(memory.source, f"from {memory.source}"))
     if isinstance(memory, SearchResult):

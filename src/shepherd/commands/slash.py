@@ -29,6 +29,7 @@ from shepherd.commands.facts import FACTS_USAGE, clear_fact_in_chat, run_facts
 from shepherd.commands.screen import Screen, counted, fitted, near_miss, shortened, terminal_size
 from shepherd.config import SETTINGS
 from shepherd.errors import UsageError
+from shepherd.sequences import errors_in_sequences, sequence_of, stored_id
 from shepherd.types import MemoryRecord
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ __all__ = [
 _LISTED = 10
 _LISTED_BY_SHELL = 50  # by `shepherd memory learned` without --limit
 _EVERY = (1 << 63) - 1
-_NUMBERS = "/memory and /why number the memories that they list, and show their ids"
+_NUMBERS = "/memory and /why show the numbers"
 
 
 class Reviser(Protocol):
@@ -68,9 +69,9 @@ class Reviser(Protocol):
 
 
 class Chat:
-    """Context of the commands: assistant, screen, and ids of what was listed last.
+    """Context of the commands: assistant, screen, and what was listed last.
 
-    `listed` are memories, `conversations` are conversations. With `is_temporary`, the
+    `listed` are numbers of memories, `conversations` are ids of conversations. With `is_temporary`, the
     memory is deleted at the end, so no command is suggested that would need it later.
     """
 
@@ -134,20 +135,16 @@ class Chat:
             escaped = [f"/{text}" for text in typed if text.startswith("/")]
             self.editor.forget_lines({*typed, *escaped} - {""})
 
-    def memory_id(self, text: str, usage: str) -> int:
-        """Return the id for `text`: a number of the list shown last, else an id itself."""
+    def record(self, text: str, usage: str) -> MemoryRecord:
+        """Return the memory of a number; raises UsageError when this user has none of it."""
         try:
             number = int(text)
         except ValueError:
-            raise UsageError(f"usage: {usage}", hint="/memory and /why show the numbers") from None
-        return self.listed[number - 1] if 1 <= number <= len(self.listed) else number
-
-    def record(self, text: str, usage: str) -> MemoryRecord:
-        """Return the memory for `text`; raises UsageError when this user has none of that id."""
-        memory_id = self.memory_id(text, usage)
+            raise UsageError(f"usage: {usage}", hint=_NUMBERS) from None
+        memory_id = stored_id(self.memory.transactions, self.user, number)
         record = self.memory.get_memory(memory_id, self.user)
         if record is None:
-            raise UsageError(f"no memory has the number or the id {memory_id}", hint=_NUMBERS)
+            raise UsageError(f"no memory has the number {number}", hint=_NUMBERS)
         return record
 
 
@@ -163,14 +160,12 @@ class Command:
 def _memory(chat: Chat, query: str) -> None:
     if query:
         found = chat.memory.search(query, _LISTED, chat.user)
-        chat.listed = [result.id for result in found]
-        list_memories(chat.screen, found)
+        chat.listed = list_memories(chat.screen, found)
         if not found:
             chat.screen.note("no memory matches")
         return
     newest = chat.memory.list_memories(chat.user, limit=_LISTED)
-    chat.listed = [record.id for record in newest]
-    list_memories(chat.screen, newest)
+    chat.listed = list_memories(chat.screen, newest)
     count = chat.memory.count_memories(chat.user)
     if not newest:
         chat.screen.note("nothing is remembered yet")
@@ -224,13 +219,11 @@ def _stats(chat: Chat, argument: str) -> None:
 
 def _forget(chat: Chat, argument: str) -> None:
     if not argument:
-        raise UsageError(
-            "usage: /forget NUMBER|ID|KEY|QUESTION", hint="/memory and /facts list what there is"
-        )
+        raise UsageError("usage: /forget NUMBER|KEY|QUESTION", hint="/memory and /facts list what there is")
     if argument.isdecimal():
         record = chat.record(argument, COMMANDS["forget"].usage)
         if not chat.memory.delete_memory(record.id, chat.user):
-            raise UsageError(f"no memory has the number or the id {record.id}", hint=_NUMBERS)
+            raise UsageError(f"no memory has the number {sequence_of(record.id)}", hint=_NUMBERS)
         chat.forget_lines([record.question])
         chat.screen.note(f"forgotten: {shortened(record.question or record.answer)}")
         _note_still_said(chat, [record.question or record.answer])
@@ -263,12 +256,13 @@ def _pin(chat: Chat, argument: str) -> None:
 def _edit(chat: Chat, argument: str) -> None:
     record = chat.record(argument, COMMANDS["edit"].usage)
     if chat.editor is None:
-        raise UsageError("editing needs a terminal", hint=f"shepherd memory edit {record.id}")
+        raise UsageError("editing needs a terminal", hint=f"shepherd memory edit {sequence_of(record.id)}")
     revised = chat.editor.revise({"question": record.question, "answer": record.answer})
     if revised is None:
         chat.screen.note("unchanged")
         return
-    chat.memory.edit_memory(record.id, **revised, user_id=chat.user)
+    with errors_in_sequences():
+        chat.memory.edit_memory(record.id, **revised, user_id=chat.user)
     chat.screen.note("changed")
 
 
@@ -573,7 +567,7 @@ COMMANDS: dict[str, Command] = {
     "context": Command("/context [refresh]", "show tokens by part, or reload the background", show_context),
     "focus": Command("/focus [NUMBERS|none]", "show or set the nodes in focus", change_focus),
     "stats": Command("/stats", "show tokens and times of the last turn", _stats),
-    "forget": Command("/forget NUMBER|KEY", "forget a memory (number or id) or a fact", _forget),
+    "forget": Command("/forget NUMBER|KEY", "forget a memory or a fact", _forget),
     "edit": Command("/edit NUMBER", "edit a memory", _edit),
     "pin": Command("/pin NUMBER", "pin or unpin a memory", _pin),
     "learned": Command("/learned", "show what was learned from your words, and proposals", _learned),

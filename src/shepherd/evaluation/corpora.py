@@ -5,7 +5,7 @@
 
 one conversation a line. LongMemEval (github.com/xiaowu0162/LongMemEval) is one JSON list whose entries have
 `haystack_sessions`. An export is what `shepherd memory export` writes; its questions are JSON lines
-{"question": …, "evidence": [ids of memories], "category": …}.
+{"question": …, "evidence": [ids of memories, long or as `shepherd memory list` shows them], "category": …}.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from shepherd.errors import UsageError, reason_of
+from shepherd.sequences import sequence_of
 
 __all__ = ["Conversation", "Question", "Turn", "read_corpus"]
 
@@ -121,14 +122,18 @@ def _from_own_form(entry: Mapping[str, Any]) -> Conversation:
         for turn in entry["turns"]
     )
     now = float(entry.get("now") or max((turn.time for turn in turns), default=0))
-    return Conversation(str(entry["id"]), now, turns, _questions(entry["questions"], turns))
+    return Conversation(str(entry["id"]), now, turns, _questions(entry["questions"], _by_id(turns)))
 
 
-def _questions(entries: Iterable[Mapping[str, Any]], turns: Iterable[Turn]) -> tuple[Question, ...]:
-    known = {turn.id for turn in turns}
+def _by_id(turns: Iterable[Turn]) -> dict[str, Turn]:
+    return {turn.id: turn for turn in turns}
+
+
+def _questions(entries: Iterable[Mapping[str, Any]], known: Mapping[str, Turn]) -> tuple[Question, ...]:
+    """Return the questions whose evidence is among the `known` turns, by the ids that name them."""
     found = []
     for entry in entries:
-        evidence = tuple(dict.fromkeys(str(id) for id in entry["evidence"] if str(id) in known))
+        evidence = tuple(dict.fromkeys(known[str(id)].id for id in entry["evidence"] if str(id) in known))
         if evidence:
             found.append(Question(str(entry["question"]), evidence, str(entry.get("category", ""))))
     return tuple(found)
@@ -182,4 +187,10 @@ def _from_export(entries: list[Mapping[str, Any]], questions: list[Mapping[str, 
         if entry.get("type") == "memory"
     )
     now = float(max((turn.time for turn in turns), default=0))
-    return Conversation("memory", now, turns, _questions(questions, turns))
+    numbered = {sequence: turn for turn in turns if (sequence := _number_of(turn.id))}
+    return Conversation("memory", now, turns, _questions(questions, numbered | _by_id(turns)))
+
+
+def _number_of(memory_id: str) -> str:
+    """Return the number by which `shepherd memory` shows a memory of an export, which has longer ids."""
+    return str(sequence_of(int(memory_id))) if memory_id.isdecimal() else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.knowledge.records import ChunkResult, Part
+from shepherd.sequences import SEQUENCE_BITS
 from shepherd.transactions import ChunkHit, ChunkIndex, Connection, Meaning, Transactions
 
 __all__ = ["CHUNK_CHARS", "Shelf", "add_part", "card", "of_node", "remove", "results", "shelf_of", "spans"]
@@ -89,8 +90,6 @@ def _between_letters(text: str, index: int) -> int:
     return index
 
 
-# An id is the tenant's number << 40 | a sequence, as for memories.
-_SEQUENCE_BITS = 40
 _MOST_IDS = 32
 _COLUMNS = "c.id, c.node_id, n.title, c.part, c.idx, c.start_char, c.end_char, c.text, n.event_date, n.link"
 
@@ -144,7 +143,7 @@ def add_part(connection: Connection, shelf: Shelf, node_id: int, part: Part, tex
         "UPDATE knowledge_sums SET next_chunk = next_chunk + ?1 WHERE number = ?2 RETURNING next_chunk - ?1",
         (len(found), shelf.number),
     )
-    first = shelf.number << _SEQUENCE_BITS | int(sequence)
+    first = shelf.number << SEQUENCE_BITS | int(sequence)
     pieces = [(first + i, text[start:end]) for i, (start, end) in enumerate(found)]
     lengths = shelf.index.add(connection, shelf.number, pieces)
     for idx, ((chunk_id, piece), (start, end), length) in enumerate(zip(pieces, found, lengths, strict=True)):

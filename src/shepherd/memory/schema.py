@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shepherd._native.store import Connection
 from shepherd._native.text import TOKENIZER_VERSION
+from shepherd.sequences import SEQUENCE_BITS
 
 __all__ = [
     "APPLICATION_ID",
@@ -18,10 +19,6 @@ __all__ = [
 
 APPLICATION_ID = 0x53484550  # "SHEP"
 USER_VERSION = 7
-
-# A memory's id is tenant number << 40 | sequence: one user's memories lie together in the file, newest last,
-# and 2^23 users may have 2^40 memories each.
-SEQUENCE_BITS = 40
 
 # What was learned from the user's words; see learned.py. former: the value before; undo: JSON of the fact
 # before, with its times; change_id: number in fact_history of the change that was made, memory_id: the memory

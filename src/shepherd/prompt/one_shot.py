@@ -25,6 +25,7 @@ from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.plan import SUMMARY_ID, Part, Plan
 from shepherd.prompt.rendering import opening, render_one_shot
 from shepherd.prompt.summary import Summary, speaker_line, turns_left_out, unlabelled
+from shepherd.sequences import in_sequences, sequence_of
 
 __all__ = ["DEFAULT_TOKENS", "OneShot", "build_one_shot", "history_parts"]
 
@@ -63,7 +64,7 @@ class OneShot:
             "compression": self.plan.compression,
             "parts": [_as_dict(part) for part in self.plan.chosen],
             "left_out": [
-                {"category": left.part.category, "id": left.part.id, "reason": left.reason}
+                {"category": left.part.category, "id": in_sequences(left.part.id), "reason": left.reason}
                 for left in self.plan.left_out
             ],
             "warnings": list(self.plan.warnings),
@@ -288,9 +289,11 @@ def _distinct(candidates: Sequence[Part]) -> list[Part]:
 
 def _as_dict(part: Part) -> dict[str, Any]:
     about = {name: value for name, value in part.about.items() if isinstance(value, (str, int, float))}
+    if isinstance(chunk_id := about.get("chunk_id"), int):
+        about["chunk_id"] = sequence_of(chunk_id)
     return {
         "category": part.category,
-        "id": part.id,
+        "id": in_sequences(part.id),
         "tokens": part.tokens,
         "score": part.score,
         "text": part.text,

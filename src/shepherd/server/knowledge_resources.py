@@ -22,10 +22,10 @@ from shepherd.errors import ShepherdError
 from shepherd.knowledge import Knowledge, Node, attached_block
 from shepherd.knowledge.importing import import_upload, read_upload
 from shepherd.knowledge.transfer import records
+from shepherd.sequences import sequence_of
 from shepherd.server.description import JSON_LINES, described
 from shepherd.server.errors import error_of, missing, problem_of
 from shepherd.server.http import StrictBody, event
-from shepherd.server.public_ids import sequence_of
 from shepherd.server.resources import Limit, Offset, Search, Text, checked
 from shepherd.server.state import OwnMemory
 from shepherd.server.streaming import blocking

@@ -1,22 +1,19 @@
 """Ids as they leave the server: each counts within its user or conversation, and tells nothing of others.
 
-In the database an id of a memory contains its user's number, and messages, jobs and learned things of all
-users are counted together.
+Memories and chunks have the numbers of `shepherd.sequences`, as everywhere. In the database, messages, jobs
+and learned things of all users are counted together.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shepherd.errors import UsageError
 from shepherd.memory import ExtractionJob, LearnedItem, Memory
-from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.sequences import LARGEST_SEQUENCE, in_sequences, sequence_of, stored_id, with_sequence
 from shepherd.trace.traces import Entry
 from shepherd.transactions import Connection
 from shepherd.turn.fact_sentences import former_clause, learned_clause, sentence
@@ -29,35 +26,20 @@ __all__ = [
     "memory_id",
     "public_injection",
     "public_items",
-    "sequence_of",
     "traced",
-    "with_public_ids",
 ]
 
-_SEQUENCES = (1 << SEQUENCE_BITS) - 1
-_LARGE_NUMBER = re.compile(r"[0-9]{13,}")
 _POSITION = "SELECT count(*) FROM messages WHERE session_id = ? AND id <= ?"
 
 
-def sequence_of(number: int) -> int:
-    """Return the public id of a memory or a chunk: its number among all that its user ever had."""
-    return number & _SEQUENCES
-
-
 def memory_id(memory: Memory, user_id: str, sequence: int) -> int | None:
-    """Return the id of a user's memory in the database, None if there can be none."""
-    store = memory.transactions
-    tenant = store.read(lambda connection: store.find_number(connection, user_id))
-    return tenant << SEQUENCE_BITS | sequence if tenant is not None and 0 < sequence <= _SEQUENCES else None
+    """Return the id of a user's memory in the database, None if there can be none.
 
-
-@contextmanager
-def with_public_ids() -> Iterator[None]:
-    """Let errors of the memory name other memories by their public ids, as in "memory 3 already says …"."""
-    try:
-        yield
-    except UsageError as error:
-        raise UsageError(_with_public_ids(str(error)), hint=error.hint) from None
+    Unlike a command, a request can't name a memory by that id.
+    """
+    if not 0 < sequence <= LARGEST_SEQUENCE:
+        return None
+    return stored_id(memory.transactions, user_id, sequence) or None
 
 
 def job_ids(memory: Memory, jobs: Iterable[ExtractionJob]) -> dict[str, ExtractionJob]:
@@ -82,7 +64,7 @@ def public_injection(injection: Injection, text: str) -> dict[str, Any]:
     return {
         "tail": injection.tail,
         "facts": [asdict(fact) for fact in injection.facts],
-        "memories": [{**asdict(result), "id": sequence_of(result.id)} for result in injection.results],
+        "memories": [asdict(with_sequence(result)) for result in injection.results],
         "passages": [{**asdict(passage), "id": sequence_of(passage.id)} for passage in injection.passages],
         "nodes": [asdict(node) for node in injection.nodes],
         "keywords": as_written(injection.keywords, text),
@@ -138,8 +120,4 @@ def _public(path: str, value: Any) -> Any:
         return value
     if isinstance(value, int):
         return sequence_of(value)
-    return _with_public_ids(value)
-
-
-def _with_public_ids(text: str) -> str:
-    return _LARGE_NUMBER.sub(lambda number: str(sequence_of(int(number[0]))), text)
+    return in_sequences(value)

@@ -23,6 +23,7 @@ from shepherd.escaping import storable
 from shepherd.knowledge import Knowledge
 from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
+from shepherd.sequences import errors_in_sequences, sequence_of, with_sequence
 from shepherd.server.description import JSON_LINES, described
 from shepherd.server.errors import Denied, invalid, missing
 from shepherd.server.http import StrictBody
@@ -31,8 +32,6 @@ from shepherd.server.public_ids import (
     find_item,
     job_ids,
     public_items,
-    sequence_of,
-    with_public_ids,
 )
 from shepherd.server.state import Own, OwnMemory
 from shepherd.tools import decide
@@ -277,7 +276,7 @@ def edit_memory(own: OwnMemory, memory_id: int, change: MemoryChange) -> dict[st
     _memory(own, memory_id)
     stored_id = own.memory_id(memory_id)
     if change.question is not None or change.answer is not None:
-        with with_public_ids():
+        with errors_in_sequences():
             memory.edit_memory(stored_id, question=change.question, answer=change.answer, user_id=own.user)
     if change.pinned is not None:
         memory.pin_memory(stored_id, change.pinned, own.user)
@@ -297,7 +296,7 @@ def delete_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
 @described("Memory", 404)
 def restore_memory(own: OwnMemory, memory_id: int) -> dict[str, Any]:
     """Restore a memory that this server deleted recently, with its id, source, conversation and pin."""
-    with with_public_ids():
+    with errors_in_sequences():
         is_restored = own.writable.restore_forgotten(own.memory_id(memory_id), own.user)
     if not is_restored:
         raise missing("memory that can be restored")
@@ -456,7 +455,7 @@ def _second(moment: int | None) -> int | None:
 
 
 def _public(record: MemoryRecord | SearchResult) -> dict[str, Any]:
-    return {**asdict(record), "id": sequence_of(record.id)}
+    return asdict(with_sequence(record))
 
 
 def checked(number: int) -> int:

@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
 from shepherd.errors import ShepherdError
 from shepherd.installation import runnable_from_anywhere
+from shepherd.sequences import sequence_of
 from shepherd.server.errors import Denied, Problem, problem_of
-from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import Served
 from shepherd.types import Message, ToolCall
 from shepherd.wording import counted

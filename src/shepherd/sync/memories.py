@@ -13,6 +13,7 @@ from uuid import uuid4
 from shepherd.memory import forgetting, memories, tenants
 from shepherd.memory.records import NewMemory
 from shepherd.memory.schema import SEQUENCE_BITS
+from shepherd.sequences import sequence_of
 from shepherd.sync.merging import Merge
 from shepherd.sync.records import Conflict, Operation, Register
 from shepherd.sync.registers import Replica
@@ -90,7 +91,7 @@ def apply(merge: Merge, operations: Sequence[Operation]) -> None:
             changed.pop(operation.gid, None)
             if register is not None and register.local:
                 left.setdefault(register.local, []).append(register.gid)
-                merge.report_forgotten(register, f"memory {register.local}")
+                merge.report_forgotten(register, f"memory {sequence_of(register.local)}")
             _forget_equal(merge, operation, left)
         elif (accepted := merge.accepted(operation)) is not None:
             register, is_conflict = accepted
@@ -135,7 +136,8 @@ def _keep_copy(merge: Merge, register: Register, body: dict[str, Any]) -> None:
     merge.later.append(add)
     merge.report.conflicts.append(
         Conflict(
-            f"memory {register.local}", f"both versions are kept; the other one is of {merge.frame.name}"
+            f"memory {sequence_of(register.local)}",
+            f"both versions are kept; the other one is of {merge.frame.name}",
         )
     )
 

@@ -19,6 +19,7 @@ from textual.widgets.option_list import Option
 from shepherd.commands.explain import provenance
 from shepherd.commands.screen import age_in_words, printable, shortened
 from shepherd.errors import ShepherdError
+from shepherd.sequences import errors_in_sequences, in_sequences, sequence_of
 from shepherd.tui.dialogs import Confirm, Reading, Revise
 from shepherd.types import SECONDS_PER_DAY, Fact, MemoryRecord, SearchResult
 
@@ -45,7 +46,7 @@ class PlanPart:
         """Convert a part of a plan."""
         title = str(part.about.get("title") or "") or shortened(part.text, _SHOWN_CHARS)
         score = f" \N{MIDDLE DOT} score {part.score:.2f}" if part.score else ""
-        return cls(title, part.text.strip(), f"{part.category} \N{MIDDLE DOT} {part.id}{score}")
+        return cls(title, part.text.strip(), f"{part.category} \N{MIDDLE DOT} {in_sequences(part.id)}{score}")
 
 
 Item = Fact | MemoryRecord | SearchResult | PlanPart
@@ -173,7 +174,10 @@ class Items(OptionList):
         if isinstance(item, Fact):
             texts, title = {"value": item.value}, item.key
         else:
-            texts, title = {"question": item.question, "answer": item.answer}, f"memory {item.id}"
+            texts, title = (
+                {"question": item.question, "answer": item.answer},
+                f"memory {sequence_of(item.id)}",
+            )
         revised = await self.app.push_screen_wait(Revise(texts, title=title))
         if revised is None or revised == texts:
             return
@@ -227,7 +231,8 @@ class Items(OptionList):
 
     async def _attempt(self, action: Callable[[], _T]) -> _T | None:
         try:
-            return await asyncio.to_thread(action)
+            with errors_in_sequences():
+                return await asyncio.to_thread(action)
         except ShepherdError as error:
             notify_error(self, error)
             return None

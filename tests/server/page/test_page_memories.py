@@ -7,8 +7,8 @@ from playwright.sync_api import Locator, Route, expect
 
 from shepherd.config import Config
 from shepherd.memory import Memory, Turn
+from shepherd.sequences import sequence_of
 from shepherd.server.app import create_app
-from shepherd.server.public_ids import sequence_of
 from shepherd.server.state import AppState
 from tests.server.page.conftest import Visit
 from tests.server.running import Running
