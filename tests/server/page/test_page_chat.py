@@ -708,3 +708,51 @@ def test_an_error_does_not_cover_the_field_and_goes_with_the_next_message(chat):
     assert box["y"] + box["height"] <= composer["y"]
     say(page, "Where do I live?")
     expect(notice).to_have_count(0)
+
+
+def test_a_server_that_is_gone_is_said_once_and_no_longer_when_it_is_back(chat):
+    page = chat.page
+    page.clock.install()
+    say(page, "My name is Rob.")
+    page.route("**/v1/**", lambda route: route.abort())
+    say(page, "What is my name?")
+    failed = page.locator(".turn-pair").last
+
+    failed.get_by_role("button", name="Ask again").press("Enter")
+    over(page)
+    expect(page.locator("main").get_by_text("The server does not answer.")).to_have_count(1)
+    expect(page.locator("#notices")).to_be_empty()
+    page.locator(".turn-pair").first.get_by_role("button", name="Ask again").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator("#notices")).to_contain_text("The server does not answer.")
+    page.clock.fast_forward(60_000)
+    expect(page.locator("#notices")).to_contain_text("The server does not answer.")
+
+    page.unroute("**/v1/**")
+    failed.get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".prose").last).to_contain_text("Rob")
+    over(page)
+    page.clock.fast_forward(60_000)
+    expect(page.locator("#notices")).to_be_empty()
+    expect(page.get_by_text("The server does not answer.")).to_have_count(0)
+
+
+def test_under_another_name_nobody_is_told_to_run_a_command_and_no_button_is_covered(serve, visit):
+    # For the page it is a name as in a home network; the browser finds it on this machine.
+    name = "shepherd.localhost"
+    server = serve(SHEPHERD_SERVER_HOSTS=name)
+    size = {"width": 390, "height": 844}
+    phone = visit(server.url.replace("127.0.0.1", name), "away", viewport=size, has_touch=True)
+    page = phone.page
+    phone.open("chat")
+    field(page).fill("Hello")
+    page.get_by_role("button", name="Send").click()
+    over(page)
+    page.route("**/v1/**", lambda route: route.abort())
+
+    page.get_by_role("button", name="Ask again").click()
+
+    expect(page.locator("#notices")).to_contain_text("Check that this device is connected")
+    assert "shepherd serve" not in page.locator("#notices").inner_text()
+    for button in (page.get_by_role("button", name="Conversations"), page.get_by_role("link", name="New")):
+        button.click(trial=True)

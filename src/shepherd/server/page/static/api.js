@@ -163,12 +163,27 @@ async function piece(reader) {
   }
 }
 
+// Only on the server's own computer can a command start it again.
+const IS_HERE = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostname);
+
+/** What to check when no answer comes, before one does `next`. */
+function checks(next) {
+  return IS_HERE ? `Check that “shepherd serve” still runs, then ${next}.` : `Check that this device is connected and that Shepherd still runs on its computer, then ${next}.`;
+}
+
 function interrupted() {
-  return new Refused("The answer was interrupted: the connection to the server broke. Check that “shepherd serve” still runs, then ask again.", 0, "interrupted");
+  return new Refused(`The answer was interrupted: the connection to the server broke. ${checks("ask again")}`, 0, "interrupted");
 }
 
 export function unreachable() {
-  return new Refused("The server does not answer. Check that “shepherd serve” still runs, then try again.", 0, "unreachable");
+  return new Refused(`The server does not answer. ${checks("try again")}`, 0, "unreachable");
+}
+
+const listeners = [];
+
+/** Call `listener` whenever the server has begun to answer. */
+export function onReached(listener) {
+  listeners.push(listener);
 }
 
 async function reached(method, path, { query = {}, body, file, names = true, key = session.key }) {
@@ -182,13 +197,15 @@ async function reached(method, path, { query = {}, body, file, names = true, key
   if (file) headers["Content-Type"] = "application/octet-stream";
   const asks = parameters.toString();
   try {
-    return await fetch(asks ? `${path}?${asks}` : path, {
+    const response = await fetch(asks ? `${path}?${asks}` : path, {
       method,
       headers,
       body: file ?? (body === undefined ? undefined : JSON.stringify(body)),
       cache: "no-store",
       credentials: "omit",
     });
+    for (const listener of listeners) listener();
+    return response;
   } catch {
     throw unreachable();
   }

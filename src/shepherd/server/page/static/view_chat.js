@@ -546,7 +546,17 @@ async function repeat(chat, turn) {
   if (isBusy(chat)) return;
   const isLast = chat.turns.at(-1) === turn;
   const isWanted = isLast || (await confirmed("Replace this answer?", "All messages after it are deleted, and what was learned from them is undone.", "Ask again"));
-  if (isWanted) await askAgain(chat, turn, turn.text, complain);
+  if (isWanted) await askAgain(chat, turn, turn.text, (error) => refusedAgain(chat, turn, error));
+}
+
+/** Say below a message that had no answer before what is wrong this time; below another one, its answer is. */
+function refusedAgain(chat, turn, error) {
+  if (turn.state !== "failed") {
+    complain(error);
+    return;
+  }
+  turn.problem = whatIsWrong(error, turn);
+  draw(chat, turn, true);
 }
 
 /** Ask again from this turn on, with the same or another text: it and all after it are replaced. */
