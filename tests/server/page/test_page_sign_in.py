@@ -191,6 +191,19 @@ def test_a_key_with_letters_that_no_key_has_is_said_to_be_wrong(closed, visit):
     expect(page.get_by_role("alert")).to_contain_text("The server does not know this key. Copy all of it")
 
 
+def test_a_key_asks_for_no_figures_that_it_may_not_see(closed, keys, visit):
+    page = visit(closed.url).page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{closed.url}/#/statistics")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.keyboard.press("Enter")
+
+    expect(page.locator("main:not([aria-busy]) h1")).to_have_text("Statistics")
+    assert f"{closed.url}/v1/memory/stats" in asked
+    assert f"{closed.url}/metrics" not in asked
+
+
 def test_who_stays_signed_in_is_so_in_every_tab_until_one_of_them_signs_out(closed, keys, visit):
     page = visit(closed.url).page
     page.goto(f"{closed.url}/#/facts")

@@ -42,6 +42,8 @@ export const session = {
     deviceKey = "";
     keep(localStorage, KEY, "");
   },
+  /** What the key allows, as the server last said. */
+  scopes: [],
   /** The server's word for the user where nobody has named one; forgotten with the page. */
   suggested: "",
   /** Whose memory: one of the key owner's users, or "" for the key's owner. */

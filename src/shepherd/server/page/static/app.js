@@ -59,6 +59,7 @@ async function start() {
       return;
     }
     owner = who.owner;
+    session.scopes = who.scopes;
     views = who.can_chat ? VIEWS : VIEWS.filter(([name]) => name !== "chat");
     drawFrame(who);
     if (!who.user) askUser(main, who, start);

@@ -147,7 +147,7 @@ function decisions(view, card, item, id) {
 }
 
 function quoted(item) {
-  return item.statement ? words(`“${item.statement}”`, { class: "said" }, "p") : h("p", { class: "said" }, "By the model");
+  return item.statement ? words(`“${item.statement}”`, { class: "said" }, "p") : h("p", { class: "said" }, "Stored by a model, here or in another program");
 }
 
 function said(item) {
