@@ -61,6 +61,31 @@ def test_cleared_keys_are_all_gone_and_then_none_is_needed(shepherd, home):
     assert shepherd("apikey", "clear").stderr == "there are no keys\n"
 
 
+def test_a_link_has_the_key_behind_the_address_that_the_settings_or_the_caller_name(shepherd):
+    shepherd("config", "set", "server_host", "192.0.2.7")
+    shepherd("config", "set", "server_port", "8123")
+
+    of_settings = shepherd("apikey", "create", "--link")
+    of_caller = json.loads(shepherd("apikey", "create", "--link", "https://home.example/", "--json").stdout)
+
+    link, _, key = of_settings.stdout.strip().partition("#key=")
+    assert (link, key.startswith("shepherd_")) == ("http://192.0.2.7:8123/", True)
+    assert "anyone who has the link can read this memory" in of_settings.stderr
+    assert of_caller["link"] == f"https://home.example/#key={of_caller['key']}"
+
+
+def test_a_link_that_could_not_open_the_page_makes_no_key(shepherd):
+    narrow = shepherd("apikey", "create", "--link", "--scope", "chat")
+    other = shepherd("apikey", "create", "--link", "home.example")
+    fragment = shepherd("apikey", "create", "--link", "http://home.example/#/facts")
+
+    assert (narrow.returncode, other.returncode, fragment.returncode) == (2, 2, 2)
+    assert "add --scope memory" in narrow.stderr
+    assert "http://192.168.1.5:8000" in other.stderr
+    assert "http://192.168.1.5:8000" in fragment.stderr
+    assert shepherd("apikey", "list").stdout == ""
+
+
 def test_mistakes_say_what_to_do(shepherd):
     scope = shepherd("apikey", "create", "--scope", "memry")
     owner = shepherd("apikey", "create", "--owner", "anna/bob")

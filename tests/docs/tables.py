@@ -275,6 +275,8 @@ INSTEAD = {
     'shepherd context build "What do we know about the hills?" --max-tokens 2000 | other-program': (
         'shepherd context build "What do we know about the hills?" --max-tokens 2000 | cat',
     ),
+    # A machine of tests may be in no network.
+    "shepherd apikey create --link": ("shepherd apikey create --link http://192.168.1.5:8000",),
     "shepherd apikey revoke 3f9c01ab": (
         'shepherd apikey revoke $(shepherd apikey list --json | grep -o \'"id": *"[0-9a-f]*"\' | head -1'
         " | cut -d'\"' -f4)",

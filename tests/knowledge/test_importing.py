@@ -15,8 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.errors import DocumentError, UsageError
-from shepherd.knowledge import Knowledge, transfer
-from shepherd.knowledge.importing import WebLimits, import_from, pdf, read_document, read_upload
+from shepherd.knowledge import Knowledge, Node, transfer
+from shepherd.knowledge.importing import (
+    WebLimits,
+    import_from,
+    import_upload,
+    pdf,
+    read_document,
+    read_upload,
+)
 from shepherd.knowledge.importing.documents import read
 from shepherd.memory import Memory
 from tests.examples import examples
@@ -323,6 +330,45 @@ def test_a_changed_file_takes_the_place_of_the_old_one_and_leaves_what_a_person_
     )
     assert knowledge.search("walrus", part="text") == []
     assert knowledge.count_nodes() == 1
+
+
+def uploaded(knowledge: Knowledge, data: bytes, name: str) -> list[str]:
+    return [outcome.state for outcome in import_upload(knowledge, data, name, 1 << 20)]
+
+
+def test_a_file_that_is_uploaded_too_is_one_document_in_either_order(knowledge, folder):
+    (folder / "sub" / "a.md").write_text("# Alpha\nAnother walrus.")
+    states(knowledge, folder / "a.md")
+
+    assert uploaded(knowledge, (folder / "a.md").read_bytes(), "a.md") == ["unchanged"]
+    assert uploaded(knowledge, (folder / "sub" / "a.md").read_bytes(), "a.md") == ["added"]
+    assert states(knowledge, folder / "sub" / "a.md") == ["unchanged"]
+    assert knowledge.count_nodes() == 2
+
+
+def test_neither_another_name_nor_other_bytes_nor_another_folder_is_the_same_document(knowledge, folder):
+    data = (folder / "a.md").read_bytes()
+    (folder / "sub" / "a.md").write_bytes(data)
+
+    assert states(knowledge, folder / "a.md") == ["added"]
+    assert uploaded(knowledge, data, "z.md") == ["added"]
+    assert uploaded(knowledge, data + b"!", "a.md") == ["added"]
+    # Each may be changed without the other.
+    assert states(knowledge, folder / "sub" / "a.md") == ["added"]
+    (folder / "a.md").write_bytes(data + b"!")
+    assert states(knowledge, folder / "a.md") == ["changed"]
+    assert {node.source_text for node in nodes_with_text(knowledge)} == {data.decode(), f"{data.decode()}!"}
+
+
+def nodes_with_text(knowledge: Knowledge) -> list[Node]:
+    return [knowledge.get_node(node.id, with_text=True) for node in knowledge.list_nodes()]
+
+
+def test_another_users_file_is_no_document_of_ones_own(knowledge, memory, folder):
+    other = Knowledge(memory.transactions, "walt")
+    states(other, folder / "a.md")
+
+    assert uploaded(knowledge, (folder / "a.md").read_bytes(), "a.md") == ["added"]
 
 
 def test_a_text_that_a_person_changed_is_not_undone_by_the_same_file(knowledge, folder):

@@ -458,6 +458,16 @@ def test_lines_that_are_no_messages_do_not_end_the_server(database, tmp_path):
     assert json.loads(answers[4]["result"]["content"][0]["text"]) == {"facts": {"name": "Steve"}}
 
 
+def test_a_browser_is_told_what_the_address_is_for(url):
+    page = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for address in (url, url.removesuffix("mcp")):
+        shown = httpx.get(address, headers=page, trust_env=False)
+        assert (shown.status_code, f"give the address {url} to an MCP client" in shown.text) == (406, True)
+
+    stream = httpx.get(url, headers={"Accept": "text/event-stream"}, trust_env=False)
+    assert "MCP client" not in stream.text
+
+
 def test_page_of_another_site_is_refused_over_http(url):
     sent = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     known = {"Accept": "application/json, text/event-stream"}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from shepherd.claims import own_words, plain_facts
 from shepherd.prompt.archive_policy import is_refusal, is_statement, is_worth_a_memory
+from shepherd.prompt.exchanges import strip_tails
 from shepherd.types import Injection, Message, RecalledPassage
 
 TAIL = "\n\n[facts: dog_name=Rex]"
@@ -138,6 +139,39 @@ def test_answer_out_of_the_tail_is_not_remembered():
 
 def test_answer_that_brings_something_is_remembered():
     assert is_worth_a_memory(asked("Which hotel did Ann choose?", TAIL), "Ann chose the Ibis.")
+
+
+def test_answer_out_of_a_tail_that_was_stripped_since_is_not_remembered():
+    user = asked("What is the name of the dog?", TAIL)
+    user.injected = Injection(TAIL)
+    strip_tails([user])
+
+    assert TAIL not in user.sent
+    assert not is_worth_a_memory(user, "The dog's name is Rex.")
+
+
+@pytest.mark.parametrize(
+    ("told", "question", "answer", "is_worth"),
+    [
+        ("We have a dog, his name is Pixel.", "What's the dog called?", "The dog is called Pixel.", False),
+        # The name of something else, more than the name, and what no plain statement says.
+        ("We have a cat, its name is Pixel.", "What's the dog called?", "The dog is called Pixel.", True),
+        ("We have a dog, his name is Pixel.", "What's the dog called?", "Pixel, a Viennese hound.", True),
+        ("We think of two hotels, Ibis and Hilton.", "Which hotel is nearer?", "The Ibis is nearer.", True),
+        ("My sister Olga lives in Bergen.", "Where did the sister study?", "She studied in Bergen.", True),
+    ],
+)
+def test_an_answer_that_adds_only_a_name_told_before_is_not_remembered(told, question, answer, is_worth):
+    others = [Message("user", told), Message("assistant", "Nice.")]
+
+    assert is_worth_a_memory(asked(question), answer, others) is is_worth
+    assert is_worth_a_memory(asked(question), answer)
+
+
+def test_a_name_that_only_the_assistant_said_is_remembered():
+    others = [Message("assistant", "We have a dog called Pixel.")]
+
+    assert is_worth_a_memory(asked("What's the dog called?"), "The dog is called Pixel.", others)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ def test_a_server_logs_requests_with_tokens_and_without_texts(serve, scripted_mo
     assert chat["tokens"]["generated"] > 0
     assert {("GET", "/v1/facts/{key:path}", 404), ("GET", "other", 404)} <= requests.keys()
     assert ("POST", "/v1/chat/completions", 400) in requests
+    # Nothing happened that uvicorn would have to tell.
+    assert {line["logger"].split(".")[0] for line in lines} == {"shepherd"}
     for word in ("sheep", "anna", "Café"):
         assert word not in server.log
 

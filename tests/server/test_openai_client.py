@@ -332,6 +332,20 @@ def test_text_goes_on(endless):
     ]
 
 
+def test_tools_that_fill_the_window_are_named_by_the_refusal(client):
+    said = [{"role": "user", "content": "Hello"}]
+    with pytest.raises(openai.BadRequestError) as tools:
+        client.chat.completions.create(
+            model="m", messages=said, user="toolsmith", extra_body={"memory_tools": True}
+        )
+    with pytest.raises(openai.BadRequestError) as message:
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello " * 5000}])
+
+    assert "use fewer tools: their descriptions take about" in str(tools.value)
+    assert "shorten the message" in str(message.value)
+    assert "fewer tools" not in str(message.value)
+
+
 def test_embeddings_have_length_one_in_both_encodings(client):
     # The client asks for base64 by itself.
     packed = client.embeddings.create(model="tiny-bert", input=["the dog", "hello world"])

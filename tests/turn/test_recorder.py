@@ -153,7 +153,7 @@ def test_what_leaves_the_window_is_archived_with_its_time(memory):
         store.write(one, model="mini", archive=False, now=NOW)
         assert store.can_archive(one)
 
-    store.archive_all([first, told], NOW)
+    store.archive_all([first, told], [], NOW)
 
     assert {(one.question, one.timestamp) for one in memory.list_memories()} == {
         (STATEMENT, NOW - 50),
@@ -162,6 +162,18 @@ def test_what_leaves_the_window_is_archived_with_its_time(memory):
     assert not store.can_archive(exchange(STATEMENT))
     assert not store_of(memory, archives=False).can_archive(first)
     assert not store_of(memory, writes=False).can_archive(first)
+
+
+def test_a_question_that_an_exchange_beside_it_answered_is_no_memory(memory):
+    store = store_of(memory)
+    told = exchange("We have a dog, his name is Pixel.")
+    question, other = exchange("What's the dog called?"), exchange("What's the cat called?")
+    for one in (question, other):
+        one.answer.raw = "Pixel."
+
+    store.archive_all([question, other], [told, question, other], NOW)
+
+    assert [one.question for one in memory.list_memories()] == ["What's the cat called?"]
 
 
 def test_a_summary_is_stored_with_the_last_message_that_it_replaces(memory):

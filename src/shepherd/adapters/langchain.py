@@ -116,7 +116,7 @@ class ShepherdChatMessageHistory(BaseChatMessageHistory):
             if message.role == "user":
                 question = message
             elif message.role == "assistant" and not message.tool_calls and message.raw.strip():
-                if question is not None and is_worth_a_memory(question, message.raw):
+                if question is not None and is_worth_a_memory(question, message.raw, before):
                     told = Turn(question.raw, archived_answer(message.raw), session=session)
                     self._memory.archive_turn(told, self._user_id)
                 question = None

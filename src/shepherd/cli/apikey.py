@@ -14,12 +14,18 @@ from shepherd.cli.parsing import (
     agreed,
     finish_actions,
     loaded_settings,
+    optional_packages,
 )
+from shepherd.cli.serve import ALL_ADDRESSES, url_of
 from shepherd.commands.screen import Screen, counted, day, near_miss
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.http_endpoint import split_address
 from shepherd.server.identity import DEFAULT_SCOPES, SCOPES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from shepherd.config import Config
     from shepherd.memory import ApiKey, Memory
 
 __all__ = ["build_parser", "execute"]
@@ -52,6 +58,14 @@ def build_parser() -> Parser:
         help=f"scope: {', '.join(SCOPES)}; can be repeated (default: {' and '.join(DEFAULT_SCOPES)})",
     )
     create.add_argument("--label", default="", metavar="TEXT", help="label that list shows")
+    create.add_argument(
+        "--link",
+        nargs="?",
+        const="",
+        metavar="ADDRESS",
+        help="print a link that opens the page with the key, for your phone (default: this machine's address"
+        " in the network)",
+    )
     add_action(actions, "list", "list the id, owner, scopes and label of each key")
     revoke = add_action(actions, "revoke", "revoke keys; running servers refuse them at once")
     revoke.add_argument("ids", nargs="+", metavar="ID", help="id of a key, as list shows it")
@@ -77,7 +91,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     config = loaded_settings(arguments).config
     with opened(config) as memory:
         if arguments.action == "create":
-            return _create(memory, arguments, arguments.owner or memory.user_id, screen)
+            return _create(memory, arguments, config, screen)
         if arguments.action == "list":
             return _list(memory, arguments, screen)
         if arguments.action == "clear":
@@ -85,25 +99,56 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         return _revoke(memory, arguments, screen)
 
 
-def _create(memory: Memory, arguments: Namespace, owner: str, screen: Screen) -> int:
+def _create(memory: Memory, arguments: Namespace, config: Config, screen: Screen) -> int:
     scopes = tuple(dict.fromkeys(arguments.scope or DEFAULT_SCOPES))
     for scope in scopes:
         if scope not in SCOPES:
             hint = near_miss(scope, SCOPES) or f"scopes: {', '.join(SCOPES)}"
             raise UsageError(f"there is no scope {scope!a}", hint=hint)
+    address = "" if arguments.link is None else _address_of_page(arguments.link, scopes, config, screen)
+    owner = arguments.owner or memory.user_id
     is_first = not memory.keys.are_any()
     key, record = memory.keys.create(owner, scopes, label=arguments.label)
+    link = f"{address}/#key={key}" if address else ""
     screen.result(
-        {**asdict(record), "key": key},
-        key,
+        {**asdict(record), "key": key, **({"link": link} if link else {})},
+        link or key,
         note=f"key {record.id} of {owner} for {' and '.join(scopes)}; it is not shown again",
     )
+    if link and not screen.as_json:
+        screen.note("anyone who has the link can read this memory: send it only to a device of your own")
     if is_first and not screen.as_json:
         screen.note(
             "from now on, servers with this database refuse requests without a key, even after you revoke it;"
             " shepherd apikey clear undoes this"
         )
     return 0
+
+
+def _address_of_page(given: str, scopes: Sequence[str], config: Config, screen: Screen) -> str:
+    """Return the address of the page, without a slash at its end: the given one, or that in the network."""
+    if "memory" not in scopes:
+        raise UsageError("a link opens the page, which needs the scope memory", hint="add --scope memory")
+    if given:
+        parts = split_address(given)
+        if parts is None or parts.username is not None or parts.query or parts.fragment:
+            raise UsageError(
+                f"{given!a} is no address of a server", hint="write it like http://192.168.1.5:8000"
+            )
+        return given.rstrip("/")
+    with optional_packages("server", "the server"):
+        from shepherd.server.middleware import hosts_of, is_loopback
+        from shepherd.server.process import address_in_network
+    first = hosts_of(config)[0]
+    host = address_in_network("0.0.0.0" if is_loopback(first) else first) or first
+    if is_loopback(host) or host in ALL_ADDRESSES:
+        raise UsageError(
+            "this machine is in no network",
+            hint="name the server's address, as in --link http://192.168.1.5:8000",
+        )
+    if is_loopback(first):
+        screen.note("to reach the server from other devices, start it with shepherd serve --host 0.0.0.0")
+    return url_of(host, config.server_port)
 
 
 def _list(memory: Memory, arguments: Namespace, screen: Screen) -> int:

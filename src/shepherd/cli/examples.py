@@ -197,7 +197,10 @@ _EXAMPLES: dict[str, tuple[str | tuple[str, str], ...]] = {
     "shepherd provider remove": ("shepherd provider remove claude",),
     "shepherd provider test": ("shepherd provider test claude",),
     "shepherd apikey": (("shepherd apikey create --owner anna", "a key for anna's memory"),),
-    "shepherd apikey create": ("shepherd apikey create --owner anna --label laptop",),
+    "shepherd apikey create": (
+        "shepherd apikey create --owner anna --label laptop",
+        ("shepherd apikey create --label phone --link", "a link that opens the page on your phone"),
+    ),
     "shepherd apikey list": ("shepherd apikey list --json",),
     "shepherd apikey revoke": ("shepherd apikey revoke 3f9c01ab",),
     "shepherd apikey clear": ("shepherd apikey clear",),

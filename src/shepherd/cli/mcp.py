@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from shepherd.cli.parsing import (
     Parser,
@@ -16,6 +17,9 @@ from shepherd.cli.parsing import (
 )
 from shepherd.commands.screen import Screen
 from shepherd.installation import executable
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 __all__ = ["build_parser", "execute"]
 
@@ -85,9 +89,28 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         with bound(_HOST, arguments.port) as listening:
             url = f"http://{_HOST}:{listening.getsockname()[1]}/mcp"
             run(
-                create_server(catalog).streamable_http_app(host=_HOST),
+                _explained(create_server(catalog).streamable_http_app(host=_HOST), url),
                 [listening],
                 phases=Phases.of(_SHUTDOWN_S),
                 ready=lambda: screen.announce(url, f"MCP at {url} (Ctrl-C ends it)"),
             )
     return 0
+
+
+def _explained(app: ASGIApp, url: str) -> ASGIApp:
+    """Return the app, but a browser, which asks for a page, is told what the address is for."""
+    from starlette.responses import PlainTextResponse
+
+    text = (
+        f"Shepherd's memory for other assistants. It has no page: give the address {url} to an MCP client.\n"
+    )
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] == "GET":
+            accepted = dict(scope["headers"]).get(b"accept", b"")
+            if b"text/html" in accepted and b"text/event-stream" not in accepted:
+                await PlainTextResponse(text, status_code=406)(scope, receive, send)
+                return
+        await app(scope, receive, send)
+
+    return answer

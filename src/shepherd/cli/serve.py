@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     from shepherd.server.process import Watchdog
     from shepherd.server.state import AppState
 
-__all__ = ["build_parser", "execute"]
+__all__ = ["ALL_ADDRESSES", "build_parser", "execute", "url_of"]
+
+# Addresses on which a server listens everywhere, and those by which this machine reaches it then.
+ALL_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 _DESCRIPTION = """\
 Serve a model with its memory to other programs: OpenAI's /v1/chat/completions, /v1/responses,
@@ -177,9 +180,9 @@ def _run(
     if state.memory is not None:
         watchdog.close = state.memory.close
     first, port = hosts_of(config)[0], listening[0].getsockname()[1]
-    url = _url(first, port)
+    url = url_of(first, port)
     # No program can connect to "all addresses".
-    own = _url({"0.0.0.0": "127.0.0.1", "::": "::1"}.get(first, first), port)
+    own = url_of(ALL_ADDRESSES.get(first, first), port)
     page = f"{own}/"
 
     def ready() -> None:
@@ -189,7 +192,8 @@ def _run(
             apis = "" if arguments.session else f"; OpenAI's clients use {own}/v1"
             screen.note(f"the page is at {page}{asks}{apis}")
             if in_network := address_in_network(first):
-                screen.note(f"on other devices in your network, the page is at {_url(in_network, port)}/")
+                screen.note(f"on other devices in your network, the page is at {url_of(in_network, port)}/")
+                screen.note("to open it there without typing a key: shepherd apikey create --link")
         # They may take seconds, and may be there when the first request is.
         threading.Thread(target=_warn_of_unreachable, args=(config, screen), daemon=True).start()
         if arguments.open:
@@ -207,7 +211,8 @@ def _run(
     )
 
 
-def _url(host: str, port: int) -> str:
+def url_of(host: str, port: int) -> str:
+    """Return the address of a server, without a slash at its end."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

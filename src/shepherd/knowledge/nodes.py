@@ -29,6 +29,7 @@ __all__ = [
     "get",
     "latest_change",
     "listed",
+    "of_file",
     "read_metadata",
     "several",
     "texts_of",
@@ -238,6 +239,23 @@ def by_origin(connection: Connection, user_id: str, origin: str) -> tuple[int, s
         (user_id, origin),
     )
     return rows[0] if rows else None
+
+
+def of_file(connection: Connection, user_id: str, name: str, digest: str) -> int | None:
+    """Return the id of the node of a file on this machine with this name and these bytes (SHA-256 in hex).
+
+    It goes through all nodes of the user.
+    """
+    rows = connection.execute(
+        "SELECT id, link, metadata FROM nodes WHERE user_id = ? AND content_hash = ? ORDER BY id",
+        (user_id, digest),
+    )
+    found = (
+        int(node_id)
+        for node_id, link, metadata in rows
+        if link.startswith("file:") and read_metadata(metadata).get("file") == name
+    )
+    return next(found, None)
 
 
 def several(connection: Connection, user_id: str, node_ids: Iterable[int]) -> list[Node]:

@@ -228,15 +228,18 @@ def is_command_line(text: str) -> bool:
     return "\n" not in line and _COMMAND.fullmatch(line) is not None and not _PROSE.search(line)
 
 
-def is_worth_a_memory(user: Message, answer: str) -> bool:
+def is_worth_a_memory(user: Message, answer: str, others: Iterable[Message] = ()) -> bool:
     """Return whether an evicted exchange says something that memory lacks.
+
+    `others` are the user's other messages of the conversation, or more of its messages.
 
     A message without a word of its own ("who am I?", "go on") does not: it would be found in place of the
     memory that it asks for.
     A question or a request with a short answer does not, if the answer repeats the message and its recalled
     lines, knows nothing, refuses, or is about the user: the model knows that from the user alone, and a later
-    recall would find its mistakes instead of the user's own words. Nor does an answer out of the user's
-    documents: they answer again, and a memory of it would outlast a change of them.
+    recall would find its mistakes instead of the user's own words. Nor does it if the answer adds only a name
+    that the user has told in another message. Nor does an answer out of the user's documents: they answer
+    again, and a memory of it would outlast a change of them.
     """
     raw = without_blocks(user.raw)
     if is_filler(raw, keywords(raw)) or is_command_line(raw):
@@ -250,7 +253,26 @@ def is_worth_a_memory(user: Message, answer: str) -> bool:
         return True
     if _ABOUT_ONESELF.search(raw) or _KNOWS_NOTHING.search(answer):
         return False
-    return not frozenset(keywords(answer)) <= frozenset(keywords(user.sent, _MOST_WORDS))
+    added = frozenset(keywords(answer)) - _words_read(user)
+    return bool(added) and not _is_name_told(added, frozenset(keywords(raw)), others)
+
+
+def _words_read(user: Message) -> frozenset[str]:
+    """Return the keywords of a message as the model read it: later, its lines may have been stripped."""
+    tail = user.injected.tail if user.injected is not None else ""
+    return frozenset(keywords(f"{user.sent}\n{tail}", _MOST_WORDS))
+
+
+def _is_name_told(added: frozenset[str], asked: frozenset[str], messages: Iterable[Message]) -> bool:
+    """Return whether a message of the user plainly states that what is asked about has this name."""
+    for message in messages:
+        if message.role != "user" or len(message.raw) > _LONGEST_READ:
+            continue
+        for fact in plain_facts(without_blocks(message.raw)):
+            about = frozenset(keywords(fact.assertion.topic))
+            if fact.key.endswith("_name") and about and about <= asked and added <= set(keywords(fact.value)):
+                return True
+    return False
 
 
 def _comes_from_passages(user: Message, answer: str) -> bool:
@@ -258,7 +280,7 @@ def _comes_from_passages(user: Message, answer: str) -> bool:
     if user.injected is None or not user.injected.passages:
         return False
     said = frozenset(keywords(answer, _MOST_WORDS))
-    return 2 * len(said & frozenset(keywords(user.sent, _MOST_WORDS))) >= len(said)
+    return 2 * len(said & _words_read(user)) >= len(said)
 
 
 def _has_topic(text: str) -> bool:

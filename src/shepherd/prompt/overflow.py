@@ -28,6 +28,8 @@ _NO_TOOLS: Note = ("the window has no room for more calls of tools in this turn"
 _CUT_HINT = "the window had no room for the rest"
 # Least length of a result that was cut, so that it still says what it was about.
 _LEAST_CHARS = 40
+# Share of the window from which on descriptions of tools are worth naming.
+_MUCH = 0.25
 # Margin: tokens are not spread evenly over a text, and the frame of a cut one takes some.
 _LESS = 0.8
 
@@ -58,9 +60,21 @@ def start_answer(
     """Start the next reply of a turn, shrinking the prompt while it overflows the window.
 
     `begin` starts the engine, with the model's tools or without them. `plan_again` repeats the plan when the
-    history became shorter. Raises ContextOverflowError when nothing is left to remove.
+    history became shorter. Raises ContextOverflowError when nothing is left to remove; its hint names tools
+    that take a large part of the window.
     """
+    try:
+        return _start_answer(draft, budget, begin, plan_again)
+    except ContextOverflowError as error:
+        n = budget.tool_tokens
+        if n > _MUCH * error.window_tokens:
+            error.hint = f"use fewer tools: their descriptions take about {n} tokens; {error.hint}"
+        raise
 
+
+def _start_answer(
+    draft: Draft, budget: WindowBudget, begin: Callable[[bool], Reply], plan_again: Callable[[], None]
+) -> Reply:
     def strip(_: int) -> None:
         budget.strip_all(draft)
 

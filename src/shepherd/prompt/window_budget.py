@@ -149,6 +149,11 @@ class WindowBudget:
         self._tools = tools_text(tools) if tools else ""
 
     @property
+    def tool_tokens(self) -> int:
+        """Approximate number of tokens of the descriptions of the tools."""
+        return self.count(self._tools) if self._tools else 0
+
+    @property
     def window_tokens(self) -> int:
         """Context window of the model; it may shrink after a server rejects a prompt."""
         return self._model.window_tokens
@@ -171,7 +176,7 @@ class WindowBudget:
 
         With `at_most` the user's text is not counted; its tokens are an upper bound.
         """
-        system = self._count(draft.snapshot.system.text) + (self.count(self._tools) if self._tools else 0)
+        system = self._count(draft.snapshot.system.text) + self.tool_tokens
         said = draft.message.content
         query = most_tokens(said) + _FRAME_TOKENS if at_most else self._count(said)
         parts = [
@@ -234,7 +239,7 @@ class WindowBudget:
     def _counts(self, messages: Sequence[Message], prompt_tokens: int) -> list[int]:
         """Return the tokens of each message, those of the tools with the first; see `excess_tokens`."""
         counts = [self.tokens_of(message) for message in messages]
-        counts[0] += self.count(self._tools) if self._tools else 0
+        counts[0] += self.tool_tokens
         total = sum(counts)
         if 0 < total < prompt_tokens:
             counts = [-(-count * prompt_tokens // total) for count in counts]

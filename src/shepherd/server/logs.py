@@ -148,7 +148,7 @@ def route_of(scope: Scope) -> str:
 def log_to(path: str = "") -> None:
     """Log as JSON lines to a file of mode 0600, which may be rotated, or ("") to stderr.
 
-    On a terminal the lines are for people, and leave out the files of the page and uvicorn's own news.
+    uvicorn's own news are left out. On a terminal the lines are for people, without the files of the page.
     """
     # A module of 40 KB, for logging to a file alone.
     from logging.handlers import WatchedFileHandler
@@ -167,7 +167,7 @@ def log_to(path: str = "") -> None:
         logger = logging.getLogger(name)
         logger.handlers = [handler] if name != "uvicorn.error" else []
         logger.propagate = name == "uvicorn.error"
-        logger.setLevel(logging.WARNING if is_read and name != "shepherd" else logging.INFO)
+        logger.setLevel(logging.INFO if name == "shepherd" else logging.WARNING)
     silent = logging.getLogger("uvicorn.access")
     silent.handlers, silent.propagate = [], False
 

@@ -487,7 +487,7 @@ class RequestStore:
             if message.role == "user":
                 asked = message
             elif message.role == "assistant" and message.raw and asked is not None:
-                if is_worth_a_memory(asked, message.raw):
+                if is_worth_a_memory(asked, message.raw, history.messages):
                     asked_at = asked.created_at or int(time.time())
                     self._remember(turn.user_id, asked.raw, message.raw, asked_at, session)
                 asked = None

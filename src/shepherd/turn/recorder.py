@@ -150,13 +150,14 @@ class ConversationStore:
         """Return whether an evicted exchange may become a memory; a private one is in no session."""
         return self.writes and exchange.in_session and self.archives
 
-    def archive_all(self, exchanges: Sequence[Exchange], now: int) -> int:
+    def archive_all(self, exchanges: Sequence[Exchange], before: Sequence[Exchange], now: int) -> int:
         """Store exchanges as memories, questions too, unless memory answered them; return how many.
 
-        Raises StoreError.
+        `before` are those that the model had. Raises StoreError.
         """
+        told = [exchange.user for exchange in before if _is_own(exchange.user)]
         for exchange in exchanges:
-            if _is_own(exchange.user) and is_worth_a_memory(exchange.user, exchange.answer.raw):
+            if _is_own(exchange.user) and is_worth_a_memory(exchange.user, exchange.answer.raw, told):
                 self._archive(exchange, exchange.user.created_at or now)
         return len(exchanges)
 
@@ -272,7 +273,7 @@ class Recorder:
             return
         self._tell_of_documents(draft, leaving)
         archived = [exchange for exchange in leaving if self._store.can_archive(exchange)]
-        keep = partial(self._store.archive_all, archived, now)
+        keep = partial(self._store.archive_all, archived, before, now)
         is_kept = _attempt(draft, "keeping what left the window", keep) is not None
         # With a small window, turns leave all the time; where nothing is lost, once is enough.
         is_told, self._has_told_of_leaving = self._has_told_of_leaving, True

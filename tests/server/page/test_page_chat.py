@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import httpx
 import pytest
@@ -539,7 +540,7 @@ def test_a_refused_edit_or_repetition_loses_nothing(button, chat, memory):
     if button == "Edit":
         page.get_by_role("button", name="Edit You: I live in Paris.").press("Enter")
         page.get_by_role("textbox", name="Your message").fill("I live in Rome.")
-        page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press(
+        page.get_by_role("form", name="Edit your message").get_by_role("button", name="Save and ask").press(
             "Enter"
         )
     else:
@@ -553,7 +554,7 @@ def test_a_refused_edit_or_repetition_loses_nothing(button, chat, memory):
     if button == "Edit":
         expect(page.get_by_role("textbox", name="Your message")).to_have_value("I live in Rome.")
         page.unroute("**/v1/chat/completions")
-        page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press(
+        page.get_by_role("form", name="Edit your message").get_by_role("button", name="Save and ask").press(
             "Enter"
         )
         expect(page.locator(".turn-pair")).to_have_count(1)
@@ -589,6 +590,36 @@ def test_code_is_copied_as_it_is(chat, memory):
     assert chat.page.evaluate("navigator.clipboard.readText()") == "if a:\n    b = '<b>'"
 
 
+def test_an_edit_is_not_discarded_by_another_question(chat):
+    page = chat.page
+    say(page, "I live in Paris.")
+    page.get_by_role("button", name="Edit You: I live in Paris.").press("Enter")
+    edited = page.get_by_role("textbox", name="Your message")
+    edited.fill("I live in Rome.")
+
+    page.get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator("#notices")).to_contain_text("Save or cancel your edit first.")
+    expect(edited).to_be_focused()
+    field(page).fill("Hello")
+    page.get_by_role("button", name="Send").press("Enter")
+    expect(edited).to_be_focused()
+    expect(field(page)).to_have_value("Hello")
+
+    edited.press("Enter")
+    expect(page.get_by_text("You live in Rome", exact=True)).to_be_visible()
+    expect(page.locator(".turn-pair")).to_have_count(1)
+
+
+def test_times_are_written_as_in_the_terminal_in_any_browser(mini, visit):
+    chat = visit(mini.url, "american", locale="en-US")
+    chat.open("chat")
+    say(chat.page, "Hello")
+
+    expect(chat.page.locator(".asked-foot time")).to_have_text(
+        re.compile(r"^\d{1,2} [A-Z][a-z]{2,3} \d{4}, \d\d:\d\d$")
+    )
+
+
 def test_a_refused_message_says_why_and_can_be_sent_again(endless, visit):
     chat = visit(endless.url, "refused")
     chat.open("chat")
@@ -600,7 +631,9 @@ def test_a_refused_message_says_why_and_can_be_sent_again(endless, visit):
     expect(page.get_by_role("alert")).to_contain_text("The server says:")
     page.get_by_role("button", name="Edit").last.press("Enter")
     page.get_by_role("textbox", name="Your message").fill("Hello")
-    page.get_by_role("form", name="Edit your message").get_by_role("button", name="Ask again").press("Enter")
+    page.get_by_role("form", name="Edit your message").get_by_role("button", name="Save and ask").press(
+        "Enter"
+    )
     expect(page.locator(".prose > *").first).to_be_visible()
     page.get_by_role("button", name="Stop", exact=True).click()
     over(page)
@@ -708,3 +741,51 @@ def test_an_error_does_not_cover_the_field_and_goes_with_the_next_message(chat):
     assert box["y"] + box["height"] <= composer["y"]
     say(page, "Where do I live?")
     expect(notice).to_have_count(0)
+
+
+def test_a_server_that_is_gone_is_said_once_and_no_longer_when_it_is_back(chat):
+    page = chat.page
+    page.clock.install()
+    say(page, "My name is Rob.")
+    page.route("**/v1/**", lambda route: route.abort())
+    say(page, "What is my name?")
+    failed = page.locator(".turn-pair").last
+
+    failed.get_by_role("button", name="Ask again").press("Enter")
+    over(page)
+    expect(page.locator("main").get_by_text("The server does not answer.")).to_have_count(1)
+    expect(page.locator("#notices")).to_be_empty()
+    page.locator(".turn-pair").first.get_by_role("button", name="Ask again").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator("#notices")).to_contain_text("The server does not answer.")
+    page.clock.fast_forward(60_000)
+    expect(page.locator("#notices")).to_contain_text("The server does not answer.")
+
+    page.unroute("**/v1/**")
+    failed.get_by_role("button", name="Ask again").press("Enter")
+    expect(page.locator(".prose").last).to_contain_text("Rob")
+    over(page)
+    page.clock.fast_forward(60_000)
+    expect(page.locator("#notices")).to_be_empty()
+    expect(page.get_by_text("The server does not answer.")).to_have_count(0)
+
+
+def test_under_another_name_nobody_is_told_to_run_a_command_and_no_button_is_covered(serve, visit):
+    # For the page it is a name as in a home network; the browser finds it on this machine.
+    name = "shepherd.localhost"
+    server = serve(SHEPHERD_SERVER_HOSTS=name)
+    size = {"width": 390, "height": 844}
+    phone = visit(server.url.replace("127.0.0.1", name), "away", viewport=size, has_touch=True)
+    page = phone.page
+    phone.open("chat")
+    field(page).fill("Hello")
+    page.get_by_role("button", name="Send").click()
+    over(page)
+    page.route("**/v1/**", lambda route: route.abort())
+
+    page.get_by_role("button", name="Ask again").click()
+
+    expect(page.locator("#notices")).to_contain_text("Check that this device is connected")
+    assert "shepherd serve" not in page.locator("#notices").inner_text()
+    for button in (page.get_by_role("button", name="Conversations"), page.get_by_role("link", name="New")):
+        button.click(trial=True)

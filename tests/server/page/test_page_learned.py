@@ -37,6 +37,30 @@ def test_each_sentence_stands_beside_what_was_learned_and_is_undone(steve, memor
     assert memory.get_fact("location", steve.user) == "Köln"
 
 
+def test_a_fact_is_found_from_what_was_learned_also_if_that_has_changed(steve, memory):
+    moved_twice(memory, steve.user)
+    steve.open("learning")
+
+    card(steve, LIVED).get_by_role("link", name="fact: location").press("Enter")
+
+    fact = steve.page.locator("article.fact")
+    expect(fact).to_contain_text("Paris")
+    expect(fact).to_contain_text("Köln")
+    expect(steve.page.locator(".row-main:focus")).to_contain_text("location")
+
+
+def test_a_forgotten_fact_is_found_from_what_was_learned(steve, memory):
+    moved_twice(memory, steve.user)
+    memory.clear_fact("location", steve.user)
+    steve.open("learning")
+
+    card(steve, MOVED).get_by_role("link", name="fact: location").press("Enter")
+
+    shown = steve.page.locator(".gone li", has=steve.page.locator("button:focus"))
+    expect(shown).to_contain_text("location")
+    expect(shown).to_be_in_viewport()
+
+
 def test_what_was_learned_is_a_sentence(steve, memory):
     tea = "My favourite tea is green tea."
     learn(memory, steve.user, tea, Claim("favorite_tea", "green tea", tea, 0))

@@ -11,6 +11,7 @@ from shepherd.config import Config, default_user_id
 from shepherd.memory import Memory
 from shepherd.server.app import create_app
 from shepherd.server.state import AppState
+from tests.server.processes import ServerProcess
 from tests.server.running import Running
 
 
@@ -188,3 +189,139 @@ def test_a_key_with_letters_that_no_key_has_is_said_to_be_wrong(closed, visit):
     page.get_by_role("button", name="Sign in").click()
 
     expect(page.get_by_role("alert")).to_contain_text("The server does not know this key. Copy all of it")
+
+
+def test_a_key_asks_for_no_figures_that_it_may_not_see(closed, keys, visit):
+    page = visit(closed.url).page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{closed.url}/#/statistics")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.keyboard.press("Enter")
+
+    expect(page.locator("main:not([aria-busy]) h1")).to_have_text("Statistics")
+    assert f"{closed.url}/v1/memory/stats" in asked
+    assert f"{closed.url}/metrics" not in asked
+
+
+def test_who_stays_signed_in_is_so_in_every_tab_until_one_of_them_signs_out(closed, keys, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    expect(page.get_by_label("Stay signed in on this device")).not_to_be_checked()
+    page.get_by_label("Stay signed in on this device").check()
+    page.keyboard.press("Enter")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
+
+    other = page.context.new_page()
+    other.goto(f"{closed.url}/#/facts")
+    expect(other.locator(".row-main .value")).to_have_text("this is anna's")
+    other.get_by_role("button", name="Sign out").press("Enter")
+
+    for tab in (other, page):
+        expect(tab.get_by_label("Your API key")).to_be_visible()
+        assert "this is" not in tab.content()
+        assert tab.evaluate("localStorage.length + sessionStorage.length") == 0
+
+
+def test_a_key_that_is_revoked_stays_on_no_device(closed, keys, own_memory, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.get_by_label("Stay signed in on this device").check()
+    page.keyboard.press("Enter")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
+
+    for record in own_memory.keys.list():
+        own_memory.keys.revoke(record.id)
+    page.reload()
+
+    expect(page.locator("h1")).to_have_text("Sign in again")
+    assert page.evaluate("localStorage.length") == 0
+
+
+def test_a_tab_does_not_go_over_to_the_key_of_who_signs_in_in_another_one(closed, keys, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.keyboard.press("Enter")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
+
+    other = page.context.new_page()
+    other.goto(f"{closed.url}/#/facts")
+    other.get_by_label("Your API key").fill(keys["bob"])
+    other.get_by_label("Stay signed in on this device").check()
+    other.keyboard.press("Enter")
+    expect(other.locator(".row-main .value")).to_have_text("this is bob's")
+    page.reload()
+
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
+
+
+def test_a_link_with_a_key_says_whose_memory_it_opens_and_leaves_the_address_at_once(closed, keys, visit):
+    page = visit(closed.url).page
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{closed.url}/#key={keys['anna']}")
+
+    expect(page.locator("h1")).to_have_text("Sign in with this link?")
+    expect(page.locator("form")).to_contain_text("the memory of anna,")
+    assert page.url == f"{closed.url}/"
+    assert page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Memory of anna")).to_be_visible()
+
+    page.go_back()
+    page.go_forward()
+    assert page.url == f"{closed.url}/"
+    assert not any(keys["anna"] in url for url in asked)
+
+
+def test_a_link_changes_who_is_signed_in_only_if_that_is_wanted(closed, keys, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.keyboard.press("Enter")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
+
+    page.evaluate(f"location.hash = '#key={keys['bob']}'")
+    expect(page.locator("form")).to_contain_text("the memory of bob,")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Memory of anna")).to_be_visible()
+    page.evaluate(f"location.hash = '#key={keys['bob']}'")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("button", name="Memory of bob")).to_be_visible()
+
+    page.evaluate("location.hash = '#/facts'")
+    expect(page.locator(".row-main .value")).to_have_text("this is bob's")
+
+
+def test_a_link_with_an_unknown_key_signs_nobody_out(closed, keys, visit):
+    page = visit(closed.url).page
+    page.goto(f"{closed.url}/#/facts")
+    page.get_by_label("Your API key").fill(keys["anna"])
+    page.keyboard.press("Enter")
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
+
+    page.goto(f"{closed.url}/#key={keys['anna'][:20]}")
+
+    expect(page.locator(".notice")).to_contain_text("doesn't know the key in this link")
+    expect(page.get_by_role("button", name="Memory of anna")).to_be_visible()
+    assert page.url == f"{closed.url}/"
+
+
+def test_what_was_typed_and_not_sent_is_not_shown_to_who_signs_in_next(serve, visit):
+    # A server whose first key is made while it runs asks for keys when it starts again.
+    server = serve()
+    with Memory(server.database) as memory:
+        keys = [memory.keys.create(owner, ["memory", "chat"])[0] for owner in ("anna", "bob")]
+    server.stop()
+    with ServerProcess(server.home) as closed:
+        page = visit(closed.url).page
+        page.goto(f"{closed.url}/#/chat")
+        for key in keys:
+            page.get_by_label("Your API key").fill(key)
+            page.keyboard.press("Enter")
+            expect(page.locator("main:not([aria-busy]) textarea[name=message]")).to_have_value("")
+            page.locator("textarea[name=message]").fill("a secret of anna's")
+            page.get_by_role("button", name="Sign out").click()

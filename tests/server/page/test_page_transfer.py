@@ -165,6 +165,28 @@ def test_an_import_of_nothing_does_not_look_like_success(steve, tmp_path):
     expect(page.get_by_role("heading", name="Nothing was imported")).to_be_visible()
 
 
+def test_what_was_stored_before_is_not_counted_as_imported(steve):
+    steve.open("memories")
+    page = steve.page
+    dropped(page, "main", ("memory.jsonl", EXPORT))
+    expect(page.get_by_role("heading", name="Import complete")).to_be_visible()
+
+    dropped(page, "main", ("memory.jsonl", EXPORT), ("slugs.md", "# Slugs"), ("bad.pdf", "%PDF-1.4 broken"))
+    expect(page.get_by_role("heading", name="1 of 3 files imported, 1 already stored")).to_be_visible()
+    dropped(page, "main", ("memory.jsonl", EXPORT))
+    expect(page.get_by_role("heading", name="Everything was already stored")).to_be_visible()
+
+
+def test_a_picture_is_no_import_and_says_where_it_belongs(steve, tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" * 9)
+    steve.open("knowledge")
+    with steve.page.expect_file_chooser() as chooser:
+        steve.page.get_by_role("button", name="Import").press("Enter")
+    chooser.value.set_files(tmp_path / "photo.jpg")
+
+    expect(steve.page.locator(".imports .problem")).to_contain_text("attach them to a message in the chat")
+
+
 def test_a_source_can_be_chosen_as_soon_as_it_is_imported(steve):
     steve.open("memories")
     page = steve.page

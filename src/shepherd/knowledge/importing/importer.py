@@ -100,7 +100,8 @@ def import_upload(
 ) -> Iterator[Outcome]:
     """Import bytes that came under a name: a document, a graph, or an export of our own; yield its outcomes.
 
-    The same name again replaces what came under it before. Raises DocumentError.
+    The same name again replaces what came under it before. Bytes that were imported from a file of that name
+    are not stored again. Raises DocumentError.
     """
     name = storable(name)
     beginning = data[:_BEGINNING]
@@ -121,12 +122,23 @@ def import_upload(
     yield _store_document(
         knowledge,
         data,
-        place=f"upload\0{name}".encode(),
+        place=_upload(name),
+        twin=lambda digest: knowledge.look(
+            lambda connection: nodes.of_file(connection, knowledge.user_id, name, digest), None
+        ),
         name=name,
         link="",
         tags=(),
         read=lambda: documents.read(data, name, progress=lambda done, total: progress(done, total, name)),
     )
+
+
+def _upload(name: str) -> bytes:
+    return f"upload\0{name}".encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _refuse_large(data: bytes, name: str, most_bytes: int) -> None:
@@ -186,10 +198,17 @@ def _import_file(
     path = path.resolve()
     name = storable(path.name)
     data = _bytes_of(path, limits)
+
+    def uploaded(digest: str) -> int | None:
+        # It has no folder: only with the same bytes is it the same document.
+        known = _known(knowledge, _upload(name))
+        return known[0] if known is not None and known[1] == digest else None
+
     return _store_document(
         knowledge,
         data,
         place=b"file\0" + os.fsencode(path),
+        twin=uploaded,
         name=name,
         link=path.as_uri(),
         tags=tags,
@@ -236,12 +255,15 @@ def _store_document(
     link: str,
     tags: tuple[str, ...],
     read: Callable[[], documents.Document],
+    twin: Callable[[str], int | None] = lambda digest: None,
 ) -> Outcome:
-    origin = hashlib.sha256(place).hexdigest()
-    digest = hashlib.sha256(data).hexdigest()
-    known = knowledge.look(lambda connection: nodes.by_origin(connection, knowledge.user_id, origin), None)
+    """Store the document of a place, unless `twin` has a node that was made of the same bytes elsewhere."""
+    digest = _digest(data)
+    known = _known(knowledge, place)
     if known is not None and known[1] == digest:
         return Outcome(name, "unchanged", known[0])
+    if known is None and (same := twin(digest)) is not None:
+        return Outcome(name, "unchanged", same)
     document = read()
     node_id, state, n_secrets = transfer.put(
         knowledge,
@@ -254,11 +276,17 @@ def _store_document(
             event_date=document.date,
             metadata={"file": name, **document.metadata},
             dimensions=tags,
-            origin=origin,
+            origin=_digest(place),
             content_hash=digest,
         ),
     )
     return Outcome(name, state, node_id, secrets=n_secrets)
+
+
+def _known(knowledge: Knowledge, place: bytes) -> tuple[int, str] | None:
+    """Return id and content hash of the document of a place."""
+    origin = _digest(place)
+    return knowledge.look(lambda connection: nodes.by_origin(connection, knowledge.user_id, origin), None)
 
 
 def _import_rah(knowledge: Knowledge, path: Path, progress: Progress) -> Iterator[Outcome]:

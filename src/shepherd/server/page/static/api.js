@@ -1,8 +1,9 @@
 // Requests to this server, and its refusals in words that say what to do.
 //
-// The key is kept in sessionStorage: of this tab, this origin and no longer than the tab. A cookie would be sent
-// along with every request, those of other pages among them, and to every other port of this machine. That a
-// script could read the key is what the page's policy is for: none runs here but this server's own.
+// The key is kept in sessionStorage: of this tab, this origin and no longer than the tab; in localStorage, for all tabs
+// and until somebody signs out, only where that was asked for. A cookie would be sent along with every request, those
+// of other pages among them, and to every other port of this machine. That a script could read the key is what the
+// page's policy is for: none runs here but this server's own.
 
 import { runnable } from "./commands.js";
 
@@ -19,13 +20,30 @@ export class Refused extends Error {
   }
 }
 
+// Read once, so that no tab goes over to the key of somebody who signs in in another one without a word.
+let deviceKey = localStorage.getItem(KEY) ?? "";
+
 export const session = {
   get key() {
-    return sessionStorage.getItem(KEY) ?? "";
+    return sessionStorage.getItem(KEY) ?? deviceKey;
   },
-  set key(value) {
-    keep(KEY, value);
+  /** Keep the key, of this tab or, if it `stays`, of this browser; no user is chosen any more. */
+  signIn(key, stays) {
+    this.user = "";
+    if (stays) {
+      deviceKey = key;
+      keep(localStorage, KEY, key);
+    }
+    keep(sessionStorage, KEY, stays ? "" : key);
   },
+  /** Forget the key, also for other tabs, and the user. */
+  signOut() {
+    this.signIn("", false);
+    deviceKey = "";
+    keep(localStorage, KEY, "");
+  },
+  /** What the key allows, as the server last said. */
+  scopes: [],
   /** The server's word for the user where nobody has named one; forgotten with the page. */
   suggested: "",
   /** Whose memory: one of the key owner's users, or "" for the key's owner. */
@@ -33,25 +51,42 @@ export const session = {
     return sessionStorage.getItem(USER) ?? this.suggested;
   },
   set user(value) {
-    keep(USER, value);
+    keep(sessionStorage, USER, value);
     this.suggested = "";
   },
 };
 
-function keep(name, value) {
-  if (value) sessionStorage.setItem(name, value);
-  else sessionStorage.removeItem(name);
+function keep(storage, name, value) {
+  if (value) storage.setItem(name, value);
+  else storage.removeItem(name);
+}
+
+/** Call `changed` when somebody has signed in or out in another tab, and this one had that key. */
+export function onOtherSignIn(changed) {
+  const look = () => {
+    const now = localStorage.getItem(KEY) ?? "";
+    if (now === deviceKey) return;
+    deviceKey = now;
+    if (sessionStorage.getItem(KEY) !== null) return;
+    session.user = "";
+    changed();
+  };
+  addEventListener("storage", look);
+  // While it was put aside for the Back button, the page was told nothing.
+  addEventListener("pageshow", look);
 }
 
 export const get = (path, query) => asked("GET", path, { query });
+/** Whose memory this key reaches, whoever is signed in. */
+export const whose = (key) => asked("GET", "/v1/memory/user", { key, names: false });
 export const post = (path, body) => asked("POST", path, { body: body ?? {} });
 export const put = (path, body) => asked("PUT", path, { body });
 export const patch = (path, body) => asked("PATCH", path, { body });
 export const remove = (path) => asked("DELETE", path);
 
 /** The answer's JSON. Raises Refused. */
-async function asked(method, path, { query = {}, body } = {}) {
-  const response = await reached(method, path, { query, body });
+async function asked(method, path, request = {}) {
+  const response = await reached(method, path, request);
   const told = read(await response.text());
   if (!response.ok || told === null) throw refusal(response, told);
   return told;
@@ -130,32 +165,49 @@ async function piece(reader) {
   }
 }
 
+// Only on the server's own computer can a command start it again.
+const IS_HERE = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostname);
+
+/** What to check when no answer comes, before one does `next`. */
+function checks(next) {
+  return IS_HERE ? `Check that “shepherd serve” still runs, then ${next}.` : `Check that this device is connected and that Shepherd still runs on its computer, then ${next}.`;
+}
+
 function interrupted() {
-  return new Refused("The answer was interrupted: the connection to the server broke. Check that “shepherd serve” still runs, then ask again.", 0, "interrupted");
+  return new Refused(`The answer was interrupted: the connection to the server broke. ${checks("ask again")}`, 0, "interrupted");
 }
 
 export function unreachable() {
-  return new Refused("The server does not answer. Check that “shepherd serve” still runs, then try again.", 0, "unreachable");
+  return new Refused(`The server does not answer. ${checks("try again")}`, 0, "unreachable");
 }
 
-async function reached(method, path, { query = {}, body, file, names = true }) {
+const listeners = [];
+
+/** Call `listener` whenever the server has begun to answer. */
+export function onReached(listener) {
+  listeners.push(listener);
+}
+
+async function reached(method, path, { query = {}, body, file, names = true, key = session.key }) {
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
-  if (NO_KEY.test(session.key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
+  if (NO_KEY.test(key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
   // A list becomes a parameter for each of its values.
   const parameters = new URLSearchParams(Object.entries(query).flatMap(([name, value]) => [value].flat().map((one) => [name, one])));
   if (session.user && names) parameters.set("user", session.user);
-  const headers = session.key ? { Authorization: `Bearer ${session.key}` } : {};
+  const headers = key ? { Authorization: `Bearer ${key}` } : {};
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (file) headers["Content-Type"] = "application/octet-stream";
   const asks = parameters.toString();
   try {
-    return await fetch(asks ? `${path}?${asks}` : path, {
+    const response = await fetch(asks ? `${path}?${asks}` : path, {
       method,
       headers,
       body: file ?? (body === undefined ? undefined : JSON.stringify(body)),
       cache: "no-store",
       credentials: "omit",
     });
+    for (const listener of listeners) listener();
+    return response;
   } catch {
     throw unreachable();
   }

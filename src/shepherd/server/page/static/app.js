@@ -1,10 +1,10 @@
 // The frame: who is here, which view is shown, light or dark. Views come from modules of their own.
 
-import { Refused, get, session, unreachable } from "./api.js";
+import { Refused, get, onOtherSignIn, session, unreachable } from "./api.js";
 import { fill, h } from "./dom.js";
 import { catchDrops } from "./files.js";
 import { icon } from "./icons.js";
-import { askKey, askUser } from "./login.js";
+import { askKey, askUser, keyInAddress, offerKey } from "./login.js";
 import { keysButton, setKeys } from "./keys.js";
 import { hush, inWords, leave } from "./notice.js";
 import { themeButton } from "./theme.js";
@@ -27,6 +27,8 @@ const main = document.getElementById("view");
 let leaveView = () => {};
 let shown = 0;
 let keyWasRefused = false;
+// Whose key the page has worked with; null without keys, undefined before that is known.
+let owner;
 // Without a chat API, or the right to it, the memories come first.
 let views = VIEWS;
 
@@ -50,6 +52,14 @@ async function start() {
   try {
     const who = await known();
     keyWasRefused = false;
+    if (owner !== undefined && owner !== who.owner) {
+      // Drafts and answers that this page still has belong to somebody else.
+      history.replaceState(null, "", location.pathname);
+      location.reload();
+      return;
+    }
+    owner = who.owner;
+    session.scopes = who.scopes;
     views = who.can_chat ? VIEWS : VIEWS.filter(([name]) => name !== "chat");
     drawFrame(who);
     if (!who.user) askUser(main, who, start);
@@ -80,10 +90,19 @@ function isUnknownKey(error) {
 function signIn() {
   // Two requests may be refused, and the second finds the key gone.
   keyWasRefused ||= Boolean(session.key);
-  // Whoever was named before is no user of this key's owner.
-  session.key = session.user = "";
+  session.signOut();
   drawFrame(null);
   askKey(main, start, keyWasRefused);
+}
+
+/** Offer to sign in with the key that the address has; whether it has one, and another than before. */
+function signInByLink() {
+  const key = keyInAddress();
+  if (!key || key === session.key) return false;
+  putAway();
+  drawFrame(null);
+  offerKey(main, key, start);
+  return true;
 }
 
 async function showView() {
@@ -157,21 +176,30 @@ function userControls(who) {
   const change = h("button", { type: "button", class: "quiet user", title: "Show another user's memory" });
   fill(change, h("span", { class: "whose" }, "Memory of "), h("bdi", {}, who.user));
   change.addEventListener("click", () => {
-    hush();
-    leaveView();
-    leaveView = () => {};
-    shown += 1;
-    markView("");
+    putAway();
     askUser(main, who, start);
   });
   const note = who.is_writable ? null : h("p", { class: "hint" }, "This memory is read-only.");
   const out = h("button", { type: "button", class: "quiet" }, "Sign out");
   out.addEventListener("click", () => {
-    hush();
-    session.key = session.user = "";
-    start();
+    session.signOut();
+    leaveAndStart();
   });
   return [change, note, session.key ? out : null];
+}
+
+/** Put away the view that is shown, and begin again. */
+function leaveAndStart() {
+  putAway();
+  start();
+}
+
+function putAway() {
+  hush();
+  leaveView();
+  leaveView = () => {};
+  shown += 1;
+  markView("");
 }
 
 function markView(name) {
@@ -188,6 +216,7 @@ document.getElementById("skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", async () => {
   const { activeElement } = document;
+  if (signInByLink()) return;
   await showView();
   // Whoever has gone on by keyboard while the view was loading keeps the focus.
   if (![activeElement, document.body].includes(document.activeElement)) return;
@@ -196,4 +225,5 @@ addEventListener("hashchange", async () => {
   (first ?? main).focus({ preventScroll: true });
   if (!first) scrollTo(0, 0);
 });
-start();
+onOtherSignIn(leaveAndStart);
+if (!signInByLink()) start();

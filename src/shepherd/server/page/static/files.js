@@ -5,6 +5,7 @@ import { fill, h } from "./dom.js";
 import { bytes, count } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, complain, inWords, say } from "./notice.js";
+import { isPicture } from "./pictures.js";
 
 // Everything else is an export of memories, or of knowledge, which its first line says.
 const DOCUMENT = /\.(pdf|md|markdown|mdown|txt|text|rst|org|log|html?|xhtml)$/i;
@@ -92,25 +93,28 @@ async function importAll(place, files, changed, name) {
   fill(place, card);
   title.focus({ preventScroll: true });
   const rows = files.map((file) => importRow(list, file, name));
-  let n_imported = 0;
+  const came = [];
   try {
-    for (const row of rows) n_imported += Number(await row.run());
+    for (const row of rows) came.push(await row.run());
     await changed();
   } catch (error) {
     complain(error);
   } finally {
     isImporting = false;
   }
-  title.textContent = ended(n_imported, files.length);
+  title.textContent = ended(came, files.length);
   close.hidden = false;
 }
 
-function ended(n_imported, n_files) {
-  if (n_imported === n_files) return "Import complete";
-  return n_imported ? `${n_imported} of ${n_files} files imported` : "Nothing was imported";
+function ended(came, n_files) {
+  const [n_new, n_known] = ["new", "known"].map((state) => came.filter((one) => one === state).length);
+  if (n_known === n_files) return "Everything was already stored";
+  if (n_new + n_known === n_files) return "Import complete";
+  if (!n_new && !n_known) return "Nothing was imported";
+  return `${n_new} of ${n_files} files imported${n_known ? `, ${n_known} already stored` : ""}`;
 }
 
-/** The line of a file; `run()` imports it, and returns whether anything of it is stored now. */
+/** The line of a file; `run()` imports it, and returns whether anything of it is "new", "known", or "failed". */
 function importRow(list, file, name) {
   const bar = h("progress", { max: "1", "aria-label": `Import of ${file.name}` });
   bar.value = 0;
@@ -120,9 +124,10 @@ function importRow(list, file, name) {
     bar.hidden = true;
     result.className = "problem";
     fill(result, ...content);
-    return false;
+    return "failed";
   };
   const run = async () => {
+    if (isPicture(file)) return failed("Pictures can't be imported. You can attach them to a message in the chat.");
     result.textContent = "sending";
     let told = null;
     try {
@@ -138,7 +143,7 @@ function importRow(list, file, name) {
       if (!(isKnowledge ? told.added + told.changed + told.unchanged : told.memories + told.facts + told.duplicates)) return failed(content);
       bar.value = 1;
       fill(result, content);
-      return true;
+      return (isKnowledge ? told.added + told.changed : told.memories + told.facts) ? "new" : "known";
     } catch (error) {
       return failed(inWords(error));
     }

@@ -11,8 +11,8 @@ const STEPS = [
   [MINUTE, "minute"],
 ];
 const relative = new Intl.RelativeTimeFormat("en");
-const dates = new Intl.DateTimeFormat("en", { dateStyle: "medium" });
-const moments = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "short" });
+const dates = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium" });
+const moments = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 const integers = new Intl.NumberFormat("en");
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 const SOURCES = {
@@ -62,12 +62,12 @@ export function ago(seconds) {
   return "just now";
 }
 
-/** "Nov 22, 2026", of unix seconds. */
+/** "22 Nov 2026", of unix seconds. */
 export function date(seconds) {
   return dates.format(when(seconds));
 }
 
-/** "Nov 22, 2026, 11:40 AM", of unix seconds. */
+/** "22 Nov 2026, 11:40", of unix seconds. */
 export function moment(seconds) {
   return moments.format(when(seconds));
 }

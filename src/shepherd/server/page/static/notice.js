@@ -1,11 +1,19 @@
 // What the page tells: messages that go, changes that can be undone, questions before those that cannot.
 
-import { Refused } from "./api.js";
+import { Refused, onReached } from "./api.js";
 import { fill, h } from "./dom.js";
 
 const STAYS_MS = 8000;
 let timer = 0;
 let isUndoable = false;
+// Whether what is said is that the server did not answer.
+let isUnreached = false;
+
+onReached(() => {
+  if (!isUnreached) return;
+  isUnreached = false;
+  timer = setTimeout(hush, STAYS_MS);
+});
 
 function place() {
   return document.getElementById("notices");
@@ -13,16 +21,15 @@ function place() {
 
 /** Say something. It goes by itself. */
 export function say(text) {
-  clearTimeout(timer);
-  isUndoable = false;
+  hush();
   fill(place(), h("div", { class: "notice" }, h("p", {}, text)));
   timer = setTimeout(hush, STAYS_MS);
 }
 
-/** Say what went wrong; stays until it is read. */
+/** Say what went wrong; stays until it is read, or, if the server did not answer, goes soon after it does. */
 export function complain(error) {
-  clearTimeout(timer);
-  isUndoable = false;
+  hush();
+  isUnreached = error.code === "unreachable";
   const close = h("button", { type: "button", class: "quiet", on: { click: hush } }, "Close");
   fill(place(), h("div", { class: "notice bad" }, h("p", {}, inWords(error)), close));
 }
@@ -51,7 +58,7 @@ export function inWords(error) {
 
 /** Say what was done, with a button that undoes it; stays until something else is done. */
 export function offerUndo(text, undo, { after = () => {} } = {}) {
-  clearTimeout(timer);
+  hush();
   isUndoable = true;
   const button = h("button", { type: "button" }, "Undo");
   button.addEventListener("click", async () => {
@@ -70,7 +77,7 @@ export function offerUndo(text, undo, { after = () => {} } = {}) {
 /** Take away what is said. */
 export function hush() {
   clearTimeout(timer);
-  isUndoable = false;
+  isUndoable = isUnreached = false;
   fill(place());
 }
 

@@ -273,6 +273,7 @@ function composer(view) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const text = input.value;
+    if (isEdited(view.chat)) return;
     if ((!text.trim() && !made.documents.length) || current(view.chat)) return;
     if (made.documents.some((one) => one.isReading)) {
       say("A file is still being read. Send the message in a moment.");
@@ -538,7 +539,16 @@ async function settled(chat) {
 
 function isBusy(chat) {
   if (current(chat)) say("Stop the answer first, or wait until it is complete.");
-  return Boolean(current(chat));
+  return Boolean(current(chat)) || isEdited(chat);
+}
+
+/** Whether a message is being edited, which a new answer would discard; if so, say what to do. */
+function isEdited({ view }) {
+  const form = view?.thread.querySelector(".edit-message");
+  if (!form) return false;
+  say("Save or cancel your edit first.");
+  form.querySelector("textarea").focus();
+  return true;
 }
 
 /** Ask the same again; before messages that followed are lost, ask whether that is wanted. */
@@ -546,7 +556,17 @@ async function repeat(chat, turn) {
   if (isBusy(chat)) return;
   const isLast = chat.turns.at(-1) === turn;
   const isWanted = isLast || (await confirmed("Replace this answer?", "All messages after it are deleted, and what was learned from them is undone.", "Ask again"));
-  if (isWanted) await askAgain(chat, turn, turn.text, complain);
+  if (isWanted) await askAgain(chat, turn, turn.text, (error) => refusedAgain(chat, turn, error));
+}
+
+/** Say below a message that had no answer before what is wrong this time; below another one, its answer is. */
+function refusedAgain(chat, turn, error) {
+  if (turn.state !== "failed") {
+    complain(error);
+    return;
+  }
+  turn.problem = whatIsWrong(error, turn);
+  draw(chat, turn, true);
 }
 
 /** Ask again from this turn on, with the same or another text: it and all after it are replaced. */
@@ -593,7 +613,7 @@ function editMessage(view, turn, id, text = turn.text) {
     view.composer.input.focus();
   };
   const hint = h("p", { class: "hint" }, isLast ? "The answer is replaced, and what was learned from this message is undone." : "This message and all after it are replaced, and what was learned from them is undone.");
-  const form = entryForm([input, hint], { keep: "Ask again", send, leave, class: "edit-message", "aria-label": "Edit your message" });
+  const form = entryForm([input, hint], { keep: "Save and ask", send, leave, class: "edit-message", "aria-label": "Edit your message" });
   sendsWithEnter(input);
   fill(turn.asked, h("h2", { class: "hidden", id }, "Edit your message"), form);
   input.focus();

@@ -13,7 +13,7 @@ import { named } from "./wording.js";
 
 const NAMES = ["fact", "facts"];
 
-export async function show(root) {
+export async function show(root, [key]) {
   const view = { facts: [], past: new Map(), gone: h("div", {}) };
   const changed = () => draw(view);
   view.input = h("input", { type: "search", "aria-label": "Search your facts", placeholder: "Search your facts", autocomplete: "off", on: { input: changed } });
@@ -39,6 +39,20 @@ export async function show(root) {
   );
   setKeys({ search: view.input, rows: view.rows });
   await load(view);
+  if (key) reveal(view, key);
+}
+
+/** Open the fact that the address names; one that is forgotten stands below the others. */
+function reveal(view, key) {
+  const row = view.rows.find(key);
+  const past = [...view.gone.querySelectorAll("li")].find((entry) => entry.dataset.key === key);
+  if (row) {
+    view.rows.focus(key);
+    view.rows.show(row);
+  } else if (past) {
+    past.closest("details").open = true;
+    past.querySelector("button").focus();
+  }
 }
 
 async function load(view) {
@@ -244,7 +258,7 @@ function forgotten(view, gone) {
         say("The fact is restored.");
       }),
     );
-    return h("li", {}, h("div", { class: "row" }, words(named(key), { class: "key" }), again), timeline(changes, "What it was"));
+    return h("li", { "data-key": key }, h("div", { class: "row" }, words(named(key), { class: "key" }), again), timeline(changes, "What it was"));
   });
   return h("details", { class: "gone" }, h("summary", {}, `${count(gone.length, "forgotten fact")}`), h("ul", { class: "plain" }, entries));
 }

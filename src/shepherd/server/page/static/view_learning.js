@@ -147,7 +147,7 @@ function decisions(view, card, item, id) {
 }
 
 function quoted(item) {
-  return item.statement ? words(`“${item.statement}”`, { class: "said" }, "p") : h("p", { class: "said" }, "By the model");
+  return item.statement ? words(`“${item.statement}”`, { class: "said" }, "p") : h("p", { class: "said" }, "Stored by a model, here or in another program");
 }
 
 function said(item) {
@@ -179,7 +179,7 @@ function meta(item) {
     "p",
     { class: "meta" },
     h("time", { datetime: iso(item.at), title: moment(item.at) }, ago(item.at)),
-    h("span", {}, item.kind === "remembered" ? "memory" : words(`fact: ${named(item.key)}`)),
+    item.kind === "remembered" ? h("span", {}, "memory") : h("a", { href: `#/facts/${encodeURIComponent(item.key)}` }, words(`fact: ${named(item.key)}`)),
     item.kind === "proposed" ? h("span", {}, "proposal") : null,
     item.state === "new" ? null : h("span", { class: "mark" }, item.state),
     replaced(item) ? h("span", { class: "mark" }, replaced(item)) : null,

@@ -1,6 +1,6 @@
 // Statistics: how much is remembered, when it came, what is used; and what the server did.
 
-import { get, getText } from "./api.js";
+import { get, getText, session } from "./api.js";
 import { chatLink, empty, fill, h, words } from "./dom.js";
 import { ago, beginning, bytes, count, date, duration, integer, percent, short, writer } from "./format.js";
 import { readMetrics } from "./metrics.js";
@@ -36,14 +36,9 @@ export async function show(root) {
   );
 }
 
-/** What /metrics says, for keys that may see it. */
+/** What /metrics says, for keys that may see it; null for others. */
 async function serverFigures() {
-  try {
-    return readMetrics(await getText("/metrics"));
-  } catch (error) {
-    if (error.status === 403) return null;
-    throw error;
-  }
+  return session.scopes.includes("metrics") ? readMetrics(await getText("/metrics")) : null;
 }
 
 // ---- one's own
