@@ -591,3 +591,18 @@ def test_instructions_and_routines_keep_their_commas_when_they_are_joined():
     assert joined_values("instructions", "be brief, and kind", "use metric units") == (
         "be brief, and kind; use metric units"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "wedding"),
+    [
+        ("We're getting married on 12 June 2027 in Exeter", "12 June 2027"),
+        ("My fiancé and I are going to get married on 3 May.", "3 May"),
+        ("I'm getting married on the 3rd of May at the town hall", "3rd of May"),
+        ("We're not getting married on 12 June 2027", None),
+        ("If all goes well we're getting married on 12 June 2027", None),
+        ("My sister is getting married on 12 June 2027", None),
+    ],
+)
+def test_day_of_a_wedding_is_stated(text, wedding):
+    assert {fact.key: fact.value for fact in plain_facts(text)}.get("wedding") == wedding
