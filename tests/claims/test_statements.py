@@ -594,6 +594,19 @@ def test_instructions_and_routines_keep_their_commas_when_they_are_joined():
 
 
 @pytest.mark.parametrize(
+    ("text", "car"),
+    [
+        ("I drive a van for DHL.", None),
+        ("I drive a big lorry for the Royal Mail", None),
+        ("I drive a Volvo for work", "Volvo"),
+        ("I drive a red Kia", "red Kia"),
+    ],
+)
+def test_vehicle_that_is_driven_for_an_employer_is_not_the_users(text, car):
+    assert {fact.key: fact.value for fact in plain_facts(text)}.get("car") == car
+
+
+@pytest.mark.parametrize(
     ("text", "wedding"),
     [
         ("We're getting married on 12 June 2027 in Exeter", "12 June 2027"),

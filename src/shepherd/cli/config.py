@@ -76,7 +76,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     else:
         was_set = file.unset(arguments.key)
         default = SETTINGS[arguments.key].default if arguments.key in SETTINGS else None
-        done = f"reset {arguments.key} to {_written(default)} (the default)"
+        value = "its default (empty)" if default == "" else f"{_written(default)} (the default)"
+        done = f"reset {arguments.key} to {value}"
         _confirm(screen, arguments.key, done if was_set else f"{arguments.key} was not set", default)
     return 0
 

@@ -382,7 +382,11 @@ def _has_same_owner(question: str, sentence: str) -> bool:
     """Return whether "my cat" of a question is not "my neighbour's cat" of a sentence."""
     things = re.findall(r"\b(?:my|our) (\w+)", question, re.IGNORECASE)
     return all(
-        re.search(rf"\b(?:my|our) (?:\w+ )?{thing}|\b(?:a|an|the) (?:\w+ )?{thing}", sentence, re.IGNORECASE)
+        re.search(
+            rf"\b(?:my|our) (?:\w+ )?{thing}|\b(?:a|an|the) (?:\w+ )?{thing}|^\W*{thing}\b(?!['\u2019])",
+            sentence,
+            re.IGNORECASE,
+        )
         or not re.search(rf"\b{thing}", sentence, re.IGNORECASE)
         for thing in things
     )
