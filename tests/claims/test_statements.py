@@ -591,3 +591,31 @@ def test_instructions_and_routines_keep_their_commas_when_they_are_joined():
     assert joined_values("instructions", "be brief, and kind", "use metric units") == (
         "be brief, and kind; use metric units"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "car"),
+    [
+        ("I drive a van for DHL.", None),
+        ("I drive a big lorry for the Royal Mail", None),
+        ("I drive a Volvo for work", "Volvo"),
+        ("I drive a red Kia", "red Kia"),
+    ],
+)
+def test_vehicle_that_is_driven_for_an_employer_is_not_the_users(text, car):
+    assert {fact.key: fact.value for fact in plain_facts(text)}.get("car") == car
+
+
+@pytest.mark.parametrize(
+    ("text", "wedding"),
+    [
+        ("We're getting married on 12 June 2027 in Exeter", "12 June 2027"),
+        ("My fiancé and I are going to get married on 3 May.", "3 May"),
+        ("I'm getting married on the 3rd of May at the town hall", "3rd of May"),
+        ("We're not getting married on 12 June 2027", None),
+        ("If all goes well we're getting married on 12 June 2027", None),
+        ("My sister is getting married on 12 June 2027", None),
+    ],
+)
+def test_day_of_a_wedding_is_stated(text, wedding):
+    assert {fact.key: fact.value for fact in plain_facts(text)}.get("wedding") == wedding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -197,3 +198,59 @@ def test_reading_the_default_database_before_the_first_memory_creates_nothing(sh
         assert done.stderr == "nothing is remembered yet\n"
     if command == ("memory", "stats"):
         assert f"{home.database} (0 bytes)" in done.stdout
+
+
+@pytest.fixture
+def invalid(shepherd) -> str:
+    path = Path(shepherd("config", "path").stdout.strip())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = '{"temperature": "hot", "top_k": "many", "memory_database": "/nonexistent/x.db", "min_p": 0.2}'
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_every_invalid_setting_is_named_at_once(shepherd, invalid):
+    done = shepherd("-e", "hi")
+
+    assert done.returncode == 2
+    assert done.stderr.count(invalid) == 1
+    assert 'temperature is "hot"; expected a number' in done.stderr
+    assert 'top_k is "many"; expected a whole number' in done.stderr
+    assert "config set temperature auto" in done.stderr
+    assert "config set top_k auto" in done.stderr
+
+
+@pytest.mark.usefixtures("invalid")
+def test_valid_settings_are_shown_beside_invalid_ones(shepherd):
+    done = shepherd("config", "show")
+    rows = dict(line.split("\t", 1) for line in done.stdout.splitlines())
+    shown = json.loads(shepherd("config", "show", "--json").stdout)
+
+    assert done.returncode == 2
+    assert (rows["temperature"], rows["top_k"], rows["min_p"]) == (
+        "invalid\tfile",
+        "invalid\tfile",
+        "0.2\tfile",
+    )
+    assert done.stderr.count("error: ") == 2
+    assert (shown["top_k"]["value"], shown["min_p"]["value"]) == (None, 0.2)
+    assert 'top_k is "many"' in shown["top_k"]["error"]
+    assert shepherd("config", "get", "min_p").stdout == "0.2\n"
+    assert 'top_k is "many"' in shepherd("config", "get", "top_k").stderr
+
+
+@pytest.mark.usefixtures("invalid")
+def test_doctor_checks_valid_settings_beside_invalid_ones_and_says_what_it_assumed(shepherd):
+    findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
+
+    assert findings["settings"]["state"] == "problem"
+    assert 'temperature is "hot"' in findings["settings"]["detail"]
+    assert findings["settings"]["detail"].endswith("below, their defaults were checked instead")
+    assert "/nonexistent/x.db" in findings["database"]["detail"]
+
+
+def test_doctor_says_that_it_checks_the_defaults_where_the_file_is_broken(shepherd, invalid):
+    Path(invalid).write_text('{"temperature":', encoding="utf-8")
+    findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
+
+    assert findings["settings"]["detail"].endswith("everything below was checked with the defaults instead")

@@ -328,3 +328,13 @@ def test_an_end_of_years_ago_is_not_that_of_a_value_told_since(memory: Memory) -
 )
 def test_words_of_time_are_no_part_of_a_value(said: str, value: str) -> None:
     assert without_time(said) == value
+
+
+@pytest.mark.parametrize(
+    ("said", "since"), [("2019", "2019"), ("March 2021", "2021-03"), ("5 March 2021", "2021-03-05")]
+)
+def test_beginning_is_told_as_exactly_as_the_user_named_it(memory, clock, said, since):
+    told = f"I've worked at Siemens since {said}."
+    learn(memory, "eve", told, Claim("employer", "Siemens", told, 0))
+
+    assert f"employer (since)={since}]" in memory.recall("Since when have I worked there?", "eve").tail

@@ -64,6 +64,23 @@ def test_a_fact_that_has_the_rare_word_may_be_meant(question, key):
 
 
 @pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("What food do I dislike?", "dislikes"),
+        ("Which vegetables do I hate?", "dislikes"),
+        ("what kind of food do I like", "likes"),
+        ("What food does my wife dislike?", None),
+        ("What food do I eat?", None),
+        ("Which food do I like at the museum?", None),
+    ],
+)
+def test_what_is_liked_may_be_of_the_kind_that_is_asked_for(question, key):
+    tastes = [Fact("dislikes", "coriander", 0, 0), Fact("likes", "mushrooms", 0, 0)]
+
+    assert nearest(question, [*ALL, *tastes]) == (key and (key, False))
+
+
+@pytest.mark.parametrize(
     "question",
     [
         "What is my blitz rating?",

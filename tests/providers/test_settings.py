@@ -100,7 +100,7 @@ def test_a_section_that_is_no_table_is_left_as_it_is(table, tmp_path):
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("anthropic", "shepherd provider add anthropic anthropic adds it"),
+        ("anthropic", "run shepherd provider add anthropic anthropic"),
         ("nothing-like-it", "shepherd provider list"),
     ],
 )

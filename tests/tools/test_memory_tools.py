@@ -192,3 +192,10 @@ def test_the_seven_tools_are_described():
     ]  # fmt: skip
     assert all(tool.description.endswith(".") for tool in MEMORY_TOOLS)
     assert "user" not in json.dumps([dict(tool.parameters["properties"]) for tool in MEMORY_TOOLS]).split('"')
+
+
+def test_unknown_argument_is_named_beside_those_that_the_tool_has(call):
+    told = call("search_memory", query="dogs", from_date="2026")
+
+    assert "search_memory has no argument 'from_date'" in told["error"]
+    assert "arguments: query, limit" in json.dumps(told)

@@ -19,6 +19,8 @@ from shepherd.turn.fact_sentences import (
         ("location", "Ulm", "you live in Ulm", "you no longer live in Ulm"),
         ("allergy", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
         ("allergies", "nuts", "you are allergic to nuts", "you are no longer allergic to nuts"),
+        ("wedding", "12 June 2027", "your wedding is on 12 June 2027", None),
+        ("exam", "hard", "your exam is hard", None),
         ("condition", "asthma", "you have asthma", "you no longer have asthma"),
         ("condition", "left-handed", "you are left-handed", "you are no longer left-handed"),
         ("condition", "asthma, colour-blind", "you are colour-blind and have asthma", None),

@@ -77,6 +77,27 @@ def test_what_held_once_is_told_in_the_past(key, value, said):
             PastFact("known", "employer", "Bosch", MARCH, MAY),
             "I don't know. What I know about it begins on 2 March 2026: you worked at Bosch then.",
         ),
+        # "Since 2019" and "since March 2021" are stored as the first second of it.
+        (
+            PastFact("since", "location", "Oslo", at("2019-01-01")),
+            "Since 2019, as far as I know: you live in Oslo.",
+        ),
+        (
+            PastFact("since", "location", "Oslo", at("2021-03-01")),
+            "Since March 2021, as far as I know: you live in Oslo.",
+        ),
+        (
+            PastFact("since", "location", "Oslo", at("2019-01-01T18:00")),
+            "Since 1 January 2019, as far as I know: you live in Oslo.",
+        ),
+        (
+            PastFact("known", "employer", "Bosch", at("2019-01-01")),
+            "I don't know. What I know about it begins in 2019: you work at Bosch.",
+        ),
+        (
+            PastFact("held", "location", "Oslo", at("2019-01-01"), at("2021-03-01")),
+            "Until March 2021, you lived in Oslo.",
+        ),
         (PastFact("began", "employer", "Bosch", MARCH), "As of 2 March 2026, you work at Bosch."),
         (
             PastFact("began", "employer", "Bosch", MARCH, MAY),

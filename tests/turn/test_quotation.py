@@ -204,6 +204,24 @@ def test_question_about_it_needs_the_thing_before():
     assert quoted("How long does it take?", "What is the ferry called?") == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "is_sure"),
+    [
+        ("Next check-up on 14 January 2027.", True),
+        ("My next check-up: 14 January 2027.", True),
+        ("Your next check-up is on 14 January 2027.", False),
+        ("Ida's next check-up is on 14 January 2027.", False),
+    ],
+)
+def test_line_that_begins_with_the_thing_is_as_sure_as_one_that_says_whose_it_is(line, is_sure):
+    note = Message("user", "Look.", composed=f"Look.\n\n{attached_block('dentist', line)}")
+    asked = "When is my next check-up?"
+    quote = quotation(Question(asked), sources_of([note, Message("user", asked)], [], []))
+
+    assert quote is not None
+    assert (quote.sentence, quote.is_sure) == (line, is_sure)
+
+
 def test_every_attached_document_and_passage_can_be_quoted_with_its_name():
     blocks = [
         attached_block("a ``` b.txt", "The fence is ```green```."),

@@ -11,8 +11,8 @@ from typing import Any
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions
 from shepherd.commands.screen import Screen, near_miss
 from shepherd.config import SETTINGS, known_setting
-from shepherd.config.file import ConfigFile, load, unknown_keys
-from shepherd.errors import ConfigError, ShepherdError
+from shepherd.config.file import ConfigFile, load_valid, unknown_keys
+from shepherd.errors import ShepherdError
 from shepherd.wording import joined_hints
 
 __all__ = ["build_parser", "execute", "reordered"]
@@ -62,9 +62,12 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     if arguments.action == "path":
         screen.result(str(file.path), str(file.path))
     elif arguments.action == "show":
-        _show(screen, explain=arguments.explain)
+        return _show(screen, explain=arguments.explain)
     elif arguments.action == "get":
-        value = known_setting(arguments.key).shown(getattr(load().config, arguments.key))
+        setting, loaded = known_setting(arguments.key), load_valid()
+        if problem := loaded.problems.get(arguments.key):
+            raise problem
+        value = setting.shown(getattr(loaded.config, arguments.key))
         screen.result(value, value if isinstance(value, str) else _written(value))
     elif arguments.action == "set":
         value = known_setting(arguments.key).shown(file.set(arguments.key, _from_anywhere(arguments)))
@@ -73,7 +76,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     else:
         was_set = file.unset(arguments.key)
         default = SETTINGS[arguments.key].default if arguments.key in SETTINGS else None
-        done = f"reset {arguments.key} to {_written(default)} (the default)"
+        value = "its default (empty)" if default == "" else f"{_written(default)} (the default)"
+        done = f"reset {arguments.key} to {value}"
         _confirm(screen, arguments.key, done if was_set else f"{arguments.key} was not set", default)
     return 0
 
@@ -86,21 +90,31 @@ def _from_anywhere(arguments: Namespace) -> str:
     return os.path.abspath(value)
 
 
-def _show(screen: Screen, *, explain: bool) -> None:
-    loaded = load()
+def _show(screen: Screen, *, explain: bool) -> int:
+    """List all settings; returns 2 if some are invalid, which is said behind the list."""
+    loaded = load_valid()
     values = {key: setting.shown(getattr(loaded.config, key)) for key, setting in SETTINGS.items()}
     rows = []
     for key, setting in SETTINGS.items():
-        row = [key, _written(values[key]), loaded.sources[key]]
+        is_invalid = key in loaded.problems
+        row = [key, "invalid" if is_invalid else _written(values[key]), loaded.sources[key]]
         rows.append([*row, setting.help, setting.expected] if explain else row)
     screen.listing(
-        {key: {"value": value, "source": loaded.sources[key]} for key, value in values.items()},
+        {
+            key: {"value": value, "source": loaded.sources[key]}
+            if key not in loaded.problems
+            else {"value": None, "source": loaded.sources[key], "error": str(loaded.problems[key])}
+            for key, value in values.items()
+        },
         ["setting", "value", "from", *(["what it does", "values"] if explain else [])],
         rows,
     )
     unknown = unknown_keys(ConfigFile(loaded.path).read())
     if unknown and not screen.as_json:
         screen.note(f"kept, but not known to this version: {', '.join(unknown)}")
+    for problem in loaded.problems.values():
+        screen.error(str(problem), problem.hint)
+    return 2 if loaded.problems else 0
 
 
 def _confirm(screen: Screen, key: str, text: str, value: Any) -> None:
@@ -116,7 +130,7 @@ def _warn_of_missing(screen: Screen, key: str) -> None:
     if key not in NAMING_SETTINGS:
         return
     try:
-        config = load().config
+        config = load_valid().config
         check_setting(config, key)
         try_server(config, key)
     except ShepherdError as error:
@@ -125,11 +139,8 @@ def _warn_of_missing(screen: Screen, key: str) -> None:
 
 
 def _source(key: str) -> str:
-    """Return the source of a value; "" for an unknown setting, or when another one is invalid."""
-    try:
-        return load().sources.get(key, "")
-    except ConfigError:
-        return ""
+    """Return the source of a value; "" for an unknown setting."""
+    return load_valid().sources.get(key, "")
 
 
 def _written(value: object) -> str:

@@ -21,12 +21,12 @@ from shepherd.cli.parsing import (
     add_memory_options,
     add_model_option,
     given_settings,
-    loaded_settings,
+    valid_settings,
 )
 from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, near_miss, size
 from shepherd.config import SETTINGS, Config
-from shepherd.config.file import ConfigFile, Loaded, unknown_keys
+from shepherd.config.file import ConfigFile, Loaded, all_of, unknown_keys
 from shepherd.encryption import set_asker
 from shepherd.errors import ConfigError, ModelError, ShepherdError, StoreMissingError
 from shepherd.installation import pip_install, reinstall
@@ -76,9 +76,10 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
     findings = [_versions()]
     try:
-        loaded = loaded_settings(arguments)
+        loaded = valid_settings(arguments)
     except ConfigError as error:
-        findings.append(Finding("settings", "problem", str(error), error.hint))
+        detail = f"{error}; everything below was checked with the defaults instead"
+        findings.append(Finding("settings", "problem", detail, error.hint))
         config = replace(Config(), **given_settings(arguments))
     else:
         findings.append(_settings(loaded))
@@ -149,6 +150,11 @@ def _versions() -> Finding:
 
 
 def _settings(loaded: Loaded) -> Finding:
+    if loaded.problems:
+        error = all_of(loaded)
+        n = len(loaded.problems)
+        detail = f"{error}; below, {'its default was' if n == 1 else 'their defaults were'} checked instead"
+        return Finding("settings", "problem", detail, error.hint)
     if not loaded.path.exists():
         return Finding("settings", "ok", f"{loaded.path} (no such file, so the defaults apply)")
     unknown = unknown_keys(ConfigFile(loaded.path).read())

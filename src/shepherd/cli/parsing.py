@@ -14,7 +14,7 @@ from shepherd.cli.runnable import runnable_help
 from shepherd.commands.action_names import action_meant
 from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
-from shepherd.config.file import Loaded, load
+from shepherd.config.file import Loaded, load, load_valid
 from shepherd.errors import UsageError
 from shepherd.installation import install_extra
 
@@ -255,6 +255,11 @@ def add_setting_option(
 def loaded_settings(arguments: argparse.Namespace) -> Loaded:
     """Return the effective settings for these arguments."""
     return load(options=given_settings(arguments))
+
+
+def valid_settings(arguments: argparse.Namespace) -> Loaded:
+    """Return the settings for these arguments as far as they are valid; `problems` has the others."""
+    return load_valid(options=given_settings(arguments))
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:

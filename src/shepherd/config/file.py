@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from shepherd.config.schema import Setting
 from shepherd.errors import ConfigError
 from shepherd.paths import config_file, locked, write_atomically
 
-__all__ = ["ConfigFile", "Loaded", "Source", "load", "parse_document", "unknown_keys"]
+__all__ = ["ConfigFile", "Loaded", "Source", "all_of", "load", "load_valid", "parse_document", "unknown_keys"]
 
 Source = Literal["default", "file", "environment", "option"]
 
@@ -29,11 +30,12 @@ _ELSEWHERE = "SHEPHERD_CONFIG=<path> names another file"
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Effective settings, and the source of each."""
+    """Effective settings, and the source of each; `problems` are the errors of invalid ones, by key."""
 
     config: Config
     sources: Mapping[str, Source]
     path: Path
+    problems: Mapping[str, ConfigError] = field(default_factory=dict)
 
 
 def load(
@@ -44,22 +46,53 @@ def load(
 ) -> Loaded:
     """Return the effective settings: defaults, then file, SHEPHERD_<KEY> and `options` but None.
 
-    An empty variable counts as not set. Raises ConfigError for the first invalid value.
+    An empty variable counts as not set. Raises ConfigError, which names all invalid values.
+    """
+    loaded = load_valid(path, environ=environ, options=options)
+    if loaded.problems:
+        raise all_of(loaded)
+    return loaded
+
+
+def load_valid(
+    path: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Loaded:
+    """Return what `load` does, without the invalid values: those of an earlier source, or the defaults, stay.
+
+    Raises ConfigError for a file that cannot be read.
     """
     environ = os.environ if environ is None else environ
     file = ConfigFile(path)
-    values: dict[str, Any] = {key: setting.default for key, setting in SETTINGS.items()}
-    sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
+    given: list[tuple[Source, str, Callable[[], Any]]] = []
     for key, value in file.read().items():
         if key in SETTINGS:
-            values[key], sources[key] = _checked(SETTINGS[key], value, str(file.path)), "file"
+            given.append(("file", key, partial(_checked, SETTINGS[key], value, str(file.path))))
     for key, setting in SETTINGS.items():
         if text := environ.get(setting.environment):
-            values[key], sources[key] = _parsed(setting, text, setting.environment), "environment"
+            given.append(("environment", key, partial(_parsed, setting, text, setting.environment)))
     for key, value in (options or {}).items():
         if value is not None:
-            values[key], sources[key] = _checked(SETTINGS[key], value, "command line"), "option"
-    return Loaded(Config(**values), sources, file.path)
+            given.append(("option", key, partial(_checked, SETTINGS[key], value, "command line")))
+    values: dict[str, Any] = {key: setting.default for key, setting in SETTINGS.items()}
+    sources: dict[str, Source] = dict.fromkeys(SETTINGS, "default")
+    problems: dict[str, ConfigError] = {}
+    for source, key, read in given:
+        try:
+            values[key], sources[key] = read(), source
+        except ConfigError as error:
+            problems.setdefault(key, error)
+            sources[key] = source
+    return Loaded(Config(**values), sources, file.path, problems)
+
+
+def all_of(loaded: Loaded) -> ConfigError:
+    """Return one error for all invalid values; the path of the file is named once."""
+    first, *others = loaded.problems.values()
+    told = [str(first), *(str(error).removeprefix(f"{loaded.path}: ") for error in others)]
+    return ConfigError(". Also, ".join(told), hint="; ".join(one.hint for one in loaded.problems.values()))
 
 
 def unknown_keys(document: Mapping[str, object]) -> list[str]:

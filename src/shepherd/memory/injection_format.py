@@ -34,6 +34,7 @@ from shepherd._native.text import terms
 from shepherd.claims.keys import INSTRUCTIONS, is_about
 from shepherd.escaping import ELLIPSIS, escape_fact_key, escape_fact_value, escape_text, shorten, storable
 from shepherd.lru_cache import FIFODict
+from shepherd.memory.periods import unit_named
 from shepherd.memory.queries import AskedTime
 from shepherd.memory.records import FactPeriod
 from shepherd.memory.redundant_turns import FactWords, fact_words
@@ -293,7 +294,9 @@ def past_pair(fact: PastFact) -> tuple[str, str]:
 
 
 def _day(moment: int) -> str:
-    return datetime.fromtimestamp(moment).strftime("%Y-%m-%d")
+    """Return the day of a time, or the month or the year if no more was named."""
+    form = {"day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y"}[unit_named(moment)]
+    return datetime.fromtimestamp(moment).strftime(form)
 
 
 def _span(first: int, end: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from datetime import datetime, timedelta, timezone, tzinfo
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from shepherd._native.text import keywords
 from shepherd.errors import UsageError
@@ -23,6 +23,7 @@ __all__ = [
     "moment_of",
     "named_periods",
     "named_times",
+    "unit_named",
     "without_time",
 ]
 
@@ -183,6 +184,17 @@ def ending(sentence: str, value: str, said_at: int, zone: tzinfo | None = None) 
     named = f"in {sentence[until.end() :].lstrip()}" if until else behind
     ended = beginning(named, value, said_at, is_change=True, zone=zone)
     return ended or beginning(sentence, value, said_at, is_change=True, zone=zone)
+
+
+def unit_named(moment: int) -> Literal["day", "month", "year"]:
+    """Return how exactly a time was named in the local zone: "since 2019" is stored as its first second.
+
+    Whoever names the first of a month is told the month, which is true as well.
+    """
+    begun = datetime.fromtimestamp(moment)
+    if (begun.day, begun.hour, begun.minute, begun.second) != (1, 0, 0, 0):
+        return "day"
+    return "year" if begun.month == 1 else "month"
 
 
 def without_time(value: str) -> str:

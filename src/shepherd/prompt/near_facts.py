@@ -55,6 +55,13 @@ _THING = re.compile(
     r"\W*(?:(?:on|in|at|for|of|from|to) )?(?:which|what) (?!is\b|are\b|was\b|does\b|do\b|did\b|has\b)(\w+)",
     re.IGNORECASE,
 )
+# What people like is of any kind: "What food do I dislike?" may ask for the coriander.
+_TASTES = frozenset(content_words("likes dislikes loves hates enjoys avoids prefers"))
+_TASTE = re.compile(
+    r"\W*(?:and )?(?:which|what)(?: (?:kind|sort|type)s? of)? (?P<kind>[\w-]+) (?:do|don't|can't) (?:i|we)"
+    r" (?:not |really |also |most |never )?\w+\W*",
+    re.IGNORECASE,
+)
 _OWNED = re.compile(r"(\w+)['\u2019]s\b", re.IGNORECASE)
 # What the thing belongs to, and where it is: "the password at the club" is not the club.
 _BESIDE = re.compile(
@@ -127,6 +134,9 @@ def _nearness(one: Profile, asked: Asked, known: Known) -> Iterator[tuple[float,
         return
     worths = {word: explained(word, one, asked, known)[0] for word in asked.words}
     open_words = [word for word, worth in worths.items() if not worth and not is_silent(word, asked.text)]
+    if open_words and open_words == _kind_of_taste(asked, one):
+        yield sum(worths.values()) - _OPEN_WORTH, False
+        return
     if _asks_for_another(asked, one, open_words):
         return
     unknown = [word for word in open_words if not _is_told_elsewhere(word, one, known)]
@@ -136,6 +146,12 @@ def _nearness(one: Profile, asked: Asked, known: Known) -> Iterator[tuple[float,
     is_close = is_covered and 0 < len(unknown) <= len(hits) + 1
     if is_close and hits and not any(map(_is_known_thing, unknown)):
         yield sum(worths.values()) - _OPEN_WORTH * len(unknown), False
+
+
+def _kind_of_taste(asked: Asked, one: Profile) -> list[str]:
+    """Return the word for the kind of things that a question wants of what somebody likes or dislikes."""
+    found = _TASTE.fullmatch(asked.text) if not _TASTES.isdisjoint(one.attributes) else None
+    return [word for word in content_words(found["kind"]) if word in asked.words] if found else []
 
 
 def _can_be_told(one: Profile, asked: Asked) -> bool:

@@ -364,7 +364,7 @@ def parsed(key: str, text: str) -> Any:
 
 def _hint_for(name: str, entries: Iterable[str]) -> str:
     if name in KINDS:  # the kind is known, and nobody has added one of it
-        return f"shepherd provider add {name} {name} adds it"
+        return f"to add it under that name, run shepherd provider add {name} {name}"
     if near := get_close_matches(name, [LOCAL, *entries], n=2):
         return f"did you mean {' or '.join(near)}?"
     return "shepherd provider list shows all providers; shepherd provider add NAME KIND adds one"

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.escaping import shorten
 from shepherd.installation import runnable_from_anywhere
 from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool, ToolCall
 
 __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
 
+_LONGEST_NAME = 40  # characters of an argument, in a message
 _MOST_ARGUMENT_CHARS = 1 << 16
 # Characters of one result; a window of 8,192 tokens holds several.
 _MOST_RESULT_CHARS = 8_000
@@ -123,7 +125,8 @@ def _checked(tool: Tool, arguments: Arguments) -> Arguments:
     for name in arguments:
         if name not in properties:
             raise UsageError(
-                "there is an argument that this tool does not have", hint=f"it has: {', '.join(properties)}"
+                f"{tool.name} has no argument {shorten(name, _LONGEST_NAME)!a}",
+                hint=f"arguments: {', '.join(properties)}",
             )
     given = {name: value for name, value in arguments.items() if value is not None}
     for name in tool.parameters.get("required", ()):

@@ -13,7 +13,7 @@ from shepherd.prompt.concepts import are_related, content_words
 from shepherd.prompt.fact_kinds import tells_name_asked_for
 from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.fact_sentences import fact_clause
-from shepherd.turn.quotation import repeats
+from shepherd.turn.quotation import repeats, without_attached
 from shepherd.types import Fact, Message
 
 __all__ = [
@@ -188,7 +188,8 @@ class Sources:
         self.known = tuple(facts)
         self.facts = {fact.key: fact.value for fact in facts}
         asked = next((one for one in reversed(messages) if one.role == "user"), None)
-        texts = (one.sent.removeprefix(one.raw if one is asked else "") for one in messages)
+        # An attached document says "I" and "my" of whoever wrote it; it is quoted instead.
+        texts = (without_attached(one.sent.removeprefix(one.raw if one is asked else "")) for one in messages)
         self._others = [_MARKERS.sub("\n", _FACTS.sub("", text)) for text in texts]
         # "(employer is no longer Shell)"
         self.ended = frozenset(" ".join(words_in(value)) for value in _ENDED.findall(text))
@@ -289,7 +290,7 @@ class Sources:
         return [line for text in self._before for line in split_sentences(text)]
 
     def lines(self) -> list[str]:
-        """Return the sentences of all messages but the question, without facts."""
+        """Return the sentences of all messages but the question, without facts and attached documents."""
         if self._lines is None:
             self._lines = split_sentences("\n".join(self._others))
         return self._lines

@@ -177,6 +177,10 @@ _OF_YOURS = re.compile(
 )
 _YOU = {"does": "you", "is": "you are", "was": "you were", "has": "you have"}
 _THE_USERS = re.compile(r"\bthe user['\u2019]s\b", re.IGNORECASE)
+# What takes place on a day.
+_EVENTS = frozenset(
+    ("wedding", "exam", "interview", "appointment", "operation", "flight", "party", "concert", "meeting")
+)
 _THE_USER = re.compile(r"\bthe user\b", re.IGNORECASE)
 
 
@@ -260,7 +264,9 @@ def _parts(key: str, value: str) -> tuple[str, str, str]:
         return f"your {who}", many if _MANY.search(who) else one, value
     if what == "age" and _NUMBER.match(value):
         return _age(who, value)
-    return f"your {_owned(key)}", "are" if _MANY.search(key) else "is", value
+    be = "are" if _MANY.search(key) else "is"
+    is_dated = what in _EVENTS and definition("day").match(value) is not None
+    return f"your {_owned(key)}", f"{be} on" if is_dated else be, value
 
 
 def _of_you(key: str, value: str) -> tuple[str, str] | None:

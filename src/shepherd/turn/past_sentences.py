@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import date, datetime
 
+from shepherd.memory.periods import unit_named
 from shepherd.turn.fact_sentences import fact_clause, past_clause, sentence
 from shepherd.types import PastFact
 
@@ -22,16 +23,17 @@ def told_of_past(found: Sequence[PastFact]) -> str:
 def _told(fact: PastFact) -> str:
     is_over = fact.until is not None
     clause = (past_clause if is_over else fact_clause)(fact.key, fact.value).rstrip(".")
-    since = _day(datetime.fromtimestamp(fact.since))
+    since = _moment(fact.since)
     if fact.kind == "since":
         return f"Since {since}, as far as I know: {clause}."
     if fact.kind == "known":
-        return f"I don't know. What I know about it begins on {since}: {clause}{' then' if is_over else ''}."
+        begun = f"{'on' if unit_named(fact.since) == 'day' else 'in'} {since}"
+        return f"I don't know. What I know about it begins {begun}: {clause}{' then' if is_over else ''}."
     if fact.kind == "then":
         return f"{sentence(_time(fact.time))}, {past_clause(fact.key, fact.value).rstrip('.')}."
     if fact.until is None:
         return f"As of {since}, {clause}."
-    until = _day(datetime.fromtimestamp(fact.until))
+    until = _moment(fact.until)
     return f"From {since} to {until}, {clause}." if fact.kind == "began" else f"Until {until}, {clause}."
 
 
@@ -41,6 +43,12 @@ def _time(text: str) -> str:
     if not days:
         return f"in {text}"
     return f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[1]}"
+
+
+def _moment(moment: int) -> str:
+    """Return the day of a time, or the month or the year if no more was named."""
+    day, unit = datetime.fromtimestamp(moment), unit_named(moment)
+    return _day(day) if unit == "day" else f"{day:%B %Y}" if unit == "month" else f"{day:%Y}"
 
 
 def _day(day: date) -> str:

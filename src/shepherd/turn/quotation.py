@@ -34,6 +34,7 @@ __all__ = [
     "quotation",
     "repeats",
     "sources_of",
+    "without_attached",
 ]
 
 # Text of a document, what the user said, and what he imported or entered as the answer to a question.
@@ -125,6 +126,11 @@ class Source:
 def attached_to(message: Message) -> list[str]:
     """Return the names of the documents that are attached to a message, in order."""
     return [block["name"] for block in _ATTACHED.finditer(message.composed)]
+
+
+def without_attached(text: str) -> str:
+    """Return what a message says besides the documents that are attached to it."""
+    return _ATTACHED.sub("", text)
 
 
 def sources_of(
@@ -376,7 +382,11 @@ def _has_same_owner(question: str, sentence: str) -> bool:
     """Return whether "my cat" of a question is not "my neighbour's cat" of a sentence."""
     things = re.findall(r"\b(?:my|our) (\w+)", question, re.IGNORECASE)
     return all(
-        re.search(rf"\b(?:my|our) (?:\w+ )?{thing}|\b(?:a|an|the) (?:\w+ )?{thing}", sentence, re.IGNORECASE)
+        re.search(
+            rf"\b(?:my|our) (?:\w+ )?{thing}|\b(?:a|an|the) (?:\w+ )?{thing}|^\W*{thing}\b(?!['\u2019])",
+            sentence,
+            re.IGNORECASE,
+        )
         or not re.search(rf"\b{thing}", sentence, re.IGNORECASE)
         for thing in things
     )

@@ -37,6 +37,7 @@ from shepherd.prompt.phrases import in_key, in_question
 from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question, asks_by_form, begins_question, core_of, questions_in
 from shepherd.prompt.requests import indirect_request, is_bare_request
+from shepherd.prompt.tasks import asks_for_reminder, is_task
 from shepherd.sentences import sentence_spans, split_sentences
 from shepherd.turn.answer_judge import (
     ACKNOWLEDGED,
@@ -82,6 +83,8 @@ _ADVICE = (
     "I'm only the bundled demo model and can't help with that. "
     "For a full model, run `{program} -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
 )
+# No larger model can do that here, either.
+_NO_REMINDERS = "I can't set reminders, alarms or timers: I only answer when you write to me."
 _MEETING = re.compile("nice to meet you (.+)")
 _NO_ANSWERS = (UNKNOWN, NOTHING_STORED, DECLINED)
 _LAST_TOLD = 3  # messages
@@ -151,6 +154,9 @@ class Promise:
                 return _WITHOUT_CODE.format(left_out)
         if kept := _contradicted(plain_facts(text), self.own):
             return _KEPT.format(joined([tuple(kept.values())]))
+        if asks_for_reminder(text):
+            so_far = "I'll remember that" if self.stores else "I'll keep that in mind"
+            return f"{so_far}, but {_NO_REMINDERS}"
         if is_sad(text):
             return _SORRY if self.stores else _SORRY_FOR_NOW
         if _is_hearsay(text):
@@ -263,18 +269,21 @@ class Review:
         return self._past
 
     def _fixed_reply(self) -> str:
-        """Return the reply to small talk or to a wish to forget, whatever the model writes; else ""."""
-        return _runnable(_FORGETS) if asks_to_forget(self._asked) else reply_to_small_talk(self._asked)
+        """Return the reply to small talk or to what no model can do here, whatever it writes."""
+        if asks_to_forget(self._asked):
+            return _runnable(_FORGETS)
+        if asks_for_reminder(self._asked) and not any(self._asked_for):
+            is_told = _tells_something(self._asked)
+            return self._promise.acknowledgement(self._asked) if is_told else _NO_REMINDERS
+        return reply_to_small_talk(self._asked)
 
     def _sentence(self, sentence: str) -> str:
         if reply := self._fixed_reply():
             return self._instead(reply)
-        # "You work as a nurse." is no reply to "I don't work there any more."
-        is_told = DENIES.search(self._asked) and not self._said and _tells_plainly(self._asked)
-        if is_told and words_in(sentence) not in FIXED_WORDS:
-            return self._instead(self._promise.acknowledgement(self._asked))
-        # "Franek died this morning" is no farewell.
-        if words_in(sentence) in _FAREWELLS and not self._said and _tells_plainly(self._asked):
+        # "I see" and "I don't know" are no reply to "Summarise this".
+        if words_in(sentence) in FIXED_WORDS and not self._said and is_task(self._asked):
+            return self._passed_on(DECLINED)
+        if self._misses_what_is_told(sentence):
             return self._instead(self._promise.acknowledgement(self._asked))
         is_open = self._is_asked_besides() or (
             words_in(sentence) in _COURTESIES and _is_question(self._asked)
@@ -282,7 +291,8 @@ class Review:
         if is_open and words_in(sentence) in FIXED_WORDS and not self._said:
             return self._passed_on(sentence if sentence in _NO_ANSWERS else UNKNOWN)
         if asks_for_all(self._asked) and not self._said:
-            return self._passed_on(sentence)
+            # "Nice to meet you, Gerald" may be out of a document.
+            return self._passed_on(sentence if sentence in _NO_ANSWERS else NOTHING_STORED)
         is_learned = words_in(sentence) == words_in(SEEN) and plain_facts(self._asked)
         if is_learned or words_in(sentence) == words_in(ACKNOWLEDGED):
             reply = self._promise.acknowledgement(self._asked)
@@ -305,6 +315,18 @@ class Review:
                 return self._shown(part) if is_answer else self._passed_on(part)
         return self._stop()
 
+    def _misses_what_is_told(self, sentence: str) -> bool:
+        """Return whether the first sentence of an answer is no reply to what the message tells.
+
+        "You work as a nurse." is none to "I don't work there any more", and "Franek died this morning" is no
+        farewell.
+        """
+        if self._said or not _tells_plainly(self._asked):
+            return False
+        words = words_in(sentence)
+        denies = DENIES.search(self._asked) is not None
+        return words in _FAREWELLS or (denies and words not in FIXED_WORDS)
+
     def _answers(self, *, is_cut: bool) -> str:
         """Return what is known of each of several questions, once the model has written its answer."""
         if reply := self._fixed_reply():
@@ -322,6 +344,8 @@ class Review:
     def _found(self, n: int, written: Sequence[str]) -> Found:
         """Return the answer to question `n`, by the rules of one alone; the question if there is none."""
         question, facts = self._questions[n], self._asked_for[n]
+        if asks_for_reminder(question.text):
+            return _NO_REMINDERS
         judge = Judge(self._judge.sources, question.text)
         near = None if facts else self._near(question)
         if near and near.is_sure:
@@ -462,7 +486,7 @@ class Review:
             return ""
         if _tells_something(self._asked) and not self._is_asked_besides():
             return self._shown(self._promise.acknowledgement(self._asked))
-        return self._passed_on(UNKNOWN)
+        return self._passed_on(DECLINED if is_task(self._asked) else UNKNOWN)
 
     def _shown(self, sentence: str) -> str:
         self._said.append(sentence)
