@@ -10,7 +10,7 @@ leaves the server running until Ctrl-C, and prints its address. Needs Chromium, 
 The pictures in the documents:
 
     tools/page_picture.py docs/images/page.png --size 1280x800 --click Greenhouse
-    tools/page_picture.py docs/images/chat.png --size 1280x840 --view chat \\
+    tools/page_picture.py docs/images/chat.png --size 1280x884 --view chat \\
         --say "I moved to Lisbon last month." --say "What is my dog called?"
 """
 

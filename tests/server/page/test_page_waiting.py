@@ -114,7 +114,7 @@ def test_an_edited_message_is_back_when_a_provider_refuses_after_a_pause(through
     busy.script[:] = [refuses(429, Retry_After="1"), refuses(401)]
     page.locator("[data-act=edit]").click()
     page.locator("[name=edited]").fill("hello")
-    page.get_by_role("button", name="Ask again").first.click()
+    page.get_by_role("button", name="Save and ask").click()
     expect(page.locator("#notices")).to_contain_text("the API key is not accepted")
     expect(page.locator(".prose")).to_have_text("First.")
     expect(page.locator("[name=edited]")).to_have_value("hello")
