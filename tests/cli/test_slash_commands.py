@@ -268,7 +268,8 @@ def test_settings_are_changed_for_the_conversation(say) -> None:
         ("/config temperature", (None, "temperature = 0.0\n", "")),
         ("/config temperature 0.7", (None, "", "temperature = 0.7 in this conversation\n")),
         ("/config temperature", (None, "temperature = 0.7\n", "")),
-        ("/config temperature hot", ("temperature: expected a number from 0 to 5, or auto | ", "", "")),
+        ("/config temperature hot",
+         ('temperature is "hot"; expected a number from 0 to 5, or auto | ', "", "")),
         ("/config model x", ("model does not change while a conversation runs | shepherd config set model"
                              " VALUE, then start again", "", "")),
         ("/config nope", ("there is no setting 'nope' | /config lists them", "", "")),

@@ -438,7 +438,7 @@ def test_stats_show_the_tokens_and_times_of_the_last_turn(terminal, model):
         ("/tools", "the model has no tools"),
         ("/config n_ctx 8", "n_ctx does not change while a conversation runs"),
         ("/config top_kk 8", "did you mean top_k"),
-        ("/config top_k many", "top_k: expected a whole number"),
+        ("/config top_k many", 'top_k is "many"; expected a whole number'),
         ("/config", "max_tokens"),
         ("/model", "tiny-scripted, window of 4,096 tokens"),
         ("/memroy", "there is no command /memroy.*did you mean /memory"),

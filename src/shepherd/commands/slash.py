@@ -547,7 +547,8 @@ def change_setting(chat: Chat, argument: str) -> None:
     try:
         parsed = SETTINGS[key].parse(value.strip())
     except ValueError:
-        raise UsageError(f"{key}: expected {SETTINGS[key].expected}") from None
+        given = shortened(value.strip())
+        raise UsageError(f'{key} is "{given}"; expected {SETTINGS[key].expected}') from None
     chat.assistant.config = replace(chat.assistant.config, **{key: parsed})
     if chat.session is not None:
         chat.session.config = replace(chat.session.config, **{key: parsed})
