@@ -36,7 +36,7 @@ def options_for(tool: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Callab
     "arguments", [[], ["-q"], ["--color=no"], ["tests/memory"], ["tests/memory", "tests/test_types.py"]]
 )
 def test_everything_and_folders_run_in_more_processes_than_cores(arguments, options_for) -> None:
-    assert options_for(*arguments) == ["-n", "8", "--dist", "worksteal"]
+    assert options_for(*arguments) == ["-n", "6", "--dist", "worksteal"]
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,6 @@ def test_files_alone_and_what_needs_one_process_get_one(arguments, options_for) 
 
 def test_number_of_processes_has_limits(options_for) -> None:
     assert options_for(cores=1) == []
-    assert options_for(cores=2)[:2] == ["-n", "4"]
     assert options_for(cores=64)[:2] == ["-n", "8"]
 
 
