@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from shepherd.errors import StoreLockedError
 from shepherd.memory import Memory
 from shepherd.memory.conversion import convert, database_to_convert
 from tests.examples import examples
+from tests.memory.blind import forget_keys
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
 
@@ -31,6 +33,13 @@ ROOT = PROGRAM.parents[2]
 LINES, MICROSECONDS = 110, 40_000
 # In each example; with --deep there are 20.
 N_KILLS = 30
+
+
+@pytest.fixture(autouse=True)
+def no_key_is_left() -> Iterator[None]:
+    """Let later tests of this process know none of these keys."""
+    yield
+    forget_keys()
 
 
 class Converter:
