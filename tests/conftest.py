@@ -135,8 +135,8 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Of Python's garbage collector: objects until it looks at the youngest, and how often it does before it looks at
-# all: after a million, ten times as many as usual.
+# Of Python's garbage collector, which looks at all objects after a million of new ones: ten times as many as
+# usual.
 _THRESHOLDS = (2_000, 10, 50)
 
 
@@ -144,8 +144,8 @@ _THRESHOLDS = (2_000, 10, 50)
 def pytest_collection() -> Generator[None, object, object]:
     """Let the garbage collector pass over modules and tests, millions of objects that stay until the end.
 
-    It would look at all of them again and again: that takes more than half of the time of collecting. Later, it
-    looks less often at what the tests leave, which took a tenth of their time.
+    It would look at all of them again and again: that takes more than half of the time of collecting. Later,
+    it looks less often at what the tests leave, which took a tenth of their time.
     """
     gc.disable()
     try:

@@ -48,9 +48,9 @@ _state = _State()
 
 
 def set_readers(*, strangers: bool) -> None:
-    """Say whether others than the user of this computer may read what this process writes, such as clients.
+    """Set whether people other than this computer's users can read what this process writes.
 
-    They never see an absolute path of the program, see `program_from_anywhere`.
+    They are never shown an absolute path of the program, see `program_from_anywhere`.
     """
     _state.for_strangers = strangers
 

@@ -42,7 +42,7 @@ def sequence_of(stored_id: int) -> int:
 
 
 def stored_id(store: Transactions, user_id: str, number: int) -> int:
-    """Return the id in the database of the user's memory of this number; that id itself is returned as it is.
+    """Return the database id of the user's memory with this number; a database id is returned unchanged.
 
     Returns 0, which no memory has, for a user who has stored nothing yet.
     """
@@ -54,7 +54,7 @@ def stored_id(store: Transactions, user_id: str, number: int) -> int:
 
 
 def with_sequence(record: _Record) -> _Record:
-    """Return a copy of the record to show, whose id is its number."""
+    """Return a copy of the record, for display, with its number as its id."""
     return replace(record, id=sequence_of(record.id))
 
 

@@ -70,7 +70,7 @@ def test_a_link_has_the_key_behind_the_address_that_the_settings_or_the_caller_n
 
     link, _, key = of_settings.stdout.strip().partition("#key=")
     assert (link, key.startswith("shepherd_")) == ("http://192.0.2.7:8123/", True)
-    assert "anyone who has the link can read this memory" in of_settings.stderr
+    assert "anyone who has this link can read and change the memory" in of_settings.stderr
     assert of_caller["link"] == f"https://home.example/#key={of_caller['key']}"
 
 

@@ -245,7 +245,9 @@ def test_doctor_checks_valid_settings_beside_invalid_ones_and_says_what_it_assum
 
     assert findings["settings"]["state"] == "problem"
     assert 'temperature is "hot"' in findings["settings"]["detail"]
-    assert findings["settings"]["detail"].endswith("below, their defaults were checked instead")
+    assert findings["settings"]["detail"].endswith(
+        "the checks below use their last valid value or the default instead"
+    )
     assert "/nonexistent/x.db" in findings["database"]["detail"]
 
 
@@ -253,4 +255,4 @@ def test_doctor_says_that_it_checks_the_defaults_where_the_file_is_broken(shephe
     Path(invalid).write_text('{"temperature":', encoding="utf-8")
     findings = {one["name"]: one for one in json.loads(shepherd("doctor", "--json").stdout)}
 
-    assert findings["settings"]["detail"].endswith("everything below was checked with the defaults instead")
+    assert findings["settings"]["detail"].endswith("the checks below use the defaults instead")

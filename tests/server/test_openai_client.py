@@ -341,7 +341,7 @@ def test_tools_that_fill_the_window_are_named_by_the_refusal(client):
     with pytest.raises(openai.BadRequestError) as message:
         client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello " * 5000}])
 
-    assert "use fewer tools: their descriptions take about" in str(tools.value)
+    assert "the descriptions of the tools take about" in str(tools.value)
     assert "shorten the message" in str(message.value)
     assert "fewer tools" not in str(message.value)
 

@@ -63,7 +63,7 @@ def test_the_newer_of_two_values_is_used_and_the_machine_that_loses_says_so(
     [(loser, conflict)] = told
     assert loser is (b if winner == "casual" else a)
     assert conflict.what == "setting answer_style"
-    assert conflict.kept.startswith("the newer value, of ")
+    assert conflict.kept.startswith("the newer value, from ")
 
 
 def test_a_setting_of_a_newer_version_does_not_keep_back_the_others(machines, files) -> None:

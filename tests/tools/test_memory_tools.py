@@ -198,4 +198,4 @@ def test_unknown_argument_is_named_beside_those_that_the_tool_has(call):
     told = call("search_memory", query="dogs", from_date="2026")
 
     assert "search_memory has no argument 'from_date'" in told["error"]
-    assert "arguments: query, limit" in json.dumps(told)
+    assert "it takes query, limit" in json.dumps(told)

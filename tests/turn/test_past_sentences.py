@@ -71,11 +71,11 @@ def test_what_held_once_is_told_in_the_past(key, value, said):
         ),
         (
             PastFact("known", "employer", "Bosch", MARCH),
-            "I don't know. What I know about it begins on 2 March 2026: you work at Bosch.",
+            "I don't know. The earliest I know of is from 2 March 2026: you work at Bosch.",
         ),
         (
             PastFact("known", "employer", "Bosch", MARCH, MAY),
-            "I don't know. What I know about it begins on 2 March 2026: you worked at Bosch then.",
+            "I don't know. The earliest I know of is from 2 March 2026: you worked at Bosch then.",
         ),
         # "Since 2019" and "since March 2021" are stored as the first second of it.
         (
@@ -92,7 +92,7 @@ def test_what_held_once_is_told_in_the_past(key, value, said):
         ),
         (
             PastFact("known", "employer", "Bosch", at("2019-01-01")),
-            "I don't know. What I know about it begins in 2019: you work at Bosch.",
+            "I don't know. The earliest I know of is from 2019: you work at Bosch.",
         ),
         (
             PastFact("held", "location", "Oslo", at("2019-01-01"), at("2021-03-01")),

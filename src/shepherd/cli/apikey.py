@@ -63,8 +63,8 @@ def build_parser() -> Parser:
         nargs="?",
         const="",
         metavar="ADDRESS",
-        help="print a link that opens the page with the key, for your phone (default: this machine's address"
-        " in the network)",
+        help="print a link that opens the page on your phone and signs you in; ADDRESS is where the phone"
+        " reaches the server (default: this machine's address in your network)",
     )
     add_action(actions, "list", "list the id, owner, scopes and label of each key")
     revoke = add_action(actions, "revoke", "revoke keys; running servers refuse them at once")
@@ -116,7 +116,10 @@ def _create(memory: Memory, arguments: Namespace, config: Config, screen: Screen
         note=f"key {record.id} of {owner} for {' and '.join(scopes)}; it is not shown again",
     )
     if link and not screen.as_json:
-        screen.note("anyone who has the link can read this memory: send it only to a device of your own")
+        whose = "your own devices" if owner == memory.user_id else f"a device of {owner}"
+        screen.note(
+            f"anyone who has this link can read and change the memory of {owner}: send it only to {whose}"
+        )
     if is_first and not screen.as_json:
         screen.note(
             "from now on, servers with this database refuse requests without a key, even after you revoke it;"
@@ -133,7 +136,7 @@ def _address_of_page(given: str, scopes: Sequence[str], config: Config, screen: 
         parts = split_address(given)
         if parts is None or parts.username is not None or parts.query or parts.fragment:
             raise UsageError(
-                f"{given!a} is no address of a server", hint="write it like http://192.168.1.5:8000"
+                f"{given!a} is not a server's address", hint="write it like http://192.168.1.5:8000"
             )
         return given.rstrip("/")
     with optional_packages("server", "the server"):
@@ -143,8 +146,8 @@ def _address_of_page(given: str, scopes: Sequence[str], config: Config, screen: 
     host = address_in_network("0.0.0.0" if is_loopback(first) else first) or first
     if is_loopback(host) or host in ALL_ADDRESSES:
         raise UsageError(
-            "this machine is in no network",
-            hint="name the server's address, as in --link http://192.168.1.5:8000",
+            "this machine isn't connected to a network",
+            hint="pass the server's address, as in --link http://192.168.1.5:8000",
         )
     if is_loopback(first):
         screen.note("to reach the server from other devices, start it with shepherd serve --host 0.0.0.0")

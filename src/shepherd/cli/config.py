@@ -91,7 +91,7 @@ def _from_anywhere(arguments: Namespace) -> str:
 
 
 def _show(screen: Screen, *, explain: bool) -> int:
-    """List all settings; returns 2 if some are invalid, which is said behind the list."""
+    """List all settings; returns 2 if any are invalid, and prints their errors after the list."""
     loaded = load_valid()
     values = {key: setting.shown(getattr(loaded.config, key)) for key, setting in SETTINGS.items()}
     rows = []

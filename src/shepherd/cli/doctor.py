@@ -78,7 +78,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     try:
         loaded = valid_settings(arguments)
     except ConfigError as error:
-        detail = f"{error}; everything below was checked with the defaults instead"
+        detail = f"{error}; the checks below use the defaults instead"
         findings.append(Finding("settings", "problem", detail, error.hint))
         config = replace(Config(), **given_settings(arguments))
     else:
@@ -153,7 +153,8 @@ def _settings(loaded: Loaded) -> Finding:
     if loaded.problems:
         error = all_of(loaded)
         n = len(loaded.problems)
-        detail = f"{error}; below, {'its default was' if n == 1 else 'their defaults were'} checked instead"
+        whose = "its" if n == 1 else "their"
+        detail = f"{error}; the checks below use {whose} last valid value or the default instead"
         return Finding("settings", "problem", detail, error.hint)
     if not loaded.path.exists():
         return Finding("settings", "ok", f"{loaded.path} (no such file, so the defaults apply)")

@@ -102,7 +102,8 @@ def _explained(app: ASGIApp, url: str) -> ASGIApp:
     from starlette.responses import PlainTextResponse
 
     text = (
-        f"Shepherd's memory for other assistants. It has no page: give the address {url} to an MCP client.\n"
+        "This is Shepherd's MCP server, which offers your memory to other assistants. There is nothing to see"
+        f" in a browser: add the address {url} to your MCP client.\n"
     )
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -192,8 +192,12 @@ def _run(
             apis = "" if arguments.session else f"; OpenAI's clients use {own}/v1"
             screen.note(f"the page is at {page}{asks}{apis}")
             if in_network := address_in_network(first):
-                screen.note(f"on other devices in your network, the page is at {url_of(in_network, port)}/")
-                screen.note("to open it there without typing a key: shepherd apikey create --link")
+                there = url_of(in_network, port)
+                screen.note(f"on other devices in your network, the page is at {there}/")
+                screen.note(
+                    "to sign in there without typing a key, open the link that this command prints:"
+                    f" shepherd apikey create --link {there}"
+                )
         # They may take seconds, and may be there when the first request is.
         threading.Thread(target=_warn_of_unreachable, args=(config, screen), daemon=True).start()
         if arguments.open:

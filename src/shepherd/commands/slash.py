@@ -219,7 +219,8 @@ def _stats(chat: Chat, argument: str) -> None:
 
 def _forget(chat: Chat, argument: str) -> None:
     if not argument:
-        raise UsageError("usage: /forget NUMBER|KEY|QUESTION", hint="/memory and /facts list what there is")
+        usage = COMMANDS["forget"].usage
+        raise UsageError(f"usage: {usage}", hint="/memory and /facts show the numbers and keys")
     if argument.isdecimal():
         record = chat.record(argument, COMMANDS["forget"].usage)
         if not chat.memory.delete_memory(record.id, chat.user):

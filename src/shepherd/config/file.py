@@ -60,7 +60,7 @@ def load_valid(
     environ: Mapping[str, str] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Loaded:
-    """Return what `load` does, without the invalid values: those of an earlier source, or the defaults, stay.
+    """Return the settings as `load` does, but ignore invalid values: the valid ones before them stay.
 
     Raises ConfigError for a file that cannot be read.
     """

@@ -189,7 +189,7 @@ def ending(sentence: str, value: str, said_at: int, zone: tzinfo | None = None) 
 def unit_named(moment: int) -> Literal["day", "month", "year"]:
     """Return how exactly a time was named in the local zone: "since 2019" is stored as its first second.
 
-    Whoever names the first of a month is told the month, which is true as well.
+    If the first day of a month was named, this is "month", which is true as well: only the second is stored.
     """
     begun = datetime.fromtimestamp(moment)
     if (begun.day, begun.hour, begun.minute, begun.second) != (1, 0, 0, 0):

@@ -232,7 +232,7 @@ def is_command_line(text: str) -> bool:
 def is_worth_a_memory(user: Message, answer: str, others: Iterable[Message] = ()) -> bool:
     """Return whether an evicted exchange says something that memory lacks.
 
-    `others` are the user's other messages of the conversation, or more of its messages.
+    `others` are other messages of the conversation; only those of the user count.
 
     A message without a word of its own ("who am I?", "go on") does not: it would be found in place of the
     memory that it asks for.

@@ -55,7 +55,7 @@ _THING = re.compile(
     r"\W*(?:(?:on|in|at|for|of|from|to) )?(?:which|what) (?!is\b|are\b|was\b|does\b|do\b|did\b|has\b)(\w+)",
     re.IGNORECASE,
 )
-# What people like is of any kind: "What food do I dislike?" may ask for the coriander.
+# A taste does not say of what kind the thing is: "What food do I dislike?" may ask for the coriander.
 _TASTES = frozenset(content_words("likes dislikes loves hates enjoys avoids prefers"))
 _TASTE = re.compile(
     r"\W*(?:and )?(?:which|what)(?: (?:kind|sort|type)s? of)? (?P<kind>[\w-]+) (?:do|don't|can't) (?:i|we)"

@@ -28,7 +28,7 @@ _NO_TOOLS: Note = ("the window has no room for more calls of tools in this turn"
 _CUT_HINT = "the window had no room for the rest"
 # Least length of a result that was cut, so that it still says what it was about.
 _LEAST_CHARS = 40
-# Share of the window from which on descriptions of tools are worth naming.
+# If the descriptions of the tools take more than this share of the window, the hint mentions them.
 _MUCH = 0.25
 # Margin: tokens are not spread evenly over a text, and the frame of a cut one takes some.
 _LESS = 0.8
@@ -60,15 +60,18 @@ def start_answer(
     """Start the next reply of a turn, shrinking the prompt while it overflows the window.
 
     `begin` starts the engine, with the model's tools or without them. `plan_again` repeats the plan when the
-    history became shorter. Raises ContextOverflowError when nothing is left to remove; its hint names tools
-    that take a large part of the window.
+    history became shorter. Raises ContextOverflowError when nothing is left to remove; its hint mentions
+    the tools if their descriptions take a large part of the window.
     """
     try:
         return _start_answer(draft, budget, begin, plan_again)
     except ContextOverflowError as error:
         n = budget.tool_tokens
         if n > _MUCH * error.window_tokens:
-            error.hint = f"use fewer tools: their descriptions take about {n} tokens; {error.hint}"
+            error.hint = (
+                f"send fewer tools, or leave out memory_tools: the descriptions of the tools take about {n}"
+                f" tokens; {error.hint}"
+            )
         raise
 
 

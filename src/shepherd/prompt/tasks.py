@@ -14,7 +14,7 @@ from shepherd.sentences import split_sentences
 
 __all__ = ["asks_for_reminder", "is_task"]
 
-# A longer message brings its material along, and tells at its beginning what is to be done with it.
+# A longer message contains the text to work on, and begins with the instruction.
 _LONGEST_READ = 2_000  # characters
 _CLAUSE_END = re.compile(r"[,;:!?\u2013\u2014()\n]+\s*|\.\s+|\s-\s|\s(?:and|so|but)\s", re.IGNORECASE)
 # Not "remind me to whom I lent it", which asks, nor "set off an alarm", which tells.
@@ -30,7 +30,7 @@ _REMINDER = re.compile(
     re.IGNORECASE,
 )
 
-# What is asked about things that the user told, and about other answers.
+# Verbs of requests for what is stored, or about how to answer, which are no tasks.
 _NO_TASK = r"(?:answer|be|describe|give|list|re(?:peat|ply|spond)|say|show|spell|tell)"
 
 

@@ -148,7 +148,8 @@ def route_of(scope: Scope) -> str:
 def log_to(path: str = "") -> None:
     """Log as JSON lines to a file of mode 0600, which may be rotated, or ("") to stderr.
 
-    uvicorn's own news are left out. On a terminal the lines are for people, without the files of the page.
+    Informational messages of uvicorn are dropped. On a terminal, the lines are for people, without the files
+    of the page.
     """
     # A module of 40 KB, for logging to a file alone.
     from logging.handlers import WatchedFileHandler

@@ -115,9 +115,9 @@ class AppState:
 
     @property
     def is_open(self) -> bool:
-        """True if others than the users of this computer may read answers.
+        """True if people other than this computer's users can read answers.
 
-        Without a key the server is bound to loopback; with `server_hosts`, a proxy in front of it may not be.
+        Without keys, the server is bound to loopback, but `server_hosts` means that others may reach a proxy.
         """
         return self.needs_key or bool(self.config.server_hosts)
 

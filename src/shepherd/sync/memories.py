@@ -137,7 +137,7 @@ def _keep_copy(merge: Merge, register: Register, body: dict[str, Any]) -> None:
     merge.report.conflicts.append(
         Conflict(
             f"memory {sequence_of(register.local)}",
-            f"both versions are kept; the other one is of {merge.frame.name}",
+            f"both versions are kept: the one from here and the one from {merge.frame.name}",
         )
     )
 

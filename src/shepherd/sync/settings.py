@@ -49,7 +49,7 @@ def apply(merge: Merge, operations: list[Operation]) -> None:
         register, is_conflict = accepted
         if is_conflict and register.note != operation.body:
             merge.report.conflicts.append(
-                Conflict(f"setting {operation.gid}", f"the newer value, of {merge.frame.name}, is used")
+                Conflict(f"setting {operation.gid}", f"the newer value, from {merge.frame.name}, is used")
             )
         # topic stays the value in the file.
         register.note, register.topic = operation.body, register.topic or "null"

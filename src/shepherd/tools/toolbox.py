@@ -126,7 +126,7 @@ def _checked(tool: Tool, arguments: Arguments) -> Arguments:
         if name not in properties:
             raise UsageError(
                 f"{tool.name} has no argument {shorten(name, _LONGEST_NAME)!a}",
-                hint=f"arguments: {', '.join(properties)}",
+                hint=f"it takes {', '.join(properties)}" if properties else "it takes no arguments",
             )
     given = {name: value for name, value in arguments.items() if value is not None}
     for name in tool.parameters.get("required", ()):

@@ -27,8 +27,7 @@ def _told(fact: PastFact) -> str:
     if fact.kind == "since":
         return f"Since {since}, as far as I know: {clause}."
     if fact.kind == "known":
-        begun = f"{'on' if unit_named(fact.since) == 'day' else 'in'} {since}"
-        return f"I don't know. What I know about it begins {begun}: {clause}{' then' if is_over else ''}."
+        return f"I don't know. The earliest I know of is from {since}: {clause}{' then' if is_over else ''}."
     if fact.kind == "then":
         return f"{sentence(_time(fact.time))}, {past_clause(fact.key, fact.value).rstrip('.')}."
     if fact.until is None:

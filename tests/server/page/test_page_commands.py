@@ -71,7 +71,7 @@ def test_a_refusal_names_a_command_that_can_be_run(opened, visit):
     running._thread.join()
     page.page.get_by_role("link", name="Memories").click()
 
-    expect(page.page.get_by_role("alert")).to_contain_text(f"Check that “{OWN} serve” still runs")
+    expect(page.page.get_by_role("alert")).to_contain_text(f"Check that “{OWN} serve” is still running")
 
 
 def test_only_commands_are_replaced_in_what_a_server_says(opened, visit):

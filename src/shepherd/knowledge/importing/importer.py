@@ -100,8 +100,8 @@ def import_upload(
 ) -> Iterator[Outcome]:
     """Import bytes that came under a name: a document, a graph, or an export of our own; yield its outcomes.
 
-    The same name again replaces what came under it before. Bytes that were imported from a file of that name
-    are not stored again. Raises DocumentError.
+    A later upload with the same name replaces the earlier one. If a file with the same name and contents was
+    imported already, nothing is stored. Raises DocumentError.
     """
     name = storable(name)
     beginning = data[:_BEGINNING]
@@ -200,7 +200,7 @@ def _import_file(
     data = _bytes_of(path, limits)
 
     def uploaded(digest: str) -> int | None:
-        # It has no folder: only with the same bytes is it the same document.
+        # An upload has no folder, so it is the same document only if its bytes are the same.
         known = _known(knowledge, _upload(name))
         return known[0] if known is not None and known[1] == digest else None
 

@@ -1,9 +1,9 @@
 // Requests to this server, and its refusals in words that say what to do.
 //
-// The key is kept in sessionStorage: of this tab, this origin and no longer than the tab; in localStorage, for all tabs
-// and until somebody signs out, only where that was asked for. A cookie would be sent along with every request, those
-// of other pages among them, and to every other port of this machine. That a script could read the key is what the
-// page's policy is for: none runs here but this server's own.
+// The key is kept in sessionStorage, which belongs to this tab and origin and ends with the tab, or, if the user chose to
+// stay signed in, in localStorage, for all tabs until somebody signs out. A cookie would be sent along with every
+// request, those of other pages among them, and to every other port of this machine. Scripts can read the key, so the
+// page's policy allows only this server's own.
 
 import { runnable } from "./commands.js";
 
@@ -20,7 +20,7 @@ export class Refused extends Error {
   }
 }
 
-// Read once, so that no tab goes over to the key of somebody who signs in in another one without a word.
+// Kept in a variable, so that a tab does not silently switch to the key of somebody who signs in in another tab.
 let deviceKey = localStorage.getItem(KEY) ?? "";
 
 export const session = {
@@ -72,7 +72,7 @@ export function onOtherSignIn(changed) {
     changed();
   };
   addEventListener("storage", look);
-  // While it was put aside for the Back button, the page was told nothing.
+  // A page in the back/forward cache receives no storage events.
   addEventListener("pageshow", look);
 }
 
@@ -170,11 +170,11 @@ const IS_HERE = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(location.hostnam
 
 /** What to check when no answer comes, before one does `next`. */
 function checks(next) {
-  return IS_HERE ? `Check that “shepherd serve” still runs, then ${next}.` : `Check that this device is connected and that Shepherd still runs on its computer, then ${next}.`;
+  return IS_HERE ? `Check that “shepherd serve” is still running, then ${next}.` : `Check that this device is on the network and that Shepherd is still running on the server’s computer, then ${next}.`;
 }
 
 function interrupted() {
-  return new Refused(`The answer was interrupted: the connection to the server broke. ${checks("ask again")}`, 0, "interrupted");
+  return new Refused(`The answer was interrupted: the connection to the server was lost. ${checks("ask again")}`, 0, "interrupted");
 }
 
 export function unreachable() {

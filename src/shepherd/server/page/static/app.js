@@ -95,7 +95,7 @@ function signIn() {
   askKey(main, start, keyWasRefused);
 }
 
-/** Offer to sign in with the key that the address has; whether it has one, and another than before. */
+/** If the address has another key than the current one, offer to sign in with it; returns whether it has. */
 function signInByLink() {
   const key = keyInAddress();
   if (!key || key === session.key) return false;

@@ -114,7 +114,7 @@ function ended(came, n_files) {
   return `${n_new} of ${n_files} files imported${n_known ? `, ${n_known} already stored` : ""}`;
 }
 
-/** The line of a file; `run()` imports it, and returns whether anything of it is "new", "known", or "failed". */
+/** The line of a file; `run()` imports it, and returns "new", "known" (all of it was stored already) or "failed". */
 function importRow(list, file, name) {
   const bar = h("progress", { max: "1", "aria-label": `Import of ${file.name}` });
   bar.value = 0;

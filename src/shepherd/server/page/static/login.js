@@ -7,7 +7,7 @@ import { attempt, complain, inWords } from "./notice.js";
 
 const LINK = /^#key=(.*)$/;
 
-/** Take the key of a link (`#key=…`) out of the address, from where it would get into pictures of the screen; or "". */
+/** Remove the key of a link (`#key=…`) from the address, which screenshots show, and return it; "" if there is none. */
 export function keyInAddress() {
   const key = LINK.exec(location.hash)?.[1] ?? "";
   if (key) history.replaceState(null, "", location.pathname);

@@ -26,7 +26,7 @@ export function say(text) {
   timer = setTimeout(hush, STAYS_MS);
 }
 
-/** Say what went wrong; stays until it is read, or, if the server did not answer, goes soon after it does. */
+/** Show an error until it is closed; if the server did not answer, until soon after it answers again. */
 export function complain(error) {
   hush();
   isUnreached = error.code === "unreachable";

@@ -559,7 +559,7 @@ async function repeat(chat, turn) {
   if (isWanted) await askAgain(chat, turn, turn.text, (error) => refusedAgain(chat, turn, error));
 }
 
-/** Say below a message that had no answer before what is wrong this time; below another one, its answer is. */
+/** Show the error below a message that has no answer; if it has one, as a notice, because the answer is there. */
 function refusedAgain(chat, turn, error) {
   if (turn.state !== "failed") {
     complain(error);
