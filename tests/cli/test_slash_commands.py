@@ -230,7 +230,7 @@ def test_memories_are_named_by_the_numbers_that_are_shown_everywhere(say) -> Non
         ("/forget nothing",
          ("there is no fact of that name and no memory of that question | /memory lists them", "", "")),
         ("/forget",
-         ("usage: /forget NUMBER|KEY|QUESTION | /memory and /facts list what there is", "", "")),
+         ("usage: /forget NUMBER|KEY | /memory and /facts show the numbers and keys", "", "")),
     ])  # fmt: skip
     answers = {one.question: one.answer for one in say.memory.list_memories("steve", limit=20)}
     assert answers["question 2"] == "new"

@@ -462,7 +462,7 @@ def test_a_browser_is_told_what_the_address_is_for(url):
     page = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     for address in (url, url.removesuffix("mcp")):
         shown = httpx.get(address, headers=page, trust_env=False)
-        assert (shown.status_code, f"give the address {url} to an MCP client" in shown.text) == (406, True)
+        assert (shown.status_code, f"add the address {url} to your MCP client" in shown.text) == (406, True)
 
     stream = httpx.get(url, headers={"Accept": "text/event-stream"}, trust_env=False)
     assert "MCP client" not in stream.text

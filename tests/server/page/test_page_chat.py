@@ -785,7 +785,7 @@ def test_under_another_name_nobody_is_told_to_run_a_command_and_no_button_is_cov
 
     page.get_by_role("button", name="Ask again").click()
 
-    expect(page.locator("#notices")).to_contain_text("Check that this device is connected")
+    expect(page.locator("#notices")).to_contain_text("Check that this device is on the network")
     assert "shepherd serve" not in page.locator("#notices").inner_text()
     for button in (page.get_by_role("button", name="Conversations"), page.get_by_role("link", name="New")):
         button.click(trial=True)
