@@ -11,7 +11,7 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from tests.cli.test_terminal import CTRL_C, TURN_ENDED, UP, terminal
+from tests.cli.test_terminal import CTRL_D, TURN_ENDED, UP, terminal
 from tests.vision_models import png, seeing
 
 __all__ = ["terminal"]
@@ -335,8 +335,7 @@ def test_what_an_option_attaches_belongs_to_the_first_message(terminal, model, l
     chat.type("And why?")
     assert "attached:" not in chat.expect(TURN_ENDED)
     chat.prompt()
-    chat.type(CTRL_C, enter=False)
-    chat.type(CTRL_C, enter=False)
+    chat.type(CTRL_D, enter=False)
     assert chat.end() == 0
 
 
