@@ -106,7 +106,7 @@ def test_without_the_memory_nothing_that_is_said_is_written(home, shepherd, mode
 def test_a_passphrase_is_asked_for_once_in_a_chat(home, shepherd, model):
     assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
     terminal = start(home, "encrypt", "--passphrase")
-    for question in ("New passphrase", "Repeat the passphrase"):
+    for question in ("Nobody can read it without that.*New passphrase", "Repeat the passphrase"):
         terminal.expect(question)
         terminal.type(PASSPHRASE)
     assert "Nothing can replace the passphrase" in terminal.expect("forget it")

@@ -18,6 +18,11 @@ from shepherd.paths import from_home, new_file
 
 __all__ = ["Chosen", "ask_passphrase", "choose", "keep"]
 
+_BEFORE_A_PASSPHRASE = (
+    "The memory will be encrypted with a passphrase that you choose now. Nobody can read it without that,\n"
+    "so use four words or more that you will remember, or write them down."
+)
+
 
 def ask_passphrase(question: str) -> str | None:
     """Ask at the terminal, without showing what is typed; None where there is nobody to ask."""
@@ -96,7 +101,7 @@ def _in_file(path: Path, is_rekeyed: bool) -> Chosen:
 
 
 def _typed(file: str) -> Chosen:
-    text = ask_passphrase(f"New passphrase of {file}: ")
+    text = ask_passphrase(f"{_BEFORE_A_PASSPHRASE}\nNew passphrase of {file}: ")
     if text is None and _is_terminal():
         raise UsageError(
             "the passphrase is empty; nothing was changed",
