@@ -50,6 +50,7 @@ FACES = ("server", "tui", "mcp", "encryption", "openai", "anthropic")
 STAMP = "shepherd-stamp.json"
 LOG = "shepherd-install.log"
 HEARTBEAT_S = 15
+_STARTED = time.monotonic()  # one clock for all steps
 # Without a window it needs half of the time. As Debian, other systems, and Google call the others.
 BROWSERS = (
     *("chromium-headless-shell", "chromium", "chromium-browser"),
@@ -323,7 +324,7 @@ def _requirements(venv: Path, extras: Sequence[str]) -> list[str]:
 def _pip(venv: Path, arguments: Sequence[str]) -> None:
     # pip's own output goes to a log; what is shown is the step it is at, and how far a compilation got.
     command = [str(venv / "bin" / "python"), "-m", "pip", "install", "--verbose", "--no-input", *arguments]
-    started = shown = time.monotonic()
+    shown = time.monotonic()
     process = subprocess.Popen(
         command,
         env={**os.environ, **flags_by_variable()},
@@ -336,11 +337,12 @@ def _pip(venv: Path, arguments: Sequence[str]) -> None:
             for line in process.stdout or ():
                 log.write(line)
                 seen = STEP.match(line)
-                if seen is None and time.monotonic() - shown > HEARTBEAT_S:
-                    seen = COMPILED.match(line)
-                if seen:
+                told = seen[1].decode() if seen else ""
+                if seen is None and time.monotonic() - shown > HEARTBEAT_S and (seen := COMPILED.match(line)):
+                    told = f"compiling, {seen[1].decode().strip('[] ').replace('/', ' of ')}"
+                if told:
                     shown = time.monotonic()
-                    _say(f"  {shown - started:4.0f} s  {seen[1].decode()}")
+                    _say(f"  {shown - _STARTED:4.0f} s  {told}")
         except KeyboardInterrupt as stop:
             process.terminate()
             raise SetupError("interrupted; start again to go on") from stop

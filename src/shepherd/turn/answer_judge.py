@@ -188,7 +188,7 @@ class Sources:
         self.known = tuple(facts)
         self.facts = {fact.key: fact.value for fact in facts}
         asked = next((one for one in reversed(messages) if one.role == "user"), None)
-        # An attached document says "I" and "my" of whoever wrote it; it is quoted instead.
+        # In an attached document, "I" and "my" mean its author; it is quoted instead.
         texts = (without_attached(one.sent.removeprefix(one.raw if one is asked else "")) for one in messages)
         self._others = [_MARKERS.sub("\n", _FACTS.sub("", text)) for text in texts]
         # "(employer is no longer Shell)"

@@ -77,7 +77,7 @@ export function onOtherSignIn(changed) {
 }
 
 export const get = (path, query) => asked("GET", path, { query });
-/** Whose memory this key reaches, whoever is signed in. */
+/** Ask whose memory this key reaches; it need not be the key of the person who is signed in. */
 export const whose = (key) => asked("GET", "/v1/memory/user", { key, names: false });
 export const post = (path, body) => asked("POST", path, { body: body ?? {} });
 export const put = (path, body) => asked("PUT", path, { body });
