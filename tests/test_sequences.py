@@ -62,7 +62,7 @@ def is_blind(memory: Memory) -> bool:
 
 
 @settings(
-    max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 @given(st.lists(ACTIONS, max_size=10))
 @example([("add", "anna", "anna"), ("add", "ben", "ben"), ("claim", "ben", "anna"), ("add", "ben", "ben")])

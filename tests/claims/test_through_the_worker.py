@@ -14,7 +14,7 @@ from tests.examples import examples
 
 # --deep, which selects by this mark, asks about all lines.
 pytestmark = pytest.mark.hypothesis
-EVERY = 8 if examples(1) == 1 else 1
+EVERY = 12 if examples(1) == 1 else 1
 FILES = ("corpus.jsonl", "held_out.jsonl")
 BY_HAND = {"name": "Steve", "location": "Köln", "allergy": "bee stings", "employer": "Bosch"}
 
