@@ -49,6 +49,9 @@ SOURCES = {
 }
 _CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER = Tool("get_weather", "Weather of a city", _CITY)
+CLOCK = Tool("get_time", "Time in a city", _CITY)
+# Some clients offer other tools in the middle of a conversation.
+OFFERED = ([WEATHER], [WEATHER], [WEATHER, CLOCK], [CLOCK], [])
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +109,9 @@ def said(vocabulary: Vocabulary, text: str, **more: object) -> Message:
 
 
 texts = st.sampled_from(["what is it?", "  a\n", "\n\nhi <|im_end|> there", "x", "é 你 </think> b", ""])
-turns = st.tuples(texts, texts, st.booleans(), st.integers(0, 2), st.sampled_from(["", "", "hm"]))
+turns = st.tuples(
+    texts, texts, st.booleans(), st.integers(0, 2), st.sampled_from(["", "", "hm"]), st.sampled_from(OFFERED)
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
@@ -121,26 +126,26 @@ def test_prompt_that_goes_on_is_the_one_made_from_nothing(
     vocabulary: Vocabulary,
     name: str,
     system: str,
-    talk: list[tuple[str, str, bool, int, str]],
+    talk: list[tuple[str, str, bool, int, str, list[Tool]]],
     has_tools: bool,
     edited: int,
 ) -> None:
     going_on = transcript(vocabulary, SOURCES[name])
-    tools = [WEATHER] if has_tools else []
     messages = [Message("system", system)] if system else []
 
-    def check() -> None:
+    def check(tools: Sequence[Tool]) -> None:
         assert made(going_on, messages, tools) == made(transcript(vocabulary, SOURCES[name]), messages, tools)
 
-    for n, (question, answer, is_own, n_calls, thought) in enumerate(talk):
+    for n, (question, answer, is_own, n_calls, thought, offered) in enumerate(talk):
+        tools = offered if has_tools else []
         messages.append(Message("user", f"{question}{n}"))
-        check()
+        check(tools)
         for i in range(n_calls if has_tools else 0):
             # Some clients number the calls of each turn from 0.
             call = ToolCall(f"call{i}", "get_weather", '{"city": "Paris"}')
             messages.append(Message("assistant", "", tool_calls=(call,), thought=thought))
             messages.append(Message("tool", '{"sky": "clear"}', tool_call_id=call.id))
-            check()
+            check(tools)
         if is_own:
             messages.append(said(vocabulary, answer, thought=thought))
         else:
@@ -371,3 +376,20 @@ def test_marks_that_other_tokens_can_overlap_do_not_cut_text(tmp_path: Path, ove
     models.llama(path, controls=[*MANNERS["harmony"].controls, overlapping])
     with open_tokenizer(path) as vocabulary:
         assert not vocabulary.marks
+
+
+@pytest.mark.parametrize("system", ["", "be brief"])
+def test_tools_that_change_in_a_conversation_are_told_in_its_first_message(
+    vocabulary: Vocabulary, system: str, continued: list[bool]
+) -> None:
+    """Where the template has a place neither for tools nor for a system prompt."""
+    make = transcript(vocabulary, TEMPLATES["no system"])
+    messages = [Message("system", system)] if system else []
+    for turn, tools in enumerate(([WEATHER], [WEATHER], [WEATHER], [CLOCK], [CLOCK], [])):
+        messages.append(Message("user", f"question {turn}"))
+        prompt = make.prompt(messages, tools)
+        assert ("get_time" in prompt.text) is (CLOCK in tools)
+        assert prompt == transcript(vocabulary, TEMPLATES["no system"]).prompt(messages, tools)
+        messages.append(Message("assistant", f"answer {turn}"))
+
+    assert continued[::2] == [False, False, True, False, True, False]  # every other one is made from nothing

@@ -318,9 +318,13 @@ class Transcript:
         parts, shown = self._parts([*messages[:n_head], *messages[begin:]], tools)
         skipped = begin - n_head
         since = next((i for i, part in enumerate(parts) if part.owners == (n - skipped,)), 0)
-        is_merged = bool(n_head) and parts[0].role != "system"
-        if since < 2 or (is_merged and tools) or parts[0].role != prefix.forms[0]["role"]:
+        if since < 2 or parts[0].role != prefix.forms[0]["role"]:
             return None
+        if parts[0].role != "system":
+            # What stands before the user's words: a system prompt and tools without a place of their own.
+            before = parts[0].text.removesuffix(messages[begin].sent)
+            if prefix.forms[0]["content"] != before + messages[n_head].sent:
+                return None
         new = self._forms(parts[since:])
         head = prefix.forms[:1]
         if parts[0].role == "system" and (system := self._forms(parts[:1])) != head:
