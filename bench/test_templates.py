@@ -48,7 +48,7 @@ SYSTEM_LAST = (
 )
 PROMPTS = {**TEMPLATES, "chatml": CHATML, "system prompt last": SYSTEM_LAST, "plain dialogue": GENERIC}
 LEAST_RATIO, MOST_MS = 5.0, 0.5
-MOST_PROMPT_MS = 2.0
+MOST_PROMPT_MS = 0.5
 
 
 def _run(template: ChatTemplate) -> tuple[float, float]:

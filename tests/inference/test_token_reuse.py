@@ -21,14 +21,17 @@ from tests import models
 # ---- prefixes
 
 
-def prefix(*keys: Any, calls: dict[str, str] | None = None) -> PromptPrefix:
-    return PromptPrefix(
-        [(key,) for key in keys], [], "", array("i"), Mark(0, (), (), None, False, False, 0), calls or {}
-    )
+def conversation(*texts: str) -> list[Message]:
+    return [Message("user", text) for text in texts]
 
 
-def found(cache: PrefixCache, *keys: Any) -> PromptPrefix | None:
-    return cache.find([(key,) for key in keys])
+def prefix(*texts: str, calls: dict[str, str] | None = None) -> PromptPrefix:
+    keys = keys_of(conversation(*texts))
+    return PromptPrefix(keys, [], "", array("i"), Mark(0, (), (), None, False, False, 0), calls or {})
+
+
+def found(cache: PrefixCache, *texts: str) -> PromptPrefix | None:
+    return cache.find(conversation(*texts))
 
 
 def test_the_longest_prefix_that_is_shorter_than_the_conversation_is_found() -> None:
@@ -59,10 +62,10 @@ def test_a_prefix_takes_the_place_of_the_one_it_goes_on_from() -> None:
 def test_32_prefixes_are_kept_and_the_oldest_leaves() -> None:
     cache = PrefixCache()
     for i in range(33):
-        cache.keep(prefix(i))
+        cache.keep(prefix(str(i)))
 
-    assert found(cache, 0, "more") is None
-    assert all(found(cache, i, "more") for i in range(1, 33))
+    assert found(cache, "0", "more") is None
+    assert all(found(cache, str(i), "more") for i in range(1, 33))
 
 
 @pytest.mark.parametrize(

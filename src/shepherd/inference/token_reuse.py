@@ -7,9 +7,9 @@ import threading
 from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Any
 
+from shepherd._native.fields import FieldReader
 from shepherd.inference.template import ChatTemplate, Part, Place, Shape, Slot, TemplateLayout, shape_of
 from shepherd.inference.template_journal import Journal
 from shepherd.inference.tokenization import Mark, Vocabulary
@@ -24,12 +24,14 @@ __all__ = ["THOUGHT_KEYS", "AnswerReuse", "Key", "PrefixCache", "PromptPrefix", 
 _MOST = 32
 Key = tuple[Any, ...]
 # All of a message that a prompt depends on. They are changed in place: what was there is what is compared.
-_key = attrgetter("role", "sent", "raw", "thought", "token_ids", "tool_calls", "tool_call_id", "pictures")
+_OF_KEYS = FieldReader(
+    Message, "role", "sent", "raw", "thought", "token_ids", "tool_calls", "tool_call_id", "pictures"
+)
 
 
 def keys_of(messages: Sequence[Message]) -> list[Key]:
     """Return for each message the values that a prompt depends on."""
-    return list(map(_key, messages))
+    return _OF_KEYS.values(messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,13 @@ class PrefixCache:
         self._lock = threading.Lock()
         self._prefixes: list[PromptPrefix] = []
 
-    def find(self, keys: Sequence[Key]) -> PromptPrefix | None:
-        """Return the longest that this conversation begins with; of equal ones, the one kept last."""
-        found = [prefix for prefix in reversed(self._prefixes) if self._begins(prefix.keys, keys)]
+    def find(self, messages: Sequence[Message]) -> PromptPrefix | None:
+        """Return the longest that this conversation goes on from; of equal ones, the one kept last."""
+        found = [
+            prefix
+            for prefix in reversed(self._prefixes)
+            if len(prefix.keys) < len(messages) and _OF_KEYS.begin_with(messages, prefix.keys)
+        ]
         return max(found, key=lambda prefix: len(prefix.keys), default=None)
 
     def keep(self, prefix: PromptPrefix, *, instead_of: PromptPrefix | None = None) -> None:
@@ -84,11 +90,6 @@ class PrefixCache:
         """Forget all."""
         with self._lock:
             self._prefixes = []
-
-    @staticmethod
-    def _begins(head: list[Key], keys: Sequence[Key]) -> bool:
-        n = len(head)
-        return n < len(keys) and head[n - 1] == keys[n - 1] and head == keys[:n]
 
 
 THOUGHT_KEYS = ("reasoning_content", "thinking")

@@ -154,9 +154,10 @@ class Transcript:
             self._prefixes.clear()
         if has_pictures(messages):
             messages = self._with_marks(messages)
-        keys = keys_of(messages)
         builder = PromptBuilder(self._vocabulary, self._tokenize, len(messages), vision=self._vision)
-        prefix = self._prefixes.find(keys)
+        prefix = self._prefixes.find(messages)
+        known = [] if prefix is None else prefix.keys
+        keys = [*known, *keys_of(messages[len(known) :])]
         text = self._continue(builder, messages, tools, keys, prefix)
         counts: list[int] | None = builder.counts
         if text is None:
