@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.examples import register_profiles
 from tests.postgres import NoServerError, Server
@@ -129,6 +132,26 @@ def program_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"~/env/{program.parent.name}/shepherd"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("hangs_after", "seconds after which a test writes the stacks of all threads", default="600")
+
+
+_watched_since = 0.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Let a test that hangs say where: it writes the stacks of all threads, and is not ended.
+
+    pytest's faulthandler_timeout starts and ends a thread for each test, which takes half a millisecond.
+    """
+    global _watched_since  # noqa: PLW0603
+    seconds, now = int(item.config.getini("hangs_after")), time.monotonic()
+    if seconds and now - _watched_since > seconds / 10:
+        _watched_since = now
+        faulthandler.dump_traceback_later(seconds, file=item.config.stash[fault_handler_stderr_fd_key])
+
+
 def pytest_configure() -> None:
     # A shell starts its background jobs with SIGINT ignored, which the programs started here would inherit.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -165,6 +188,7 @@ def unfrozen() -> Iterator[None]:
 
 
 def pytest_unconfigure() -> None:
+    faulthandler.cancel_dump_traceback_later()
     # llama-cpp-python opens /dev/null twice when it is imported and never closes it, which is reported at
     # exit where warnings are errors: "Exception ignored in: <_io.FileIO name='/dev/null' …>".
     utils = sys.modules.get("llama_cpp._utils")
