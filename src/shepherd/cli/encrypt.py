@@ -14,7 +14,7 @@ from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, size
 from shepherd.config import Config
 from shepherd.encryption import KeyEntry, MemoryKey, Sealer
-from shepherd.encryption.key import USUAL_COST, master_key, needs_package, new_salt
+from shepherd.encryption.key import SALT_BYTES, USUAL_COST, master_key, needs_package, new_salt
 from shepherd.encryption.unlocking import (
     keyring_name,
     remember,
@@ -83,7 +83,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     _require_package()
     file, old = database_to_convert(path)
     if old is not None and not arguments.rekey:
-        # A crash of the run before may have left lines in the plain file.
+        # A crash of the run before may have left what is beside the database as it was.
+        _remove_copies(path)
         _convert_history(path, None, old)
         screen.result(
             {"file": file, "encrypted": True},
@@ -107,7 +108,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         with working(screen, "encrypting"):
             is_gone = _convert(path, config, file, old, key, entry)
     except BaseException:
-        if chosen.source == "keyring":
+        if chosen.source == "keyring" and not _may_have_salt(file, salt):
             system_keyring.forget(keyring_name(salt))
         raise
     _warn_of_readable(path, file, is_gone, screen)
@@ -181,12 +182,26 @@ def _convert(
     is_gone = convert(file, old, new, entry)
     if new is not None:
         remember(new)
+    _remove_copies(path)
+    _convert_history(path, old, new)
+    return is_gone
+
+
+def _may_have_salt(file: str, salt: bytes) -> bool:
+    """Return whether a database is encrypted with this salt, also if that can't be read."""
+    try:
+        with open(file, "rb") as opened:
+            return opened.read(SALT_BYTES) == salt
+    except OSError:
+        return True
+
+
+def _remove_copies(path: Path) -> None:
+    """Delete saved indexes and conversations, which can be made again."""
     # Where the database is a link, its indexes are beside the link.
     shutil.rmtree(f"{os.path.abspath(path)}-hot", ignore_errors=True)
     for owner in kept_files.owners(kept_files.folder()):
         kept_files.forget(owner)
-    _convert_history(path, old, new)
-    return is_gone
 
 
 def _convert_history(path: Path, old: MemoryKey | None, new: MemoryKey | None) -> None:

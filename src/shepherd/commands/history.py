@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import errno
 import io
 import os
 from collections.abc import Callable, Collection, Iterator
@@ -52,7 +53,7 @@ def seal_history(plain: Path, sealed: Path, sealer: Sealer) -> None:
     """Move the lines of a plain file behind those of a sealed one. Raises OSError."""
     lines = list(FileHistory(str(plain)).load_history_strings())[::-1] if plain.exists() else []
     if lines:
-        target = LineHistory(sealed, lambda: False, sealer)
+        target = _SealedFile(sealed, sealer)  # raises where a LineHistory goes on without the file
         for line in lines:
             target.store_string(line)
         os.chmod(sealed, 0o600)
@@ -76,7 +77,7 @@ def reseal_history(sealed: Path, old: Sealer, new: Sealer) -> None:
     lines = list(LineHistory(sealed, lambda: False, old).load_history_strings())[::-1]
     part = sealed.with_name(f"{sealed.name}.part")
     part.unlink(missing_ok=True)
-    target = LineHistory(part, lambda: False, new)
+    target = _SealedFile(part, new)
     for line in lines:
         target.store_string(line)
     if lines:
@@ -155,10 +156,11 @@ class _SealedFile(History):
 
     def store_string(self, string: str) -> None:
         """Append a line."""
-        row = base64.b64encode(self._sealer.seal(string.encode(), _PURPOSE))
+        row = base64.b64encode(self._sealer.seal(string.encode(), _PURPOSE)) + b"\n"
         descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(descriptor, row + b"\n")
+            if os.write(descriptor, row) < len(row):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(descriptor)
 
