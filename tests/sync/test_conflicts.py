@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shepherd.memory import learned
 from shepherd.sequences import sequence_of
 from tests.sync.replicas import NOW, Machine, settle
 
@@ -254,3 +255,35 @@ def test_a_dimension_that_was_removed_and_added_again_keeps_its_nodes(machines):
 
     assert a.exported() == b.exported()
     assert {node.title: node.dimensions for node in b.knowledge.list_nodes()}["two"] == ("blue",)
+
+
+def in_conflict(a: Machine, b: Machine) -> None:
+    """Let both learn a city, the second one later, and hear of it."""
+    settle([a, b], 1)
+    a.do(lambda: a.learn("city", "Paris", "old"), NOW + 10)
+    b.do(lambda: b.learn("city", "Rome", "new"), NOW + 20)
+    settle([a, b], 2)
+    assert values(a) == values(b) == {"city": "Rome"}
+
+
+def test_forgetting_the_sentence_of_a_value_that_lost_does_not_let_it_win(machines):
+    a, b = machines("a", "b")
+    in_conflict(a, b)
+    store = a.memory.transactions
+    a.do(lambda: store.write(a.user, lambda c: learned.forget_session(c, a.user, "old")), NOW + 30)
+    settle([a, b], 2)
+
+    assert values(a) == values(b) == {"city": "Rome"}
+    assert a.exported() == b.exported()
+
+
+def test_writing_a_value_that_lost_again_does_not_let_it_win(machines):
+    a, b = machines("a", "b")
+    in_conflict(a, b)
+    for machine in (a, b):
+        for segment in machine.folder.glob(f"{a.id()}-*"):
+            segment.unlink()
+    settle([a, b], 2)
+
+    assert values(a) == values(b) == {"city": "Rome"}
+    assert a.exported() == b.exported()

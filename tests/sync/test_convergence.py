@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
+from shepherd.memory import learned
 from tests.examples import examples
 from tests.sync.replicas import Machine, same_every_time, settle
 
@@ -18,7 +19,7 @@ DAY = 86_400
 ONCE = "stored once"
 KEYS = ("location", "name", "favoriteColor", "favorite_color")
 ACTIONS = (
-    *("remember", "once", "edit", "forget", "pin", "set", "learn", "clear", "wipe", "undo"),
+    *("remember", "once", "edit", "forget", "pin", "set", "learn", "unlearn", "clear", "wipe", "undo"),
     *("node", "change", "remove", "connect", "disconnect", "tag", "untag"),
     *("sync", "sync", "exchange", "exchange", "exchange", "kill", "carry", "tear"),
 )
@@ -53,7 +54,10 @@ def act(machines: list[Machine], action: str, which: int, a: int, b: int, time: 
         "forget": lambda: memory.delete_memory(one),
         "pin": lambda: memory.pin_memory(one, bool(b % 2)),
         "set": lambda: memory.set_fact(KEYS[a % 4], f"set {b}"),
-        "learn": lambda: machine.learn(KEYS[a % 4], f"learned {b}"),
+        "learn": lambda: machine.learn(KEYS[a % 4], f"learned {b}", f"session {b % 2}"),
+        "unlearn": lambda: memory.transactions.write(
+            machine.user, lambda c: learned.forget_session(c, machine.user, f"session {b % 2}")
+        ),
         "clear": lambda: memory.clear_fact(KEYS[a % 4]),
         "wipe": lambda: memory.clear_fact(KEYS[a % 4], with_history=True),
         "undo": memory.undo,

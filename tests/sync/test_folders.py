@@ -198,6 +198,31 @@ def test_own_segments_that_were_lost_are_written_again(machines):
     assert b.memory.count_memories() == 1
 
 
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_an_own_segment_that_was_damaged_is_written_again(machines, which):
+    a, b = machines("a", "b")
+    ids = []
+    for n in range(15):
+        ids.append(a.memory.store_memory(f"question {n}", "answer"))
+        a.sync()
+    own = sorted(a.folder.glob("*.shpseg"))
+    assert len(own) > 2
+    whole = bytearray(own[which].read_bytes())
+    whole[40] ^= 1
+    own[which].write_bytes(whole)
+    for one in (ids[0], ids[7], ids[14]):
+        a.memory.delete_memory(one)
+
+    [warning] = a.sync().warnings
+    assert warning.startswith(f"{own[which]}: this machine wrote the file")
+    a.sync()
+    assert not a.sync().warnings
+    settle([a, b], 2)
+
+    assert b.memory.count_memories() == 12
+    assert a.exported() == b.exported()
+
+
 def test_the_segments_of_a_machine_that_is_gone_can_be_taken_over(machines):
     a, b, c = machines("a", "b", "c")
     a.memory.store_memory("of a", "answer")

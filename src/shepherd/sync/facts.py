@@ -32,6 +32,8 @@ _NAMES = ("k", "v", "s", "at", "f", "w", "n")  # of a body, in the order of the 
 _LEARNED = "extraction"
 # An entry of the history that a merge has added; other machines add the same.
 _ADDED = "r"
+# In a note and a body, once a change was written again: its order when it was written first.
+_FIRST = "o"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,20 @@ class _Change:
                 self.session, self.message_id)  # fmt: skip
 
     @property
+    def order(self) -> tuple[int, str]:
+        """The order of the change itself: its register gets a later one if only its sentence changes."""
+        first = self.register.note.get(_FIRST)
+        return (first[0], first[1]) if first else self.register.order
+
+    @property
     def rank(self) -> tuple[bool, tuple[int, str], str]:
         """Order of precedence: a value that was not learned wins, then the newer one."""
-        return self.source != _LEARNED, self.register.order, self.register.gid
+        return self.source != _LEARNED, self.order, self.register.gid
 
     @property
     def place(self) -> tuple[int, tuple[int, str], str]:
         """The order of the history."""
-        return self.changed_at, self.register.order, self.register.gid
+        return self.changed_at, self.order, self.register.gid
 
 
 # ---- own changes
@@ -79,7 +87,11 @@ def collect(replica: Replica, local: int, at_ms: int, *, is_wipe: bool = False) 
     known = replica.of_row("c", local)
     register = known[0] if known else Register("c", uuid4().hex, local, topic=topic)
     if is_wipe:
+        # Forgetting is a change of its own: its order is that of now.
         register.note["x"] = 1
+        register.note.pop(_FIRST, None)
+    elif known:
+        register.note.setdefault(_FIRST, list(register.order))
     if not known:
         heads = _heads(replica.of_topic(topic))
         register.note = {"r": sorted(head.gid for head in heads)}
@@ -148,7 +160,7 @@ def _take(merge: Merge, register: Register, body: dict[str, Any]) -> str:
     """Store a change of another machine, or its sentence; return the fact."""
     connection = merge.replica.connection
     register.topic = _topic(body["k"])
-    register.note = {name: body[name] for name in ("r", "x") if name in body}
+    register.note = {name: body[name] for name in ("r", "x", _FIRST) if name in body}
     if register.local:
         connection.execute("UPDATE fact_history SET statement = ? WHERE id = ?", (body["w"], register.local))
     else:
@@ -171,9 +183,9 @@ def _remove(merge: Merge, register: Register, gone: dict[str, set[str]]) -> None
 def _wipe(merge: Merge, topic: str, gone: dict[str, set[str]]) -> None:
     """Remove the values of a fact that were recorded before all of them were forgotten."""
     changes = _changes(merge.replica, topic)
-    wiped = max((c.register.order for c in changes if "x" in c.register.note), default=None)
+    wiped = max((c.order for c in changes if "x" in c.register.note), default=None)
     for change in changes if wiped else ():
-        if change.value is not None and wiped is not None and change.register.order < wiped:
+        if change.value is not None and wiped is not None and change.order < wiped:
             _remove(merge, change.register, gone)
             merge.replica.put(change.register, None, 0, after=(wiped[0],))
 

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from shepherd.encryption import SealError
 from shepherd.errors import StoreError
 from shepherd.memory.store import MemoryStore
 from shepherd.sync import facts, knowledge, memories, segments
@@ -148,22 +149,30 @@ def _empty_outbox(connection: Connection, done: Sequence[tuple[int, int]]) -> No
 # ---- forgetting
 
 
-def rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> int:
+def rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str, report: Report) -> int:
     """Write the own segments anew that have a text which is not current any more; return how many.
 
     The outbox is empty. A kill leaves the old or the new segment, of as many frames; the next run does it
-    again.
+    again. A damaged segment is removed: the next run misses it, and writes its values again.
     """
     stale = store.read(
         lambda connection: connection.execute("SELECT segment, kind, gid FROM sync_own WHERE stale = 1")
     )
-    for segment in sorted({row[0] for row in stale}):
+    for n_done, segment in enumerate(sorted({row[0] for row in stale})):
         kept: set[tuple[str, str]] = set()
         frames = []
-        for frame in segments.read(folder, machine, segment):
-            operations = store.read(partial(current, frame=frame))
-            kept.update((one.kind, one.gid) for one in operations if one.body is not None)
-            frames.append(segments.only(frame, operations))
+        try:
+            for frame in segments.read(folder, machine, segment):
+                operations = store.read(partial(current, frame=frame))
+                kept.update((one.kind, one.gid) for one in operations if one.body is not None)
+                frames.append(segments.only(frame, operations))
+        except SealError:
+            _remove_from(folder, machine, segment)
+            report.warnings.append(
+                f"{folder.segment(machine, segment)}: this machine wrote the file, and it was damaged since;"
+                " it was removed, and the next sync writes again what was in it"
+            )
+            return n_done
         try:
             segments.rewrite(folder, machine, segment, frames)
         except OSError as error:
@@ -181,6 +190,20 @@ def rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str
 
         store.write(user_id, note)
     return len({row[0] for row in stale})
+
+
+def _remove_from(folder: Folder, machine: str, first: int) -> None:
+    """Remove an own segment and those after it. Raises StoreError.
+
+    Nobody reads a segment while the one before it is missing, and this machine has what they say.
+    """
+    for segment in reversed(folder.segments().get(machine, [])):
+        if segment >= first:
+            path = folder.segment(machine, segment)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise unwritable(path, error) from error
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:

@@ -68,7 +68,7 @@ def sync(
         incoming.apply_new(store, folder, memory.user_id, machine, report, progress)
         outgoing.write_outbox(store, folder, memory.user_id, machine)
         _adopt_former(store, folder, memory.user_id, report)
-        report.rewritten = outgoing.rewrite_stale(store, folder, memory.user_id, machine)
+        report.rewritten = outgoing.rewrite_stale(store, folder, memory.user_id, machine, report)
     if settings_file is not None:
         # After the lock: the file may be in the same folder, whose lock it takes.
         _take_settings(store, folder, memory.user_id, settings_file, report)
