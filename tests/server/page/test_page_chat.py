@@ -789,3 +789,51 @@ def test_under_another_name_nobody_is_told_to_run_a_command_and_no_button_is_cov
     assert "shepherd serve" not in page.locator("#notices").inner_text()
     for button in (page.get_by_role("button", name="Conversations"), page.get_by_role("link", name="New")):
         button.click(trial=True)
+
+
+def test_what_was_sent_is_not_in_the_field_of_the_next_new_conversation(steve):
+    steve.open("chat")
+    field = steve.page.get_by_role("textbox", name="Message", exact=True)
+    field.fill("I like tea.")
+    steve.open("facts")
+    steve.open("chat")
+    expect(field).to_have_value("I like tea.")
+    field.press("Enter")
+    expect(steve.page.locator(".turn-pair")).to_have_count(1)
+    expect(steve.page.get_by_role("button", name="Stop")).to_be_hidden()
+
+    steve.page.locator("a.new-chat").first.click()
+
+    expect(steve.page.locator(".turn-pair")).to_have_count(0)
+    expect(field).to_have_value("")
+
+
+def test_a_conversation_without_memory_can_be_left_for_a_new_one(steve):
+    """Its address names no conversation, since a reload would not find it."""
+    page = steve.page
+    steve.open("chat")
+    page.locator(".memory-switch").click()
+    say(page, "Hello!")
+    over(page)
+    assert page.evaluate("location.hash") == "#/chat"
+
+    page.locator(".chat-list a.new-chat").click()
+
+    expect(page.locator(".turn-pair")).to_have_count(0)
+
+
+def test_another_user_sees_neither_the_conversation_nor_the_unsent_message(steve):
+    page = steve.page
+    steve.open("chat")
+    page.locator(".memory-switch").click()
+    say(page, "Hello!")
+    over(page)
+    field(page).fill("not for others")
+
+    page.get_by_role("button", name="Memory of").press("Enter")
+    page.get_by_label("User").fill("somebody else")
+    page.keyboard.press("Enter")
+
+    expect(page.get_by_role("button", name="Memory of somebody else")).to_be_visible()
+    expect(field(page)).to_have_value("")
+    expect(page.locator(".turn-pair")).to_have_count(0)

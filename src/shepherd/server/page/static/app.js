@@ -29,6 +29,8 @@ let shown = 0;
 let keyWasRefused = false;
 // Whose key the page has worked with; null without keys, undefined before that is known.
 let owner;
+// Whose memory it has shown.
+let user;
 // Without a chat API, or the right to it, the memories come first.
 let views = VIEWS;
 
@@ -52,13 +54,16 @@ async function start() {
   try {
     const who = await known();
     keyWasRefused = false;
-    if (owner !== undefined && owner !== who.owner) {
-      // Drafts and answers that this page still has belong to somebody else.
-      history.replaceState(null, "", location.pathname);
+    const isOther = owner !== undefined && owner !== who.owner;
+    if (isOther || (user && user !== who.user)) {
+      // Conversations, drafts and answers that this page still has belong to somebody else.
+      const isChat = location.hash.startsWith("#/chat");
+      history.replaceState(null, "", location.pathname + (isOther || isChat ? "" : location.hash));
       location.reload();
       return;
     }
     owner = who.owner;
+    user = who.user;
     session.scopes = who.scopes;
     views = who.can_chat ? VIEWS : VIEWS.filter(([name]) => name !== "chat");
     drawFrame(who);

@@ -32,6 +32,15 @@ export async function listed(name, { isNew = false } = {}) {
   await load(made, { keepsForm: true });
 }
 
+/** A link to a new conversation, also where the address doesn't name the one that is shown. */
+export function newChat(label) {
+  const link = h("a", { class: "new-chat", href: "#/chat" }, icon("add"), label);
+  link.addEventListener("click", () => {
+    if (link.hash === location.hash) dispatchEvent(new Event("hashchange"));
+  });
+  return link;
+}
+
 function build() {
   const input = h("input", { type: "search", placeholder: "Search conversations", "aria-label": "Search conversations", autocomplete: "off", dir: "auto" });
   const list = h("div", { class: "chat-groups" });
@@ -40,7 +49,7 @@ function build() {
   const element = h(
     "aside",
     { class: "chat-list", "aria-label": "Conversations" },
-    h("div", { class: "list-top" }, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New conversation"), h("button", { type: "button", class: "quiet list-close" }, "Close")),
+    h("div", { class: "list-top" }, newChat("New conversation"), h("button", { type: "button", class: "quiet list-close" }, "Close")),
     input,
     note,
     list,

@@ -2,7 +2,7 @@
 
 import { Refused, get, post, streamed } from "./api.js";
 import { answerOf, drawAnswer, drawBeneath, isPressed } from "./chat_answer.js";
-import { conversationList, listed } from "./chat_list.js";
+import { conversationList, listed, newChat } from "./chat_list.js";
 import { runnable } from "./commands.js";
 import { area, fill, h, newId, words } from "./dom.js";
 import { beginning, count, integer, iso, moment } from "./format.js";
@@ -22,7 +22,8 @@ const drafts = new Map();
 // Documents and pictures that were attached and not sent, likewise.
 const attached = new Map();
 // Models that answer chats, as the server lists them, and the one that is chosen.
-let models = null;
+let models = [];
+let areListed = false;
 let model = null;
 // Under this name, the tab keeps the model that was last chosen for each conversation.
 const CHOICES = "shepherd.models";
@@ -41,7 +42,7 @@ export async function show(root, [name = ""]) {
   view.thread = h("div", { class: "thread" });
   view.composer = composer(view);
   const toggle = listToggle(root, side);
-  const head = h("div", { class: "chat-head" }, toggle, view.title, h("a", { class: "new-chat", href: "#/chat" }, icon("add"), "New"));
+  const head = h("div", { class: "chat-head" }, toggle, view.title, newChat("New"));
   fill(root, side, h("div", { class: "chat-main" }, head, view.thread, view.composer.form));
   drawTitle(view);
   drawThread(view);
@@ -76,7 +77,11 @@ function listToggle(root, side) {
 }
 
 async function knowModel() {
-  models ??= ((await get("/v1/models").catch(() => null))?.data ?? []).filter((one) => (one.task ?? "chat") === "chat");
+  const told = areListed ? null : await get("/v1/models").catch(() => null);
+  if (told) {
+    models = told.data.filter((one) => (one.task ?? "chat") === "chat");
+    areListed = true;
+  }
   model ??= models[0] ?? null;
 }
 
@@ -86,7 +91,7 @@ function choices() {
 
 /** Keep the chosen model for a conversation, so that a reload does not change who answers. */
 function keepChoice({ name }) {
-  if (name && models?.length > 1) sessionStorage.setItem(CHOICES, JSON.stringify({ ...choices(), [name]: model.id }));
+  if (name && models.length > 1) sessionStorage.setItem(CHOICES, JSON.stringify({ ...choices(), [name]: model.id }));
 }
 
 /** The name of the model, or a choice where there are several; `changed()` is called when another is chosen. */
@@ -287,6 +292,9 @@ function composer(view) {
     made.documents = [];
     drawAttached(view);
     leave();
+    // They would be in the field of the next new conversation.
+    drafts.delete(view.chat.name);
+    attached.delete(view.chat.name);
     ask(view.chat, turn);
     input.focus();
   });
@@ -335,7 +343,7 @@ function saidIn(chat) {
 }
 
 function chosenModel() {
-  return models?.length > 1 ? model.id : "default";
+  return models.length > 1 ? model.id : "default";
 }
 
 /** What the model could read of a conversation before its next message; null for nothing, and where pictures would be sent. */
