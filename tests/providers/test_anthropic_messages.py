@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.types import Message, ReplySchema, Sampling, Thought, Tool, ToolCall
+from shepherd.pictures import MARK as PICTURE_MARK
+from shepherd.pictures import base64_of
+from shepherd.types import Message, Picture, ReplySchema, Sampling, Thought, Tool, ToolCall
 from tests.providers.test_chat_completions import QUESTION, answer
 from tests.providers.upstream import claude_says, refuses
+from tests.vision_models import png
 
 WEATHER = Tool("weather", "tells the weather", {"type": "object"})
 MARK = {"type": "ephemeral"}
@@ -114,6 +117,24 @@ def test_results_of_tools_are_sent_as_the_users(new_model):
         "role": "user",
         "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "sunny"}],
     }
+
+
+def test_pictures_in_results_of_tools_are_sent(new_model):
+    model = new_model("anthropic", claude_says({"text": ["A cat."]}))
+    call = ToolCall("toolu_1", "look", "{}")
+    picture = Picture(png("red"))
+    messages = [
+        *QUESTION,
+        Message("assistant", "", tool_calls=(call,)),
+        Message("tool", "", f"seen: {PICTURE_MARK}", tool_call_id="toolu_1", pictures=(picture,)),
+    ]
+
+    answer(model, messages)
+
+    [result] = model.upstream.asked[0].body["messages"][-1]["content"]
+    text, shown = result["content"]
+    assert text["text"].strip() == "seen:"
+    assert (shown["type"], shown["source"]["data"]) == ("image", base64_of(picture))
 
 
 def test_an_empty_answer_in_the_history_is_no_empty_text(new_model):

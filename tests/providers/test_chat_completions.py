@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.types import Message, ReplySchema, Sampling, Thought, Tool, ToolCall
+from shepherd.pictures import MARK, base64_of
+from shepherd.types import Message, Picture, ReplySchema, Sampling, Thought, Tool, ToolCall
 from tests.providers.upstream import refuses, says, usage
+from tests.vision_models import png
 
 QUESTION = [Message("system", "Be brief."), Message("user", "hello")]
 WEATHER = Tool(
@@ -105,6 +107,50 @@ def test_tools_and_their_results_are_sent(new_model):
         "arguments": '{"place": "Rome"}',
     }
     assert body["messages"][3] == {"role": "tool", "tool_call_id": "call_1", "content": "sunny"}
+
+
+def test_pictures_in_results_of_tools_follow_the_last_result(new_model):
+    model = new_model("openai", says("A cat."))
+    calls = (ToolCall("call_1", "look", "{}"), ToolCall("call_2", "look", "{}"))
+    picture = Picture(png("red"))
+    messages = [
+        *QUESTION,
+        Message("assistant", "", tool_calls=calls),
+        Message("tool", "", f"seen: {MARK}", tool_call_id="call_1", pictures=(picture,)),
+        Message("tool", "nothing", tool_call_id="call_2"),
+    ]
+
+    for more in ([], [Message("assistant", "Two."), Message("user", "And?")]):
+        answer(model, [*messages, *more])
+
+        first, second, shown, *rest = model.upstream.asked[-1].body["messages"][3:]
+        assert first == {"role": "tool", "tool_call_id": "call_1", "content": "seen: [picture]"}
+        assert second == {"role": "tool", "tool_call_id": "call_2", "content": "nothing"}
+        assert shown["role"] == "user"
+        assert shown["content"][0]["image_url"]["url"].endswith(base64_of(picture))
+        assert [message["role"] for message in rest] == [message.role for message in more]
+
+
+def test_a_prompt_is_counted_with_its_tools_and_calls(new_model):
+    model = new_model("openai", says("ok"))
+    call = ToolCall("call_1", "weather", '{"place": "' + "x" * 4000 + '"}')
+    called = [*QUESTION, Message("assistant", "", tool_calls=(call,))]
+    large = Tool("weather", "w" * 40_000, {"type": "object"})
+
+    plain = model.count_prompt_tokens(QUESTION)
+
+    assert plain < 50
+    assert model.count_prompt_tokens(called) > plain + 500
+    assert model.count_prompt_tokens(QUESTION, [large]) > plain + 5000
+    assert model.count_prompt_tokens([Message("system", "Be brief."), *QUESTION], [large]) > plain + 5000
+
+
+def test_a_call_without_arguments_has_an_empty_object(new_model):
+    call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "now", "arguments": ""}}
+
+    pieces, _ = answer(new_model("openai", says({"tool_calls": [call]}, reason="tool_calls")))
+
+    assert pieces == [ToolCall("call_1", "now", "{}")]
 
 
 @pytest.mark.parametrize(

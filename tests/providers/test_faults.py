@@ -25,6 +25,7 @@ from shepherd.providers.keys import ApiKey
 from tests.providers.conftest import KEY
 from tests.providers.test_chat_completions import QUESTION, answer
 from tests.providers.upstream import (
+    Handler,
     breaks_off,
     chunk,
     claude_fails,
@@ -552,3 +553,21 @@ def test_a_missing_key_is_named_with_its_variable(monkeypatch):
         open_remote(ProviderSettings("work", "openai", model="m"))
 
     assert "export OPENAI_API_KEY=" in caught.value.hint
+
+
+def test_a_connection_that_breaks_after_the_end_leaves_the_answer_whole(new_model):
+    def step(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.send_header("Content-Length", "100000")  # more than ever comes
+        handler.end_headers()
+        handler.event(chunk({"content": "All of it."}))
+        handler.event(chunk({}, "stop"))
+        handler.close_connection = True
+
+    model = new_model("openai", step)
+
+    with model.generate(QUESTION) as reply:
+        assert list(reply) == ["All of it."]
+    assert reply.stats.finish_reason == "stop"
+    assert len(model.upstream.asked) == 1

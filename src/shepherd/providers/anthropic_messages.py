@@ -128,9 +128,10 @@ def _append(messages: list[dict[str, Any]], message: Message, *, is_marked: bool
     """Add a message; the results of calls that were made together belong into one."""
     blocks: list[dict[str, Any]] = []
     if message.role == "tool":
-        blocks = [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": message.sent}]
+        result: Any = [_block(part) for part in _shown_parts(message)] if message.pictures else message.sent
+        blocks = [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": result}]
     else:
-        blocks += [_block(part) for part in parts_of(message) if isinstance(part, Picture) or part.strip()]
+        blocks += [_block(part) for part in _shown_parts(message)]
         blocks += [
             {"type": "tool_use", "id": call.id, "name": call.name, "input": _arguments(call)}
             for call in message.tool_calls
@@ -142,6 +143,10 @@ def _append(messages: list[dict[str, Any]], message: Message, *, is_marked: bool
         messages[-1]["content"] += blocks
     else:
         messages.append({"role": "assistant" if message.role == "assistant" else "user", "content": blocks})
+
+
+def _shown_parts(message: Message) -> list[str | Picture]:
+    return [part for part in parts_of(message) if isinstance(part, Picture) or part.strip()]
 
 
 def _block(part: str | Picture) -> dict[str, Any]:
@@ -182,7 +187,8 @@ def _events(stream: Any) -> Iterator[Event]:
         elif kind == "content_block_delta":
             yield from _pieces(event, calls)
         elif kind == "content_block_stop" and event.index in calls:
-            yield ToolCall(*calls.pop(event.index))
+            call_id, name, arguments = calls.pop(event.index)
+            yield ToolCall(call_id, name, arguments.strip() or "{}")  # a tool without parameters
         elif kind == "message_delta":
             reason = _REASONS.get(event.delta.stop_reason or "", "stop")
             answer = getattr(event.usage, "output_tokens", None) or 0

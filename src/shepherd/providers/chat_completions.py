@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from shepherd.pictures import base64_of, media_type_of, parts_of
+from shepherd.pictures import base64_of, media_type_of, parts_of, without_pictures
 from shepherd.providers.exchange import End, Event, Usage
 from shepherd.providers.keys import ApiKey
 from shepherd.providers.settings import ProviderSettings
@@ -71,7 +71,7 @@ class ChatCompletions(Transport):
     def _body(self, request: Request) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "model": self._provider.model or "default",
-            "messages": [_message(message, self._provider.address) for message in request.messages],
+            "messages": _messages(request.messages, self._provider.address),
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": request.max_tokens,
@@ -105,9 +105,26 @@ class ChatCompletions(Transport):
         return bool(refused)
 
 
+def _messages(messages: Sequence[Message], address: str) -> list[dict[str, Any]]:
+    """Return the messages; results can only be text, so their pictures follow them in one of the user."""
+    told: list[dict[str, Any]] = []
+    pictures: list[Picture] = []
+    for message in messages:
+        if message.role != "tool" and pictures:
+            told.append({"role": "user", "content": [_part(picture) for picture in pictures]})
+            pictures = []
+        told.append(_message(message, address))
+        if message.role == "tool":
+            pictures += message.pictures
+    if pictures:
+        told.append({"role": "user", "content": [_part(picture) for picture in pictures]})
+    return told
+
+
 def _message(message: Message, address: str) -> dict[str, Any]:
     if message.role == "tool":
-        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.sent}
+        text = without_pictures(message).sent
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": text}
     content = [_part(part) for part in parts_of(message)] if message.pictures else message.sent
     body: dict[str, Any] = {"role": message.role, "content": content}
     if message.tool_calls:
@@ -204,7 +221,8 @@ class _Call:
     def whole(self, address: str) -> ToolCall:
         # Results refer to their call by its id, so a call without an id gets one here.
         call_id = self.id or f"call_{secrets.token_hex(12)}"
-        return ToolCall(call_id, self.name, self.arguments, sealed_extra(self.extra, address))
+        arguments = self.arguments.strip() or "{}"  # some servers send none for a tool without parameters
+        return ToolCall(call_id, self.name, arguments, sealed_extra(self.extra, address))
 
 
 def _collect(calls: list[_Call], delta: Any) -> None:

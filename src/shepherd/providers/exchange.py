@@ -215,6 +215,8 @@ class Exchange:
                 has_ended = has_ended or isinstance(event, End)
                 self._queue.put(event)
         except Exception as error:
+            if has_ended:  # the answer is whole, and only its connection ended badly
+                return None, has_begun
             failure = self._translate(error)
             was_cut = has_begun and isinstance(failure, ProviderUnavailableError)
             return self._cut_off(True) if was_cut else failure, has_begun

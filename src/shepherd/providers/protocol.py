@@ -89,6 +89,9 @@ class ChatModel(Protocol):
     def picture_problem(self) -> str:
         """Why they may not, if there is more to say than that the model reads none; else ""."""
 
+    def count_prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+        """Return the tokens of a prompt; about, for a remote model."""
+
     def count_tokens(self, text: str) -> int:
         """Return how many tokens `text` has, or about how many."""
 

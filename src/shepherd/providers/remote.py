@@ -104,6 +104,12 @@ class RemoteModel:
         """Return an estimate, rounded up."""
         return self._ratio.estimate(len(text))
 
+    def count_prompt_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
+        """Return an estimate for a conversation with its calls and these tools."""
+        if tools and (not messages or messages[0].role != "system"):
+            messages = [Message("system", ""), *messages]
+        return update(Account(), _entries(messages, tools), self._ratio).total
+
     def generate(
         self,
         messages: Sequence[Message],

@@ -454,12 +454,9 @@ class Conversations:
 
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
         """Count the tokens of a prompt without what memory would add; for a remote model about."""
-        engine = self.models.engine
-        if engine is not None:
-            return engine.count_prompt_tokens(messages, tools)
         model = self.models.take()
         try:
-            return sum(model.count_tokens(message.sent) for message in messages)
+            return model.count_prompt_tokens(messages, tools)
         finally:
             self.models.give_back(model)
 
