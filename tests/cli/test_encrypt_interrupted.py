@@ -1,4 +1,4 @@
-"""`shepherd encrypt` that is interrupted or fails after the database was replaced: no key and no line is lost."""
+"""`shepherd encrypt` that ends too early: no key is lost, and no line of the history."""
 
 from __future__ import annotations
 

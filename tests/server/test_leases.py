@@ -69,3 +69,10 @@ def test_a_model_is_given_back_after_every_answer_and_every_refusal(path, stream
     assert not state.in_progress
     assert not state.running
     assert state.conversations.models.n_lent == 0
+
+
+def test_a_count_that_is_refused_keeps_no_model(client, state) -> None:
+    refused = client.post("/v1/responses/input_tokens", json={"input": "hi", "user": "x" * 257})
+
+    assert refused.status_code == 400, refused.text
+    assert state.pool.default.n_leases == 0

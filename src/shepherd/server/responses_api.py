@@ -108,10 +108,11 @@ router = APIRouter(prefix=_ROUTE)
 async def count_input_tokens(request: Request, body: InputTokensBody) -> dict[str, Any]:
     """Count the tokens of an input as it stands, without what memory would add."""
     state: ServerState = request.app.state.shepherd
-    lease = await state.pool.lease(body.model, request.receive)
     caller = caller_of(request, body.user)
     if body.conversation_id:
         caller.require(MEMORY)
+    # Last: what is refused must not keep the model.
+    lease = await state.pool.lease(body.model, request.receive)
 
     def count() -> int:
         body.follow_stored(state, caller.user_id)
@@ -191,7 +192,7 @@ async def delete_response(request: Request, response_id: str, user: QueriedUser 
     running = running_of(state, user_id, response_id)
     if running is not None:
         await running.cancel()
-        del state.background[(user_id, response_id)]
+        state.background.pop((user_id, response_id), None)  # another request may have deleted it meanwhile
     if not await blocking(lambda: _stored_by(request, user).remove(response_id)) and running is None:
         raise _missing()
     return {"id": response_id, "object": "response", "deleted": True}
