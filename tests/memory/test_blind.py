@@ -26,6 +26,7 @@ from shepherd.memory.schema import APPLICATION_ID
 from shepherd.trace import Traces
 from shepherd.types import Injection, Message
 from tests.examples import examples
+from tests.learned import learn
 from tests.memory.blind import KEY, changes_of_files, forget_keys, known_key, rows_of, sent_and_stored
 from tests.memory.canaries import SHARED, USER, Canaries
 from tests.memory.histories import NOW, WORDS, apply, changes_of, found, sentences
@@ -246,6 +247,19 @@ def test_a_server_never_gets_a_word_unless_it_may_read(
     else:
         assert shown == canaries.given
         assert any(asked.encode() in data for place, data in seen.items() if place.endswith("/log"))
+
+
+def test_a_learned_memory_can_be_undone(url: str) -> None:
+    with open_(url) as memory:
+        said = "My bread needs three days to rise."
+        [item] = learn(memory, USER, said, memories=("How long does the bread need?", "three days"))
+        assert memory.count_memories() == 1
+
+        undone = memory.undo(item.id)
+
+        assert undone is not None
+        assert undone.state == "undone"
+        assert memory.count_memories() == 0
 
 
 def test_a_removed_user_leaves_nothing_and_can_begin_anew(

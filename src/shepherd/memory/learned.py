@@ -489,12 +489,13 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
 def _forgotten(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> LearnedItem:
     """Undo a memory, unless it was edited or pinned since."""
     rows = connection.execute(
-        "SELECT c.id FROM learned l JOIN context c ON c.id = l.memory_id AND c.user_id = l.user_id"
-        " WHERE l.user_id = ? AND l.number = ?"
-        " AND c.user_message = l.key AND c.assistant_response = l.value AND c.pinned = 0",
+        "SELECT c.id, l.key, l.value, c.user_message, c.assistant_response FROM learned l"
+        " JOIN context c ON c.id = l.memory_id AND c.user_id = l.user_id"
+        " WHERE l.user_id = ? AND l.number = ? AND c.pinned = 0",
         (user_id, item.id),
     )
-    if not rows:
+    # Texts are compared here: a server that cannot read them has those of a memory bound to it.
+    if not rows or tuple(rows[0][1:3]) != tuple(rows[0][3:5]):
         return item
     memory_id = rows[0][0]
     # The item stays, so that the same message does not bring the memory back.
