@@ -241,6 +241,18 @@ def test_an_imported_answer_says_which_newer_fact_it_contradicts(
     assert f"Assistant: {answer}{note}]" in memory.recall(question).tail
 
 
+def test_an_edited_answer_is_compared_with_the_facts_again(memory: Memory) -> None:
+    question = "Where does the user live?"
+    edited = memory.store_memory(question, "In Köln", timestamp=NOW - DAY)
+    assert edited is not None
+    memory.set_fact("location", "Berlin")
+    for answer, note in (("In Köln", " (location is Berlin now)"), ("In Berlin", ""), ("In Bonn", " (loc")):
+        memory.edit_memory(edited, answer=answer)
+
+        assert f"Assistant: {answer}{note}" in memory.recall(question).tail
+        assert bool(note) is ("now)" in memory.recall(question).tail)
+
+
 def test_an_answer_that_is_newer_than_the_fact_contradicts_nothing(memory: Memory) -> None:
     memory.set_fact("location", "Berlin")
     memory.store_memory("Where does the user live?", "In Köln", timestamp=NOW + DAY)

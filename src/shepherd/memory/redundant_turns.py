@@ -256,13 +256,19 @@ def outdated_by(result: SearchResult, former: Former) -> tuple[Value, bool] | No
     return None
 
 
+class _Contradicted(NamedTuple):
+    """The fact that a memory with this question and answer contradicts, among these facts."""
+
+    facts: tuple[Fact, ...]
+    text: tuple[str, str]
+    fact: Fact | None
+
+
 class Contradictions:
-    """Cache of the facts that memories contradict, found once per memory and change of the facts."""
+    """Cache of the facts that memories contradict, found once per text and change of the facts."""
 
     def __init__(self) -> None:
-        self._known: FIFODict[tuple[str, int], tuple[tuple[Fact, ...], Fact | None]] = FIFODict(
-            _MOST_MEMORIES
-        )
+        self._known: FIFODict[tuple[str, int], _Contradicted] = FIFODict(_MOST_MEMORIES)
 
     def of(
         self, user_id: str, facts: tuple[Fact, ...], results: Iterable[SearchResult]
@@ -270,11 +276,13 @@ class Contradictions:
         """Return the newer facts that memories contradict, and what these say, by the memories' ids."""
         found = {}
         for result in results:
+            text = result.question, result.answer
             known = self._known.get((user_id, result.id))
-            if known is None or known[0] is not facts:
-                known = self._known[user_id, result.id] = facts, _contradicted_by(result, facts)
-            if known[1] is not None:
-                found[result.id] = known[1], result.answer
+            if known is None or known.facts is not facts or known.text != text:
+                known = _Contradicted(facts, text, _contradicted_by(result, facts))
+                self._known[user_id, result.id] = known
+            if known.fact is not None:
+                found[result.id] = known.fact, result.answer
         return found
 
 
