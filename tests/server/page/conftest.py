@@ -101,7 +101,11 @@ def visit(browser: Browser) -> Iterator[Callable[..., Visit]]:
         contexts.append(context)
         context.set_default_timeout(PATIENCE_MS)
         if user:
-            context.add_init_script(f"sessionStorage.setItem('shepherd.user', {user!r})")
+            # The page may choose another one, and load itself anew.
+            name = "'shepherd.user'"
+            context.add_init_script(
+                f"sessionStorage.getItem({name}) ?? sessionStorage.setItem({name}, {user!r})"
+            )
         made = Visit(context.new_page(), url, user)
 
         def heard(message: ConsoleMessage) -> None:
