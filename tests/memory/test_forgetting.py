@@ -448,3 +448,106 @@ def test_parts_and_keys_go_with_their_owner(memory: Memory) -> None:
     assert (revoked.id, revoked.label) == (record.id, "")
     assert revoked.owner != "anna"
     assert memory.keys.are_any()
+
+
+def conversation_with(memory: Memory, *results: str) -> str:
+    """Store a conversation with results of tools, and return its id."""
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "look it up"))
+    for result in results:
+        memory.append_message(session, Message("tool", result, tool_call_id="x"))
+    return session
+
+
+def test_forgetting_something_short_leaves_what_only_has_its_letters(memory: Memory) -> None:
+    """`hi` is in `Chicago` and in `this`."""
+    others = ['{"city": "Chicago", "status": "ok"}', '{"text": "this is what Hilda said: hi"}', "34 files"]
+    session = conversation_with(memory, *others)
+    short = [memory.store_memory(*both) for both in (("hi", "ok"), ("34", "Hi!"), ("What?", "34"))]
+    memory.append_message(session, Message("user", "I moved to Chicago"), job=OpenJob("me", 5))
+    memory.append_message(session, Message("user", "hi"), job=OpenJob("me", 5))
+    Traces(memory.transactions, USER).write(session, {"assembled/full_prompt": "I moved to Chicago", "n": 34})
+    memory.set_fact("greeting", "hi")
+    memory.set_fact("greeting", "34")
+
+    memory.delete_memories([one for one in short if one is not None])
+    assert [job.lines for job in memory.extraction.jobs()] == [("I moved to Chicago",)]
+    memory.clear_fact("greeting", with_history=True)
+
+    assert [message.raw for message in memory.load_session(session) if message.role == "tool"] == [
+        others[0],
+        "[forgotten]",  # it has the fact's value as a word
+        "[forgotten]",
+    ]
+    assert Traces(memory.transactions, USER).last_turn(session) == 0
+    assert [job.lines for job in memory.extraction.jobs()] == [("I moved to Chicago",)]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "result"),
+    [
+        ("Row?", "12b", '{"results": [{"question": "Row?", "answer": "12b"}]}'),
+        ("Door", 'Say "Öffne dich"\nthen push', json.dumps({"text": 'Say "Öffne dich"\nthen push'})),
+        ("Where?", "x " * 800 + "end", json.dumps({"answer": ("x " * 800)[:1000] + "…"})),
+        ("Wo?", "Im Schrank oben links", json.dumps({"of": json.dumps({"a": "Im Schrank oben links"})})),
+        (
+            "鍵はどこですか",
+            "玄関マットの下にありますよ、いつも",
+            '{"answer": "玄関マットの下にありますよ、いつも"}',
+        ),
+    ],
+)
+def test_results_that_show_a_memory_go_with_it(
+    memory: Memory, question: str, answer: str, result: str
+) -> None:
+    session = conversation_with(memory, result)
+    memory_id = memory.store_memory(question, answer)
+    assert memory_id is not None
+
+    memory.delete_memory(memory_id)
+
+    assert memory.load_session(session)[1].raw == "[forgotten]"
+
+
+def test_an_edited_answer_leaves_messages_waiting(memory: Memory) -> None:
+    session = conversation_with(memory)
+    memory.append_message(session, Message("user", "My cat is called Tom"), job=OpenJob("me", 5))
+    memory_id = memory.store_memory("My cat is called Tom", "noted")
+    assert memory_id is not None
+
+    memory.edit_memory(memory_id, answer="What a nice name!")
+    assert [job.lines for job in memory.extraction.jobs()] == [("My cat is called Tom",)]
+    memory.edit_memory(memory_id, question="My cat is called Kim")
+
+    assert memory.extraction.jobs() == []
+
+
+def test_traces_with_a_forgotten_word_of_any_script_go(path: Path) -> None:
+    with Memory(path, user_id=USER) as memory:
+        traces = Traces(memory.transactions, USER)
+        for session, value in (
+            ("aa", "Wir fahren nach ÖSTERREICH"),
+            ("bb", "東京に住む"),
+            ("cc", "Osterreich"),
+        ):
+            traces.write(session, {"assembled/full_prompt": value})
+        memory.set_fact("place", "österreich")
+        memory.set_fact("city", "東京に住む")
+
+        memory.clear_fact("place", with_history=True)
+        memory.clear_fact("city", with_history=True)
+
+        assert [traces.last_turn(session) for session in ("aa", "bb", "cc")] == [None, None, 0]
+
+
+def test_a_deleted_document_with_a_common_word_for_a_title_takes_nothing_else_along(memory: Memory) -> None:
+    session = conversation_with(memory, '{"text": "Berlin is large"}', '{"documents": [{"title": "Berlin"}]}')
+    knowledge = Knowledge(memory.transactions, USER)
+    node = knowledge.add_node("Berlin", source_text="A text about a city.")
+
+    knowledge.delete_node(node.id)
+
+    assert [message.raw for message in memory.load_session(session)[1:]] == [
+        '{"text": "Berlin is large"}',
+        "[forgotten]",
+    ]

@@ -37,6 +37,9 @@ __all__ = [
     "note",
 ]
 
+# A search for something in a text; its result counts as true or false.
+_Search = Callable[[str], object]
+
 # Names in a receipt of what is removed by other modules.
 MEMORIES = "memories"
 FACTS = "values of facts"
@@ -47,6 +50,10 @@ _PAGE = 500
 # A few ids are looked for by SQL, more by reading every tail.
 _FEW = 8
 _MOST_VALUES = 30
+# Words or characters of a text that nobody else is likely to have said.
+_TELLING_WORDS, _TELLING_CHARS = 3, 16
+# Characters of a long text that are looked for: tools show its beginning.
+_BEGINNING = 200
 _SIZE = tenants.MESSAGE_BYTES_SQL
 # Of a message: the texts of a blind memory are bound to its conversation and role.
 _AT_PLACE = "WHERE id = ? AND session_id = ? AND role = ?"
@@ -102,14 +109,19 @@ def _value(connection: Connection, key: str) -> int:
 
 
 def copies_of_memories(
-    connection: Connection, user_id: str, forgotten: Sequence[tuple[int, str, str]]
+    connection: Connection,
+    user_id: str,
+    forgotten: Sequence[tuple[int, str, str]],
+    *,
+    withdraw: bool = True,
 ) -> Counter[str]:
-    """Remove all copies of memories, given as (id, question, answer); return how many were where."""
+    """Remove all copies of memories, given as (id, question, answer); return how many were where.
+
+    Without `withdraw` messages that wait to be learned from keep waiting, whatever they say.
+    """
     if not forgotten:
         return Counter()
     ids = {memory_id for memory_id, _, _ in forgotten}
-    texts = [text for _, *both in forgotten for text in both if text.strip()]
-    questions = [" ".join(question.split()).casefold() for _, question, _ in forgotten if question.strip()]
 
     def is_meant(parts: dict[str, Any], sent: str) -> bool:
         return any(result.get("id") in ids for result in parts.get("results", ()))
@@ -119,7 +131,9 @@ def copies_of_memories(
     return Counter(
         {
             "messages with appended memory": _drop_tails(connection, user_id, is_meant, likes),
-            "results of tools": _drop_results(connection, user_id, texts),
+            "results of tools": _drop_results(
+                connection, user_id, _showing([both for _, *both in forgotten])
+            ),
             "notes about requests": _strip_notes(connection, user_id),
             "entries of traces": _drop_traces(
                 connection,
@@ -127,12 +141,74 @@ def copies_of_memories(
                 ("path LIKE '%/tail/context/%/id' AND value = ?", [str(one) for one in ids]),
             ),
             "messages waiting to be learned from": _withdraw(
-                connection,
-                user_id,
-                lambda line: any(question in line for question in questions),
-            ),
+                connection, user_id, _repeating([question for _, question, _ in forgotten])
+            )
+            if withdraw
+            else 0,
         }
     )
+
+
+def _is_telling(text: str) -> bool:
+    """Return whether a text that has this one most likely has it from there: not so with `ok` and `34`."""
+    return len(text.split()) >= _TELLING_WORDS or len(text) >= _TELLING_CHARS
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _naming(text: str) -> _Search:
+    """Return a search for a text as whole words, or for the beginning of a long one, in plain text."""
+    beginning = text[:_BEGINNING].rpartition(" ")[0] if len(text) > _BEGINNING else text
+    beginning = beginning or text[:_BEGINNING]
+    # Most texts have it nowhere, which is faster to find out this way.
+    return lambda where: beginning in where and (len(text) > _BEGINNING or _has_words(beginning, where))
+
+
+def _has_words(words: str, where: str) -> bool:
+    search = mentions([words])
+    return search is not None and bool(search(where))
+
+
+def _showing(memories: Iterable[Sequence[str]]) -> _Search:
+    """Return a search for texts that show one of the memories, given as question and answer.
+
+    A memory of nothing but short texts is shown where both are.
+    """
+    telling: list[_Search] = []
+    short: list[list[_Search]] = []
+    for both in memories:
+        texts = [plain for text in both if (plain := _plain(text))]
+        found = [text for text in texts if _is_telling(text)]
+        telling += map(_naming, found)
+        if texts and not found:
+            short.append([_naming(text) for text in texts])
+
+    def shows(text: str) -> bool:
+        text = _plain(text)
+        return any(one(text) for one in telling) or any(all(one(text) for one in ones) for ones in short)
+
+    return shows
+
+
+def _listing(titles: Iterable[str]) -> _Search:
+    """Return a search for texts with one of the titles, or with a line of its own for a short one."""
+    texts = {plain for title in titles if (plain := _plain(title))}
+    telling = [_naming(text) for text in texts if _is_telling(text)]
+
+    def lists(text: str) -> bool:
+        lines = [_plain(line) for line in text.splitlines()]
+        return not texts.isdisjoint(lines) or any(one(" ".join(lines)) for one in telling)
+
+    return lists
+
+
+def _repeating(questions: Iterable[str]) -> _Search:
+    """Return a search for messages that say what one of the questions says, or (if that is short) only it."""
+    texts = {plain for question in questions if (plain := _plain(question))}
+    telling = [_naming(text) for text in texts if _is_telling(text)]
+    return lambda line: _plain(line) in texts or any(one(_plain(line)) for one in telling)
 
 
 def copies_of_values(connection: Connection, user_id: str, values: Collection[str]) -> Counter[str]:
@@ -149,12 +225,10 @@ def copies_of_values(connection: Connection, user_id: str, values: Collection[st
     return Counter(
         {
             "messages with appended facts": _drop_tails(connection, user_id, is_meant),
-            "results of tools": _drop_results(connection, user_id, list(values)),
+            "results of tools": _drop_results(connection, user_id, has_value),
             "notes about requests": _strip_notes(connection, user_id),
-            "entries of traces": _drop_traces(connection, user_id, _containing(values)),
-            "messages waiting to be learned from": _withdraw(
-                connection, user_id, lambda line: bool(has_value(line))
-            ),
+            "entries of traces": _drop_traces(connection, user_id, _containing(values), has_value),
+            "messages waiting to be learned from": _withdraw(connection, user_id, has_value),
         }
     )
 
@@ -165,6 +239,7 @@ def copies_of_chunks(
     """Remove all copies of deleted nodes, given by their chunks and titles; return how many were where."""
     # A focus or a system part does not say which nodes it showed.
     shown = {f"chunk:{chunk_id}" for chunk_id in chunk_ids} | {"focus", "changed"}
+    has_title = mentions(titles)
     return Counter(
         {
             "messages with appended passages": _drop_tails(
@@ -173,9 +248,11 @@ def copies_of_chunks(
                 lambda parts, sent: not shown.isdisjoint(parts.get("parts", ())),
                 ['%"parts":["%'],
             ),
-            "results of tools": _drop_results(connection, user_id, list(titles)),
+            "results of tools": _drop_results(connection, user_id, _listing(titles)),
             "notes about requests": _strip_notes(connection, user_id),
-            "entries of traces": _drop_traces(connection, user_id, _containing(titles)),
+            "entries of traces": 0
+            if has_title is None
+            else _drop_traces(connection, user_id, _containing(titles), has_title),
         }
     )
 
@@ -228,16 +305,11 @@ def _messages(
         after = page[-1][0]
 
 
-def _drop_results(connection: Connection, user_id: str, texts: Sequence[str]) -> int:
-    """Remove results of tool calls that contain one of the texts, as it is or as JSON has it."""
-    forms = {
-        form
-        for text in texts
-        for form in (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1])
-    }
+def _drop_results(connection: Connection, user_id: str, is_meant: _Search) -> int:
+    """Remove results of tool calls for whose text `is_meant`; return how many."""
     n_dropped = grown = 0
     for place, raw, _, size in _messages(connection, user_id, "m.raw", (), " AND m.role = 'tool'"):
-        if not any(form in raw for form in forms):
+        if not is_meant(_read(raw)):
             continue
         [(after,)] = connection.execute(
             f"UPDATE messages SET raw = ?, sent = NULL {_AT_PLACE} RETURNING {_SIZE}", (_REMOVED, *place)
@@ -247,6 +319,28 @@ def _drop_results(connection: Connection, user_id: str, texts: Sequence[str]) ->
     if n_dropped:
         tenants.add_message_bytes(connection, user_id, grown)
     return n_dropped
+
+
+def _read(result: str) -> str:
+    """Return a result, with the texts in it as they read if it is JSON."""
+    try:
+        texts = list(_texts_in(json.loads(result)))
+    except (ValueError, RecursionError):
+        return result
+    return "\n".join([result, *texts])
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        # A server of tools sends JSON as a text.
+        yield _read(value) if value.startswith(("{", "[")) else value
+    elif isinstance(value, dict):
+        yield from value
+        for one in value.values():
+            yield from _texts_in(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts_in(one)
 
 
 def _strip_notes(connection: Connection, user_id: str) -> int:
@@ -271,15 +365,26 @@ def _strip_notes(connection: Connection, user_id: str) -> int:
 
 
 def _containing(texts: Iterable[str]) -> tuple[str, list[str]]:
-    """Return the condition for values of traces that contain one of the texts."""
-    escaped = [re.sub(r"([\\%_])", r"\\\1", text.strip().lower()) for text in texts if text.strip()]
-    return "lower(value) LIKE ? ESCAPE '\\'", [f"%{text}%" for text in escaped]
+    """Return the condition for values of traces that may have one of the texts: a part of each is compared.
+
+    SQLite knows upper and lower case of the English letters alone.
+    """
+    parts = [max("".join(map(_without_case, text.strip())).split("\0"), key=len) for text in texts]
+    escaped = [re.sub(r"([\\%_])", r"\\\1", part.lower()) for part in parts]
+    return "kind = 0 AND lower(value) LIKE ? ESCAPE '\\'", [f"%{part}%" for part in dict.fromkeys(escaped)]
 
 
-def _drop_traces(connection: Connection, user_id: str, which: tuple[str, list[str]]) -> int:
+def _without_case(character: str) -> str:
+    """Return a character that SQLite compares whatever its case; a zero for others."""
+    return character if character.isascii() or character.lower() == character.upper() else "\0"
+
+
+def _drop_traces(
+    connection: Connection, user_id: str, which: tuple[str, list[str]], is_meant: _Search | None = None
+) -> int:
     """Delete all traces of the conversations in which a row meets the condition; return how many rows.
 
-    All of them: the text of a prompt has the turns before it.
+    `is_meant` decides about the value of such a row. All of them: the text of a prompt has the turns before.
     """
     if is_blind(connection):
         return 0  # it has none, and the server must not see the words
@@ -288,10 +393,14 @@ def _drop_traces(connection: Connection, user_id: str, which: tuple[str, list[st
     for start in range(0, len(parameters), _MOST_VALUES):
         some = parameters[start : start + _MOST_VALUES]
         rows = connection.execute(
-            f"SELECT path FROM trace WHERE user_id = ? AND ({' OR '.join([f'({condition})'] * len(some))})",
+            "SELECT path, value FROM trace"
+            f" WHERE user_id = ? AND ({' OR '.join([f'({condition})'] * len(some))})",
             (user_id, *some),
         )
-        roots.update("/".join(path.split("/")[:3]) for (path,) in rows)
+        for path, value in rows:
+            root = "/".join(path.split("/")[:3])
+            if root not in roots and (is_meant is None or is_meant(value)):
+                roots.add(root)
     n_dropped = 0
     for root in roots:
         n_dropped += len(
@@ -303,7 +412,7 @@ def _drop_traces(connection: Connection, user_id: str, which: tuple[str, list[st
     return n_dropped
 
 
-def _withdraw(connection: Connection, user_id: str, is_meant: Callable[[str], bool]) -> int:
+def _withdraw(connection: Connection, user_id: str, is_meant: _Search) -> int:
     """Take the messages that are meant, in lower case with single blanks, out of the jobs that wait."""
     meant = [
         message_id

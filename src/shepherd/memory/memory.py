@@ -477,7 +477,8 @@ class Memory:
                 return False, Counter()
             memories.edit(connection, tenant, memory_id, question, answer, self._store.terms)
             former = (memory_id, before.question, before.answer)
-            return True, forgetting.copies_of_memories(connection, user, [former])
+            is_asked_anew = question not in (None, before.question)
+            return True, forgetting.copies_of_memories(connection, user, [former], withdraw=is_asked_anew)
 
         is_edited = self._forget(user_id, False, work)
         self.wake_vectors()
