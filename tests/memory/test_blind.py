@@ -20,7 +20,7 @@ from shepherd.encryption import set_asker
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError, UsageError
 from shepherd.factory import open_memory, unlock_memory
 from shepherd.knowledge import Knowledge
-from shepherd.memory import Claim, Memory, OpenJob, hot
+from shepherd.memory import Claim, Memory, OpenJob, Turn, hot
 from shepherd.memory.postgres.store import PostgresStore
 from shepherd.memory.schema import APPLICATION_ID
 from shepherd.trace import Traces
@@ -100,7 +100,8 @@ def change(memory: Memory, one: tuple[Any, ...], suffix: str) -> object:
     if kind == "say":
         injected = Injection(rest[1]) if rest[1] else None
         message = Message("user", rest[0], rest[0] + rest[1], injected, token_ids=(1, 2, 3))
-        return bool(memory.append_message(session, message, user))
+        is_kept = memory.archive_turn(Turn(rest[0], "noted", NOW, session), user) is not None
+        return bool(memory.append_message(session, message, user)), is_kept
     if kind == "take back":
         return memory.delete_last_turn(session, user)
     memory.rename_session(session, rest[0], user)

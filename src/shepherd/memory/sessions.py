@@ -11,19 +11,20 @@ import hashlib
 import json
 import secrets
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
 from shepherd._native.text import folded
 from shepherd.errors import UsageError
-from shepherd.escaping import storable
-from shepherd.memory import extraction_jobs, learned, ledger, tenants
+from shepherd.escaping import storable, without_blocks
+from shepherd.memory import extraction_jobs, forgetting, learned, ledger, memories, tenants
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import OpenJob, SessionSummary
+from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.pictures import without_pictures
-from shepherd.transactions import Connection
+from shepherd.transactions import Connection, is_blind
 from shepherd.types import Fact, FocusedNode, Injection, Message, RecalledPassage, SearchResult, ToolCall
 
 __all__ = [
@@ -288,7 +289,8 @@ def said_at(connection: Connection, user_id: str, session_id: str, position: int
 def delete_last_turn(connection: Connection, user_id: str, session_id: str, terms: TermIndex) -> list[int]:
     """Delete the newest user message and all after it, and return their ids.
 
-    They leave their jobs too, and what was learned from them is deleted, unless it was changed since.
+    They leave their jobs too, and what was learned from them is deleted, unless it was changed since; so are
+    the memories and the traces of their turns.
     """
     return _take_back(
         connection,
@@ -312,12 +314,98 @@ def _take_back(
 ) -> list[int]:
     _require(connection, user_id, session_id)
     condition = f"session_id = ?1 AND id >= (SELECT {first})"
-    texts = connection.execute(f"SELECT raw FROM messages WHERE {condition} AND role = 'user'", (session_id,))
+    said = connection.execute(
+        f"SELECT role, raw FROM messages WHERE {condition} AND role IN ('user', 'assistant') ORDER BY id",
+        (session_id,),
+    )
     removed = _delete(connection, user_id, condition, session_id)
-    ledger.forget_session(connection, user_id, session_id, [text for (text,) in texts])
+    texts = [text for role, text in said if role == "user"]
+    ledger.forget_session(connection, user_id, session_id, texts)
     extraction_jobs.withdraw(connection, user_id, removed)
     extraction_jobs.take_back(connection, user_id, removed, terms)
+    if removed:
+        [(until, last)] = connection.execute(
+            "SELECT coalesce(max(created_at), 0), coalesce(max(CASE WHEN role = 'assistant' THEN id END), 0)"
+            " FROM messages WHERE session_id = ?",
+            (session_id,),
+        )
+        kept = connection.execute(
+            "SELECT role, raw FROM messages WHERE session_id = ? AND created_at = ? ORDER BY id",
+            (session_id, until),
+        )
+        _forget_turns(connection, user_id, session_id, _turns(said), _turns(kept), until, terms)
+        _forget_state(connection, user_id, session_id, min(removed), last)
     return removed
+
+
+def _turns(said: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the turns of (role, text), as Memory.archive_turn stores them: with an answer, and without."""
+    # Not at the top: it takes a tenth of a second to load.
+    from shepherd.secret_detection.unexplained import covered
+
+    turns: set[tuple[str, str]] = set()
+    question = ""
+    for role, text in said:
+        if role == "user":
+            question = without_blocks(storable(text))
+        answer = without_blocks(storable(text)).strip() if role == "assistant" else ""
+        turns |= {(question, answer), (question, ""), covered(question, answer), covered(question, "")}
+    return turns
+
+
+def _forget_turns(
+    connection: Connection,
+    user_id: str,
+    session_id: str,
+    turns: Collection[tuple[str, str]],
+    kept: Collection[tuple[str, str]],
+    until: int,
+    terms: TermIndex,
+) -> None:
+    """Delete the memories of these turns of a conversation, with all copies, unless they are pinned.
+
+    `kept` are the last turns that stay, of the second `until`: one may say the same.
+    """
+    rows = connection.execute(
+        "SELECT c.id, c.user_message, c.assistant_response, c.timestamp FROM context c"
+        f" JOIN tenants t ON t.user_id = ?1 WHERE c.id >> {SEQUENCE_BITS} = t.number"
+        " AND c.timestamp >= ?2 AND c.session = ?3 AND c.source = 'turn' AND c.pinned = 0",
+        (user_id, until, session_id),
+    )
+    made = [
+        (memory_id, *turn)
+        for memory_id, *turn, at in rows
+        if tuple(turn) in turns and (tuple(turn) not in kept or at > until)
+    ]
+    forgetting.copies_of_memories(connection, user_id, made, withdraw=False)
+    for memory_id, *_ in made:
+        memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
+
+
+def _forget_state(connection: Connection, user_id: str, session_id: str, first: int, last: int) -> None:
+    """Delete what is stored about the messages from `first` on; `last` is the last answer that stays, or 0.
+
+    The entities of the conversation are collected again when it is continued.
+    """
+    connection.execute("DELETE FROM session_entities WHERE session_id = ?", (session_id,))
+    connection.execute(
+        "DELETE FROM session_summaries WHERE session_id = ? AND left_id >= ?", (session_id, first)
+    )
+    if is_blind(connection):
+        return  # it has no traces
+    root = f"/context/{session_id}"
+    rows = connection.execute(
+        "SELECT path, value FROM trace WHERE user_id = ? AND path >= ? AND path < ?"
+        " AND path LIKE '%/history/turns/%/turn_id'",
+        (user_id, f"{root}/", f"{root}0"),
+    )
+    # A trace says which messages came before its own.
+    turns = [path.split("/", 4)[3] for path, value in rows if value.isdecimal() and int(value) >= last]
+    if turns or not last:
+        start = f"{root}/{min(turns)}/" if turns and last else f"{root}/"
+        connection.execute(
+            "DELETE FROM trace WHERE user_id = ? AND path >= ? AND path < ?", (user_id, start, f"{root}0")
+        )
 
 
 def clear(connection: Connection, user_id: str, session_id: str) -> int:
