@@ -53,7 +53,9 @@ def covered(question: str, answer: str) -> tuple[str, str]:
     """Return an exchange with the unexplained values of the question covered, in the answer as well."""
     values = {question[found.start : found.end] for found in find_unexplained(question)}
     for value in sorted(values, key=len, reverse=True):
-        alone = re.compile(rf"(?<!\w){re.escape(value)}(?!\w)")
+        alone = re.compile(
+            rf"(?<![^\W{_UNSPACED_CHARACTERS}]){re.escape(value)}(?![^\W{_UNSPACED_CHARACTERS}])"
+        )
         dots = COVER * max(4, len(value))
         question, answer = alone.sub(dots, question), alone.sub(dots, answer)
     return question, answer
@@ -172,6 +174,8 @@ class _Rules:
 
     def numbers(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield numbers, and words with digits in them, of which no rule says what they are."""
+        written, text = text, _UNSPACED.sub("\n", text)
+        is_locked = written != text and _LOCKED.search(written)
         explained = [match.span() for match in chain(_WEB.finditer(text), self._explained.finditer(text))]
         for match in _CANDIDATE.finditer(text):
             start = match.start()
@@ -180,7 +184,14 @@ class _Rules:
             last = max((last for first, last in explained if first <= start < last), default=start)
             if last > start and sum(map(str.isdigit, text[last:end])) <= 2:
                 continue
-            if not self._explains(text, start, end):
+            if is_locked:
+                if sum(map(str.isalnum, text[start:end])) >= _LEAST_LOCKED:
+                    yield start, end
+            elif not (
+                _COUNTER.match(written, end)
+                or _NUMBERED.search(written[:start][-_BEFORE_LABEL:])
+                or self._explains(text, start, end)
+            ):
                 yield start, end
 
     def _explains(self, text: str, start: int, end: int) -> bool:
@@ -261,6 +272,18 @@ class _Rules:
         return is_named or (n_digits <= 6 and not is_chosen and self._amount.search(before) is not None)
 
 
+# Letters and marks of scripts that write words, or numbers and what they count, without blanks: Thai, Lao,
+# Burmese, Khmer, Japanese, Chinese, Korean. A number among them is a word of its own.
+_UNSPACED_CHARACTERS = (
+    r"\u0e01-\u0e4f\u0e5a-\u0ecf\u0eda-\u0eff\u1000-\u103f\u1100-\u11ff\u1780-\u17df\u3000-\u31ff\u3400-\u4dbf"
+    r"\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uffdc"
+)
+_UNSPACED = re.compile(f"[{_UNSPACED_CHARACTERS}]")
+_COUNTER = re.compile(f" ?(?:{WORDS['counters without blanks']})")
+_NUMBERED = re.compile(WORDS["numbered without blanks"])
+_LOCKED = re.compile(WORDS["locks without blanks"])
+_BEFORE_LABEL = 12
+_LEAST_LOCKED = 3
 _LEAST_TOLD = 3
 # "expired", "annoyingly long"; "abgelaufen"
 _SPEECH = re.compile(r"\w+(?:ed|ing|ly|able|ible|ful|less)|brand|see")
