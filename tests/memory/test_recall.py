@@ -255,3 +255,36 @@ def test_nobody_leaves_no_trace_in_a_new_database(path: Path) -> None:
         assert memory.check().ok
         with memory._store._database.read() as connection:  # type: ignore[attr-defined]
             assert connection.execute("SELECT count(*) FROM tenants") == [(0,)]
+
+
+def test_of_more_facts_than_fit_a_message_gets_those_that_it_is_about(database: str) -> None:
+    now = [1000.0]
+    with Memory(database, user_id="steve", clock=lambda: now[0]) as memory:
+        for key, value in (
+            ("name", "Peter"),
+            ("allergy", "penicillin"),
+            ("son_allergy", "nuts"),
+            ("dog_name", "Rex"),
+            ("boiler_company", "Vaillant"),
+            ("instructions", "be brief"),
+        ):
+            memory.set_fact(key, value)
+        now[0] += 60
+        for number in range(130):
+            memory.set_fact(f"project_{number}_status", f"milestone {number} is done, a review is pending")
+
+        def told(message: str) -> set[str]:
+            injection = memory.recall(message)
+            shown = {fact.key for fact in injection.facts}
+            assert len(injection.tail) < 5000
+            assert all(
+                f"{fact.key}=" in injection.tail for fact in injection.facts if fact.key != "instructions"
+            )
+            return {key for key in shown if not key.startswith("project_")}
+
+        always = {"name", "allergy", "son_allergy", "instructions"}
+        assert told("Good morning!") == always
+        assert told("What's my dog called?") == always | {"dog_name"}
+        assert told("Is Rex old enough for a walk?") == always | {"dog_name"}
+        assert told("Who do I call about the boiler?") == always | {"boiler_company"}
+        assert "project_7_status" in {fact.key for fact in memory.recall("How is project 7?").facts}

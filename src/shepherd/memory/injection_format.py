@@ -30,7 +30,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from shepherd._native.text import terms
+from shepherd._native.text import STOP_WORDS, terms
 from shepherd.claims.keys import INSTRUCTIONS, is_about
 from shepherd.escaping import ELLIPSIS, escape_fact_key, escape_fact_value, escape_text, shorten, storable
 from shepherd.lru_cache import FIFODict
@@ -43,6 +43,7 @@ from shepherd.types import Fact, PastFact, SearchResult
 __all__ = [
     "FactsBlock",
     "FactsBlocks",
+    "block_for",
     "escape_excerpt",
     "facts_block",
     "fewer_facts",
@@ -62,6 +63,8 @@ MAX_QUESTION = 400
 MAX_ANSWER = 1200
 MAX_FACTS = 4000
 MAX_INSTRUCTIONS = 1000
+# Facts that are shown with every message, however many others there are.
+_KEPT = frozenset(("name", "allergy", "avoids", "condition", "medication", "diet", "pronouns"))
 # The same of a value where there is no room for even one whole fact.
 _CUT_VALUE = 40
 
@@ -79,7 +82,7 @@ _SHARES = 1 << 20
 
 
 class FactsBlock(NamedTuple):
-    """A user's facts as every message gets them; `shown` are those that fit.
+    """A user's facts as every message gets them; `shown` are those that fit, see `block_for`.
 
     `fewer` are shorter forms of `text`, the longest first, each with the facts that it shows.
     """
@@ -92,6 +95,7 @@ class FactsBlock(NamedTuple):
 
 
 _NO_NOTES: Mapping[int, str] = {}
+_NOT_NEAR: Mapping[str, int] = {}
 _NO_FACTS = FactsBlock((), (), "", fact_words(()))
 
 
@@ -109,10 +113,25 @@ class FactsBlocks:
         known = self._blocks.get(user_id)
         if known is not None and known.facts is facts:
             return known
-        shown = tuple(shown_facts(facts))
-        block = FactsBlock(facts, shown, facts_block(shown), fact_words(shown), fewer_facts(shown))
-        self._blocks[user_id] = block
+        block = self._blocks[user_id] = _block_of(facts)
         return block
+
+
+def block_for(block: FactsBlock, message: str) -> FactsBlock:
+    """Return the block with the facts that a message is about before others, if not all of them fit."""
+    if len(block.shown) == len(block.facts):
+        return block
+    asked, said = message.casefold(), set(terms(message[:_MOST_SEARCHED])) - STOP_WORDS
+    nearness = {
+        fact.key: is_about(asked, fact.key) + len(said.intersection(terms(f"{fact.key} {fact.value}")))
+        for fact in block.facts
+    }
+    return _block_of(block.facts, nearness)
+
+
+def _block_of(facts: tuple[Fact, ...], nearness: Mapping[str, int] = _NOT_NEAR) -> FactsBlock:
+    shown = tuple(shown_facts(facts, nearness))
+    return FactsBlock(facts, shown, facts_block(shown), fact_words(shown), fewer_facts(shown, nearness))
 
 
 def render_tail(
@@ -156,17 +175,14 @@ def _instructions(fact: Fact) -> str:
     return f"[the user's instructions: {escape_fact_value(fact.value, MAX_INSTRUCTIONS)}]"
 
 
-def shown_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
-    """Return the facts that fit into MAX_FACTS characters, in their order.
-
-    Instructions and the latest changed ones stay.
-    """
+def shown_facts(facts: Sequence[Fact], nearness: Mapping[str, int] = _NOT_NEAR) -> Sequence[Fact]:
+    """Return the facts that fit into MAX_FACTS characters, in their order, chosen as `_by_weight` says."""
     # Most users have a few dozen: then nothing has to be measured exactly.
     if sum(len(fact.key) + len(fact.value) + 3 for fact in facts) <= MAX_FACTS:
         return facts
     left = MAX_FACTS
     kept = set()
-    for fact in sorted(facts, key=lambda fact: (fact.key != INSTRUCTIONS, -fact.updated_at)):
+    for fact in _by_weight(facts, nearness):
         left -= len(_pair(fact)) + 2
         if left < 0:
             break
@@ -174,20 +190,36 @@ def shown_facts(facts: Sequence[Fact]) -> Sequence[Fact]:
     return [fact for fact in facts if fact.key in kept]
 
 
-def fewer_facts(facts: Sequence[Fact]) -> tuple[tuple[str, tuple[Fact, ...]], ...]:
+def _by_weight(facts: Sequence[Fact], nearness: Mapping[str, int]) -> list[Fact]:
+    """Return facts as they are kept where there is no room for all.
+
+    First instructions, what may hurt the user, and the name; then those that are nearest to a message; then
+    the latest changed.
+    """
+
+    def weight(fact: Fact) -> tuple[bool, bool, int, int]:
+        is_kept = fact.key in _KEPT or fact.key.endswith("_allergy")
+        return fact.key != INSTRUCTIONS, not is_kept, -nearness.get(fact.key, 0), -fact.updated_at
+
+    return sorted(facts, key=weight)
+
+
+def fewer_facts(
+    facts: Sequence[Fact], nearness: Mapping[str, int] = _NOT_NEAR
+) -> tuple[tuple[str, tuple[Fact, ...]], ...]:
     """Return shorter forms of the block of these facts: about eight with fewer of them, one with a cut value.
 
-    The latest changed ones stay. For windows and shares that the whole block exceeds.
+    They are chosen as `_by_weight` says. For windows and shares that the whole block exceeds.
     """
-    newest = sorted(facts, key=lambda fact: (fact.key != INSTRUCTIONS, -fact.updated_at))
+    ranked = _by_weight(facts, nearness)
     forms = []
-    for n in sorted({len(newest) * eighths // 8 for eighths in range(1, 8)} | {1}, reverse=True):
-        if 0 < n < len(newest):
-            kept = {fact.key for fact in newest[:n]}
+    for n in sorted({len(ranked) * eighths // 8 for eighths in range(1, 8)} | {1}, reverse=True):
+        if 0 < n < len(ranked):
+            kept = {fact.key for fact in ranked[:n]}
             some = tuple(fact for fact in facts if fact.key in kept)
             forms.append((facts_block(some), some))
-    if newest and len(cut := _cut(newest[0])) < len(facts_block(newest[:1])):
-        forms.append((cut, tuple(newest[:1])))
+    if ranked and len(cut := _cut(ranked[0])) < len(facts_block(ranked[:1])):
+        forms.append((cut, tuple(ranked[:1])))
     return tuple(forms)
 
 

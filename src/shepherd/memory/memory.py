@@ -277,7 +277,7 @@ class Memory:
             results = more
         if more:
             self._store.recall_counts.note([result.id for result in more], now)
-        block = self._facts_blocks.of(user, found)
+        block = injection_format.block_for(self._facts_blocks.of(user, found), message)
         results = without_repetitions(results, block.words)
         asked = None
         if may_ask_for_time(message, periods):
