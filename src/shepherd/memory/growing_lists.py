@@ -1,0 +1,60 @@
+"""Values of facts that are lists: what joins them, also when it is learned late, and what is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shepherd.claims.endings import ends_item
+from shepherd.claims.keys import items_of, joined_items, joined_values
+from shepherd.memory.records import EndedValue
+from shepherd.types import Fact
+
+__all__ = ["ListChange", "has_only_grown", "has_same_items", "items_left", "joined_late"]
+
+# A value, None if it was cleared; the source, and the time of the change.
+ListChange = tuple[str | None, str, int]
+
+
+def has_only_grown(key: str, changes: Sequence[ListChange], known: Fact, told_at: int, *, by: str) -> bool:
+    """Return whether all changes of a list since `told_at` are additions by a source, and there are some.
+
+    Only then can an item that is told first and learned last join it: nothing that was removed comes back.
+    """
+    older = [value for value, _, changed_at in changes if changed_at <= told_at]
+    newer = changes[len(older) :]
+    # An import changes a fact without its history.
+    if not newer or (newer[-1][0], newer[-1][2]) != (known.value, known.updated_at):
+        return False
+    before = (older[-1] if older else None) or ""
+    for value, source, _ in newer:
+        if source != by or value is None or not has_same_items(key, joined_values(key, before, value), value):
+            return False
+        before = value
+    return True
+
+
+def has_same_items(key: str, value: str, other: str) -> bool:
+    """Return whether two values of a list have the same items: "nuts and cats", "cats, nuts"."""
+    return _folded_items(key, value) == _folded_items(key, other)
+
+
+def joined_late(key: str, known: str, told: str) -> str:
+    """Return a list with what was told before it; of two numbers of the same things, it has the later one."""
+    merged = items_of(key, joined_values(key, told, known), apart=True)
+    places = {item.casefold(): place for place, item in enumerate(items_of(key, known, apart=True))}
+    return joined_items(key, sorted(merged, key=lambda item: places.get(item.casefold(), len(places))))
+
+
+def items_left(key: str, value: str, ended: EndedValue) -> list[str] | None:
+    """Return the items of a list without those that have ended; None if none of them has."""
+    # "Rock and roll" is one item if it is said to end, and "nuts and latex" are two.
+    for apart in (False, True):
+        items = items_of(key, value, apart=apart)
+        others = [item for item in items if not ends_item(ended.kind, ended.value, key, item)]
+        if len(others) < len(items):
+            return others
+    return None
+
+
+def _folded_items(key: str, value: str) -> set[str]:
+    return {" ".join(item.casefold().split()) for item in items_of(key, value, apart=True)}
