@@ -508,6 +508,72 @@ def test_what_was_undone_is_not_learned_from_the_same_message_again(teller: Tell
     assert teller.facts()["location"] == "Oslo"
 
 
+# Of this memory, it isn't known which of several messages it came from.
+UNSURE = (("How does bread rise?", "slowly, in a cold kitchen"),)
+BREAD = "My bread needs three days to rise."
+
+
+def learn_again(teller: Teller) -> None:
+    """Delete the last message of a job that gave UNSURE; the others are extracted again."""
+    teller.memory.delete_last_turn(teller.session)
+    assert teller.memory.extraction.due_in() is not None
+    while teller.memory.extraction.due_in() is not None:
+        teller.work()
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "line"),
+    [
+        ("employer", "Bosch", "I no longer work at Bosch."),
+        ("allergy", "nuts, cats", "I'm no longer allergic to nuts."),
+        ("allergy", "nuts, cats", "I'm allergic to latex."),
+        ("allergy", "nuts", "I'm allergic to latex and kiwi."),
+    ],
+)
+@pytest.mark.parametrize("source", ["user", "extraction"])
+def test_a_change_that_was_undone_is_not_made_again(
+    teller: Teller, key: str, known: str, line: str, source: str
+) -> None:
+    teller.memory.set_fact(key, known, source=source)
+    teller.now += 60
+    teller.tell(line, BREAD, context=UNSURE)
+    [item] = [item for item in teller.memory.learned() if item.key == key]
+    assert teller.memory.undo(item.id).state == "undone"
+
+    learn_again(teller)
+
+    assert teller.facts() == {key: known}
+    teller.now += 60
+    teller.tell(line)
+    assert teller.facts() != {key: known}
+
+
+def test_a_rejected_end_is_not_proposed_again(teller: Teller) -> None:
+    teller.memory.set_fact("cat_name", "Rex")
+    teller.now += 60
+    teller.tell("My dog Rex died.", BREAD, context=UNSURE)
+    assert teller.memory.reject().value == ""
+
+    learn_again(teller)
+
+    assert teller.facts() == {"cat_name": "Rex"}
+    assert teller.memory.learned(waiting_only=True) == []
+
+
+def test_what_else_a_message_says_is_learned_though_a_part_was_undone(teller: Teller) -> None:
+    teller.memory.set_fact("allergy", "nuts, cats")
+    teller.memory.set_fact("employer", "Bosch")
+    teller.now += 60
+    line = "I'm no longer allergic to nuts. I no longer work at Bosch. I'm allergic to latex."
+    teller.tell(line, BREAD, context=UNSURE)
+    [ended] = [item for item in teller.memory.learned() if item.key == "employer"]
+    assert teller.memory.undo(ended.id).state == "undone"
+
+    learn_again(teller)
+
+    assert teller.facts() == {"allergy": "cats, latex", "employer": "Bosch"}
+
+
 def test_a_message_that_is_taken_back_takes_along_what_is_left_of_it(teller: Teller) -> None:
     teller.tell("I live in Oslo and I work at Bosch.")
     assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}

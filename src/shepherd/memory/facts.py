@@ -296,10 +296,12 @@ def end(
     told_at: int,
     starts: int,
     evidence: Evidence = NO_EVIDENCE,
+    is_refused: Callable[[Fact, str], bool] = lambda fact, left: False,
 ) -> list[Change | Contradiction]:
     """Clear the facts whose value holds no longer, or take it out of a list; return the changes.
 
     A fact that the user set is only contradicted where the statement does not say which relation has ended.
+    Facts for which `is_refused` (fact, what is left of it) returns True stay.
     """
     statement = ended.statement.casefold()
     changes: list[Change | Contradiction] = []
@@ -321,6 +323,8 @@ def end(
                 continue
             left = joined_items(common.name, others)
         elif not ends_value(ended.kind, ended.value, fact.key, fact.value):
+            continue
+        if is_refused(fact, left):
             continue
         is_vague = ended.kind == "any" and not left and not _names_relation(fact.key, statement)
         if (is_vague or ended.kind == KNOWN) and _source(connection, user_id, fact.key) != source:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from shepherd.claims.endings import ends_item
-from shepherd.claims.keys import items_of, joined_items, joined_values
+from shepherd.claims.keys import LISTS, canonical_key, items_of, joined_items, joined_values
 from shepherd.memory.records import EndedValue
 from shepherd.types import Fact
 
-__all__ = ["ListChange", "has_only_grown", "has_same_items", "items_left", "joined_late"]
+__all__ = [
+    "ListChange",
+    "gained",
+    "has_only_grown",
+    "has_same_items",
+    "items_left",
+    "joined_late",
+    "without",
+]
 
 # A value, None if it was cleared; the source, and the time of the change.
 ListChange = tuple[str | None, str, int]
@@ -56,5 +64,36 @@ def items_left(key: str, value: str, ended: EndedValue) -> list[str] | None:
     return None
 
 
+def gained(key: str, before: str, value: str) -> frozenset[str]:
+    """Return what a change of any fact has added, folded: items of a list, else the value; "" adds nothing."""
+    name = _list_name(key)
+    if name:
+        return frozenset(_folded_items(name, value) - _folded_items(name, before))
+    return frozenset((_folded(value),) if value and _folded(value) != _folded(before) else ())
+
+
+def without(key: str, value: str, refused: Collection[str]) -> str:
+    """Return the value of any fact without what is refused, folded; "" if nothing is left."""
+    name = _list_name(key)
+    if not name:
+        return "" if _folded(value) in refused else value
+    left = []
+    for item in items_of(name, value):
+        parts = items_of(name, item, apart=True)
+        kept = [part for part in parts if _folded(part) not in refused]
+        left += [item] if kept == parts else kept
+    return value if left == items_of(name, value) else joined_items(name, left)
+
+
+def _list_name(key: str) -> str:
+    """Return the common key of a list, "" for another key."""
+    common = canonical_key(key)
+    return common.name if common is not None and common.name in LISTS else ""
+
+
 def _folded_items(key: str, value: str) -> set[str]:
-    return {" ".join(item.casefold().split()) for item in items_of(key, value, apart=True)}
+    return {_folded(item) for item in items_of(key, value, apart=True)}
+
+
+def _folded(value: str) -> str:
+    return " ".join(value.casefold().split())

@@ -11,10 +11,12 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from shepherd.errors import UsageError
 from shepherd.memory import facts, memories
 from shepherd.memory.facts import NO_EVIDENCE, Change, Contradiction
+from shepherd.memory.growing_lists import gained, without
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.periods import beginning, ending
 from shepherd.memory.records import Claim, EndedValue, Evidence, ItemKind, LearnedItem
@@ -88,10 +90,12 @@ def learn_fact(
 ) -> list[int]:
     """Learn a claim, or propose it where it contradicts a fact that the user set; return the new items.
 
-    A claim that was undone or rejected is not learned from the same message again.
+    What was undone or rejected is not learned from the same message again.
     """
-    if _is_refused(connection, user_id, claim.value, evidence):
+    value = without(claim.key, claim.value, _refused(connection, user_id, evidence).added)
+    if not value:
         return []
+    claim = replace(claim, value=value)
     starts = beginning(claim.statement, claim.value, told_at, is_change=claim.changes)
     done = facts.learn(
         connection,
@@ -109,16 +113,24 @@ def learn_fact(
 def end_facts(
     connection: Connection, user_id: str, ended: EndedValue, *, told_at: int, evidence: Evidence
 ) -> list[int]:
-    """End the facts whose value holds no longer; return the new items."""
+    """End the facts whose value holds no longer; return the new items.
+
+    An end that was undone or rejected does not come from the same message again.
+    """
     starts = ending(ended.statement, ended.value, told_at)
+    refused = _refused(connection, user_id, evidence)
     changes = facts.end(
-        connection, user_id, ended, source=SOURCE, told_at=told_at, starts=starts, evidence=evidence
+        connection,
+        user_id,
+        ended,
+        source=SOURCE,
+        told_at=told_at,
+        starts=starts,
+        evidence=evidence,
+        is_refused=refused.is_end,
     )
     return [
-        item
-        for change in changes
-        if not _is_refused(connection, user_id, "", evidence)
-        for item in _noted(connection, user_id, change, evidence, told_at, starts)
+        item for change in changes for item in _noted(connection, user_id, change, evidence, told_at, starts)
     ]
 
 
@@ -137,14 +149,31 @@ def _noted(
     return []
 
 
-def _is_refused(connection: Connection, user_id: str, value: str, evidence: Evidence) -> bool:
-    if not evidence.message_id:
-        return False
-    refused = connection.execute(
-        "SELECT value FROM learned WHERE user_id = ? AND message_id = ? AND state IN ('undone', 'rejected')",
-        (user_id, evidence.message_id),
+class _Refused(NamedTuple):
+    """Changes of a message that were undone or rejected: what they added, and by key what they took away."""
+
+    added: frozenset[str]
+    ended: tuple[tuple[str, frozenset[str]], ...]
+
+    def is_end(self, fact: Fact, left: str) -> bool:
+        """Return whether it was refused that something of a fact ends which is not `left`."""
+        lost = gained(fact.key, left, fact.value)
+        return any(facts.is_alike(fact.key, key) and lost & gone for key, gone in self.ended)
+
+
+def _refused(connection: Connection, user_id: str, evidence: Evidence) -> _Refused:
+    rows = (
+        connection.execute(
+            "SELECT key, value, former FROM learned"
+            " WHERE user_id = ? AND message_id = ? AND state IN ('undone', 'rejected')",
+            (user_id, evidence.message_id),
+        )
+        if evidence.message_id
+        else ()
     )
-    return (value,) in refused
+    # A memory has its question as its key, and no former value.
+    added = frozenset(one for key, value, former in rows for one in gained(key, former or "", value))
+    return _Refused(added, tuple((key, gained(key, value, former)) for key, value, former in rows if former))
 
 
 def propose(
