@@ -574,6 +574,53 @@ def test_what_else_a_message_says_is_learned_though_a_part_was_undone(teller: Te
     assert teller.facts() == {"allergy": "cats, latex", "employer": "Bosch"}
 
 
+def tell_each(teller: Teller, *lines: str, context: tuple[tuple[str, str], ...] = UNSURE) -> None:
+    """Tell lines at different times, and learn from all of them in one job."""
+    job = OpenJob("test/1/a", len(lines))
+    for line in lines:
+        teller.memory.append_message(teller.session, Message("user", line), job=job)
+        teller.now += 60
+    teller.work(context=context)
+
+
+def test_what_was_extracted_twice_goes_with_its_message(teller: Teller) -> None:
+    tell_each(teller, "I live in Oslo.", "I work at Bosch.", BREAD)
+    assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}
+
+    learn_again(teller)
+    assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}
+    assert teller.memory.extraction.stats().facts == 2
+
+    teller.memory.delete_last_turn(teller.session)
+    assert teller.facts() == {"location": "Oslo"}
+    teller.memory.delete_last_turn(teller.session)
+    assert (teller.facts(), teller.memory.learned()) == ({}, [])
+
+
+@pytest.mark.parametrize("then", ["waits", "runs", "is dropped", "is dead"])
+def test_what_was_learned_goes_with_its_message_though_it_is_yet_to_be_extracted_again(
+    teller: Teller, then: str
+) -> None:
+    memory, queue = teller.memory, teller.memory.extraction
+    tell_each(teller, "I live in Oslo.", "I work at Bosch.", BREAD)
+    memory.delete_last_turn(teller.session)
+    [job] = queue.jobs()
+    if then in ("runs", "is dead"):
+        job = queue.claim("worker")
+        assert job is not None
+    if then == "is dead":
+        assert queue.fail(job, "no", refused=True, most_refusals=1, retry_in_s=0)
+    if then == "is dropped":
+        assert queue.drop(job.id) == 1
+        assert queue.jobs() == []
+
+    memory.delete_last_turn(teller.session)
+    assert teller.facts() == {"location": "Oslo"}
+    memory.delete_last_turn(teller.session)
+    assert (teller.facts(), memory.learned(), queue.jobs()) == ({}, [], [])
+    assert memory.check().problems == ()
+
+
 def test_a_message_that_is_taken_back_takes_along_what_is_left_of_it(teller: Teller) -> None:
     teller.tell("I live in Oslo and I work at Bosch.")
     assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}

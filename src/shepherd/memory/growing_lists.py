@@ -65,7 +65,7 @@ def items_left(key: str, value: str, ended: EndedValue) -> list[str] | None:
 
 
 def gained(key: str, before: str, value: str) -> frozenset[str]:
-    """Return what a change of any fact has added, folded: items of a list, else the value; "" adds nothing."""
+    """Return what a change of a fact has added, folded: items of a list, else the value; "" adds nothing."""
     name = _list_name(key)
     if name:
         return frozenset(_folded_items(name, value) - _folded_items(name, before))
