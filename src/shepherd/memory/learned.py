@@ -23,6 +23,7 @@ from shepherd.memory.records import Claim, EndedValue, Evidence, ItemKind, Learn
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
 from shepherd.types import Fact
+from shepherd.wording import mentions
 
 __all__ = [
     "accept",
@@ -491,10 +492,13 @@ def _undone(connection: Connection, user_id: str, item: LearnedItem, terms: Term
 def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> None:
     """Take the sentence of an item out of the archived turns of its conversation, except pinned ones.
 
-    A turn with little else is deleted, with its answer; an answer that has the value goes, too.
+    A turn with little else is deleted, with its answer. An answer also goes if it has what the item added, or
+    what it took away if it only did that.
     """
     if not item.statement:
         return
+    former = item.before or ""
+    has_value = mentions(gained(item.key, former, item.value) or gained(item.key, item.value, former))
     rows = connection.execute(
         "SELECT c.id, c.user_message, c.assistant_response FROM context c JOIN tenants t ON t.user_id = ?1"
         f" WHERE c.id >> {SEQUENCE_BITS} = t.number AND c.timestamp BETWEEN ?2 AND ?3"
@@ -505,12 +509,12 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
         if item.statement not in said:
             continue
         tenant, rest = memory_id >> SEQUENCE_BITS, said.replace(item.statement, " ").strip()
-        has_value = item.value.casefold() in answer.casefold()
+        new_answer = "" if has_value is not None and has_value(answer.casefold()) else None
         try:
             if len(rest.split()) < _LEAST_WORDS:
                 memories.delete(connection, tenant, [memory_id], terms)
             else:
-                memories.edit(connection, tenant, memory_id, rest, "" if has_value else None, terms)
+                memories.edit(connection, tenant, memory_id, rest, new_answer, terms)
         except UsageError:  # another memory says the rest
             memories.delete(connection, tenant, [memory_id], terms)
 
@@ -569,12 +573,16 @@ def clear_fact(
     """
     change = facts.clear(connection, user_id, key, source=source, now=now)
     if change is not None and change.before is not None and source != "tool":
-        for (number,) in connection.execute(
-            "SELECT number FROM learned WHERE user_id = ? AND key = ? AND value = ? AND kind <> 'remembered'"
-            " AND state <> 'undone' AND statement <> ''",
-            (user_id, change.before.key, change.before.value),
+        cleared = gained(change.before.key, "", change.before.value)
+        for number, of_key, value, former in connection.execute(
+            "SELECT number, key, value, former FROM learned WHERE user_id = ? AND key = ?"
+            " AND kind <> 'remembered' AND state <> 'undone' AND statement <> ''",
+            (user_id, change.before.key),
         ):
-            if item := _find(connection, user_id, number):
+            item = (
+                _find(connection, user_id, number) if gained(of_key, former or "", value) & cleared else None
+            )
+            if item is not None:
                 _forget_sentence(connection, user_id, item, terms)
     if change is not None and source == "tool" and not with_history:
         note_change(connection, user_id, change, at=now)
