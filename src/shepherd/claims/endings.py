@@ -6,9 +6,9 @@ import re
 
 from shepherd._native.text import terms
 from shepherd.claims.counts import COUNTED, counts_alike
-from shepherd.claims.keys import INSTRUCTIONS, canonical_key
+from shepherd.claims.keys import INSTRUCTIONS, canonical_key, items_of
 
-__all__ = ["KNOWN", "ends_item", "ends_value", "may_end"]
+__all__ = ["KNOWN", "ends_item", "ends_value", "items_left", "may_end"]
 
 # The kind of an ending that was found by the fact itself: its value is the fact's, word for word.
 KNOWN = "known"
@@ -57,6 +57,19 @@ def ends_item(kind: str, ended: str, key: str, item: str) -> bool:
         said = set(terms(ended))
         return bool(said) and said <= set(terms(item))
     return _folded(item) == _folded(ended) or (key not in _EXACT and _is_noun_of(ended, item))
+
+
+def items_left(kind: str, ended: str, key: str, value: str) -> list[str] | None:
+    """Return the items of a list without those that such an ending ends; None if it ends none of them.
+
+    "Rock and roll" is one item if it is said to end, and "nuts and latex" are two.
+    """
+    for apart in (False, True):
+        items = items_of(key, value, apart=apart)
+        left = [item for item in items if not ends_item(kind, ended, key, item)]
+        if len(left) < len(items):
+            return left
+    return None
 
 
 def _is_noun_of(ended: str, value: str) -> bool:

@@ -375,7 +375,7 @@ def drop(connection: Connection, user_id: str, job_id: int | None) -> int:
     return _drop(connection, user_id, which, *([] if job_id is None else [job_id]))
 
 
-def _drop(connection: Connection, user_id: str, which: str, *parameters: object) -> int:
+def _drop(connection: Connection, user_id: str, which: str, *parameters: int) -> int:
     """Remove jobs, or end those that have given something before: it goes with its messages."""
     rows = connection.execute(
         f"SELECT id, message_ids, given FROM extraction_jobs WHERE user_id = ? AND {which}",

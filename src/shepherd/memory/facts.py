@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from shepherd.claims.endings import KNOWN, ends_value, may_end
+from shepherd.claims.endings import KNOWN, ends_value, items_left, may_end
 from shepherd.claims.judge import concerns
 from shepherd.claims.keys import (
     LISTS,
@@ -26,7 +26,6 @@ from shepherd.memory.growing_lists import (
     ListChange,
     has_only_grown,
     has_same_items,
-    items_left,
     joined_late,
 )
 from shepherd.memory.precision import is_less_precise
@@ -318,7 +317,7 @@ def end(
             continue
         left = ""
         if common is not None and common.name in LISTS and _folded(fact.value) != _folded(ended.value):
-            others = items_left(common.name, fact.value, ended)
+            others = items_left(ended.kind, ended.value, common.name, fact.value)
             if others is None:
                 continue
             left = joined_items(common.name, others)

@@ -1,12 +1,10 @@
-"""Values of facts that are lists: what joins them, also when it is learned late, and what is taken out."""
+"""Values of facts that are lists: what joins them, also when it is learned late, and what a change adds."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from shepherd.claims.endings import ends_item
 from shepherd.claims.keys import LISTS, canonical_key, items_of, joined_items, joined_values
-from shepherd.memory.records import EndedValue
 from shepherd.types import Fact
 
 __all__ = [
@@ -14,7 +12,6 @@ __all__ = [
     "gained",
     "has_only_grown",
     "has_same_items",
-    "items_left",
     "joined_late",
     "without",
 ]
@@ -51,17 +48,6 @@ def joined_late(key: str, known: str, told: str) -> str:
     merged = items_of(key, joined_values(key, told, known), apart=True)
     places = {item.casefold(): place for place, item in enumerate(items_of(key, known, apart=True))}
     return joined_items(key, sorted(merged, key=lambda item: places.get(item.casefold(), len(places))))
-
-
-def items_left(key: str, value: str, ended: EndedValue) -> list[str] | None:
-    """Return the items of a list without those that have ended; None if none of them has."""
-    # "Rock and roll" is one item if it is said to end, and "nuts and latex" are two.
-    for apart in (False, True):
-        items = items_of(key, value, apart=apart)
-        others = [item for item in items if not ends_item(ended.kind, ended.value, key, item)]
-        if len(others) < len(items):
-            return others
-    return None
 
 
 def gained(key: str, before: str, value: str) -> frozenset[str]:
