@@ -160,3 +160,33 @@ def test_an_item_that_is_learned_late_has_its_sentence_and_is_undone_alone(telle
     assert teller.memory.undo(item.id).state == "undone"
     assert teller.facts() == {"allergy": "cats"}
     assert [period.value for period in teller.memory.fact_periods("allergy")] == ["cats"]
+
+
+@pytest.mark.parametrize(
+    ("key", "lines", "value"),
+    [
+        (
+            "allergy",
+            ["I'm allergic to nuts, latex and cats.", "I'm no longer allergic to nuts and latex."],
+            "cats",
+        ),
+        (
+            "allergy",
+            ["I'm allergic to nuts, latex and cats.", "I'm no longer allergic to nuts or latex."],
+            "cats",
+        ),
+        ("collects", ["I collect stamps.", "I collect maps.", "I no longer collect stamps and maps."], None),
+        (
+            "collects",
+            ["I collect stamps.", "I collect maps.", "I no longer collect maps and coins."],
+            "stamps",
+        ),
+        ("likes", ["I like tea.", "I like rock and roll.", "I no longer like rock and roll."], "tea"),
+    ],
+)
+def test_several_items_end_at_once(teller: Teller, key: str, lines: list[str], value: str | None) -> None:
+    for line in lines:
+        teller.tell(line)
+        teller.now += 60
+
+    assert teller.facts().get(key) == value

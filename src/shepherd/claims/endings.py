@@ -20,6 +20,7 @@ _EXACT = frozenset(
     )
 )  # fmt: skip
 _DETERMINED = re.compile(r"(?:an?|the|my|our|that|this)\s+", re.IGNORECASE)
+_OR = re.compile(r",? n?or ", re.IGNORECASE)
 # Behind the noun of a value: "small bakery in Gdynia".
 _BEHIND = re.compile(r"\s+(?:in|of|at|on|for|with|near|from|called|named|by|to|and)\s|,")
 
@@ -62,11 +63,13 @@ def ends_item(kind: str, ended: str, key: str, item: str) -> bool:
 def items_left(kind: str, ended: str, key: str, value: str) -> list[str] | None:
     """Return the items of a list without those that such an ending ends; None if it ends none of them.
 
-    "Rock and roll" is one item if it is said to end, and "nuts and latex" are two.
+    "Rock and roll" is one item if it is said to end, and "nuts and latex" are two. Both can be said of a list
+    with either.
     """
     for apart in (False, True):
         items = items_of(key, value, apart=apart)
-        left = [item for item in items if not ends_item(kind, ended, key, item)]
+        said = items_of(key, _OR.sub(" and ", ended), apart=True) if apart else [ended]
+        left = [item for item in items if not any(ends_item(kind, one, key, item) for one in (ended, *said))]
         if len(left) < len(items):
             return left
     return None
