@@ -31,6 +31,7 @@ __all__ = [
     "learned",
     "plain_facts",
     "supported_value",
+    "value_left",
 ]
 
 
@@ -240,20 +241,24 @@ def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdi
     return list(by_key.values()), ended
 
 
-def _left_of(verdict: Verdict, ends: Iterable[Assertion]) -> Verdict | None:
-    """Return a claim without what has ended, None if that is all of it.
+def value_left(key: str, value: str, ends: Iterable[Assertion]) -> str:
+    """Return the value of a claim without what has ended, "" if that is all of it.
 
     "I left Bosch" ends nothing at the Bosch of the user's wife.
     """
-    value = verdict.value
     for end in ends:
-        if not (may_end(end.kind, verdict.key) and concerns(end.sentence, verdict.key)):
+        if not (may_end(end.kind, key) and concerns(end.sentence, key)):
             continue
         if value.casefold() == end.value.casefold():
-            return None
-        left = items_left(end.kind, end.value, verdict.key, value) if verdict.key in LISTS else None
+            return ""
+        left = items_left(end.kind, end.value, key, value) if key in LISTS else None
         if left is not None:
-            value = joined_items(verdict.key, left)
+            value = joined_items(key, left)
+    return value
+
+
+def _left_of(verdict: Verdict, ends: Iterable[Assertion]) -> Verdict | None:
+    value = value_left(verdict.key, verdict.value, ends)
     return replace(verdict, value=value) if value else None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from shepherd.escaping import without_blocks
 from shepherd.memory import learned
+from shepherd.memory.later_messages import later_lines, without_ended
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import (
     Claim,
@@ -219,9 +220,13 @@ def finish(
     if not _end(connection, job):
         return None
     lines = _Lines(connection, job)
+    later = later_lines(connection, job, lines.times(0)[0]) if claims else []
     items: list[int] = []
-    for claim in claims:
-        since, told_at = lines.times(claim.line)
+    for stated in claims:
+        since, told_at = lines.times(stated.line)
+        claim = without_ended(stated, told_at, later) if isinstance(stated, Claim) else stated
+        if claim is None:
+            continue
         evidence = lines.evidence(claim.statement, claim.line)
         if isinstance(claim, EndedValue):
             items += learned.end_facts(connection, job.user_id, claim, told_at=told_at, evidence=evidence)
