@@ -229,6 +229,32 @@ def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller, relation: 
     assert teller.facts() == {f"{key}_employer": "Bosch", f"{key}_location": "Ulm", "location": "Bonn"}
 
 
+@pytest.mark.parametrize(
+    ("known", "line", "facts"),
+    [
+        ("I don't eat meat.", "I don't eat meat any more.", {"avoids": "meat"}),
+        ("I don't eat meat.", "I gave up meat.", {"avoids": "meat"}),
+        ("I don't eat meat.", "I eat meat again.", {}),
+        ("I hate opera.", "I no longer like opera.", {"dislikes": "opera"}),
+        ("I'm afraid of spiders.", "I no longer like spiders.", {"fears": "spiders"}),
+        ("I'm allergic to nuts.", "I no longer eat nuts.", {"allergy": "nuts"}),
+        ("I'm allergic to nuts.", "I'm no longer allergic to nuts.", {}),
+        ("I was born in Oslo.", "I left Oslo in May.", {"birthplace": "Oslo"}),
+        ("My name is Rex.", "My dog Rex died.", {"name": "Rex"}),
+        ("I studied physics.", "I gave up physics.", {"studied": "physics"}),
+    ],
+)
+def test_what_the_user_stops_doing_ends_nothing_that_stays_true(
+    teller: Teller, known: str, line: str, facts: dict[str, str]
+) -> None:
+    teller.tell(known)
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert {key: value for key, value in teller.facts().items() if key in ("avoids", *facts)} == facts
+
+
 def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
     teller.tell("I go to the gym on Mondays and Fridays.")
     teller.now += 60

@@ -19,6 +19,14 @@ _EXACT = frozenset(
         "allergy", "condition", "medication", "avoids",
     )
 )  # fmt: skip
+# What stays true, or even follows, when the user leaves or stops something, unless the wording says more:
+# "I no longer eat nuts" ends no allergy, "I left Oslo" no birthplace.
+_NOT_VAGUELY = frozenset(
+    (
+        "allergy", "avoids", "dislikes", "fears", "name", "nickname", "last_name", "origin", "hometown",
+        "birthplace", "birthday", "birth_year", "age", "degree", "studied",
+    )
+)  # fmt: skip
 _DETERMINED = re.compile(r"(?:an?|the|my|our|that|this)\s+", re.IGNORECASE)
 _OR = re.compile(r",? n?or ", re.IGNORECASE)
 # Behind the noun of a value: "small bakery in Gdynia".
@@ -27,10 +35,10 @@ _BEHIND = re.compile(r"\s+(?:in|of|at|on|for|with|near|from|called|named|by|to|a
 
 def may_end(kind: str, key: str) -> bool:
     """Return whether an ending of this kind, that of an assertion, may end facts of a key."""
-    if kind in ("any", KNOWN):
-        return True
     known = canonical_key(key)
-    return known is not None and kind in known.kinds
+    if kind == "any":
+        return known is None or known.name not in _NOT_VAGUELY
+    return kind == KNOWN or (known is not None and kind in known.kinds)
 
 
 def ends_value(kind: str, ended: str, key: str, value: str) -> bool:
