@@ -49,3 +49,25 @@ def test_what_a_line_ends_behind_what_it_states_is_not_learned() -> None:
 
     assert [(verdict.key, verdict.value) for verdict in verdicts] == [("location", "Berlin")]
     assert [(assertion.kind, assertion.value) for assertion in ended] == [("employer", "Acme")]
+
+
+@pytest.mark.parametrize(
+    ("lines", "facts"),
+    [
+        (["My wife works at Bosch. I left Bosch last year."], {"wife_employer": "Bosch"}),
+        (["My wife works at Bosch.", "I left Bosch last year."], {"wife_employer": "Bosch"}),
+        (
+            ["I live in Oslo. My brother lives in Oslo. I no longer live in Oslo."],
+            {"brother_location": "Oslo"},
+        ),
+        (["I work at Bosch. I left Bosch last year."], {}),
+        (["I left Bosch last year. I work at Bosch again."], {"employer": "Bosch"}),
+        (["I'm allergic to nuts and latex. I'm no longer allergic to nuts."], {"allergy": "latex"}),
+        (["I collect stamps and coins.", "I no longer collect coins."], {"collects": "stamps"}),
+        (["I like rock and roll. I no longer like rock and roll."], {}),
+    ],
+)
+def test_an_end_ends_what_it_concerns_and_nothing_else(lines, facts):
+    verdicts, _ = learned({}, lines)
+
+    assert {verdict.key: verdict.value for verdict in verdicts} == facts

@@ -30,6 +30,8 @@ from tests.learned import learn
 from tests.memory.blind import KEY, changes_of_files, forget_keys, known_key, rows_of, sent_and_stored
 from tests.memory.canaries import SHARED, USER, Canaries
 from tests.memory.histories import NOW, WORDS, apply, changes_of, found, sentences
+from tests.memory.test_growing_lists import learn_late
+from tests.memory.test_learned import BREAD, Teller, learn_again, tell_each
 from tests.postgres import Server
 
 
@@ -261,6 +263,23 @@ def test_a_learned_memory_can_be_undone(url: str) -> None:
         assert undone is not None
         assert undone.state == "undone"
         assert memory.count_memories() == 0
+
+
+def test_what_is_learned_late_or_anew_is_as_elsewhere(url: str) -> None:
+    teller = Teller(url, blind=True)
+    with teller.memory as memory:
+        newer = ["I'm allergic to cats.", "I'm no longer allergic to latex."]
+        assert learn_late(teller, "I'm allergic to nuts and latex.", newer) == {"allergy": "cats, nuts"}
+        assert memory.undo().state == "undone"
+
+        tell_each(teller, "I'm allergic to kiwi.", "I work at Bosch.", BREAD)
+        [item] = [item for item in memory.learned() if item.value == "cats, kiwi"]
+        assert memory.undo(item.id).state == "undone"
+        learn_again(teller)
+        assert teller.facts() == {"allergy": "cats", "employer": "Bosch"}
+
+        memory.delete_last_turn(teller.session)
+        assert teller.facts() == {"allergy": "cats"}
 
 
 def test_a_removed_user_leaves_nothing_and_can_begin_anew(

@@ -53,6 +53,41 @@ def test_what_else_was_said_stays(teller: Teller) -> None:
     assert [hit.question for hit in teller.memory.search("meeting with Tove")] == [rest]
 
 
+REST = "The meeting with Tove was moved to Friday."
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "line", "answer", "left"),
+    [
+        # Nothing of the end is in the answer.
+        ("employer", "Bosch", "I no longer work at Bosch.", "Friday it is.", "Friday it is."),
+        ("employer", "Bosch", "I no longer work at Bosch.", "How was it at Bosch?", ""),
+        # Of a list, only the item was told.
+        ("allergy", "cats", WALNUTS, "Walnuts, noted.", ""),
+        ("allergy", "cats", WALNUTS, "And no cats, I know.", "And no cats, I know."),
+        ("allergy", "cats, nuts", "I'm no longer allergic to cats.", "Good for you!", "Good for you!"),
+        ("allergy", "cats, nuts", "I'm no longer allergic to cats.", "Then get two cats!", ""),
+        # Another word has the letters of the value.
+        ("location", "Oslo", "I moved to Weißenburg.", "Weißenburg has walls.", ""),
+        ("allergy", "cats", "I'm allergic to ham.", "Hamlet is on Friday.", "Hamlet is on Friday."),
+    ],
+)
+def test_an_answer_goes_only_if_it_has_what_was_undone(
+    teller: Teller, key: str, known: str, line: str, answer: str, left: str
+) -> None:
+    teller.memory.set_fact(key, known)
+    teller.now += 60
+    said = f"{line} {REST}"
+    archive(teller, said, answer)
+    teller.tell(said)
+
+    [item] = [item for item in teller.memory.learned() if item.key == key]
+    assert teller.memory.undo(item.id).state == "undone"
+
+    assert teller.facts()[key] == known
+    assert remembered(teller) == [(REST, left)]
+
+
 def test_another_conversation_and_what_is_pinned_stay(teller: Teller) -> None:
     learn_allergy(teller)
     other = teller.memory.start_session()
@@ -84,3 +119,21 @@ def test_a_fact_that_the_user_clears_takes_its_sentence_along(
 
     assert teller.memory.clear_fact("allergy", source=source)
     assert len(remembered(teller)) == n_left
+
+
+def test_a_list_that_the_user_clears_takes_the_sentences_of_its_items_along(teller: Teller) -> None:
+    for line in (
+        "I'm allergic to cats.",
+        "I'm no longer allergic to cats.",
+        WALNUTS,
+        "I'm allergic to kiwi.",
+    ):
+        archive(teller, line, "I see.")
+        teller.tell(line)
+        teller.now += 60
+    assert teller.facts() == {"allergy": "walnuts, kiwi"}
+
+    assert teller.memory.clear_fact("allergy")
+
+    said = {question for question, _ in remembered(teller)}
+    assert not said & {WALNUTS, "I'm allergic to kiwi."}

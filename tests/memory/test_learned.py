@@ -21,9 +21,9 @@ DAY = 86_400
 class Teller:
     """Tells a memory what the user says, by the way that a turn and the worker take."""
 
-    def __init__(self, database: str) -> None:
+    def __init__(self, database: str, *, blind: bool = False) -> None:
         self.now = float(START)
-        self.memory = Memory(database, user_id="steve", clock=lambda: self.now)
+        self.memory = Memory(database, user_id="steve", clock=lambda: self.now, blind=blind)
         self.session = self.memory.start_session()
 
     def tell(
@@ -227,6 +227,32 @@ def test_what_ends_for_the_user_goes_on_for_relatives(teller: Teller, relation: 
     teller.now += 60
     teller.tell("I moved from Ulm to Bonn.")
     assert teller.facts() == {f"{key}_employer": "Bosch", f"{key}_location": "Ulm", "location": "Bonn"}
+
+
+@pytest.mark.parametrize(
+    ("known", "line", "facts"),
+    [
+        ("I don't eat meat.", "I don't eat meat any more.", {"avoids": "meat"}),
+        ("I don't eat meat.", "I gave up meat.", {"avoids": "meat"}),
+        ("I don't eat meat.", "I eat meat again.", {}),
+        ("I hate opera.", "I no longer like opera.", {"dislikes": "opera"}),
+        ("I'm afraid of spiders.", "I no longer like spiders.", {"fears": "spiders"}),
+        ("I'm allergic to nuts.", "I no longer eat nuts.", {"allergy": "nuts"}),
+        ("I'm allergic to nuts.", "I'm no longer allergic to nuts.", {}),
+        ("I was born in Oslo.", "I left Oslo in May.", {"birthplace": "Oslo"}),
+        ("My name is Rex.", "My dog Rex died.", {"name": "Rex"}),
+        ("I studied physics.", "I gave up physics.", {"studied": "physics"}),
+    ],
+)
+def test_what_the_user_stops_doing_ends_nothing_that_stays_true(
+    teller: Teller, known: str, line: str, facts: dict[str, str]
+) -> None:
+    teller.tell(known)
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert {key: value for key, value in teller.facts().items() if key in ("avoids", *facts)} == facts
 
 
 def test_routines_join_and_keep_their_own_conjunctions(teller: Teller) -> None:
@@ -506,6 +532,119 @@ def test_what_was_undone_is_not_learned_from_the_same_message_again(teller: Tell
 
     teller.tell("I live in Oslo.")
     assert teller.facts()["location"] == "Oslo"
+
+
+# Of this memory, it isn't known which of several messages it came from.
+UNSURE = (("How does bread rise?", "slowly, in a cold kitchen"),)
+BREAD = "My bread needs three days to rise."
+
+
+def learn_again(teller: Teller) -> None:
+    """Delete the last message of a job that gave UNSURE; the others are extracted again."""
+    teller.memory.delete_last_turn(teller.session)
+    assert teller.memory.extraction.due_in() is not None
+    while teller.memory.extraction.due_in() is not None:
+        teller.work()
+
+
+@pytest.mark.parametrize(
+    ("key", "known", "line"),
+    [
+        ("employer", "Bosch", "I no longer work at Bosch."),
+        ("allergy", "nuts, cats", "I'm no longer allergic to nuts."),
+        ("allergy", "nuts, cats", "I'm allergic to latex."),
+        ("allergy", "nuts", "I'm allergic to latex and kiwi."),
+    ],
+)
+@pytest.mark.parametrize("source", ["user", "extraction"])
+def test_a_change_that_was_undone_is_not_made_again(
+    teller: Teller, key: str, known: str, line: str, source: str
+) -> None:
+    teller.memory.set_fact(key, known, source=source)
+    teller.now += 60
+    teller.tell(line, BREAD, context=UNSURE)
+    [item] = [item for item in teller.memory.learned() if item.key == key]
+    assert teller.memory.undo(item.id).state == "undone"
+
+    learn_again(teller)
+
+    assert teller.facts() == {key: known}
+    teller.now += 60
+    teller.tell(line)
+    assert teller.facts() != {key: known}
+
+
+def test_a_rejected_end_is_not_proposed_again(teller: Teller) -> None:
+    teller.memory.set_fact("cat_name", "Rex")
+    teller.now += 60
+    teller.tell("My dog Rex died.", BREAD, context=UNSURE)
+    assert teller.memory.reject().value == ""
+
+    learn_again(teller)
+
+    assert teller.facts() == {"cat_name": "Rex"}
+    assert teller.memory.learned(waiting_only=True) == []
+
+
+def test_what_else_a_message_says_is_learned_though_a_part_was_undone(teller: Teller) -> None:
+    teller.memory.set_fact("allergy", "nuts, cats")
+    teller.memory.set_fact("employer", "Bosch")
+    teller.now += 60
+    line = "I'm no longer allergic to nuts. I no longer work at Bosch. I'm allergic to latex."
+    teller.tell(line, BREAD, context=UNSURE)
+    [ended] = [item for item in teller.memory.learned() if item.key == "employer"]
+    assert teller.memory.undo(ended.id).state == "undone"
+
+    learn_again(teller)
+
+    assert teller.facts() == {"allergy": "cats, latex", "employer": "Bosch"}
+
+
+def tell_each(teller: Teller, *lines: str, context: tuple[tuple[str, str], ...] = UNSURE) -> None:
+    """Tell lines at different times, and learn from all of them in one job."""
+    job = OpenJob("test/1/a", len(lines))
+    for line in lines:
+        teller.memory.append_message(teller.session, Message("user", line), job=job)
+        teller.now += 60
+    teller.work(context=context)
+
+
+def test_what_was_extracted_twice_goes_with_its_message(teller: Teller) -> None:
+    tell_each(teller, "I live in Oslo.", "I work at Bosch.", BREAD)
+    assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}
+
+    learn_again(teller)
+    assert teller.facts() == {"location": "Oslo", "employer": "Bosch"}
+    assert teller.memory.extraction.stats().facts == 2
+
+    teller.memory.delete_last_turn(teller.session)
+    assert teller.facts() == {"location": "Oslo"}
+    teller.memory.delete_last_turn(teller.session)
+    assert (teller.facts(), teller.memory.learned()) == ({}, [])
+
+
+@pytest.mark.parametrize("then", ["waits", "runs", "is dropped", "is dead"])
+def test_what_was_learned_goes_with_its_message_though_it_is_yet_to_be_extracted_again(
+    teller: Teller, then: str
+) -> None:
+    memory, queue = teller.memory, teller.memory.extraction
+    tell_each(teller, "I live in Oslo.", "I work at Bosch.", BREAD)
+    memory.delete_last_turn(teller.session)
+    [job] = queue.jobs()
+    if then in ("runs", "is dead"):
+        job = queue.claim("worker")
+        assert job is not None
+    if then == "is dead":
+        assert queue.fail(job, "no", refused=True, most_refusals=1, retry_in_s=0)
+    if then == "is dropped":
+        assert queue.drop(job.id) == 1
+        assert queue.jobs() == []
+
+    memory.delete_last_turn(teller.session)
+    assert teller.facts() == {"location": "Oslo"}
+    memory.delete_last_turn(teller.session)
+    assert (teller.facts(), memory.learned(), queue.jobs()) == ({}, [], [])
+    assert memory.check().problems == ()
 
 
 def test_a_message_that_is_taken_back_takes_along_what_is_left_of_it(teller: Teller) -> None:

@@ -6,9 +6,9 @@ import re
 
 from shepherd._native.text import terms
 from shepherd.claims.counts import COUNTED, counts_alike
-from shepherd.claims.keys import INSTRUCTIONS, canonical_key
+from shepherd.claims.keys import INSTRUCTIONS, canonical_key, items_of
 
-__all__ = ["KNOWN", "ends_item", "ends_value", "may_end"]
+__all__ = ["KNOWN", "ends_item", "ends_value", "items_left", "may_end"]
 
 # The kind of an ending that was found by the fact itself: its value is the fact's, word for word.
 KNOWN = "known"
@@ -19,17 +19,26 @@ _EXACT = frozenset(
         "allergy", "condition", "medication", "avoids",
     )
 )  # fmt: skip
+# What stays true, or even follows, when the user leaves or stops something, unless the wording says more:
+# "I no longer eat nuts" ends no allergy, "I left Oslo" no birthplace.
+_NOT_VAGUELY = frozenset(
+    (
+        "allergy", "avoids", "dislikes", "fears", "name", "nickname", "last_name", "origin", "hometown",
+        "birthplace", "birthday", "birth_year", "age", "degree", "studied",
+    )
+)  # fmt: skip
 _DETERMINED = re.compile(r"(?:an?|the|my|our|that|this)\s+", re.IGNORECASE)
+_OR = re.compile(r",? n?or ", re.IGNORECASE)
 # Behind the noun of a value: "small bakery in Gdynia".
 _BEHIND = re.compile(r"\s+(?:in|of|at|on|for|with|near|from|called|named|by|to|and)\s|,")
 
 
 def may_end(kind: str, key: str) -> bool:
     """Return whether an ending of this kind, that of an assertion, may end facts of a key."""
-    if kind in ("any", KNOWN):
-        return True
     known = canonical_key(key)
-    return known is not None and kind in known.kinds
+    if kind == "any":
+        return known is None or known.name not in _NOT_VAGUELY
+    return kind == KNOWN or (known is not None and kind in known.kinds)
 
 
 def ends_value(kind: str, ended: str, key: str, value: str) -> bool:
@@ -57,6 +66,21 @@ def ends_item(kind: str, ended: str, key: str, item: str) -> bool:
         said = set(terms(ended))
         return bool(said) and said <= set(terms(item))
     return _folded(item) == _folded(ended) or (key not in _EXACT and _is_noun_of(ended, item))
+
+
+def items_left(kind: str, ended: str, key: str, value: str) -> list[str] | None:
+    """Return the items of a list without those that such an ending ends; None if it ends none of them.
+
+    "Rock and roll" is one item if it is said to end, and "nuts and latex" are two. Both can be said of a list
+    with either.
+    """
+    for apart in (False, True):
+        items = items_of(key, value, apart=apart)
+        said = items_of(key, _OR.sub(" and ", ended), apart=True) if apart else [ended]
+        left = [item for item in items if not any(ends_item(kind, one, key, item) for one in (ended, *said))]
+        if len(left) < len(items):
+            return left
+    return None
 
 
 def _is_noun_of(ended: str, value: str) -> bool:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 
 from shepherd._native.text import terms
 from shepherd.claims.counts import COUNTED
-from shepherd.claims.keys import INSTRUCTIONS, LISTS, OF_OTHERS, canonical_key, joined_values, words_of
+from shepherd.claims.endings import items_left, may_end
+from shepherd.claims.keys import (
+    INSTRUCTIONS,
+    LISTS,
+    OF_OTHERS,
+    canonical_key,
+    joined_items,
+    joined_values,
+    words_of,
+)
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
@@ -22,6 +31,7 @@ __all__ = [
     "learned",
     "plain_facts",
     "supported_value",
+    "value_left",
 ]
 
 
@@ -206,11 +216,9 @@ def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdi
             if not end.ends:
                 continue
             ended.append(end)
-            over = [
-                key for key, verdict in by_key.items() if verdict.value.casefold() == end.value.casefold()
-            ]
-            for key in over:
-                del by_key[key]
+            by_key = {
+                key: left for key, verdict in by_key.items() if (left := _left_of(verdict, [end])) is not None
+            }
         plain = _plain(said)
         quoted = [f" {verdict.value.casefold()} " for verdict in plain]
         keys = {verdict.key for verdict in plain} - LISTS
@@ -222,15 +230,36 @@ def learned(claims: Mapping[str, str], lines: Sequence[str]) -> tuple[list[Verdi
             and not any(f" {verdict.value.casefold()} " in value for value in quoted)
         ]
         # "I work at Bosch. I no longer work at Bosch": what is stated before its end holds no longer.
-        ends_at = {end.value.casefold(): at for at, end in enumerate(said) if end.ends}
-        for verdict in (*plain, *claimed):
-            if said.index(verdict.assertion) < ends_at.get(verdict.value.casefold(), 0):
+        for stated in (*plain, *claimed):
+            verdict = _left_of(stated, [end for end in said[said.index(stated.assertion) :] if end.ends])
+            if verdict is None:
                 continue
             earlier, value = by_key.pop(verdict.key, None), verdict.value
             if earlier is not None and verdict.key in LISTS:
                 value = joined_values(verdict.key, earlier.value, value)
             by_key[verdict.key] = replace(verdict, value=value)
     return list(by_key.values()), ended
+
+
+def value_left(key: str, value: str, ends: Iterable[Assertion]) -> str:
+    """Return the value of a claim without what has ended, "" if that is all of it.
+
+    "I left Bosch" ends nothing at the Bosch of the user's wife.
+    """
+    for end in ends:
+        if not (may_end(end.kind, key) and concerns(end.sentence, key)):
+            continue
+        if value.casefold() == end.value.casefold():
+            return ""
+        left = items_left(end.kind, end.value, key, value) if key in LISTS else None
+        if left is not None:
+            value = joined_items(key, left)
+    return value
+
+
+def _left_of(verdict: Verdict, ends: Iterable[Assertion]) -> Verdict | None:
+    value = value_left(verdict.key, verdict.value, ends)
+    return replace(verdict, value=value) if value else None
 
 
 def is_borne_out(text: str, lines: Iterable[str]) -> bool:

@@ -51,6 +51,7 @@ _SECTIONS = {
     "activity": ("all", "for a time", "was for a time", "activity", "given up named"),
     "business": ("all", "for a time", "activity", "thing"),
     "health": ("all", "health"),
+    "allergy": ("all", "health"),
     "avoided": ("avoided",),
     "diet": ("all", "for a time", "was for a time", "health", "diet alone"),
     "place": ("for a time", "place", "left named"),
@@ -63,7 +64,8 @@ _KINDS = {
     "animal": "pets",
     "thing": "car uses editor browser operating_system shell",
     "business": "runs owns collects",
-    "health": "allergy condition medication aid",
+    "health": "condition medication aid",
+    "allergy": "allergy",
     "avoided": "avoids",
     "diet": "diet",
     "place": "location",
@@ -128,6 +130,8 @@ _ONLY_ONE = re.compile(
     r"(?:\w+ )?(?:boss|manager|landlord|landlady|gp|doctor|dentist|therapist|physio|supervisor|trainer"
     r"|accountant|lawyer|solicitor|cleaner|nanny|tutor)"
 )
+# "I no longer eat nuts" does not end the allergy to them.
+_OF_ALLERGY = re.compile(r"allerg|intoleran|sensitiv|react")
 _ONE_OF = re.compile(r"\bone of $")
 _TOKEN = re.compile(r"[\w&'\u2019.+#-]*\w")
 _MOST_SENTENCES, _MOST_FACTS = 40, 400
@@ -248,6 +252,8 @@ def _place(sentences: Sequence[str], mentions: re.Pattern[str] | None, kind: str
             for section in _SECTIONS[kind]:
                 is_here = _MARK in text or (is_named and section.endswith("named"))
                 if not is_here and not section.endswith("alone"):
+                    continue
+                if kind == "allergy" and section == "all" and not _OF_ALLERGY.search(text):
                     continue
                 if any(_is_said(text, match) for match in _matches(text, section, role)):
                     return number

@@ -13,6 +13,7 @@ from typing import Any
 
 from shepherd.escaping import without_blocks
 from shepherd.memory import learned
+from shepherd.memory.later_messages import later_lines, without_ended
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.records import (
     Claim,
@@ -219,9 +220,13 @@ def finish(
     if not _end(connection, job):
         return None
     lines = _Lines(connection, job)
+    later = later_lines(connection, job, lines.times(0)[0]) if claims else []
     items: list[int] = []
-    for claim in claims:
-        since, told_at = lines.times(claim.line)
+    for stated in claims:
+        since, told_at = lines.times(stated.line)
+        claim = without_ended(stated, told_at, later) if isinstance(stated, Claim) else stated
+        if claim is None:
+            continue
         evidence = lines.evidence(claim.statement, claim.line)
         if isinstance(claim, EndedValue):
             items += learned.end_facts(connection, job.user_id, claim, told_at=told_at, evidence=evidence)
@@ -230,6 +235,9 @@ def finish(
                 connection, job.user_id, claim, since=since, told_at=told_at, evidence=evidence
             )
     n_facts, _ = learned.counts(connection, job.user_id, items)
+    [(given,)] = connection.execute(
+        "SELECT given FROM extraction_jobs WHERE user_id = ? AND id = ?", (job.user_id, job.id)
+    )
     sources = [*statements, *[("", -1)] * (len(new) - len(statements))]
     wanted = [
         (memory, source)
@@ -254,12 +262,21 @@ def finish(
             )
     if items:
         learned.trim(connection, job.user_id)
+    # A job that was extracted before may have given something already.
+    if all_items := [*(json.loads(given) if given else []), *items]:
+        _note_given(connection, job.user_id, job.id, all_items)
     connection.execute(
-        "UPDATE extraction_jobs SET facts = ?, memories = ?, dropped = ?, given = ?"
-        " WHERE user_id = ? AND id = ?",
-        (n_facts, n_memories, dropped, json.dumps(items) if items else "", job.user_id, job.id),
+        "UPDATE extraction_jobs SET dropped = ? WHERE user_id = ? AND id = ?", (dropped, job.user_id, job.id)
     )
     return n_facts, n_memories
+
+
+def _note_given(connection: Connection, user_id: str, job_id: int, items: Sequence[int]) -> None:
+    """Record all that a job has given."""
+    connection.execute(
+        "UPDATE extraction_jobs SET facts = ?, memories = ?, given = ? WHERE user_id = ? AND id = ?",
+        (*learned.counts(connection, user_id, items), json.dumps(items), user_id, job_id),
+    )
 
 
 class _Lines:
@@ -360,11 +377,25 @@ def retry(connection: Connection, user_id: str, job_id: int | None, now: float) 
 def drop(connection: Connection, user_id: str, job_id: int | None) -> int:
     """Remove a job that is not done, or all dead ones; return how many."""
     which = "state = 'dead'" if job_id is None else "state <> 'done' AND id = ?"
-    dropped = connection.execute(
-        f"DELETE FROM extraction_jobs WHERE user_id = ? AND {which} RETURNING id",
-        (user_id, *([] if job_id is None else [job_id])),
+    return _drop(connection, user_id, which, *([] if job_id is None else [job_id]))
+
+
+def _drop(connection: Connection, user_id: str, which: str, *parameters: int) -> int:
+    """Remove jobs, or end those that have given something before: it goes with its messages."""
+    rows = connection.execute(
+        f"SELECT id, message_ids, given FROM extraction_jobs WHERE user_id = ? AND {which}",
+        (user_id, *parameters),
     )
-    return len(dropped)
+    for job_id, message_ids, given in rows:
+        if given and json.loads(given):
+            connection.execute(
+                "UPDATE extraction_jobs SET state = 'done', owner = '', lines = '[]', error = ''"
+                " WHERE user_id = ? AND id = ? AND message_ids = ?",
+                (user_id, job_id, message_ids),
+            )
+        else:
+            connection.execute("DELETE FROM extraction_jobs WHERE user_id = ? AND id = ?", (user_id, job_id))
+    return len(rows)
 
 
 def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -> None:
@@ -374,7 +405,7 @@ def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -
         if len(kept) == len(job.lines):
             continue
         if not kept:
-            connection.execute("DELETE FROM extraction_jobs WHERE user_id = ? AND id = ?", (user_id, job.id))
+            _drop(connection, user_id, "id = ?", job.id)
             continue
         state = "waiting" if job.state == "running" else job.state
         due = job.next_try if job.state == "open" else 0
@@ -393,16 +424,23 @@ def withdraw(connection: Connection, user_id: str, message_ids: Sequence[int]) -
 
 
 def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], terms: TermIndex) -> None:
-    """Undo the results of done jobs with one of these messages; results that were changed since stay.
+    """Undo what jobs have given from these messages; results that were changed since stay.
 
     Where the line that something came from is not known, the other lines are extracted once more.
     """
     rows = connection.execute(
-        "SELECT id, message_ids, given FROM extraction_jobs"
-        " WHERE user_id = ? AND state = 'done' ORDER BY id DESC",
+        "SELECT id, message_ids, given, state FROM extraction_jobs"
+        " WHERE user_id = ? AND (state = 'done' OR given <> '') ORDER BY id DESC",
         (user_id,),
     )
-    for job_id, ids, given in rows:
+    for job_id, ids, given, state in rows:
+        if state != "done":
+            # It is to be extracted again already, and has left these messages.
+            items = json.loads(given)
+            left, _ = learned.take_back(connection, user_id, items, message_ids, terms)
+            if left != items:
+                _note_given(connection, user_id, job_id, left)
+            continue
         kept = [message_id for message_id in json.loads(ids) if message_id not in message_ids]
         if len(kept) == len(json.loads(ids)):
             continue
@@ -410,18 +448,12 @@ def take_back(connection: Connection, user_id: str, message_ids: Sequence[int], 
         left, is_unsure = learned.take_back(connection, user_id, items, message_ids, terms)
         if kept and given and not is_unsure:
             connection.execute(
-                "UPDATE extraction_jobs SET message_ids = ?, facts = ?, memories = ?, given = ?"
-                " WHERE user_id = ? AND id = ?",
-                (
-                    json.dumps(kept),
-                    *learned.counts(connection, user_id, left),
-                    json.dumps(left),
-                    user_id,
-                    job_id,
-                ),
+                "UPDATE extraction_jobs SET message_ids = ? WHERE user_id = ? AND id = ?",
+                (json.dumps(kept), user_id, job_id),
             )
         else:
             _extract_again(connection, user_id, job_id, kept)
+        _note_given(connection, user_id, job_id, left)
     learned.forget_messages(connection, user_id, message_ids)
 
 
@@ -436,8 +468,8 @@ def _extract_again(connection: Connection, user_id: str, job_id: int, message_id
         connection.execute("DELETE FROM extraction_jobs WHERE user_id = ? AND id = ?", (user_id, job_id))
         return
     connection.execute(
-        "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = 'waiting', next_try = 0,"
-        " facts = 0, memories = 0, dropped = 0, given = '' WHERE user_id = ? AND id = ?",
+        "UPDATE extraction_jobs SET message_ids = ?, lines = ?, state = 'waiting', next_try = 0, dropped = 0"
+        " WHERE user_id = ? AND id = ?",
         (json.dumps(list(lines)), _dump(list(lines.values())), user_id, job_id),
     )
 

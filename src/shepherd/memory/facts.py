@@ -12,17 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from shepherd.claims.endings import KNOWN, ends_item, ends_value, may_end
+from shepherd.claims.endings import KNOWN, ends_value, items_left, may_end
 from shepherd.claims.judge import concerns
 from shepherd.claims.keys import (
     LISTS,
     canonical_key,
-    items_of,
     joined_items,
     joined_values,
     words_of,
 )
 from shepherd.lru_cache import FIFODict
+from shepherd.memory.growing_lists import (
+    ListChange,
+    has_only_grown,
+    has_same_items,
+    joined_late,
+)
 from shepherd.memory.precision import is_less_precise
 from shepherd.memory.records import Claim, EndedValue, Evidence, FactChange, FactPeriod
 from shepherd.transactions import Connection
@@ -225,32 +230,36 @@ def learn(
     None if nothing changes: it has that value, or was set or cleared after `told_at`; what users set or
     cleared themselves stays from `since` on, since it may have corrected what is learned. A fact that was not
     learned is only replaced if the statement says that it changed; else the two contradict each other. An
-    item of a list, such as an allergy, joins the others. Of a value that is known already, an earlier
-    beginning is learned. A less precise value, such as "a Volvo" for "red Volvo V70", changes nothing.
+    item of a list, such as an allergy, joins the others, also if those were told later. Of a value that is
+    known already, an earlier beginning is learned. A less precise value, such as "a Volvo" for "red Volvo
+    V70", changes nothing.
     """
     key, value = claim.key, claim.value
     known = find(connection, user_id, key) or _find_spelling(connection, user_id, key)
     common = canonical_key(key)
+    is_list = common is not None and common.name in LISTS
+    changes = _changes_of(connection, user_id, key if known is None else known.key)
+    is_late = False
     if known is not None:
         key = known.key
-        if common is not None and common.name in LISTS:
-            value = joined_values(common.name, known.value, value)
-        if _folded(known.value) == _folded(value):
+        if common is not None and is_list:
+            is_late = has_only_grown(common.name, changes, known, told_at, by=source)
+            join = joined_late if is_late else joined_values
+            value = join(common.name, known.value, value)
+        is_known = common is not None and is_list and has_same_items(common.name, known.value, value)
+        if is_known or _folded(known.value) == _folded(value):
             value = known.value
             if not starts or starts >= (known.valid_from or known.updated_at):
                 return None
             source = _source(connection, user_id, key) or "import"
-    changes = connection.execute(
-        "SELECT key, source, changed_at FROM fact_history WHERE user_id = ?", (user_id,)
-    )
-    is_alike = _like(key)
-    changes = [change for change in changes if is_alike(change[0])]
+    if known is not None and is_late:
+        # The change that is recorded last must be the last one.
+        told_at = max(told_at, known.updated_at)
     if known is not None and known.updated_at > (told_at if changes else since):
         return None
-    by_models = ("extraction", "tool")
-    if any(changed_at > (told_at if by in by_models else since) for _, by, changed_at in changes):
+    by_models = (_LEARNED, "tool")
+    if any(at > (told_at if by in by_models else since) for _, by, at in changes):
         return None
-    is_list = common is not None and common.name in LISTS
     changes_now = claim.changes
     if known is not None and claim.changes and starts and not is_list and not _STILL.search(claim.statement):
         # "I moved to Oslo in 2005" is no change of what is known since then.
@@ -267,6 +276,16 @@ def learn(
     return _change(connection, user_id, known, key, value, source, told_at, starts or told_at, evidence)
 
 
+def _changes_of(connection: Connection, user_id: str, key: str) -> list[ListChange]:
+    """Return value, source and time of all changes of a fact under any spelling of its key, oldest first."""
+    rows = connection.execute(
+        "SELECT key, value, source, changed_at FROM fact_history WHERE user_id = ? ORDER BY changed_at, id",
+        (user_id,),
+    )
+    is_alike = _like(key)
+    return [(value, source, changed_at) for other, value, source, changed_at in rows if is_alike(other)]
+
+
 def end(
     connection: Connection,
     user_id: str,
@@ -276,10 +295,12 @@ def end(
     told_at: int,
     starts: int,
     evidence: Evidence = NO_EVIDENCE,
+    is_refused: Callable[[Fact, str], bool] = lambda fact, left: False,
 ) -> list[Change | Contradiction]:
     """Clear the facts whose value holds no longer, or take it out of a list; return the changes.
 
     A fact that the user set is only contradicted where the statement does not say which relation has ended.
+    Facts for which `is_refused` (fact, what is left of it) returns True stay.
     """
     statement = ended.statement.casefold()
     changes: list[Change | Contradiction] = []
@@ -296,11 +317,13 @@ def end(
             continue
         left = ""
         if common is not None and common.name in LISTS and _folded(fact.value) != _folded(ended.value):
-            others = _others(common.name, fact.value, ended)
+            others = items_left(ended.kind, ended.value, common.name, fact.value)
             if others is None:
                 continue
             left = joined_items(common.name, others)
         elif not ends_value(ended.kind, ended.value, fact.key, fact.value):
+            continue
+        if is_refused(fact, left):
             continue
         is_vague = ended.kind == "any" and not left and not _names_relation(fact.key, statement)
         if (is_vague or ended.kind == KNOWN) and _source(connection, user_id, fact.key) != source:
@@ -314,17 +337,6 @@ def end(
             _change(connection, user_id, fact, fact.key, left or None, source, told_at, begins, evidence)
         )
     return changes
-
-
-def _others(key: str, value: str, ended: EndedValue) -> list[str] | None:
-    """Return the items of a list without those that have ended; None if none of them has."""
-    # "Rock and roll" is one item if it is said to end, and "nuts and latex" are two.
-    for apart in (False, True):
-        items = items_of(key, value, apart=apart)
-        others = [item for item in items if not ends_item(ended.kind, ended.value, key, item)]
-        if len(others) < len(items):
-            return others
-    return None
 
 
 def _names_relation(key: str, statement: str) -> bool:

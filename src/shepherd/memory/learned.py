@@ -11,16 +11,19 @@ import json
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from shepherd.errors import UsageError
 from shepherd.memory import facts, memories
 from shepherd.memory.facts import NO_EVIDENCE, Change, Contradiction
+from shepherd.memory.growing_lists import gained, without
 from shepherd.memory.memories import TermIndex
 from shepherd.memory.periods import beginning, ending
 from shepherd.memory.records import Claim, EndedValue, Evidence, ItemKind, LearnedItem
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
 from shepherd.types import Fact
+from shepherd.wording import mentions
 
 __all__ = [
     "accept",
@@ -88,10 +91,12 @@ def learn_fact(
 ) -> list[int]:
     """Learn a claim, or propose it where it contradicts a fact that the user set; return the new items.
 
-    A claim that was undone or rejected is not learned from the same message again.
+    What was undone or rejected is not learned from the same message again.
     """
-    if _is_refused(connection, user_id, claim.value, evidence):
+    value = without(claim.key, claim.value, _refused(connection, user_id, evidence).added)
+    if not value:
         return []
+    claim = replace(claim, value=value)
     starts = beginning(claim.statement, claim.value, told_at, is_change=claim.changes)
     done = facts.learn(
         connection,
@@ -109,16 +114,24 @@ def learn_fact(
 def end_facts(
     connection: Connection, user_id: str, ended: EndedValue, *, told_at: int, evidence: Evidence
 ) -> list[int]:
-    """End the facts whose value holds no longer; return the new items."""
+    """End the facts whose value holds no longer; return the new items.
+
+    An end that was undone or rejected does not come from the same message again.
+    """
     starts = ending(ended.statement, ended.value, told_at)
+    refused = _refused(connection, user_id, evidence)
     changes = facts.end(
-        connection, user_id, ended, source=SOURCE, told_at=told_at, starts=starts, evidence=evidence
+        connection,
+        user_id,
+        ended,
+        source=SOURCE,
+        told_at=told_at,
+        starts=starts,
+        evidence=evidence,
+        is_refused=refused.is_end,
     )
     return [
-        item
-        for change in changes
-        if not _is_refused(connection, user_id, "", evidence)
-        for item in _noted(connection, user_id, change, evidence, told_at, starts)
+        item for change in changes for item in _noted(connection, user_id, change, evidence, told_at, starts)
     ]
 
 
@@ -137,14 +150,31 @@ def _noted(
     return []
 
 
-def _is_refused(connection: Connection, user_id: str, value: str, evidence: Evidence) -> bool:
-    if not evidence.message_id:
-        return False
-    refused = connection.execute(
-        "SELECT value FROM learned WHERE user_id = ? AND message_id = ? AND state IN ('undone', 'rejected')",
-        (user_id, evidence.message_id),
+class _Refused(NamedTuple):
+    """Changes of a message that were undone or rejected: what they added, and by key what they took away."""
+
+    added: frozenset[str]
+    ended: tuple[tuple[str, frozenset[str]], ...]
+
+    def is_end(self, fact: Fact, left: str) -> bool:
+        """Return whether it was refused that something of a fact ends which is not `left`."""
+        lost = gained(fact.key, left, fact.value)
+        return any(facts.is_alike(fact.key, key) and lost & gone for key, gone in self.ended)
+
+
+def _refused(connection: Connection, user_id: str, evidence: Evidence) -> _Refused:
+    rows = (
+        connection.execute(
+            "SELECT key, value, former FROM learned"
+            " WHERE user_id = ? AND message_id = ? AND state IN ('undone', 'rejected')",
+            (user_id, evidence.message_id),
+        )
+        if evidence.message_id
+        else ()
     )
-    return (value,) in refused
+    # A memory has its question as its key, and no former value.
+    added = frozenset(one for key, value, former in rows for one in gained(key, former or "", value))
+    return _Refused(added, tuple((key, gained(key, value, former)) for key, value, former in rows if former))
 
 
 def propose(
@@ -462,10 +492,13 @@ def _undone(connection: Connection, user_id: str, item: LearnedItem, terms: Term
 def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> None:
     """Take the sentence of an item out of the archived turns of its conversation, except pinned ones.
 
-    A turn with little else is deleted, with its answer; an answer that has the value goes, too.
+    A turn with little else is deleted, with its answer. An answer also goes if it has what the item added, or
+    what it took away if it only did that.
     """
     if not item.statement:
         return
+    former = item.before or ""
+    has_value = mentions(gained(item.key, former, item.value) or gained(item.key, item.value, former))
     rows = connection.execute(
         "SELECT c.id, c.user_message, c.assistant_response FROM context c JOIN tenants t ON t.user_id = ?1"
         f" WHERE c.id >> {SEQUENCE_BITS} = t.number AND c.timestamp BETWEEN ?2 AND ?3"
@@ -476,12 +509,12 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
         if item.statement not in said:
             continue
         tenant, rest = memory_id >> SEQUENCE_BITS, said.replace(item.statement, " ").strip()
-        has_value = item.value.casefold() in answer.casefold()
+        new_answer = "" if has_value is not None and has_value(answer.casefold()) else None
         try:
             if len(rest.split()) < _LEAST_WORDS:
                 memories.delete(connection, tenant, [memory_id], terms)
             else:
-                memories.edit(connection, tenant, memory_id, rest, "" if has_value else None, terms)
+                memories.edit(connection, tenant, memory_id, rest, new_answer, terms)
         except UsageError:  # another memory says the rest
             memories.delete(connection, tenant, [memory_id], terms)
 
@@ -540,12 +573,16 @@ def clear_fact(
     """
     change = facts.clear(connection, user_id, key, source=source, now=now)
     if change is not None and change.before is not None and source != "tool":
-        for (number,) in connection.execute(
-            "SELECT number FROM learned WHERE user_id = ? AND key = ? AND value = ? AND kind <> 'remembered'"
-            " AND state <> 'undone' AND statement <> ''",
-            (user_id, change.before.key, change.before.value),
+        cleared = gained(change.before.key, "", change.before.value)
+        for number, of_key, value, former in connection.execute(
+            "SELECT number, key, value, former FROM learned WHERE user_id = ? AND key = ?"
+            " AND kind <> 'remembered' AND state <> 'undone' AND statement <> ''",
+            (user_id, change.before.key),
         ):
-            if item := _find(connection, user_id, number):
+            item = (
+                _find(connection, user_id, number) if gained(of_key, former or "", value) & cleared else None
+            )
+            if item is not None:
                 _forget_sentence(connection, user_id, item, terms)
     if change is not None and source == "tool" and not with_history:
         note_change(connection, user_id, change, at=now)
