@@ -141,13 +141,13 @@ class Dialogue:
             self._registry.end_turn()
 
     def load(self, session_id: str) -> None:
-        """Continue a stored conversation, or begin a new one for ""."""
-        self._registry = EntityRegistry()
-        self._texts = FIFODict(_MOST_TEXTS)
+        """Continue a stored conversation, or begin a new one for "". Raises StoreError, and is as before."""
+        registry = EntityRegistry()
+        if session_id and self._stored is not None:
+            registry = self._stored.load(session_id)
+        self._registry, self._texts = registry, FIFODict(_MOST_TEXTS)
         if self._reader is not None:
             self._reader.drop()
-        if session_id and self._stored is not None:
-            self._registry = self._stored.load(session_id)
 
     def save(self, session_id: str) -> None:
         """Store the registry with its conversation. Raises StoreError."""

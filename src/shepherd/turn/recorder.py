@@ -147,11 +147,11 @@ class ConversationStore:
             summaries = SummaryStore(self._memory.transactions, self._user_id)
             summaries.save(self.session_id, StoredSummary(summary.public, last_id))
 
-    def read_summary(self) -> StoredSummary:
-        """Return the summary of the evicted exchanges. Raises StoreError."""
-        if self._memory is None or not self.session_id:
+    def read_summary(self, session_id: str) -> StoredSummary:
+        """Return the summary of the evicted exchanges of a conversation. Raises StoreError."""
+        if self._memory is None or not session_id:
             return StoredSummary()
-        return SummaryStore(self._memory.transactions, self._user_id).load(self.session_id)
+        return SummaryStore(self._memory.transactions, self._user_id).load(session_id)
 
     def can_archive(self, exchange: Exchange) -> bool:
         """Return whether an evicted exchange may become a memory; a private one is in no session."""
@@ -231,6 +231,10 @@ class Recorder:
         self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
         self._has_told_of_leaving = False
         self._tells_withheld = not is_small_model(parts.access.model)  # that one says it in its answer
+
+    def begin(self) -> None:
+        """Begin with another conversation."""
+        self._has_told_of_leaving = False
 
     def register_answer(self, draft: Draft, exchange: Exchange) -> None:
         """Add the answer to the dialogue, which ends its turn."""
