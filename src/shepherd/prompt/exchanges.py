@@ -185,6 +185,8 @@ def hide_memory(exchanges: Iterable[Exchange], other_tools: Collection[str]) -> 
         for step in exchange.steps:
             if step.role == "tool" and step.tool_call_id in own:
                 step.sent, step.tokens = _HIDDEN, 0
+            if any(call.id in own for call in step.tool_calls):
+                step.thought = ""  # it may repeat what a tool has read before
             step.tool_calls = tuple(_hidden(call) if call.id in own else call for call in step.tool_calls)
 
 
