@@ -219,6 +219,8 @@ class RemoteReply:
         self._calls: list[ToolCall] = []
         self._thoughts: list[str] = []
         self._usage: Usage | None = None
+        self._stops = request.stop
+        self._stopped_by = -1
         self._reason: FinishReason = "cancelled"
         self._stats: TurnStats | None = None
 
@@ -236,6 +238,8 @@ class RemoteReply:
                     self._usage = event
                 elif isinstance(event, End):
                     self._reason = event.reason
+                    if event.stop and event.stop in self._stops:
+                        self._stopped_by = self._stops.index(event.stop)
                 elif piece := self._taken(event):
                     return piece
         except ContextOverflowError as error:
@@ -355,6 +359,7 @@ class RemoteReply:
             if retries > 0
             else (),
             is_estimated=self._usage is None,
+            stopped_by=self._stopped_by,
         )
 
 
