@@ -128,6 +128,18 @@ def test_a_thought_before_a_call_goes_to_the_client_and_back(served):
     assert model.asked[1].body["messages"][-2]["reasoning_content"] == told.reasoning_content == "hm"
 
 
+def test_a_thought_before_a_call_goes_back_through_the_messages_api(served):
+    client, model = served(upstream.says("Found."))
+    called = [{"type": "thinking", "thinking": "hm"}, {"type": "tool_use", "id": "c1", "name": "look"}]
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "it"}
+    messages = [*HELLO, {"role": "assistant", "content": called}, {"role": "user", "content": [result]}]
+
+    with httpx.Client(base_url=str(client.base_url), timeout=60) as http:
+        http.post("messages", json={"model": "m", "max_tokens": 9, "messages": messages}).raise_for_status()
+
+    assert model.asked[0].body["messages"][-2]["reasoning_content"] == "hm"
+
+
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_the_stop_sequence_that_ended_claudes_answer_is_told(served, is_streamed):
     step = upstream.claude_says({"text": ["One, "]}, reason="stop_sequence", stop="two")

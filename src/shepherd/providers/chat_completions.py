@@ -18,7 +18,7 @@ from shepherd.providers.transport import Request, Transport
 from shepherd.replies import ReplyParser
 from shepherd.types import FinishReason, Message, Picture, Thought, Tool, ToolCall
 
-__all__ = ["ChatCompletions", "add_thought", "extra_content", "sealed_extra", "thought_to_return"]
+__all__ = ["ChatCompletions", "extra_content", "from_provider", "sealed_extra", "thought_to_return"]
 
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -303,13 +303,15 @@ def extra_content(call: ToolCall, address: str = "") -> Any:
     return sealed["content"] if not address or sealed["address"] in ("", address) else None
 
 
-def add_thought(message: Message, thought: str) -> None:
-    """Set the thought of a client's message, which came from the provider in use and may go back there."""
-    message.thought = thought
-    if thought:
-        message.tool_calls = tuple(
-            replace(call, extra=sealed_extra(extra_content(call), thinks=True)) for call in message.tool_calls
-        )
+def from_provider(message: Message) -> Message:
+    """Return a client's message, whose thought came from the provider in use and may go back there."""
+    if not (message.thought and message.tool_calls):
+        return message
+    made = message.copy()
+    made.tool_calls = tuple(
+        replace(call, extra=sealed_extra(extra_content(call), thinks=True)) for call in message.tool_calls
+    )
+    return made
 
 
 def thought_to_return(message: Message, address: str = "") -> str:

@@ -11,7 +11,6 @@ from shepherd.errors import UsageError
 from shepherd.lru_cache import LRUCache
 from shepherd.pictures import LEFT_OUT, MOST_PICTURES, from_base64, from_data_url, marked
 from shepherd.providers import ChatModel
-from shepherd.providers.chat_completions import add_thought
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.picture_addresses import fetched_picture, is_address
 from shepherd.types import Message, Picture, Role, ToolCall
@@ -92,7 +91,7 @@ class Part:
     def message(self) -> Message:
         """Return it in no API's shape."""
         made = message_of(self.role, self.content, tool_calls=self.calls, tool_call_id=self.tool_call_id)
-        add_thought(made, self.thought)
+        made.thought = self.thought
         return made
 
 

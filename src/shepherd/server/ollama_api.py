@@ -17,7 +17,6 @@ from starlette.responses import Response
 from shepherd.errors import ShepherdError
 from shepherd.inference.names import HUB_PREFIX
 from shepherd.inference.template import TemplateOptions
-from shepherd.providers.chat_completions import add_thought
 from shepherd.replies import thinking_marks
 from shepherd.server.chat import (
     MOST_TOKENS,
@@ -225,7 +224,7 @@ def _messages(given: list[_Message]) -> Iterator[Message]:
         ]
         made = message_of(message.role, content, tool_calls=calls, tool_call_id=answered)
         if message.role == "assistant":
-            add_thought(made, message.thinking or "")
+            made.thought = message.thinking or ""
         yield made
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shepherd.knowledge import attached_block
-from shepherd.providers.chat_completions import add_thought, sealed_extra
+from shepherd.providers.chat_completions import sealed_extra
 from shepherd.server.chat import MOST_TOKENS, Chat, ChatFields, ChatRequest
 from shepherd.server.contents import Content, message_of, picture_from_url
 from shepherd.server.continuation import is_one
@@ -98,7 +98,7 @@ class ChatMessage(LenientBody):
         content = _content_of(self.content, f"{place}.content")
         made = message_of(role, content, tool_calls=calls, tool_call_id=self.tool_call_id or "")
         if role == "assistant" and self.reasoning_content:
-            add_thought(made, self.reasoning_content)
+            made.thought = self.reasoning_content
         return made
 
 
