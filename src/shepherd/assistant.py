@@ -53,7 +53,7 @@ from shepherd.turn import (
     refused_values,
     sampling_of,
 )
-from shepherd.turn.components import ModelAccess, open_components, with_auto_resolved
+from shepherd.turn.components import ModelAccess, TurnComponents, open_components, with_auto_resolved
 from shepherd.turn.read_ahead import ReadAhead, foresee
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.turn.small_model import Promise
@@ -117,7 +117,8 @@ class Assistant:
         self._turn: Turn | None = None
         self._ahead = ReadAhead()
         with ExitStack() as stack:
-            self._use(_opened(model, memory, self.user_id, stack))
+            access = _opened(model, memory, self.user_id, stack)
+            self._use(open_components(access, self._config, self.user_id))
             self._opened = stack.pop_all()
 
     def close(self) -> None:
@@ -371,9 +372,14 @@ class Assistant:
         """Continue with another model, between two turns, under its rules of memory.
 
         For a forgetful model, what memory added to earlier messages and what tools read there is removed.
+        If the memory can't be read, this raises StoreError, and nothing has changed.
         """
         with self._alone("an answer", "wait for it, or cancel it"):
             self._ahead.stop()
+            session = self._store.session_id
+            parts = open_components(access, self._config, self.user_id)
+            if parts.dialogue is not None:
+                parts.dialogue.load(session or "")
             self._store.release()
             if access.forgetful:
                 self._hide_memory()
@@ -383,11 +389,8 @@ class Assistant:
                     0,
                     "",
                 )  # these belong to the other model
-            session = self._store.session_id
-            self._use(access)
+            self._use(parts)
             self._store.session_id = session
-            if self._dialogue is not None:
-                self._dialogue.load(session or "")
 
     def refresh_context(self) -> Snapshot:
         """Take a new snapshot, with present preferences and background. The whole prompt is read again
@@ -416,17 +419,7 @@ class Assistant:
 
     def clear(self) -> None:
         """Begin a new conversation; memory and the stored conversation stay."""
-        self._ahead.stop()
-        self._exchanges.clear()
-        self._has_evicted = False
-        self.last = None
-        self._store.release()
-        self._store.session_id = None
-        self._compaction.reset()
-        if self._dialogue is not None:
-            self._dialogue.load("")
-        self._open_toolbox()
-        self._snapshot = self._take_snapshot(Summary())
+        self._go_on("", [], [], Summary())
 
     def resume(self, session_id: str = "") -> int:
         """Continue a stored conversation of this user; returns the number of its exchanges.
@@ -442,27 +435,39 @@ class Assistant:
             )
         if session_id and self.memory.find_session(session_id, self.user_id) != session_id:
             raise UsageError(f"there is no conversation {session_id!a}")
-        self.clear()
         if not session_id:
             latest = self.memory.list_sessions(self.user_id, limit=1, one_offs=self.is_one_off)
             session_id = latest[0].id if latest else ""
-        return self._restore(session_id) if session_id else 0
+        if not session_id:
+            self.clear()
+            return 0
+        exchanges = paired(self.memory.load_session(session_id, self.user_id))
+        left = self._store.read_summary(session_id)
+        shown = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
+        self._go_on(session_id, exchanges, shown, left.summary)
+        return len(exchanges)
 
-    def _restore(self, session_id: str) -> int:
-        """Take over the exchanges, entities and summary of a stored conversation; return how many."""
-        assert self.memory is not None
-        self._store.session_id = session_id
+    def _go_on(
+        self, session_id: str, exchanges: Sequence[Exchange], shown: Sequence[Exchange], summary: Summary
+    ) -> None:
+        """Leave the conversation for a stored one or, for "", a new one; `shown` are not summed up.
+
+        If its entities can't be read, this raises StoreError, and the conversation is as before.
+        """
+        self._ahead.stop()
         if self._dialogue is not None:
             self._dialogue.load(session_id)
-        exchanges = paired(self.memory.load_session(session_id, self.user_id))
-        left = self._store.read_summary()
-        self._exchanges = [exchange for exchange in exchanges if exchange.user.id > left.last_id]
-        self._has_evicted = len(self._exchanges) < len(exchanges)
+        self._exchanges = list(shown)
+        self._has_evicted = len(shown) < len(exchanges)
         if self.is_forgetful:
             self._hide_memory()
-        self._compaction.reset(left.summary)
-        self._snapshot = self._take_snapshot(left.summary)
-        return len(exchanges)
+        self.last = None
+        self._store.release()
+        self._store.session_id = session_id or None
+        self._recorder.begin()
+        self._compaction.reset(summary)
+        self._open_toolbox()
+        self._snapshot = self._take_snapshot(summary)
 
     # ---- the order of a turn
 
@@ -568,9 +573,9 @@ class Assistant:
 
     # ---- its parts
 
-    def _use(self, access: ModelAccess) -> None:
+    def _use(self, parts: TurnComponents) -> None:
         """Set everything that depends on the model and on what it may know."""
-        parts = open_components(access, self._config, self.user_id)
+        access = parts.access
         self._access = access
         self.engine, self.memory = access.model, access.memory
         self.is_forgetful = access.forgetful

@@ -239,7 +239,8 @@ class Message:
     tail); `injected` has the tail's parts. Recall, history, summaries and extraction read `raw`.
     `token_ids` are the ids that the engine sampled for an answer: re-tokenising text would lose the prefix.
     `tool_calls` belong to an answer; `tool_call_id` is the call whose result a message of role "tool" has.
-    `thought` is a model's reasoning before its answer, for its chat template only.
+    `thought` is a model's reasoning before its answer, for its chat template, or for the provider whose
+    calls say so (`ToolCall.extra`).
     `pictures` stand where `composed` and `sent` have a mark for each (see pictures.py), or before the text.
     `tokens` is the length of `sent` in tokens, `created_at` a time in unix seconds; each is 0 while unknown.
     """

@@ -10,8 +10,9 @@ import pytest
 
 from shepherd.assistant import Finished, Warned
 from shepherd.canary import WordSearch
-from shepherd.errors import StoreLockedError, UsageError
+from shepherd.errors import ShepherdError, StoreLockedError, UsageError
 from shepherd.memory import Memory
+from shepherd.turn.components import ModelAccess
 
 ANSWER = "Hello, I am a shepherd. Café is open today!"
 
@@ -124,6 +125,44 @@ def test_a_conversation_is_continued_by_its_id(new_assistant, memory):
     assert raws(memory.load_session(first.session_id)) == ["one", ANSWER, "three", ANSWER]
     with pytest.raises(UsageError, match="no conversation"):
         new_assistant(user_id="mallory").resume(first.session_id)
+
+
+@pytest.mark.parametrize("table", ["sessions", "session_summaries", "session_entities"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_conversation_that_cannot_be_read_leaves_the_present_one(new_assistant, memory, table, is_named):
+    other = new_assistant(archive_turns=False)
+    ask(other, "My name is Ada.")
+    assistant = new_assistant(context_entities=True, archive_turns=False, trace_turns=False)
+    ask(assistant, "one")
+    before = assistant.session_id, assistant.history, assistant.system_prompt
+    memory.transactions.write("steve", lambda db: db.execute(f"ALTER TABLE {table} RENAME TO away"))
+
+    with pytest.raises(ShepherdError):
+        assistant.resume(other.session_id if is_named else "")
+
+    memory.transactions.write("steve", lambda db: db.execute(f"ALTER TABLE away RENAME TO {table}"))
+    assert (assistant.session_id, assistant.history, assistant.system_prompt) == before
+    assert not [event for event in ask(assistant, "two") if isinstance(event, Warned)]
+    assert raws(memory.load_session(before[0])) == ["one", ANSWER, "two", ANSWER]
+    assert raws(memory.load_session(other.session_id)) == ["My name is Ada.", ANSWER]
+
+
+def test_a_model_whose_entities_cannot_be_read_leaves_the_present_one(new_assistant, engine, memory):
+    assistant = new_assistant(context_entities=True, archive_turns=False)
+    ask(assistant, "one")
+    before = assistant.session_id, assistant.history, assistant.system_prompt
+    memory.transactions.write("steve", lambda db: db.execute("ALTER TABLE session_entities RENAME TO away"))
+
+    with engine.sibling(n_ctx=2048) as other:
+        with pytest.raises(ShepherdError):
+            assistant.switch(ModelAccess(other, memory))
+
+        memory.transactions.write(
+            "steve", lambda db: db.execute("ALTER TABLE away RENAME TO session_entities")
+        )
+        assert assistant.engine is engine
+        assert (assistant.session_id, assistant.history, assistant.system_prompt) == before
+        assert all(message.token_ids for message in assistant.history[1::2])
 
 
 def test_nobody_continues_the_conversation_of_another_user(new_assistant):

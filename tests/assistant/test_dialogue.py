@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from shepherd.assistant import Assistant
+from shepherd.canary import WordSearch
 from shepherd.entities import EntityReader
 from shepherd.entities.lexicon import FEMALE_NAMES, PLACES
 from shepherd.inference import Engine, EngineSettings
@@ -77,6 +78,73 @@ def test_undo_takes_back_whom_the_turn_was_about(assistant):
     assistant.undo()
 
     assert names(ask(assistant, "Where does she work?")) == []
+
+
+@pytest.mark.parametrize("asks_before", [False, True])
+def test_undo_after_continuing_takes_back_whom_the_turn_was_about(
+    assistant, new_assistant, memory, asks_before
+):
+    ask(assistant, "My brother Peter works at Initech.")
+    ask(assistant, "My sister Anna works at Acme.")
+    other = new_assistant(context_entities=True, archive_turns=False)
+    other.resume()
+    if asks_before:
+        ask(other, "Where does Zoe live?")
+        other.undo()
+
+    other.undo()
+
+    third = new_assistant(context_entities=True, archive_turns=False)
+    third.resume()
+    for one in (other, third):
+        assert names(ask(one, "Where does Anna work, and where does Peter?")) == ["Peter"]
+        one.undo()
+    assert Traces(memory.transactions, "steve").last_turn(other.session_id) == 0
+    assert other.undo() == "My brother Peter works at Initech."
+    assert Traces(memory.transactions, "steve").last_turn(other.session_id) is None
+
+
+@pytest.mark.parametrize("forgetful", [False, True])
+def test_undo_after_a_switch_takes_back_whom_the_turn_was_about(assistant, engine, memory, forgetful):
+    ask(assistant, "My brother Peter works at Initech.")
+    ask(assistant, "My sister Anna works at Acme.")
+    assistant.switch(ModelAccess(engine, memory, forgetful=forgetful))
+
+    assistant.undo()
+
+    assert Traces(memory.transactions, "steve").last_turn(assistant.session_id) == 0
+    assistant.switch(ModelAccess(engine, memory))
+    assert names(ask(assistant, "Where does Anna work, and where does Peter?")) == ["Peter"]
+
+
+def test_names_of_a_turn_that_is_undone_after_continuing_are_in_no_file(assistant, new_assistant, tmp_path):
+    word = "Quixlemont"
+    ask(assistant, "Tell me something.")
+    ask(assistant, f"My friend {word} lives in {word}ville.")
+    other = new_assistant(context_entities=True, archive_turns=False)
+    other.resume()
+
+    other.undo()
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.name for path in files if WordSearch(word).in_file(path)] == []
+
+
+def test_undo_of_a_conversation_without_entities_adds_none(new_assistant, memory):
+    ask(new_assistant(), "My brother Peter works at Initech.")
+    other = new_assistant(context_entities=True, archive_turns=False)
+    other.resume()
+    ask(other, "My sister Anna works at Acme.")
+    third = new_assistant()
+    third.resume()
+
+    third.undo()
+    third.undo()
+
+    found = memory.transactions.read(
+        lambda connection: connection.execute("SELECT id FROM session_entities WHERE id > 0")
+    )
+    assert found == []
 
 
 def test_a_new_conversation_is_about_nobody_and_a_continued_one_about_the_same(assistant, new_assistant):

@@ -301,6 +301,24 @@ def test_stats_count_the_oldest_turns_that_left(small):
     assert [message.raw for message in assistant.history[::2]] == [statement(i) for i in range(n, 12)]
 
 
+@pytest.mark.parametrize("is_continued", [False, True])
+def test_each_conversation_is_told_once_that_turns_leave(small, is_continued):
+    assistant, other = (small(rag_context_injection=False, archive_turns=True) for _ in range(2))
+    if is_continued:
+        ask(other, "What is a house?")
+
+    def remarks() -> list[str]:
+        events = [event for number in range(14) for event in ask(assistant, statement(number))[0]]
+        return [event.message for event in events if isinstance(event, Warned)]
+
+    assert len(remarks()) == 1
+    if is_continued:
+        assistant.resume(other.session_id)
+    else:
+        assistant.clear()
+    assert len(remarks()) == 1
+
+
 def test_undo_after_an_eviction_takes_back_the_newest(small):
     assistant = small(rag_context_injection=False)
     for number in range(12):

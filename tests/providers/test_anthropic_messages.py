@@ -179,6 +179,24 @@ def test_what_the_answer_has_to_be_is_said_in_its_own_fields(new_model):
     assert not {"stop_sequences", "output_config"} & named.keys()
 
 
+@pytest.mark.parametrize(("stop", "stopped_by"), [("b", 1), ("another", -1), (None, -1)])
+def test_the_stop_string_that_ended_an_answer_is_told(new_model, stop, stopped_by):
+    model = new_model("anthropic", claude_says({"text": ["1"]}, reason="stop_sequence", stop=stop))
+
+    _, reply = answer(model, stop=["a", "b"])
+
+    assert (reply.stats.finish_reason, reply.stats.stopped_by) == ("stop", stopped_by)
+
+
+@pytest.mark.parametrize("parts", [[], [""], ["{}"]])
+def test_a_call_without_arguments_has_an_empty_object(new_model, parts):
+    model = new_model("anthropic", claude_says({"tool": "weather", "input": parts}, reason="tool_use"))
+
+    pieces, _ = answer(model, tools=[WEATHER])
+
+    assert pieces == [ToolCall("toolu_1", "weather", "{}")]
+
+
 def test_a_call_is_demanded_without_a_thought_before_it(new_model):
     model = new_model("anthropic", claude_says({"text": ["ok"]}), thinking=2000)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from shepherd.errors import ProviderError
 from shepherd.pictures import MARK, base64_of
+from shepherd.prompt.exchanges import message_of
 from shepherd.types import Message, Picture, ReplySchema, Sampling, Thought, Tool, ToolCall
 from tests.providers.upstream import refuses, says, usage
 from tests.vision_models import png
@@ -348,6 +350,7 @@ def test_calls_without_an_id_get_one_each(new_model):
     assert first.id != second.id
 
 
+SUNNY = Message("tool", "sunny", tool_call_id="a")
 SIGNED = {"google": {"thought_signature": "c2lnbmF0dXJl", "more": [1, None]}}
 
 
@@ -367,6 +370,84 @@ def test_what_a_server_signs_a_call_with_comes_back_to_it_and_to_no_other(new_mo
     )
     assert sent["extra_content"] == SIGNED
     assert "extra_content" not in elsewhere
+
+
+def thinks(name="reasoning_content"):
+    call = part("{}", "weather", index=0, id="a")
+    return says({name: "Let me "}, {name: "look."}, {"tool_calls": [call]}, reason="tool_calls")
+
+
+def test_a_thought_before_a_call_comes_back_to_its_server_and_to_no_other(new_model):
+    ours = new_model("openai", thinks(), says({"reasoning_content": "I see."}, "Sunny."), says("ok"))
+    other = new_model("openai", says("ok"))
+
+    _, reply = answer(ours, tools=[WEATHER])
+    messages = [*QUESTION, message_of(reply, calls=reply.tool_calls)]
+    messages.append(Message("tool", "sunny", tool_call_id="a"))
+    _, last = answer(ours, messages)
+    messages += [message_of(last), Message("user", "And now?")]
+    for model in (ours, other):
+        answer(model, messages)
+
+    told = [asked.body["messages"] for asked in (*ours.upstream.asked, *other.upstream.asked)]
+    thoughts = [[message.get("reasoning_content") for message in one] for one in told]
+    shown = [None, None, "Let me look.", None]
+    assert thoughts == [[None, None], shown, [*shown, None, None], [None] * 6]
+    assert "extra_content" not in told[1][2]["tool_calls"][0]
+
+
+def test_a_thought_in_another_field_is_not_sent(new_model):
+    model = new_model("openai", thinks("reasoning"), says("ok"))
+
+    _, reply = answer(model, tools=[WEATHER])
+    answer(model, [*QUESTION, message_of(reply, calls=reply.tool_calls), SUNNY])
+
+    assert "Let me" not in str(model.upstream.asked[1].body)
+
+
+MISSING = "Missing `reasoning_content` field in the assistant message at message index 2."
+
+
+def test_a_server_that_misses_thoughts_of_another_model_gets_empty_ones(new_model):
+    missing = refuses(400, {"message": MISSING, "type": "invalid_request_error"})
+    model = new_model("openai", missing, missing, says("ok"), says("ok"))
+    called = Message("assistant", "", tool_calls=(ToolCall("a", "weather", "{}"),), thought="Not yours.")
+    messages = [*QUESTION, called, SUNNY, Message("assistant", "Sunny."), Message("user", "And now?")]
+
+    for _ in range(2):
+        answer(model, messages)
+
+    thoughts = [
+        [message.get("reasoning_content") for message in asked.body["messages"][2:]]
+        for asked in model.upstream.asked
+    ]
+    all_empty = ["", None, "", None]
+    assert thoughts == [[None] * 4, ["", None, None, None], all_empty, all_empty]
+
+
+def test_a_server_that_always_misses_thoughts_is_not_asked_for_ever(new_model):
+    model = new_model("openai", refuses(400, {"message": MISSING}))
+
+    with pytest.raises(ProviderError, match="answers 400"):
+        answer(model)
+
+    assert len(model.upstream.asked) == 3
+
+
+def test_a_server_that_refuses_the_thoughts_that_it_sent_gets_none(new_model):
+    unknown = refuses(400, {"message": "Unknown field: reasoning_content"})
+    model = new_model("openai", thinks(), unknown, says("ok"), says("ok"))
+
+    _, reply = answer(model, tools=[WEATHER])
+    for _ in range(2):
+        answer(model, [*QUESTION, message_of(reply, calls=reply.tool_calls), SUNNY])
+
+    assert ["reasoning_content" in str(asked.body) for asked in model.upstream.asked] == [
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize("content", [["li"], {"text": "di"}, 7, True])

@@ -265,6 +265,7 @@ def claude_says(
     prompt: dict[str, int] | None = None,
     answer: int = 3,
     stops: bool = True,
+    stop: str | None = None,
 ) -> Step:
     """A whole answer of content blocks: {"text": …}, {"thinking": …} or {"tool": name, "input": [parts]}."""
 
@@ -277,7 +278,7 @@ def claude_says(
         handler.event({"type": "ping"}, "ping")
         for index, block in enumerate(blocks):
             _block(handler, index, block)
-        delta = {"stop_reason": reason, "stop_sequence": None}
+        delta = {"stop_reason": reason, "stop_sequence": stop}
         if stops:
             end = {"type": "message_delta", "delta": delta, "usage": {"output_tokens": answer}}
             handler.event(end, "message_delta")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
@@ -154,6 +155,29 @@ def test_responses_of_others_are_not_there(who, client):
         client.responses.delete(made.id, extra_query={"user": "anna"})
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(made.id, extra_query={"user": "anna"})
+
+
+@pytest.mark.parametrize("n_at_once", [1, 4])
+def test_a_running_response_that_was_deleted_is_not_found(client, n_at_once):
+    made = begin(client, tokens=30_000)
+    in_progress(client, made)
+
+    def status(_: int) -> int:
+        try:
+            deletes = client.responses.with_raw_response.delete
+            return deletes(made.id, extra_query={"user": "anna"}).status_code
+        except openai.APIStatusError as error:
+            return error.status_code
+
+    with ThreadPoolExecutor(n_at_once) as threads:
+        found = list(threads.map(status, range(n_at_once)))
+
+    assert 200 in found
+    assert set(found) <= {200, 404}
+    assert status(0) == 404
+    for action in (client.responses.retrieve, client.responses.cancel):
+        with pytest.raises(openai.NotFoundError):
+            action(made.id, extra_query={"user": "anna"})
 
 
 def test_what_was_not_made_in_the_background_cannot_be_cancelled_or_streamed(client):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import httpx
 import openai
 import pytest
 
@@ -113,6 +114,43 @@ def test_what_the_model_signs_a_call_with_goes_to_the_client_and_back(served):
 
     assert told.tool_calls[0].extra_content == signed
     assert model.asked[1].body["messages"][-2]["tool_calls"][0]["extra_content"] == signed
+
+
+def test_a_thought_before_a_call_goes_to_the_client_and_back(served):
+    call = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{}"}}
+    step = upstream.says({"reasoning_content": "hm"}, {"tool_calls": [call]}, reason="tool_calls")
+    client, model = served(step, upstream.says("Found."))
+
+    told = client.chat.completions.create(model="m", messages=HELLO, tools=[LOOK]).choices[0].message
+    result = {"role": "tool", "tool_call_id": "c1", "content": "it"}
+    client.chat.completions.create(model="m", messages=[*HELLO, told, result], tools=[LOOK])
+
+    assert model.asked[1].body["messages"][-2]["reasoning_content"] == told.reasoning_content == "hm"
+
+
+def test_a_thought_before_a_call_goes_back_through_the_messages_api(served):
+    client, model = served(upstream.says("Found."))
+    called = [{"type": "thinking", "thinking": "hm"}, {"type": "tool_use", "id": "c1", "name": "look"}]
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": "it"}
+    messages = [*HELLO, {"role": "assistant", "content": called}, {"role": "user", "content": [result]}]
+
+    with httpx.Client(base_url=str(client.base_url), timeout=60) as http:
+        http.post("messages", json={"model": "m", "max_tokens": 9, "messages": messages}).raise_for_status()
+
+    assert model.asked[0].body["messages"][-2]["reasoning_content"] == "hm"
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_the_stop_sequence_that_ended_claudes_answer_is_told(served, is_streamed):
+    step = upstream.claude_says({"text": ["One, "]}, reason="stop_sequence", stop="two")
+    client, _ = served(step, kind="anthropic")
+    asked = {"model": "m", "max_tokens": 9, "messages": HELLO, "stop_sequences": ["three", "two"]}
+
+    with httpx.Client(base_url=str(client.base_url), timeout=60) as http:
+        told = http.post("messages", json={**asked, "stream": is_streamed}).text
+
+    assert '"stop_reason":"stop_sequence"' in told
+    assert '"stop_sequence":"two"' in told
 
 
 def test_provider_without_memory_is_told_nothing(served, memory):

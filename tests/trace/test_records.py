@@ -159,7 +159,7 @@ def draft() -> Draft:
         (SearchResult(3, "q", "a", 0, 1.5, 0.5, 2.0, source="turn"),),
     )
     return Draft(
-        Message("user", "c"), SNAPSHOT, [Message("system", "x"), *said],
+        Message("user", "c", id=9), SNAPSHOT, [Message("system", "x"), *said],
         injection=Injection("t", facts, results), plan=PLAN,
     )  # fmt: skip
 
@@ -181,6 +181,7 @@ def test_a_turn_is_recorded_with_its_plan():
     assert found == {
         "schema": 1,
         "model": "mini",
+        "message_id": 9,
         **{f"budget/{name}": granted for name, granted in names.items()},
         "budget/total": 100,
         "budget/reserve": 20,
@@ -250,7 +251,11 @@ def test_a_turn_is_recorded_with_its_plan():
 
 def test_what_a_turn_has_not_is_not_recorded():
     plain = replace(
-        draft(), history=[], injection=Injection(), plan=replace(PLAN, chosen=(), about={}, shares=())
+        draft(),
+        message=Message("user", "c"),
+        history=[],
+        injection=Injection(),
+        plan=replace(PLAN, chosen=(), about={}, shares=()),
     )
 
     found = trace_of(plain, model="mini", summary="", summary_tokens=0)

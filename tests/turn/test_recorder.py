@@ -178,18 +178,18 @@ def test_a_question_that_an_exchange_beside_it_answered_is_no_memory(memory):
 
 def test_a_summary_is_stored_with_the_last_message_that_it_replaces(memory):
     store = store_of(memory)
-    assert store.read_summary() == StoredSummary()
+    assert store.read_summary(store.session_id) == StoredSummary()
     first, second, private = exchange("One."), exchange("Two."), exchange("Three.")
     for one in (first, second):
         store.write(one, model="mini", archive=False, now=NOW)
     summary = Summary(("They met.",))
 
     store.write_summary([private], summary)
-    assert store.read_summary() == StoredSummary()
+    assert store.read_summary(store.session_id) == StoredSummary()
     store.write_summary([second, first, private], summary)
 
-    assert store.read_summary() == StoredSummary(summary.public, second.answer.id)
-    assert store_of(None).read_summary() == StoredSummary()
+    assert store.read_summary(store.session_id) == StoredSummary(summary.public, second.answer.id)
+    assert store_of(None).read_summary(store.session_id) == StoredSummary()
 
 
 def test_without_writing_nobody_learns(memory):

@@ -85,6 +85,12 @@ class EntityRegistry:
         other._state, other._known = self._state.copy(), self._known
         return other
 
+    def emptied(self) -> EntityRegistry:
+        """Return a registry without entities that has the same known names."""
+        other = EntityRegistry()
+        other._known = self._known
+        return other
+
     def set_known(self, known: Iterable[Known] | Gazetteer) -> None:
         """Replace the names that facts and nodes define; entities of the conversation stay.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -123,20 +123,31 @@ class Dialogue:
         if self._reader is not None and self._last_text:
             self._reader.begin(self._last_text)
 
-    def roll_back(self) -> None:
-        """Undo the current turn, or the last one."""
-        self._registry.roll_back()
+    def roll_back(self) -> bool:
+        """Undo the current turn, or the last one; False if that one is too old: see `read_again`."""
         if self._reader is not None:
             self._reader.drop()
+        return self._registry.roll_back()
+
+    def read_again(self, turns: Iterable[tuple[str, str]]) -> None:
+        """Replace the entities by those that these messages of the user and their answers name.
+
+        What a reader found in them, or was told by facts that have changed, is lost.
+        """
+        self._registry = self._registry.emptied()
+        for text, answer in turns:
+            self.register(text)
+            self._registry.register(without_blocks(answer[:_MOST_CHARS]), "assistant")
+            self._registry.end_turn()
 
     def load(self, session_id: str) -> None:
-        """Continue a stored conversation, or begin a new one for ""."""
-        self._registry = EntityRegistry()
-        self._texts = FIFODict(_MOST_TEXTS)
+        """Continue a stored conversation, or begin a new one for "". Raises StoreError, and is as before."""
+        registry = EntityRegistry()
+        if session_id and self._stored is not None:
+            registry = self._stored.load(session_id)
+        self._registry, self._texts = registry, FIFODict(_MOST_TEXTS)
         if self._reader is not None:
             self._reader.drop()
-        if session_id and self._stored is not None:
-            self._registry = self._stored.load(session_id)
 
     def save(self, session_id: str) -> None:
         """Store the registry with its conversation. Raises StoreError."""

@@ -35,7 +35,7 @@ class Exchange:
     """A message of the user and its answer, and where they are stored.
 
     `steps` are the calls of tools and their results in between. With `is_registered` the dialogue contains
-    it. `trace` is its number among the traces of the session. `is_private` exchanges must not be stored.
+    it, or may do so if it was read from the memory. `is_private` exchanges must not be stored.
     `key` identifies the exchange where each request makes new objects of the same messages.
     """
 
@@ -45,7 +45,6 @@ class Exchange:
     memory_id: int | None = None
     steps: list[Message] = field(default_factory=list)
     is_registered: bool = False
-    trace: int | None = None
     is_private: bool = False
     key: str = ""
 
@@ -71,7 +70,7 @@ def paired(messages: Sequence[Message]) -> list[Exchange]:
         if turns and message.role != "system":
             turns[-1].append(message)
     return [
-        Exchange(turn[0], turn[-1], in_session=True, steps=turn[1:-1])
+        Exchange(turn[0], turn[-1], in_session=True, steps=turn[1:-1], is_registered=True)
         for turn in turns
         if turn[-1].role == "assistant" and not turn[-1].tool_calls and _is_answered(turn[1:-1])
     ]
@@ -186,6 +185,8 @@ def hide_memory(exchanges: Iterable[Exchange], other_tools: Collection[str]) -> 
         for step in exchange.steps:
             if step.role == "tool" and step.tool_call_id in own:
                 step.sent, step.tokens = _HIDDEN, 0
+            if any(call.id in own for call in step.tool_calls):
+                step.thought = ""  # it may repeat what a tool has read before
             step.tool_calls = tuple(_hidden(call) if call.id in own else call for call in step.tool_calls)
 
 

@@ -177,7 +177,7 @@ def _events(stream: Any) -> Iterator[Event]:
     """Yield the events of a stream. The prompt is counted at its beginning, the answer at its end."""
     calls: dict[int, list[str]] = {}
     prompt = cached = answer = 0
-    reason: FinishReason = "stop"
+    end = End("stop")
     for event in stream:
         kind = getattr(event, "type", "")
         if kind == "message_start":
@@ -190,12 +190,14 @@ def _events(stream: Any) -> Iterator[Event]:
             call_id, name, arguments = calls.pop(event.index)
             yield ToolCall(call_id, name, arguments.strip() or "{}")  # a tool without parameters
         elif kind == "message_delta":
+            stop = getattr(event.delta, "stop_sequence", None)
             reason = _REASONS.get(event.delta.stop_reason or "", "stop")
+            end = End(reason, stop if isinstance(stop, str) else "")
             answer = getattr(event.usage, "output_tokens", None) or 0
         elif kind == "message_stop":
             if prompt:
                 yield Usage(prompt, answer, cached)
-            yield End(reason)
+            yield end
 
 
 def _pieces(event: Any, calls: dict[int, list[str]]) -> Iterator[Event]:

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -18,7 +18,7 @@ from shepherd.providers.transport import Request, Transport
 from shepherd.replies import ReplyParser
 from shepherd.types import FinishReason, Message, Picture, Thought, Tool, ToolCall
 
-__all__ = ["ChatCompletions", "extra_content", "sealed_extra"]
+__all__ = ["ChatCompletions", "extra_content", "from_provider", "sealed_extra", "thought_to_return"]
 
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -51,10 +51,21 @@ _UNKNOWN = re.compile(
 )
 
 
+# Some servers refuse a call of a tool whose thought is missing: DeepSeek, Kimi, and those in front of them.
+_THOUGHT = "reasoning_content"
+_ALL_CALLS, _ALL_ANSWERS = 1, 2
+
+
 class ChatCompletions(Transport):
-    """Connection to one server that speaks OpenAI's protocol."""
+    """Connection to one server that speaks OpenAI's protocol.
+
+    A thought before a call goes back to the server that sent it, in the conversation's later requests too. A
+    server that still misses one gets it, or an empty one, with all calls, and then with all answers.
+    """
 
     _client_class = "OpenAI"
+    # From which messages on thoughts are sent: those that came here, those with calls, all answers.
+    _thoughts = 0
 
     def __init__(self, provider: ProviderSettings, key: ApiKey) -> None:
         super().__init__(provider, key)
@@ -71,7 +82,7 @@ class ChatCompletions(Transport):
     def _body(self, request: Request) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "model": self._provider.model or "default",
-            "messages": _messages(request.messages, self._provider.address),
+            "messages": self._messages(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": request.max_tokens,
@@ -96,29 +107,42 @@ class ChatCompletions(Transport):
 
     def _drop_refused(self, error: Exception, body: dict[str, Any]) -> bool:
         told = f"{getattr(error, 'message', '')} {getattr(error, 'code', '')}"
-        if not _UNKNOWN.search(told):
-            return False
+        is_unknown = _UNKNOWN.search(told) is not None
         told += f" {getattr(error, 'param', '')}"
+        if _THOUGHT in told and _THOUGHT not in self._refused:
+            if is_unknown:
+                self._refused.add(_THOUGHT)
+                return any(_THOUGHT in message for message in body["messages"])
+            self._thoughts += 1
+            return self._thoughts <= _ALL_ANSWERS
+        if not is_unknown:
+            return False
         names = {name for names in _NAMES.values() for name in names if name}
         refused = {name for name in names & body.keys() if re.search(rf"\b{name}\b", told)}
         self._refused |= refused
         return bool(refused)
 
-
-def _messages(messages: Sequence[Message], address: str) -> list[dict[str, Any]]:
-    """Return the messages; results can only be text, so their pictures follow them in one of the user."""
-    told: list[dict[str, Any]] = []
-    pictures: list[Picture] = []
-    for message in messages:
-        if message.role != "tool" and pictures:
+    def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Return the messages; results can only be text, so their pictures follow them in one of the user."""
+        told: list[dict[str, Any]] = []
+        pictures: list[Picture] = []
+        for message in messages:
+            if message.role != "tool" and pictures:
+                told.append({"role": "user", "content": [_part(picture) for picture in pictures]})
+                pictures = []
+            told.append(_message(message, self._provider.address) | self._thought(message))
+            if message.role == "tool":
+                pictures += message.pictures
+        if pictures:
             told.append({"role": "user", "content": [_part(picture) for picture in pictures]})
-            pictures = []
-        told.append(_message(message, address))
-        if message.role == "tool":
-            pictures += message.pictures
-    if pictures:
-        told.append({"role": "user", "content": [_part(picture) for picture in pictures]})
-    return told
+        return told
+
+    def _thought(self, message: Message) -> dict[str, str]:
+        if message.role != "assistant" or _THOUGHT in self._refused:
+            return {}
+        thought = thought_to_return(message, self._provider.address)
+        is_wanted = self._thoughts >= (_ALL_CALLS if message.tool_calls else _ALL_ANSWERS)
+        return {_THOUGHT: thought} if thought or is_wanted else {}
 
 
 def _message(message: Message, address: str) -> dict[str, Any]:
@@ -174,15 +198,17 @@ def _events(chunks: Any, address: str) -> Iterator[Event]:
     """Yield the events of a stream; fields that should be there may be missing or null, as servers do."""
     parser = ReplyParser("")  # servers may leave thoughts in the answer
     calls: list[_Call] = []
+    thinks = False
     for chunk in chunks:
         for choice in getattr(chunk, "choices", None) or ():
             delta = getattr(choice, "delta", None)
             if delta is not None:
                 yield from _pieces(delta, parser)
                 _collect(calls, delta)
+                thinks = thinks or bool(getattr(delta, _THOUGHT, None))
             if reason := getattr(choice, "finish_reason", None):
                 yield from (event.piece for event in parser.end())
-                yield from (call.whole(address) for call in sorted(calls, key=attrgetter("index")))
+                yield from (call.whole(address, thinks) for call in sorted(calls, key=attrgetter("index")))
                 calls.clear()
                 yield End(_REASONS.get(reason, "stop"))
         if usage := _usage(getattr(chunk, "usage", None)):
@@ -190,7 +216,7 @@ def _events(chunks: Any, address: str) -> Iterator[Event]:
 
 
 def _pieces(delta: Any, parser: ReplyParser) -> Iterator[Event]:
-    thought = getattr(delta, "reasoning_content", None) or getattr(delta, "reasoning", None)
+    thought = getattr(delta, _THOUGHT, None) or getattr(delta, "reasoning", None)
     if isinstance(thought, str) and thought:
         yield Thought(thought)
     for text in (getattr(delta, "content", None), getattr(delta, "refusal", None)):
@@ -218,11 +244,11 @@ class _Call:
             return index == self.index and (not call_id or not name or self.id in ("", call_id))
         return call_id == self.id if call_id else not name
 
-    def whole(self, address: str) -> ToolCall:
+    def whole(self, address: str, thinks: bool) -> ToolCall:
         # Results refer to their call by its id, so a call without an id gets one here.
         call_id = self.id or f"call_{secrets.token_hex(12)}"
         arguments = self.arguments.strip() or "{}"  # some servers send none for a tool without parameters
-        return ToolCall(call_id, self.name, arguments, sealed_extra(self.extra, address))
+        return ToolCall(call_id, self.name, arguments, sealed_extra(self.extra, address, thinks=thinks))
 
 
 def _collect(calls: list[_Call], delta: Any) -> None:
@@ -255,16 +281,18 @@ def _usage(usage: Any) -> Usage | None:
     )
 
 
-def sealed_extra(content: object, address: str = "") -> str:
+def sealed_extra(content: object, address: str = "", *, thinks: bool = False) -> str:
     """Return `ToolCall.extra` for the `extra_content` that the server at `address` sent; "" for None.
 
-    Gemini signs the thought before a call, and refuses the conversation without that. No other server gets
-    it, since it may refuse what it does not know. Without an address it comes from a client, who has it from
-    the provider in use, and may be sent there.
+    With `thinks` it sent a thought before the call, which it gets back, from `Message.thought`. Gemini signs
+    the thought before a call, and refuses the conversation without that. No other server gets it, since it
+    may refuse what it does not know. Without an address it comes from a client, who has it from the provider
+    in use, and may be sent there.
     """
-    if content is None:
+    if content is None and not thinks:
         return ""
-    return json.dumps({"address": address, "content": content}, separators=(",", ":"))
+    sealed = {"address": address, "content": content} | ({"thinks": True} if thinks else {})
+    return json.dumps(sealed, separators=(",", ":"))
 
 
 def extra_content(call: ToolCall, address: str = "") -> Any:
@@ -273,3 +301,21 @@ def extra_content(call: ToolCall, address: str = "") -> Any:
         return None
     sealed = json.loads(call.extra)
     return sealed["content"] if not address or sealed["address"] in ("", address) else None
+
+
+def from_provider(message: Message) -> Message:
+    """Return a client's message, whose thought came from the provider in use and may go back there."""
+    if not (message.thought and message.tool_calls):
+        return message
+    made = message.copy()
+    made.tool_calls = tuple(
+        replace(call, extra=sealed_extra(extra_content(call), thinks=True)) for call in message.tool_calls
+    )
+    return made
+
+
+def thought_to_return(message: Message, address: str = "") -> str:
+    """Return the thought before calls that the server at `address` sent, or any; "" for none."""
+    sealed = [json.loads(call.extra) for call in message.tool_calls if call.extra and message.thought]
+    is_its = any(one.get("thinks") and address in ("", one["address"] or address) for one in sealed)
+    return message.thought if is_its else ""

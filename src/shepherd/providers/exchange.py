@@ -38,9 +38,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End of the answer, with the reason that the server gave."""
+    """End of the answer, with the reason that the server gave, and the stop string that it met, if known."""
 
     reason: FinishReason
+    stop: str = ""
 
 
 Event: TypeAlias = Piece | Usage | End

@@ -14,7 +14,7 @@ from typing import Any
 from shepherd.errors import NEW_CONVERSATION, ContextOverflowError, ProviderError, ShepherdError, UsageError
 from shepherd.providers.accounting import Account, Entry, RatioStore, answered, settle, update
 from shepherd.providers.anthropic_messages import AnthropicMessages
-from shepherd.providers.chat_completions import ChatCompletions
+from shepherd.providers.chat_completions import ChatCompletions, thought_to_return
 from shepherd.providers.exchange import End, Exchange, Retry, RetryPolicy, Usage
 from shepherd.providers.failures import cut_off
 from shepherd.providers.keys import require_key
@@ -217,8 +217,10 @@ class RemoteReply:
         self._pieces: list[str] = []
         self._chars = 0
         self._calls: list[ToolCall] = []
-        self._has_thought = False
+        self._thoughts: list[str] = []
         self._usage: Usage | None = None
+        self._stops = request.stop
+        self._stopped_by = -1
         self._reason: FinishReason = "cancelled"
         self._stats: TurnStats | None = None
 
@@ -236,6 +238,8 @@ class RemoteReply:
                     self._usage = event
                 elif isinstance(event, End):
                     self._reason = event.reason
+                    if event.stop and event.stop in self._stops:
+                        self._stopped_by = self._stops.index(event.stop)
                 elif piece := self._taken(event):
                     return piece
         except ContextOverflowError as error:
@@ -283,8 +287,9 @@ class RemoteReply:
 
     @property
     def thought(self) -> str:
-        """Always empty: servers do not want thoughts back."""
-        return ""
+        """Thoughts before calls, where the server wants them back; else empty."""
+        thought = "".join(self._thoughts)
+        return thought_to_return(Message("assistant", "", tool_calls=self.tool_calls, thought=thought))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -314,7 +319,7 @@ class RemoteReply:
         elif isinstance(piece, ToolCall):
             self._calls.append(piece)
         else:
-            self._has_thought = True
+            self._thoughts.append(piece.text)
         self._chars += len(piece) if isinstance(piece, str) else len(getattr(piece, "text", ""))
         if self._chars > self._most_chars:
             self._exchange.cancel()
@@ -332,7 +337,7 @@ class RemoteReply:
         first_s = total_s if self._first_s is None else self._first_s
         text = self.text
         # Of an answer whose thoughts were not counted apart, nobody knows how long the rest is.
-        hides_thoughts = self._has_thought and (self._usage is None or not self._usage.thinking)
+        hides_thoughts = bool(self._thoughts) and (self._usage is None or not self._usage.thinking)
         is_text = bool(text) and self._reason != "cancelled" and not self._calls and not hides_thoughts
         self._account = self._model.learn(self._account, text, self._usage, is_text=is_text)
         usage = self._usage or Usage(self._account.total, self._model.count_tokens(text))
@@ -354,6 +359,7 @@ class RemoteReply:
             if retries > 0
             else (),
             is_estimated=self._usage is None,
+            stopped_by=self._stopped_by,
         )
 
 
@@ -408,7 +414,7 @@ def _entries(messages: Sequence[Message], tools: Sequence[Tool]) -> list[Entry]:
 
 
 def _entry(message: Message) -> Entry:
-    called = "".join(call.name + call.arguments for call in message.tool_calls)
+    called = "".join(call.name + call.arguments for call in message.tool_calls) + thought_to_return(message)
     called += "".join(picture.digest.hex() for picture in message.pictures)
     return Entry(_key(message.role, message.content + called), len(message.sent) + len(called))
 

@@ -108,8 +108,12 @@ def find_item(memory: Memory, user_id: str, public_id: str) -> LearnedItem | Non
 
 
 def traced(entries: Sequence[Entry], root: str) -> dict[str, Any]:
-    """Return the entries of a trace by their paths below `root`, with public ids."""
-    return {path[len(root) + 1 :]: _public(path, value) for path, value in entries}
+    """Return the entries of a trace by their paths below `root`, with public ids.
+
+    The id of the message that began the turn is left out: it counts the messages of all users.
+    """
+    own = f"{root}/message_id"
+    return {path[len(root) + 1 :]: _public(path, value) for path, value in entries if path != own}
 
 
 def _public(path: str, value: Any) -> Any:

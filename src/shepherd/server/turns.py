@@ -26,6 +26,7 @@ from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
 from shepherd.prompt.overflow import prepare_prompt
 from shepherd.providers import ChatModel, Reply
+from shepherd.providers.chat_completions import from_provider
 from shepherd.server.chat import ChatRequest, grammar_of
 from shepherd.server.contents import check_pictures
 from shepherd.server.errors import Denied, invalid, refuse_gone
@@ -307,6 +308,8 @@ class Conversations:
         model = self.models.take({*self.config.sampling, *request.sampling}, uses_memory=request.uses_memory)
         try:
             check_pictures(request.messages, model)
+            if not isinstance(model, Engine):
+                request = replace(request, messages=tuple(map(from_provider, request.messages)))
             options = self._options(request, model)
             watch = Stopwatch(waited_s)
             hashes = conversation_hashes(request.messages)

@@ -48,6 +48,7 @@ def trace_of(
     return paths_of(
         {
             "model": model,
+            "message_id": draft.message.id or None,
             "budget": _budget(plan),
             "system": {
                 "personality": draft.snapshot.personality or None,

@@ -192,7 +192,5 @@ def _dialogue(
     dialogue = Dialogue(memory, knowledge, user_id, allow_private=True)
     dialogue.load(session_id)
     if dialogue.is_empty:
-        for exchange in exchanges:
-            dialogue.register(exchange.user.raw)
-            dialogue.end_turn(exchange.answer.raw)
+        dialogue.read_again((exchange.user.raw, exchange.answer.raw) for exchange in exchanges)
     return dialogue

@@ -14,9 +14,10 @@ from shepherd.memory import Memory, Turn
 from shepherd.pictures import MARK
 from shepherd.prompt import Draft, Exchange, Summary
 from shepherd.prompt.archive_policy import archived_answer, is_statement, is_worth_a_memory
+from shepherd.prompt.exchanges import paired
 from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
-from shepherd.trace import trace_of
+from shepherd.trace import Traces, trace_of
 from shepherd.turn.quotation import attached_to
 from shepherd.turn.small_model import is_small_model
 from shepherd.types import Message, TurnStats
@@ -24,6 +25,7 @@ from shepherd.wording import counted
 
 if TYPE_CHECKING:
     from shepherd.memory import OpenJob
+    from shepherd.prompt.entity_tracking import Dialogue
     from shepherd.turn.components import TurnComponents
 
 __all__ = ["ConversationStore", "Learner", "Recorder", "append_turn"]
@@ -95,6 +97,11 @@ class ConversationStore:
         self._user_id = user_id
         self.archives = archives
 
+    @property
+    def user_id(self) -> str:
+        """The user whose conversation it is."""
+        return self._user_id
+
     def write(self, exchange: Exchange, *, model: str, archive: bool, now: int) -> None:
         """Append an exchange to the session; with `archive`, store a statement as a memory.
 
@@ -140,11 +147,11 @@ class ConversationStore:
             summaries = SummaryStore(self._memory.transactions, self._user_id)
             summaries.save(self.session_id, StoredSummary(summary.public, last_id))
 
-    def read_summary(self) -> StoredSummary:
-        """Return the summary of the evicted exchanges. Raises StoreError."""
-        if self._memory is None or not self.session_id:
+    def read_summary(self, session_id: str) -> StoredSummary:
+        """Return the summary of the evicted exchanges of a conversation. Raises StoreError."""
+        if self._memory is None or not session_id:
             return StoredSummary()
-        return SummaryStore(self._memory.transactions, self._user_id).load(self.session_id)
+        return SummaryStore(self._memory.transactions, self._user_id).load(session_id)
 
     def can_archive(self, exchange: Exchange) -> bool:
         """Return whether an evicted exchange may become a memory; a private one is in no session."""
@@ -160,6 +167,13 @@ class ConversationStore:
             if _is_own(exchange.user) and is_worth_a_memory(exchange.user, exchange.answer.raw, told):
                 self._archive(exchange, exchange.user.created_at or now)
         return len(exchanges)
+
+    def turns(self) -> list[tuple[str, str]]:
+        """Return the stored messages of the user with their answers, oldest first. Raises StoreError."""
+        if self._memory is None or not self.session_id:
+            return []
+        stored = paired(self._memory.load_session(self.session_id, self._user_id))
+        return [(exchange.user.raw, exchange.answer.raw) for exchange in stored]
 
     def is_whole(self, exchanges: Sequence[Exchange]) -> bool:
         """Return whether the conversation begins with these exchanges: none left it. Raises StoreError."""
@@ -213,9 +227,14 @@ class Recorder:
 
     def __init__(self, parts: TurnComponents) -> None:
         self._store, self._dialogue, self._traces = parts.store, parts.dialogue, parts.traces
+        self._memory = parts.access.memory
         self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
         self._has_told_of_leaving = False
         self._tells_withheld = not is_small_model(parts.access.model)  # that one says it in its answer
+
+    def begin(self) -> None:
+        """Begin with another conversation."""
+        self._has_told_of_leaving = False
 
     def register_answer(self, draft: Draft, exchange: Exchange) -> None:
         """Add the answer to the dialogue, which ends its turn."""
@@ -260,7 +279,7 @@ class Recorder:
                     with_prompt=with_prompt,
                     stats=stats,
                 )
-                exchange.trace = self._traces.write(session, record)
+                self._traces.write(session, record)
 
         _attempt(draft, "keeping this turn", write)
         if self._tells_withheld and self._store.withholds(exchange):
@@ -318,19 +337,38 @@ class Recorder:
             return True
 
     def undo(self, exchange: Exchange) -> None:
-        """Delete what was recorded of the last exchange; may be tried again after a StoreError."""
+        """Delete what was recorded of the last exchange; may be tried again after a StoreError.
+
+        That may have been with another model, or in another process.
+        """
         session = self._store.session_id
         self._store.undo(exchange)
-        if self._traces is not None and session and exchange.trace is not None:
-            self._traces.remove(session, exchange.trace)
-            exchange.trace = None
-        if self._dialogue is not None and exchange.is_registered:
-            self._dialogue.roll_back()
-            exchange.is_registered = False
-            if session:
-                # Its names are stored with the conversation.
-                self._dialogue.save(session)
-                self._store.clean_up()
+        if self._memory is not None and session and exchange.user.id:
+            Traces(self._memory.transactions, self._store.user_id).take_back(session, exchange.user.id)
+        if self._dialogue is not None:
+            self._forget_entities(self._dialogue, exchange)
+        elif exchange.is_registered and session and self._memory is not None:
+            # Not at the top: it takes a tenth of the time to the first prompt.
+            from shepherd.prompt.entity_tracking import Dialogue
+
+            dialogue = Dialogue(self._memory, None, self._store.user_id, allow_private=True)
+            dialogue.load(session)
+            if not dialogue.is_empty:
+                self._forget_entities(dialogue, exchange)
+
+    def _forget_entities(self, dialogue: Dialogue, exchange: Exchange) -> None:
+        session = self._store.session_id
+        if exchange.is_registered:
+            # A registry that was loaded, as after a switch, cannot be rolled back.
+            if not dialogue.roll_back() and not dialogue.is_empty:
+                dialogue.read_again(self._store.turns())
+            # If the rest fails, the next try must not roll back another turn; one that was loaded for this
+            # alone is loaded again.
+            exchange.is_registered = dialogue is not self._dialogue
+        if session and exchange.user.id:
+            # Its names are stored with the conversation.
+            dialogue.save(session)
+            self._store.clean_up()
 
 
 def _attempt(draft: Draft, what: str, action: Callable[[], _T]) -> _T | None:

@@ -60,3 +60,29 @@ def test_a_conversation_keeps_its_model(with_providers, visit, afar):
     other.page.reload()
     expect(other.page.locator(".prose")).to_have_text("From afar.")
     expect(other.page.get_by_label("Model")).to_have_value(local)
+
+
+def test_a_list_of_models_that_fails_is_read_again_and_the_choice_is_kept(with_providers, visit, afar):
+    chat = visit(with_providers.url, "olga")
+    page = chat.page
+    chat.open("chat")
+    choice = page.get_by_label("Model")
+    choice.select_option("friend/big")
+    say(page, "I live in Rome.")
+    expect(page.locator(".prose")).to_have_text("From afar.")
+    page.route("**/v1/models*", lambda route: route.abort(), times=1)
+    page.reload()
+    expect(page.locator(".prose")).to_have_text("From afar.")
+    expect(choice).to_have_count(0)
+
+    say(page, "I live in Oslo.")
+    expect(page.locator(".prose")).to_have_text(["From afar.", "From afar."], timeout=15_000)
+    address = page.url
+    chat.open("memories")
+    page.goto(address)
+    expect(choice).to_have_value("friend/big", timeout=15_000)
+
+
+def say(page, text: str) -> None:
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")

@@ -33,7 +33,7 @@ const LOCAL = "local";
 export async function show(root, [name = ""]) {
   const [chat] = await Promise.all([running.get(name) ?? loaded(name), knowModel()]);
   const view = { root, chat };
-  model = models.find((one) => one.id === (choices()[chat.name] ?? chat.model)) ?? model;
+  takeChoice(chat);
   const side = conversationList(chat.name, (title) => {
     chat.title = title;
     drawTitle(view);
@@ -87,6 +87,10 @@ async function knowModel() {
 
 function choices() {
   return JSON.parse(sessionStorage.getItem(CHOICES) ?? "{}");
+}
+
+function takeChoice(chat) {
+  model = models.find((one) => one.id === (choices()[chat.name] ?? chat.model)) ?? model;
 }
 
 /** Keep the chosen model for a conversation, so that a reload does not change who answers. */
@@ -378,6 +382,11 @@ async function stopAnswer(chat) {
  * does not.
  */
 async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
+  if (!areListed) {
+    // They could not be read when the view was drawn; the conversation's own model may not be the first.
+    await knowModel();
+    takeChoice(chat);
+  }
   const messages = saidIn(chat);
   chat.name ||= randomName();
   keepChoice(chat);
