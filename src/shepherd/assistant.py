@@ -379,7 +379,7 @@ class Assistant:
             session = self._store.session_id
             parts = open_components(access, self._config, self.user_id)
             if parts.dialogue is not None:
-                parts.dialogue.load(session or "")
+                parts.dialogue.load(session or "", self._store.turns())
             self._store.release()
             if access.forgetful:
                 self._hide_memory()
@@ -456,7 +456,7 @@ class Assistant:
         """
         self._ahead.stop()
         if self._dialogue is not None:
-            self._dialogue.load(session_id)
+            self._dialogue.load(session_id, ((one.user.raw, one.answer.raw) for one in exchanges))
         self._exchanges = list(shown)
         self._has_evicted = len(shown) < len(exchanges)
         if self.is_forgetful:

@@ -104,6 +104,17 @@ def test_undo_after_continuing_takes_back_whom_the_turn_was_about(
     assert Traces(memory.transactions, "steve").last_turn(other.session_id) is None
 
 
+def test_whom_the_rest_of_an_edited_conversation_is_about_is_read_again(assistant, new_assistant, memory):
+    ask(assistant, "My brother Peter works at Initech.")
+    ask(assistant, "My sister Anna works at Acme.")
+    memory.delete_messages(assistant.session_id, 3)
+    other = new_assistant(context_entities=True, archive_turns=False)
+
+    other.resume()
+
+    assert names(ask(other, "Where does Anna work, and where does Peter?")) == ["Peter"]
+
+
 @pytest.mark.parametrize("forgetful", [False, True])
 def test_undo_after_a_switch_takes_back_whom_the_turn_was_about(assistant, engine, memory, forgetful):
     ask(assistant, "My brother Peter works at Initech.")

@@ -92,6 +92,20 @@ def test_traces_from_the_removed_turn_on_go(database: str) -> None:
         assert left(lambda session: memory.delete_messages(session, 4)) == 0
 
 
+def test_traces_say_which_message_they_are_of(memory: Memory) -> None:
+    """The window of a turn may have had none of the messages before it."""
+    traces = Traces(memory.transactions, USER)
+    session = memory.start_session(USER)
+    for text in ("One thing", "Another thing", "A third thing"):
+        message_id = memory.append_message(session, Message("user", text), USER)
+        memory.append_message(session, Message("assistant", "Yes"), USER)
+        traces.write(session, {"message_id": message_id, "model": text})
+
+    memory.delete_messages(session, 3, USER)
+
+    assert traces.last_turn(session) == 0
+
+
 def test_a_summary_goes_with_a_message_that_it_is_made_of(database: str) -> None:
     clock = [1000.0]
     with open_with(database, clock) as memory:

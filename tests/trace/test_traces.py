@@ -48,24 +48,6 @@ def test_last_two_hundred_turns_of_a_session_are_kept(traces):
     assert traces.children("/context/other") == ["000001"]
 
 
-def test_the_turn_of_a_message_is_taken_back_with_what_follows_it(traces):
-    for message_id in (7, 9, None, None):
-        traces.write("s", paths_of({"model": "m", "message_id": message_id}))
-    traces.write("t", paths_of({"model": "m", "message_id": 9}))
-
-    assert traces.take_back("s", 7) == traces.take_back("s", 11) == traces.take_back("none", 9) == 0
-    assert traces.take_back("s", 9) == 7
-    assert (traces.last_turn("s"), traces.last_turn("t")) == (0, 0)
-
-
-def test_a_turn_that_does_not_say_its_message_is_taken_back_if_it_is_the_newest(traces):
-    for _ in range(3):
-        traces.write("s", paths_of({"model": "m"}))
-
-    assert traces.take_back("s", 9) == 2
-    assert traces.last_turn("s") == 1
-
-
 def test_prefix_of_a_name_is_not_below_it(traces):
     for session in ("a", "a-b", "ab", "a.b"):
         traces.write(session, {"model": session})

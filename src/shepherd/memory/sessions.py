@@ -396,11 +396,15 @@ def _forget_state(connection: Connection, user_id: str, session_id: str, first: 
     root = f"/context/{session_id}"
     rows = connection.execute(
         "SELECT path, value FROM trace WHERE user_id = ? AND path >= ? AND path < ?"
-        " AND path LIKE '%/history/turns/%/turn_id'",
+        " AND (path LIKE '%/message_id' OR path LIKE '%/history/turns/%/turn_id')",
         (user_id, f"{root}/", f"{root}0"),
     )
-    # A trace says which messages came before its own.
-    turns = [path.split("/", 4)[3] for path, value in rows if value.isdecimal() and int(value) >= last]
+    # A trace says which message it is of, if no earlier version wrote it, and which messages came before.
+    turns = [
+        path.split("/", 4)[3]
+        for path, value in rows
+        if value.isdecimal() and int(value) >= (first if path.endswith("/message_id") else last)
+    ]
     if turns or not last:
         start = f"{root}/{min(turns)}/" if turns and last else f"{root}/"
         connection.execute(

@@ -140,14 +140,19 @@ class Dialogue:
             self._registry.register(without_blocks(answer[:_MOST_CHARS]), "assistant")
             self._registry.end_turn()
 
-    def load(self, session_id: str) -> None:
-        """Continue a stored conversation, or begin a new one for "". Raises StoreError, and is as before."""
+    def load(self, session_id: str, turns: Iterable[tuple[str, str]] = ()) -> None:
+        """Continue a stored conversation, or begin a new one for "". Raises StoreError, and is as before.
+
+        Where no entities are stored, `turns` are read again.
+        """
         registry = EntityRegistry()
         if session_id and self._stored is not None:
             registry = self._stored.load(session_id)
         self._registry, self._texts = registry, FIFODict(_MOST_TEXTS)
         if self._reader is not None:
             self._reader.drop()
+        if self.is_empty:
+            self.read_again(turns)
 
     def save(self, session_id: str) -> None:
         """Store the registry with its conversation. Raises StoreError."""

@@ -99,22 +99,6 @@ class Traces:
 
         return self._transactions.forget(self.user_id, remove)
 
-    def take_back(self, session: str, message_id: int) -> int:
-        """Delete the turn that this message began, and all after it; returns the number of paths.
-
-        Traces of earlier versions don't say which message it was: then it is the newest one.
-        """
-        root = session_path(session)
-
-        def remove(connection: Connection) -> int:
-            turn = self._begun_by(connection, session, message_id)
-            if turn is None:
-                return 0
-            bounds = turn_path(session, turn), after(root)
-            return len(connection.execute(f"{_DELETE} RETURNING 1", (self.user_id, *bounds)))
-
-        return self._transactions.forget(self.user_id, remove)
-
     def clear(self) -> int:
         """Delete all traces; returns the number of paths."""
 
@@ -249,20 +233,6 @@ class Traces:
     def _last_turn(self, connection: Connection, root: str) -> int | None:
         rows = connection.execute(_LAST, (self.user_id, *_bounds(root)))
         return int(rows[0][0][len(root) + 1 :].partition("/")[0]) if rows else None
-
-    def _begun_by(self, connection: Connection, session: str, message_id: int) -> int | None:
-        """Return the turn that a message of the user began; the results of a client's tools begin none."""
-        newest = self._last_turn(connection, session_path(session))
-        if newest is None:
-            return None
-        for turn in range(newest, max(newest - KEPT_TURNS, -1), -1):
-            told = connection.execute(
-                "SELECT value FROM trace WHERE user_id = ? AND path = ?",
-                (self.user_id, f"{turn_path(session, turn)}/message_id"),
-            )
-            if told:
-                return turn if told[0][0] == str(message_id) else None
-        return newest
 
     def _next_turn(self, connection: Connection, session: str) -> int:
         last = self._last_turn(connection, session_path(session))

@@ -190,7 +190,5 @@ def _dialogue(
     from shepherd.prompt.entity_tracking import Dialogue
 
     dialogue = Dialogue(memory, knowledge, user_id, allow_private=True)
-    dialogue.load(session_id)
-    if dialogue.is_empty:
-        dialogue.read_again((exchange.user.raw, exchange.answer.raw) for exchange in exchanges)
+    dialogue.load(session_id, ((exchange.user.raw, exchange.answer.raw) for exchange in exchanges))
     return dialogue

@@ -17,7 +17,7 @@ from shepherd.prompt.archive_policy import archived_answer, is_statement, is_wor
 from shepherd.prompt.exchanges import paired
 from shepherd.prompt.summary import StoredSummary, SummaryStore
 from shepherd.prompt.window_budget import TokenCounts
-from shepherd.trace import Traces, trace_of
+from shepherd.trace import trace_of
 from shepherd.turn.quotation import attached_to
 from shepherd.turn.small_model import is_small_model
 from shepherd.types import Message, TurnStats
@@ -25,7 +25,6 @@ from shepherd.wording import counted
 
 if TYPE_CHECKING:
     from shepherd.memory import OpenJob
-    from shepherd.prompt.entity_tracking import Dialogue
     from shepherd.turn.components import TurnComponents
 
 __all__ = ["ConversationStore", "Learner", "Recorder", "append_turn"]
@@ -96,11 +95,6 @@ class ConversationStore:
         self._memory = memory
         self._user_id = user_id
         self.archives = archives
-
-    @property
-    def user_id(self) -> str:
-        """The user whose conversation it is."""
-        return self._user_id
 
     def write(self, exchange: Exchange, *, model: str, archive: bool, now: int) -> None:
         """Append an exchange to the session; with `archive`, store a statement as a memory.
@@ -227,7 +221,6 @@ class Recorder:
 
     def __init__(self, parts: TurnComponents) -> None:
         self._store, self._dialogue, self._traces = parts.store, parts.dialogue, parts.traces
-        self._memory = parts.access.memory
         self._model, self._count = parts.access.model.info.name, TokenCounts(parts.access.model.count_tokens)
         self._has_told_of_leaving = False
         self._tells_withheld = not is_small_model(parts.access.model)  # that one says it in its answer
@@ -343,31 +336,16 @@ class Recorder:
         """
         session = self._store.session_id
         self._store.undo(exchange)
-        if self._memory is not None and session and exchange.user.id:
-            Traces(self._memory.transactions, self._store.user_id).take_back(session, exchange.user.id)
-        if self._dialogue is not None:
-            self._forget_entities(self._dialogue, exchange)
-        elif exchange.is_registered and session and self._memory is not None:
-            # Not at the top: it takes a tenth of the time to the first prompt.
-            from shepherd.prompt.entity_tracking import Dialogue
-
-            dialogue = Dialogue(self._memory, None, self._store.user_id, allow_private=True)
-            dialogue.load(session)
-            if not dialogue.is_empty:
-                self._forget_entities(dialogue, exchange)
-
-    def _forget_entities(self, dialogue: Dialogue, exchange: Exchange) -> None:
-        session = self._store.session_id
+        if self._dialogue is None:
+            return
         if exchange.is_registered:
             # A registry that was loaded, as after a switch, cannot be rolled back.
-            if not dialogue.roll_back() and not dialogue.is_empty:
-                dialogue.read_again(self._store.turns())
-            # If the rest fails, the next try must not roll back another turn; one that was loaded for this
-            # alone is loaded again.
-            exchange.is_registered = dialogue is not self._dialogue
+            if not self._dialogue.roll_back() and not self._dialogue.is_empty:
+                self._dialogue.read_again(self._store.turns())
+            exchange.is_registered = False  # if the rest fails, the next try must not roll back another turn
         if session and exchange.user.id:
             # Its names are stored with the conversation.
-            dialogue.save(session)
+            self._dialogue.save(session)
             self._store.clean_up()
 
 
