@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import socket
 import time
@@ -68,7 +67,7 @@ def sync(
         incoming.apply_new(store, folder, memory.user_id, machine, report, progress)
         outgoing.write_outbox(store, folder, memory.user_id, machine)
         _adopt_former(store, folder, memory.user_id, report)
-        report.rewritten = outgoing.rewrite_stale(store, folder, memory.user_id, machine, report)
+        _rewrite_stale(store, folder, memory.user_id, machine, report)
     if settings_file is not None:
         # After the lock: the file may be in the same folder, whose lock it takes.
         _take_settings(store, folder, memory.user_id, settings_file, report)
@@ -155,6 +154,13 @@ def _machine(store: MemoryStore, folder: Folder, user_id: str, report: Report) -
     is_copy = state["host"] != _host()
     if not is_copy and _is_as_written(store, folder, state):
         return state["machine"]
+    report.warnings.append(f"{_COPIED}{state['machine']}" if is_copy else _RESTORED)
+    return _renewed(store, folder, user_id, is_copy=is_copy)
+
+
+def _renewed(store: MemoryStore, folder: Folder, user_id: str, *, is_copy: bool) -> str:
+    """Give this machine another id, under which it writes its values again; return the id."""
+    state = store.read(tables.get)
     machine, former = secrets.token_hex(6), state["machine"]
     n_written = _last_number(folder, former) if is_copy else 0
 
@@ -168,10 +174,22 @@ def _machine(store: MemoryStore, folder: Folder, user_id: str, report: Report) -
             _write_again(Replica(connection, folder), lambda one: one.written > n_written)
         else:
             tables.put(connection, {"former": " ".join([*state.get("former", "").split(), former])})
+            # What it wrote is here, also if a segment of it is lost or damaged; what follows is to be read.
+            connection.execute(
+                "INSERT OR REPLACE INTO sync_seen(machine, segment, frame, number, name, at)"
+                " VALUES(?, ?, ?, ?, ?, ?)",
+                (
+                    former,
+                    int(state.get("segment", "1")),
+                    int(state.get("frame", "0")) - 1,
+                    int(state.get("number", "0")),
+                    state["name"],
+                    int(time.time()),
+                ),
+            )
         connection.execute("UPDATE sync_rows SET written = 0")
 
     store.write(user_id, renew)
-    report.warnings.append(f"{_COPIED}{former}" if is_copy else _RESTORED)
     return machine
 
 
@@ -206,7 +224,10 @@ def _is_as_written(store: MemoryStore, folder: Folder, state: dict[str, str]) ->
     written = {number for number in range(1, segment) if waiting.get(number) != 0}
     if not written <= there or any(number > segment for number in there):
         return False
-    n_frames = segments.count(folder.segment(machine, segment)) if segment in there else 0
+    try:
+        n_frames = segments.count(folder.segment(machine, segment)) if segment in there else 0
+    except SealError:
+        return False
     return bool(waiting.get(segment, frame) <= n_frames <= frame)
 
 
@@ -243,20 +264,38 @@ def _adopt_former(store: MemoryStore, folder: Folder, user_id: str, report: Repo
     for machine in former:
         try:
             _adopt(store, folder, user_id, machine)
-            store.write(user_id, partial(_write_lost, folder=folder, former=machine))
         except StoreError as error:
             report.warnings.append(str(error))
             left.append(machine)
+    if left != former:
+        store.write(user_id, partial(_write_lost, folder=folder))
     outgoing.collect_all(store, folder, user_id, report)
     outgoing.write_outbox(store, folder, user_id, store.read(tables.get)["machine"])
     if left != former:
         store.write(user_id, lambda connection: tables.put(connection, {"former": " ".join(left)}))
 
 
-def _write_lost(connection: Connection, folder: Folder, former: str) -> None:
-    """Write what a former id of this memory had written and no segment has any more."""
+def _rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str, report: Report) -> None:
+    """Remove what was forgotten from the own segments; write all of them again if one is damaged."""
+    try:
+        report.rewritten = outgoing.rewrite_stale(store, folder, user_id, machine)
+    except outgoing.DamagedError as error:
+        _renewed(store, folder, user_id, is_copy=False)
+        _adopt_former(store, folder, user_id, report)
+        report.warnings.append(
+            f"{error.path}: this machine wrote the file, and it was damaged since; what was in it was written"
+            " again"
+        )
+
+
+def _write_lost(connection: Connection, folder: Folder) -> None:
+    """Write what no segment has any more.
+
+    That are values of former ids of this memory, and of machines whose segments one of these had taken over.
+    """
     replica = Replica(connection, folder)
-    _write_again(replica, lambda one: one.machine == former and not replica.is_written(one))
+    there = {replica.machine, *folder.segments()}
+    _write_again(replica, lambda one: one.machine not in there and not replica.is_written(one))
 
 
 def _write_again(replica: Replica, is_wanted: Callable[[Register], bool]) -> None:
@@ -276,10 +315,11 @@ def _write_again(replica: Replica, is_wanted: Callable[[Register], bool]) -> Non
     replica.flush()
 
 
-def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> None:
+def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> bool:
     """Write what still counts of a machine's segments into the own ones, and delete them.
 
-    Raises StoreError if they were not read to their end.
+    Return whether all of it could be read again: what was damaged since it was applied is here, but not in
+    the own segments. Raises StoreError if they were not read to their end.
     """
     if not _is_read(store, folder, machine):
         raise StoreError(
@@ -287,19 +327,28 @@ def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> No
             hint="sync until there is no warning about them",
         )
     own = store.read(tables.get)["machine"]
+    is_whole = True
     for segment in folder.segments().get(machine, []):
-        for frame in segments.read(folder, machine, segment):
+        try:
+            for frame in segments.read(folder, machine, segment):
 
-            def take(connection: Connection, frame: segments.Frame = frame) -> None:
-                replica = Replica(connection, folder)
-                for operation in outgoing.current(connection, frame):
-                    replica.say(operation)
-                replica.flush()
+                def take(connection: Connection, frame: segments.Frame = frame) -> None:
+                    replica = Replica(connection, folder)
+                    for operation in outgoing.current(connection, frame):
+                        replica.say(operation)
+                    replica.flush()
 
-            store.write(user_id, take)
+                store.write(user_id, take)
+        except SealError:
+            is_whole = False
         outgoing.write_outbox(store, folder, user_id, own)
     for segment in folder.segments().get(machine, []):
-        os.remove(folder.segment(machine, segment))
+        path = folder.segment(machine, segment)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise outgoing.unwritable(path, error) from error
+    return is_whole
 
 
 def _is_read(store: MemoryStore, folder: Folder, machine: str) -> bool:
@@ -311,8 +360,12 @@ def _is_read(store: MemoryStore, folder: Folder, machine: str) -> bool:
     )
     # The end of what it wrote may be torn off for good: its last segments then have no whole frame.
     for number in reversed(folder.segments().get(machine, [])):
-        if n_frames := segments.count(folder.segment(machine, number)):
-            return rows == [(number, n_frames - 1)]
+        try:
+            n_frames = segments.count(folder.segment(machine, number))
+        except SealError:
+            n_frames = 1  # at least: those of a damaged one cannot be counted
+        if n_frames:
+            return bool(rows) and rows[0] >= (number, n_frames - 1)
     return True
 
 
@@ -361,7 +414,10 @@ def remove(memory: Memory, path: Path, machine: str) -> None:
             raise UsageError("that is this machine", hint="--leave ends the sync of this machine")
         if machine not in folder.segments():
             raise UsageError(f"{path} has no files of {machine!a}", hint="--status lists the machines")
-        _adopt(store, folder, memory.user_id, machine)
+        if not _adopt(store, folder, memory.user_id, machine):
+            store.write(memory.user_id, partial(_write_lost, folder=folder))
+            outgoing.collect_all(store, folder, memory.user_id, Report())
+            outgoing.write_outbox(store, folder, memory.user_id, store.read(tables.get)["machine"])
 
 
 def leave(memory: Memory) -> bool:

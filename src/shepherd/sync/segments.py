@@ -46,8 +46,13 @@ _LENGTH = struct.Struct("<I")
 _LEVEL = 1  # of zlib: text takes a third, and a higher one saves little of it
 
 
-class NewerError(Exception):
+class NewerError(StoreError):
     """A newer Shepherd has written the frame."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a newer Shepherd has written files of this sync", hint="update Shepherd on this machine"
+        )
 
 
 class MissingError(StoreError):
