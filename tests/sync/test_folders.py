@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from unittest.mock import patch
 
@@ -154,6 +155,34 @@ def test_a_restored_backup_does_not_bring_back_what_was_forgotten(machines):
     assert a.exported() == b.exported()
 
 
+def test_a_backup_can_be_restored_twice(machines):
+    a, b = machines("a", "b")
+    settle([a, b], 1)
+    copy_of(b, "backup.db")  # before it has written anything
+    for n in range(2):
+        b.memory.store_memory(f"question {n}", "answer")
+        settle([a, b], 2)  # a has read it before it writes
+        a.memory.store_memory(f"of a {n}", "answer")
+        settle([a, b], 1)
+        restore(b, "backup.db")
+    b.memory.set_fact("city", "Lisbon")
+    former = b.id()
+
+    warnings = b.sync().warnings
+    assert [one.split(" (")[0] for one in warnings] == [
+        "the folder does not have what this memory wrote last"
+    ]
+    b.carry_to(a)
+    for left in a.folder.glob(f"{former}-*"):
+        left.unlink()
+    settle([a, b], 2)
+
+    assert b.sync().warnings == []
+    assert a.memory.count_memories() == 4
+    assert a.memory.get_fact("city") == "Lisbon"
+    assert a.exported() == b.exported()
+
+
 def test_a_copy_of_a_memory_on_another_machine_is_a_machine_of_its_own(machines):
     a, b, c = machines("a", "b", "c")
     a.memory.store_memory("question", "answer")
@@ -265,6 +294,35 @@ def test_whatever_happens_to_an_own_segment_nothing_is_lost(machines, which, har
     assert b.sync().warnings == []
     assert b.memory.count_memories() == 11
     assert a.exported() == b.exported()
+
+
+@pytest.mark.parametrize("harm", ["magic", "frame", "length", "gone"])
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_harm_to_an_own_segment_is_noticed_though_nothing_was_forgotten(machines, which, harm):
+    a, b = machines("a", "b")
+    own, _ = with_segments(a)
+    damage(own[which], harm)
+
+    [warning] = a.sync().warnings
+    is_named = harm in {"magic", "frame"} or (harm == "length" and which != -1)
+    assert warning.startswith(str(own[which])) == is_named
+    assert a.sync().warnings == []
+    settle([a, b], 2)
+
+    assert b.sync().warnings == []
+    assert b.memory.count_memories() == 15
+
+
+def test_own_segments_that_did_not_change_are_not_read_again(machines):
+    [a] = machines("a")
+    own, _ = with_segments(a)
+    a.sync()
+    with patch("shepherd.sync.segments.check", side_effect=AssertionError):
+        a.sync()
+    os.utime(own[1])
+    with patch("shepherd.sync.segments.check", return_value=(3, True)) as check:
+        a.sync()
+    assert [one.args[2] for one in check.call_args_list] == [2]
 
 
 @pytest.mark.parametrize("harm", ["magic", "frame"])

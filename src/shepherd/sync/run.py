@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 import socket
 import time
@@ -36,6 +37,7 @@ _COPIED = (
     "this memory was copied from another machine, and is a machine of its own from now on; if you no"
     " longer use the other one: shepherd sync --remove "
 )
+_DAMAGED = ": this machine wrote the file, and it was damaged since; what was in it was written again"
 
 Ask = Callable[[bool], str]
 """Returns the passphrase of the folder; the argument says whether it is to be chosen."""
@@ -152,9 +154,12 @@ def _machine(store: MemoryStore, folder: Folder, user_id: str, report: Report) -
     """
     state = store.read(tables.get)
     is_copy = state["host"] != _host()
-    if not is_copy and _is_as_written(store, folder, state):
-        return state["machine"]
-    report.warnings.append(f"{_COPIED}{state['machine']}" if is_copy else _RESTORED)
+    try:
+        if not is_copy and _is_as_written(store, folder, user_id, state):
+            return state["machine"]
+        report.warnings.append(f"{_COPIED}{state['machine']}" if is_copy else _RESTORED)
+    except outgoing.DamagedError as error:
+        report.warnings.append(f"{error.path}{_DAMAGED}")
     return _renewed(store, folder, user_id, is_copy=is_copy)
 
 
@@ -167,7 +172,7 @@ def _renewed(store: MemoryStore, folder: Folder, user_id: str, *, is_copy: bool)
     def renew(connection: Connection) -> None:
         connection.execute("DELETE FROM sync_own")
         connection.execute("DELETE FROM sync_outbox")
-        start = {"segment": "1", "frame": "0", "size": "0", "number": "0"}
+        start = {"segment": "1", "frame": "0", "size": "0", "number": "0", "checked": "{}"}
         tables.put(connection, {**start, "machine": machine, "name": socket.gethostname(), "host": _host()})
         if is_copy:
             # The other machine may be lost, and with it what it had not written.
@@ -209,7 +214,8 @@ def _last_number(folder: Folder, machine: str) -> int:
     return number
 
 
-def _is_as_written(store: MemoryStore, folder: Folder, state: dict[str, str]) -> bool:
+def _is_as_written(store: MemoryStore, folder: Folder, user_id: str, state: dict[str, str]) -> bool:
+    """Return whether the own segments are there as this memory wrote them. Raises DamagedError."""
     segment, frame = int(state.get("segment", "1")), int(state.get("frame", "0"))
     machine = state["machine"]
     waiting = {
@@ -224,11 +230,58 @@ def _is_as_written(store: MemoryStore, folder: Folder, state: dict[str, str]) ->
     written = {number for number in range(1, segment) if waiting.get(number) != 0}
     if not written <= there or any(number > segment for number in there):
         return False
+    if frame == 0 and _is_read_beyond(store, folder, state):
+        return False
+    _check_own(store, folder, user_id, state, there - waiting.keys())
     try:
         n_frames = segments.count(folder.segment(machine, segment)) if segment in there else 0
-    except SealError:
-        return False
+    except SealError as error:
+        raise outgoing.DamagedError(folder.segment(machine, segment)) from error
     return bool(waiting.get(segment, frame) <= n_frames <= frame)
+
+
+def _is_read_beyond(store: MemoryStore, folder: Folder, state: dict[str, str]) -> bool:
+    """Return whether another machine has read more than this memory has written, in what is to be read of it.
+
+    A backup was restored whose segments are gone, since the machine went on under another id. The others
+    would skip what is written under this one now.
+    """
+    own, number = state["machine"], int(state.get("number", "0"))
+    return any(
+        frame.seen.get(own, 0) > number
+        for other in folder.segments()
+        if other != own
+        for _, _, frame in incoming.new_frames(store, folder, other, Report())
+    )
+
+
+def _check_own(
+    store: MemoryStore, folder: Folder, user_id: str, state: dict[str, str], numbers: set[int]
+) -> None:
+    """Raise DamagedError if an own segment was damaged since; those that did not change are not read again.
+
+    The others would wait for what follows the damage, and cannot tell it from a file that is still copied.
+    """
+    before = json.loads(state.get("checked", "{}"))
+    checked = {}
+    for number in sorted(numbers):
+        path = folder.segment(state["machine"], number)
+        try:
+            status = path.stat()
+            checked[str(number)] = mark = [status.st_size, status.st_mtime_ns]
+            if before.get(str(number)) == mark:
+                continue
+            n_frames, is_complete = segments.check(folder, state["machine"], number)
+        except SealError as error:
+            raise outgoing.DamagedError(path) from error
+        except OSError as error:
+            raise StoreError(
+                f"{path}: cannot be read: {error.strerror}", hint="is the disk connected?"
+            ) from error
+        if number < int(state.get("segment", "1")) and not (n_frames and is_complete):
+            raise outgoing.DamagedError(path)
+    if checked != before:
+        store.write(user_id, lambda connection: tables.put(connection, {"checked": json.dumps(checked)}))
 
 
 # ---- the steps
@@ -282,10 +335,7 @@ def _rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: st
     except outgoing.DamagedError as error:
         _renewed(store, folder, user_id, is_copy=False)
         _adopt_former(store, folder, user_id, report)
-        report.warnings.append(
-            f"{error.path}: this machine wrote the file, and it was damaged since; what was in it was written"
-            " again"
-        )
+        report.warnings.append(f"{error.path}{_DAMAGED}")
 
 
 def _write_lost(connection: Connection, folder: Folder) -> None:
