@@ -21,14 +21,12 @@ from shepherd.errors import (
 )
 from shepherd.factory import (
     _retry_interval_s,
-    history_place,
     is_memory_encrypted,
     memory_file,
     open_memory_or_read_only,
     open_memory_or_warn,
     open_memory_to_read,
 )
-from shepherd.paths import history_file
 from shepherd.setting_checks import check_setting
 
 
@@ -110,7 +108,6 @@ def test_the_memory_of_the_settings_is_found(home: Path) -> None:
     assert memory_file(Config(memory_database="~/mine.db")) == home / "mine.db"
     assert memory_file(Config(memory_database="postgresql://host/db")) is None
     assert not is_memory_encrypted(Config())
-    assert history_place(Config(), with_memory=True) == (history_file(), None)
 
 
 def test_a_command_that_only_reads_creates_no_memory(home: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from shepherd import factory, setting_checks
 from shepherd.config import Config
-from shepherd.encryption import Sealer
 from shepherd.errors import ModelLoadError, StoreMissingError, StoreReadOnlyError, UsageError
 from shepherd.extraction import EndpointExtractor, ExtractionWorker, LocalExtractor, WorkerSettings
 from shepherd.factory import (
@@ -19,7 +18,6 @@ from shepherd.factory import (
     engine_settings,
     existing_file,
     extraction_model,
-    history_place,
     keys_without_memory,
     learning_of,
     model_path,
@@ -30,7 +28,6 @@ from shepherd.factory import (
     own_summarizer,
     reranker_of,
     running_worker,
-    sealed_history_file,
     summarizer_of,
     sums_up,
     unlock_copy,
@@ -606,16 +603,3 @@ def test_an_account_may_have_begun_its_memory_under_another_name(
         assert [record.getMessage() for record in caplog.records] == told
 
     assert [options["writes"] for options in asked] == [True, False]
-
-
-def test_history_is_sealed_beside_an_encrypted_memory(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factory, "is_memory_encrypted", lambda config: True)
-    file = home / ".local/share/shepherd/memory.db"
-    monkeypatch.setattr(factory, "key_of_file", lambda path: bytes(32) if path == str(file) else None)
-
-    path, sealer = history_place(ANNA, with_memory=True)
-
-    assert path == sealed_history_file(file) == Path(f"{file}-history")
-    assert isinstance(sealer, Sealer)
-    assert history_place(ANNA, with_memory=False) == (None, None)
-    assert history_place(replace(ANNA, memory_database="~/other.db"), with_memory=True) == (None, None)

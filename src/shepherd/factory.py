@@ -20,7 +20,6 @@ from urllib.parse import urlsplit
 from shepherd import encryption
 from shepherd.config import Config
 from shepherd.config.file import load
-from shepherd.encryption import Sealer
 from shepherd.errors import (
     ConfigError,
     ShepherdError,
@@ -46,7 +45,7 @@ from shepherd.inference.models import BUILT_IN, is_built_in, resolve
 from shepherd.memory import Memory
 from shepherd.memory.account import Account, find_user, is_own_file
 from shepherd.memory.database import is_encrypted, key_of_file
-from shepherd.paths import default_database, expanded, from_home, history_file
+from shepherd.paths import default_database, expanded, from_home
 from shepherd.prompt import Summarizer
 from shepherd.types import ANONYMOUS_USERS, Learning
 
@@ -62,7 +61,6 @@ __all__ = [
     "engine_settings",
     "existing_file",
     "extraction_model",
-    "history_place",
     "is_memory_encrypted",
     "keys_without_memory",
     "learning_of",
@@ -77,7 +75,6 @@ __all__ = [
     "own_summarizer",
     "reranker_of",
     "running_worker",
-    "sealed_history_file",
     "summarizer_of",
     "sums_up",
     "unlock_copy",
@@ -208,28 +205,6 @@ def is_memory_encrypted(config: Config) -> bool:
         return file is not None and (is_encrypted(str(file)) if file.is_file() else config.memory_blind)
     except OSError:  # it cannot be read
         return True
-
-
-def history_place(config: Config, *, with_memory: bool) -> tuple[Path | None, Sealer | None]:
-    """Return the file of the lines typed at a prompt, and what seals them.
-
-    Beside an encrypted memory; nowhere (None) if that is not used, since its key is not here.
-    """
-    if not is_memory_encrypted(config):
-        return history_file(), None
-    file = memory_file(config)
-    try:
-        key = key_of_file(str(file)) if with_memory else None
-    except (OSError, StoreError):
-        key = None
-    if file is None or key is None:
-        return None, None
-    return sealed_history_file(file), Sealer(key)
-
-
-def sealed_history_file(database: Path) -> Path:
-    """Return the history file of an encrypted memory."""
-    return Path(f"{os.path.realpath(database)}-history")
 
 
 def _find_account(memory: Memory, file: Path, *, writes: bool) -> None:

@@ -76,7 +76,7 @@ def _of_database(database: Path) -> Iterator[tuple[Path, str]]:
                 yield index, "saved search index"
         elif path.name.startswith(tuple(database.name + end for end in _ASIDE)):
             yield path, "copy of the database"
-        elif path.name == f"{database.name}-history":
+        elif path.name.startswith(f"{database.name}-history"):
             yield path, "lines typed at the prompt"
         elif path.name == f"{database.name}-key":
             yield path, "where the key of the memory comes from"

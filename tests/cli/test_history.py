@@ -10,10 +10,11 @@ import pytest
 
 from shepherd.commands.history import (
     LineHistory,
+    adopt_copy,
+    copy_history,
+    drop_copies,
     open_history,
-    reseal_history,
     seal_history,
-    unseal_history,
 )
 from shepherd.encryption import MemoryKey, Sealer
 
@@ -116,12 +117,17 @@ def test_lines_are_sealed_opened_and_sealed_with_another_key_for_their_owner_alo
     assert sealed_lines(one) == ["two\nof two rows", "one"]
     assert b"two" not in sealed.read_bytes()
 
-    reseal_history(sealed, one, other)
+    copy_history(sealed, one, other)
+    assert sealed_lines(one) == ["two\nof two rows", "one"]
+    assert [mode(copy) for copy in tmp_path.glob("sealed.*")] == [0o600]
+    adopt_copy(sealed, other, plain)
     assert (mode(sealed), sealed_lines(other)) == (0o600, ["two\nof two rows", "one"])
-    assert not sealed.with_name("sealed.part").exists()
+    assert list(tmp_path.glob("sealed.*")) == []
 
-    unseal_history(sealed, other, tmp_path / "new" / "history")
-    assert not sealed.exists()
+    copy_history(sealed, other, None)
+    assert [mode(copy) for copy in tmp_path.glob("sealed.*")] == [0o600]
+    adopt_copy(sealed, None, tmp_path / "new" / "history")
+    assert list(tmp_path.glob("sealed*")) == []
     assert mode(tmp_path / "new" / "history") == 0o600
     assert lines(opened(tmp_path / "new" / "history")) == ["two\nof two rows", "one"]
 
@@ -132,9 +138,43 @@ def test_an_empty_history_leaves_no_file(tmp_path):
 
     seal_history(plain, sealed, sealer)
     assert not sealed.exists()
-    sealed.touch()
-    reseal_history(sealed, sealer, sealer)
-    assert not sealed.exists()
-    sealed.touch()
-    unseal_history(sealed, sealer, plain)
+    for new in (sealer, None):
+        sealed.touch()
+        copy_history(sealed, sealer, new)
+        adopt_copy(sealed, new, plain)
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_for_a_memory_that_stayed_as_it_was_is_not_adopted(tmp_path):
+    one, other = (Sealer(MemoryKey(bytes([n]) * 32, bytes(16))) for n in (1, 2))
+    plain, sealed = tmp_path / "history", tmp_path / "sealed"
+    opened(plain).append_string("one")
+    seal_history(plain, sealed, one)
+    before = sealed.read_bytes()
+
+    for new in (None, other):
+        copy_history(sealed, one, new)
+        adopt_copy(sealed, one, plain)
+
+    assert sealed.read_bytes() == before
     assert not plain.exists()
+    drop_copies(sealed)
+    assert list(tmp_path.iterdir()) == [sealed]
+
+
+def test_lines_that_a_killed_run_has_moved_are_not_moved_twice(tmp_path):
+    sealer = Sealer(MemoryKey(bytes(32), bytes(16)))
+    plain, sealed = tmp_path / "history", tmp_path / "sealed"
+    for line in ("one", "two", "three"):
+        opened(plain).append_string(line)
+    copy = plain.read_bytes()
+
+    seal_history(plain, sealed, sealer)
+    plain.write_bytes(copy)
+    seal_history(plain, sealed, sealer)
+
+    copy_history(sealed, sealer, None)
+    for line in ("zero", "one", "two"):
+        opened(plain).append_string(line)
+    adopt_copy(sealed, None, plain)
+    assert lines(opened(plain)) == ["three", "two", "one", "zero"]

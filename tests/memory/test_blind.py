@@ -26,6 +26,7 @@ from shepherd.memory.schema import APPLICATION_ID
 from shepherd.trace import Traces
 from shepherd.types import Injection, Message
 from tests.examples import examples
+from tests.keyrings import keyring_in_memory
 from tests.learned import learn
 from tests.memory.blind import KEY, changes_of_files, forget_keys, known_key, rows_of, sent_and_stored
 from tests.memory.canaries import SHARED, USER, Canaries
@@ -483,27 +484,8 @@ def test_a_passphrase_is_asked_for_twice_and_later_once(url: str) -> None:
 @pytest.fixture
 def keyring() -> Iterator[dict[str, str]]:
     """The keys in the system's keyring, by their names."""
-    from keyring import get_keyring, set_keyring
-    from keyring.backend import KeyringBackend
-
-    kept: dict[str, str] = {}
-
-    class Held(KeyringBackend):
-        priority = 1
-
-        def get_password(self, service: str, username: str) -> str | None:
-            return kept.get(username)
-
-        def set_password(self, service: str, username: str, password: str) -> None:
-            kept[username] = password
-
-        def delete_password(self, service: str, username: str) -> None:
-            del kept[username]
-
-    before = get_keyring()
-    set_keyring(Held())
-    yield kept
-    set_keyring(before)
+    with keyring_in_memory() as kept:
+        yield kept
 
 
 def test_without_settings_a_random_key_is_in_the_keyring(url: str, keyring: dict[str, str]) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from shepherd.commands.history_place import history_place
 from shepherd.config import Config
 from shepherd.encryption.key_file import read_entries
 from shepherd.errors import StoreError, StoreKeyError, StoreMissingError
-from shepherd.factory import history_place, unlock_memory
+from shepherd.factory import unlock_memory
 from shepherd.memory import Memory
 from shepherd.memory.database import is_encrypted
 from tests.memory.blind import forget_keys, known_key

@@ -28,6 +28,7 @@ from shepherd.errors import (
 from shepherd.memory import Memory, hot
 from shepherd.memory.conversion import convert, database_to_convert
 from shepherd.memory.restore import check_backup, restore
+from tests.keyrings import keyring_in_memory
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
 
@@ -274,31 +275,11 @@ def test_key_comes_from_a_command_or_a_file_of_the_settings(path: Path, tmp_path
         Memory(path)
 
 
-def test_key_in_the_keyring_is_found(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from keyring import get_keyring, set_keyring
-    from keyring.backend import KeyringBackend
-
+def test_key_in_the_keyring_is_found(path: Path) -> None:
     from shepherd import system_keyring
     from shepherd.encryption.unlocking import keyring_name
 
-    class Held(KeyringBackend):
-        """A keyring in memory, through keyring's own interface."""
-
-        priority = 1  # type: ignore[assignment]
-        held: dict[tuple[str, str], str] = {}  # noqa: RUF012
-
-        def get_password(self, service: str, username: str) -> str | None:
-            return self.held.get((service, username))
-
-        def set_password(self, service: str, username: str, password: str) -> None:
-            self.held[service, username] = password
-
-        def delete_password(self, service: str, username: str) -> None:
-            del self.held[service, username]
-
-    before = get_keyring()
-    set_keyring(Held())
-    try:
+    with keyring_in_memory():
         file, _ = database_to_convert(path)
         salt, text = new_salt(), "ab" * 32
         system_keyring.store(keyring_name(salt), text, instead="")
@@ -311,8 +292,6 @@ def test_key_in_the_keyring_is_found(path: Path, monkeypatch: pytest.MonkeyPatch
         with pytest.raises(StoreKeyError, match="its key is missing") as caught:
             Memory(path)
         assert "keyring" in caught.value.hint
-    finally:
-        set_keyring(before)
 
 
 def test_key_file_can_be_lost_if_the_passphrase_is_known(path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from shepherd.config.file import ConfigFile
 from shepherd.errors import ConfigError, ProviderKeyError, UsageError
 from shepherd.providers import KINDS, ProviderSettings, ProviderTable, open_remote
-from shepherd.providers.keys import find_key, without_key
+from shepherd.providers.keys import find_key, forget_in_keyring, store_in_keyring, without_key
+from tests.keyrings import keyring_in_memory
 
 
 @pytest.fixture
@@ -224,35 +225,13 @@ def test_a_provider_without_a_model_says_so():
         open_remote(ProviderSettings("x", "anthropic", api_key="sk-1"))
 
 
-def test_the_keyring_is_used_where_there_is_one(monkeypatch):
-    import keyring
-    from keyring.backend import KeyringBackend
-
-    class Drawer(KeyringBackend):
-        priority = 1
-        kept: dict = {}  # noqa: RUF012
-
-        def get_password(self, service, username):
-            return self.kept.get((service, username))
-
-        def set_password(self, service, username, password):
-            self.kept[service, username] = password
-
-        def delete_password(self, service, username):
-            del self.kept[service, username]
-
-    from shepherd.providers.keys import forget_in_keyring, store_in_keyring
-
-    before = keyring.get_keyring()
-    keyring.set_keyring(Drawer())
-    try:
+def test_the_keyring_is_used_where_there_is_one():
+    with keyring_in_memory():
         store_in_keyring("x", "sk-in-the-drawer")
         assert find_key(ProviderSettings("x", "openai", api_key="sk-file"), {}).source == "keyring"
 
         forget_in_keyring("x")
         assert find_key(ProviderSettings("x", "openai", api_key="sk-file"), {}).source == "config.json"
-    finally:
-        keyring.set_keyring(before)
 
 
 def test_without_a_keyring_there_is_none(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -10,7 +12,7 @@ from shepherd.config.file import ConfigFile
 from shepherd.errors import StoreError, StoreKeyError, UsageError
 from shepherd.sync import leave, remove, status, sync
 from shepherd.sync.run import _host
-from tests.sync.replicas import NOW, PASSPHRASE, copy_of, restore, settle
+from tests.sync.replicas import NOW, PASSPHRASE, Killed, copy_of, restore, settle
 
 
 def schema_of(machine) -> list:
@@ -153,6 +155,34 @@ def test_a_restored_backup_does_not_bring_back_what_was_forgotten(machines):
     assert a.exported() == b.exported()
 
 
+def test_a_backup_can_be_restored_twice(machines):
+    a, b = machines("a", "b")
+    settle([a, b], 1)
+    copy_of(b, "backup.db")  # before it has written anything
+    for n in range(2):
+        b.memory.store_memory(f"question {n}", "answer")
+        settle([a, b], 2)  # a has read it before it writes
+        a.memory.store_memory(f"of a {n}", "answer")
+        settle([a, b], 1)
+        restore(b, "backup.db")
+    b.memory.set_fact("city", "Lisbon")
+    former = b.id()
+
+    warnings = b.sync().warnings
+    assert [one.split(" (")[0] for one in warnings] == [
+        "the folder does not have what this memory wrote last"
+    ]
+    b.carry_to(a)
+    for left in a.folder.glob(f"{former}-*"):
+        left.unlink()
+    settle([a, b], 2)
+
+    assert b.sync().warnings == []
+    assert a.memory.count_memories() == 4
+    assert a.memory.get_fact("city") == "Lisbon"
+    assert a.exported() == b.exported()
+
+
 def test_a_copy_of_a_memory_on_another_machine_is_a_machine_of_its_own(machines):
     a, b, c = machines("a", "b", "c")
     a.memory.store_memory("question", "answer")
@@ -221,6 +251,174 @@ def test_an_own_segment_that_was_damaged_is_written_again(machines, which):
 
     assert b.memory.count_memories() == 12
     assert a.exported() == b.exported()
+
+
+def with_segments(machine) -> list:
+    """Let a machine write 15 memories into several segments; return these, and the ids of the memories."""
+    ids = []
+    for n in range(15):
+        ids.append(machine.memory.store_memory(f"question {n}", "answer"))
+        machine.sync()
+    own = sorted(machine.folder.glob(f"{machine.id()}-*"))
+    assert len(own) > 2
+    return [own, ids]
+
+
+def damage(path, harm: str) -> None:
+    data = bytearray(path.read_bytes())
+    if harm == "magic":
+        data[0] ^= 1
+    elif harm == "frame":
+        data[40] ^= 1
+    elif harm == "length":
+        data[8:12] = b"\xff\xff\xff\x00"
+    path.write_bytes(data)
+    if harm == "gone":
+        path.unlink()
+
+
+@pytest.mark.parametrize("harm", ["magic", "frame", "length", "gone"])
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_whatever_happens_to_an_own_segment_nothing_is_lost(machines, which, harm):
+    a, b = machines("a", "b")
+    own, ids = with_segments(a)
+    a.memory.delete_memory(ids[3])
+    damage(own[which], harm)
+    for one in (ids[0], ids[7], ids[14]):
+        a.memory.delete_memory(one)
+
+    assert a.sync().warnings
+    assert a.sync().warnings == []
+    settle([a, b], 2)
+
+    assert b.sync().warnings == []
+    assert b.memory.count_memories() == 11
+    assert a.exported() == b.exported()
+
+
+@pytest.mark.parametrize("harm", ["magic", "frame", "length", "gone"])
+@pytest.mark.parametrize("which", [0, 1, -1])
+def test_harm_to_an_own_segment_is_noticed_though_nothing_was_forgotten(machines, which, harm):
+    a, b = machines("a", "b")
+    own, _ = with_segments(a)
+    damage(own[which], harm)
+
+    [warning] = a.sync().warnings
+    is_named = harm in {"magic", "frame"} or (harm == "length" and which != -1)
+    assert warning.startswith(str(own[which])) == is_named
+    assert a.sync().warnings == []
+    settle([a, b], 2)
+
+    assert b.sync().warnings == []
+    assert b.memory.count_memories() == 15
+
+
+def test_own_segments_that_did_not_change_are_not_read_again(machines):
+    [a] = machines("a")
+    own, _ = with_segments(a)
+    a.sync()
+    with patch("shepherd.sync.segments.check", side_effect=AssertionError):
+        a.sync()
+    os.utime(own[1])
+    with patch("shepherd.sync.segments.check", return_value=(3, True)) as check:
+        a.sync()
+    assert [one.args[2] for one in check.call_args_list] == [2]
+
+
+@pytest.mark.parametrize("harm", ["magic", "frame"])
+def test_a_kill_while_a_damaged_own_segment_is_replaced_loses_nothing(machines, harm):
+    a, b = machines("a", "b")
+    own, ids = with_segments(a)
+    damage(own[1], harm)
+    copy_of(a, "before.db")
+    files = {path: path.read_bytes() for path in own}
+    for kill_at in range(1, 40):
+        restore(a, "before.db")
+        for path in a.folder.glob("*.shpseg"):
+            path.unlink()
+        for path, data in files.items():
+            path.write_bytes(data)
+        a.memory.delete_memory(ids[7])
+        is_done = a.sync(kill_at) is not None
+        a.sync()
+        assert a.sync().warnings == []
+        if is_done:
+            break
+    assert kill_at > 5
+    settle([a, b], 2)
+    assert b.sync().warnings == []
+    assert b.memory.count_memories() == 14
+
+
+@pytest.mark.parametrize("n_removed", [0, 1, 2])
+def test_a_kill_between_the_removals_of_former_segments_loses_nothing(machines, n_removed):
+    a, b = machines("a", "b")
+    own, ids = with_segments(a)
+    damage(own[1], "frame")
+    a.memory.delete_memory(ids[7])
+    unlink, left = Path.unlink, n_removed
+
+    def dying(self, **options) -> None:
+        nonlocal left
+        if self in own:
+            if left == 0:
+                raise Killed
+            left -= 1
+        unlink(self, **options)
+
+    with patch.object(Path, "unlink", dying), pytest.raises(Killed):
+        a.sync()
+    assert a.sync().warnings == []
+    settle([a, b], 2)
+
+    assert b.sync().warnings == []
+    assert not any(path.exists() for path in own)
+    assert b.memory.count_memories() == 14
+
+
+def test_values_of_a_machine_whose_files_were_taken_over_outlive_a_damaged_own_segment(machines):
+    a, b, c = machines("a", "b", "c")
+    b.memory.store_memory("of b", "answer")
+    b.memory.set_fact("city", "Lisbon")
+    settle([a, b], 2)
+    remove(a.memory, a.folder, b.id())
+    for harm in ("magic", "frame", "gone"):
+        for path in sorted(a.folder.glob(f"{a.id()}-*"))[:1]:
+            damage(path, harm)
+        a.memory.delete_memory(a.memory.store_memory("short", "lived"))
+        a.sync()
+        a.sync()
+    settle([a, c], 2)
+
+    assert c.memory.count_memories() == 1
+    assert c.memory.get_fact("city") == "Lisbon"
+
+
+@pytest.mark.parametrize("harm", ["magic", "frame"])
+def test_a_segment_that_was_damaged_after_it_was_read_can_be_taken_over(machines, harm):
+    a, b, c = machines("a", "b", "c")
+    settle([a, b], 1)
+    own, _ = with_segments(b)
+    b.memory.set_fact("city", "Lisbon")
+    settle([a, b], 2)
+    damage(a.folder / own[0].name, harm)
+    remove(a.memory, a.folder, b.id())
+    settle([a, c], 2)
+
+    assert c.memory.count_memories() == 15
+    assert c.memory.get_fact("city") == "Lisbon"
+
+
+def test_a_last_segment_that_is_no_segment_is_not_taken_over(machines):
+    a, b = machines("a", "b")
+    b.memory.store_memory("of b", "answer")
+    settle([a, b], 2)
+    [segment] = a.folder.glob(f"{b.id()}-*")
+    damage(segment, "magic")
+    (a.folder / segment.name.replace("-000001", "-000002")).write_bytes(b"no segment")
+
+    with pytest.raises(StoreError, match="not read completely"):
+        remove(a.memory, a.folder, b.id())
 
 
 def test_the_segments_of_a_machine_that_is_gone_can_be_taken_over(machines):

@@ -58,8 +58,8 @@ class Conversation:
         self._composer = composer
         # Here, since -e and --json need no prompt.
         from shepherd.cli.editor import Editor
+        from shepherd.commands.history_place import history_place
         from shepherd.commands.slash import COMMANDS, Chat
-        from shepherd.factory import history_place
 
         if editor is None:
             place = history_place(assistant.config, with_memory=assistant.memory is not None)

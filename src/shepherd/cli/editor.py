@@ -40,7 +40,7 @@ _PATHS = PathCompleter(expanduser=True)
 class Editor:
     """Editor of messages. Lines that are typed while it is `private` do not go into the history file.
 
-    `keys` is the source of the keys, the terminal by default; `history`: see factory.history_place.
+    `keys` is the source of the keys, the terminal by default; `history`: see commands/history_place.py.
     `on_writing` is called with what there is of a message, as it changes; not for commands.
     Lines that `news` returns are shown above the prompt when it begins, and when `say_news` is called.
     """

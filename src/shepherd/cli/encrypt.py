@@ -11,6 +11,7 @@ from shepherd import encryption, kept_files, system_keyring
 from shepherd.cli.encrypt_key import choose, keep
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, agreed, loaded_settings
 from shepherd.cli.progress import working
+from shepherd.commands.history_place import sealed_history_file
 from shepherd.commands.screen import Screen, size
 from shepherd.config import Config
 from shepherd.encryption import KeyEntry, MemoryKey, Sealer
@@ -70,6 +71,7 @@ def _add_options(parser: Parser) -> None:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Encrypt; returns the exit code."""
+    from shepherd.commands.history import seal_history
     from shepherd.memory.conversion import database_to_convert, require_alone
 
     config = loaded_settings(arguments).config
@@ -85,7 +87,8 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     if old is not None and not arguments.rekey:
         # A crash of the run before may have left what is beside the database as it was.
         _remove_copies(path)
-        _convert_history(path, None, old)
+        _complete_history(path, file, old)
+        seal_history(history_file(), sealed_history_file(path), Sealer(old))
         screen.result(
             {"file": file, "encrypted": True},
             note=f"{file} is encrypted already; shepherd encrypt --rekey gives it another key",
@@ -127,6 +130,7 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
     path = _path(config)
     file, old = database_to_convert(path)
     if old is None:
+        _complete_history(path, file, None)
         screen.result({"file": file, "encrypted": False}, note=f"{file} is not encrypted")
         return 0
     if config.memory_blind:
@@ -177,14 +181,33 @@ def _convert(
     entry: KeyEntry | None,
 ) -> bool:
     """Convert the database and what is beside it; return whether the old bytes are overwritten."""
+    from shepherd.commands.history import adopt_copy, copy_history, drop_copies, seal_history
     from shepherd.memory.conversion import convert
 
-    is_gone = convert(file, old, new, entry)
+    plain, sealed = history_file(), sealed_history_file(path)
+    adopt_copy(sealed, _sealer(old), plain)
+
+    def prepare() -> None:
+        if old is not None:
+            copy_history(sealed, Sealer(old), _sealer(new))
+
+    try:
+        is_gone = convert(file, old, new, entry, prepare=prepare)
+    except BaseException:
+        if old is not None and _may_have_salt(file, old.salt):
+            drop_copies(sealed)
+        raise
     if new is not None:
         remember(new)
     _remove_copies(path)
-    _convert_history(path, old, new)
+    adopt_copy(sealed, _sealer(new), plain)
+    if old is None and new is not None:
+        seal_history(plain, sealed, Sealer(new))
     return is_gone
+
+
+def _sealer(key: MemoryKey | None) -> Sealer | None:
+    return None if key is None else Sealer(key)
 
 
 def _may_have_salt(file: str, salt: bytes) -> bool:
@@ -204,18 +227,15 @@ def _remove_copies(path: Path) -> None:
         kept_files.forget(owner)
 
 
-def _convert_history(path: Path, old: MemoryKey | None, new: MemoryKey | None) -> None:
-    """Let the lines typed at the prompt be as the memory is: sealed beside it, or in the plain file."""
-    from shepherd.commands.history import reseal_history, seal_history, unseal_history
-    from shepherd.factory import sealed_history_file
+def _complete_history(path: Path, file: str, key: MemoryKey | None) -> None:
+    """Let the lines typed at the prompt be as a conversion that was killed has left the memory."""
+    from shepherd.commands.history import adopt_copy, drop_copies
+    from shepherd.memory.conversion import is_locked
 
     sealed = sealed_history_file(path)
-    if old is None and new is not None:
-        seal_history(history_file(), sealed, Sealer(new))
-    elif old is not None and new is None:
-        unseal_history(sealed, Sealer(old), history_file())
-    elif old is not None and new is not None:
-        reseal_history(sealed, Sealer(old), Sealer(new))
+    adopt_copy(sealed, _sealer(key), history_file())
+    if not is_locked(file):  # by a conversion that needs its copy
+        drop_copies(sealed)
 
 
 def _warn_of_readable(path: Path, file: str, is_gone: bool, screen: Screen) -> None:

@@ -52,7 +52,7 @@ def forget_typed(
 ) -> None:
     """Delete lines from the history of the prompt: those with one of the texts, or that are meant."""
     # Not at the top: prompt_toolkit takes a tenth of a second.
-    from shepherd.factory import history_place
+    from shepherd.commands.history_place import history_place
 
     path, sealer = history_place(loaded_settings(arguments).config, with_memory=True)
     if path is None or not path.exists():

@@ -94,7 +94,7 @@ class _Conversation:
 
     def __init__(self, client: SessionClient, config: Config, screen: Screen, *, memory: bool) -> None:
         from shepherd.cli.editor import Editor
-        from shepherd.factory import history_place
+        from shepherd.commands.history_place import history_place
 
         self._client, self._screen, self._memory = client, screen, memory
         self._editor = Editor(screen, history_place(config, with_memory=True), _COMMANDS)

@@ -1,6 +1,9 @@
 """History file of the lines typed at a prompt, without private lines and those that the user took back.
 
 Beside an encrypted memory each line is sealed with the memory's key, and written as a line of base64.
+
+Before the memory gets another key or none, `copy_history` writes what the file will be after that beside it:
+once the memory is converted, nobody has its former key. `adopt_copy` completes what a kill has left.
 """
 
 from __future__ import annotations
@@ -17,18 +20,21 @@ from pathlib import Path
 from prompt_toolkit.history import FileHistory, History
 
 from shepherd.encryption import Sealer, SealError
-from shepherd.paths import replacing
+from shepherd.paths import locked, replacing
 
 __all__ = [
     "LineHistory",
+    "adopt_copy",
+    "copy_history",
+    "drop_copies",
     "open_history",
     "remove_lines",
-    "reseal_history",
     "seal_history",
-    "unseal_history",
 ]
 
 _PURPOSE = "prompt history"
+# Copies beside a sealed file: for a memory that will be plain, and for one with another key.
+_COPIES = (".plain", ".resealed")
 
 
 def open_history(
@@ -51,39 +57,87 @@ def open_history(
 
 def seal_history(plain: Path, sealed: Path, sealer: Sealer) -> None:
     """Move the lines of a plain file behind those of a sealed one. Raises OSError."""
-    lines = list(FileHistory(str(plain)).load_history_strings())[::-1] if plain.exists() else []
-    if lines:
-        target = _SealedFile(sealed, sealer)  # raises where a LineHistory goes on without the file
+    target = _SealedFile(sealed, sealer)  # raises where a LineHistory goes on without the file
+    if lines := _not_yet(target, _lines(FileHistory(str(plain)))):
         for line in lines:
             target.store_string(line)
         os.chmod(sealed, 0o600)
     plain.unlink(missing_ok=True)
 
 
-def unseal_history(sealed: Path, sealer: Sealer, plain: Path) -> None:
-    """Move the lines of a sealed file behind those of a plain one. Raises OSError."""
-    lines = list(LineHistory(sealed, lambda: False, sealer).load_history_strings())[::-1]
+def copy_history(sealed: Path, old: Sealer, new: Sealer | None) -> None:
+    """Copy the lines of a sealed file: sealed with another key, or plain. A file without any is deleted.
+
+    Raises OSError.
+    """
+    drop_copies(sealed)
+    lines = _lines(_SealedFile(sealed, old))
+    if not lines:
+        sealed.unlink(missing_ok=True)
+        return
+    copy = _copy_of(sealed, new)
+    descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        target = FileHistory(str(copy)) if new is None else _SealedFile(copy, new)
+        for line in lines:
+            target.store_string(line)
+        os.fsync(descriptor)
+    except BaseException:
+        copy.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def adopt_copy(sealed: Path, sealer: Sealer | None, plain: Path) -> None:
+    """Let the lines be those of a copy that was made for the memory as it is now. Raises OSError.
+
+    `sealer`: that of the memory, None if it is not encrypted.
+    """
+    copy = _copy_of(sealed, sealer)
+    with locked(copy.parent):  # two programs may begin at once
+        if sealer is None and copy.exists():
+            _add_plain(_lines(FileHistory(str(copy))), plain)
+            sealed.unlink(missing_ok=True)
+            copy.unlink()
+        elif sealer is not None and _lines(_SealedFile(copy, sealer)):
+            os.replace(copy, sealed)
+
+
+def drop_copies(sealed: Path) -> None:
+    """Delete the copies for a conversion that came to nothing, or is complete. Raises OSError."""
+    for suffix in _COPIES:
+        sealed.with_name(f"{sealed.name}{suffix}").unlink(missing_ok=True)
+
+
+def _copy_of(sealed: Path, sealer: Sealer | None) -> Path:
+    return sealed.with_name(f"{sealed.name}{_COPIES[sealer is not None]}")
+
+
+def _lines(history: History) -> list[str]:
+    """Return the lines of a file, the oldest first; none without the file. Raises OSError."""
+    try:
+        return list(history.load_history_strings())[::-1]
+    except FileNotFoundError:
+        return []
+
+
+def _add_plain(lines: list[str], plain: Path) -> None:
     if lines:
         plain.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(plain, os.O_RDWR | os.O_CREAT, 0o600))
         target = FileHistory(str(plain))
-        for line in lines:
+        for line in _not_yet(target, lines):
             target.store_string(line)
-    sealed.unlink(missing_ok=True)
 
 
-def reseal_history(sealed: Path, old: Sealer, new: Sealer) -> None:
-    """Seal the lines of a file with another key. Raises OSError."""
-    lines = list(LineHistory(sealed, lambda: False, old).load_history_strings())[::-1]
-    part = sealed.with_name(f"{sealed.name}.part")
-    part.unlink(missing_ok=True)
-    target = _SealedFile(part, new)
-    for line in lines:
-        target.store_string(line)
-    if lines:
-        os.replace(part, sealed)
-    else:
-        sealed.unlink(missing_ok=True)
+def _not_yet(target: History, lines: list[str]) -> list[str]:
+    """Return the lines without those that a killed run has added to a file."""
+    there = _lines(target)
+    for n in range(min(len(there), len(lines)), 0, -1):
+        if there[-n:] == lines[:n]:
+            return lines[n:]
+    return lines
 
 
 class LineHistory(History):

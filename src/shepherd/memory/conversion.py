@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from shepherd._native.store import Connection, SQLiteError
@@ -97,10 +97,18 @@ def is_locked(path: str) -> bool:
         os.close(descriptor)
 
 
-def convert(file: str, old: MemoryKey | None, new: MemoryKey | None, entry: KeyEntry | None) -> bool:
+def convert(
+    file: str,
+    old: MemoryKey | None,
+    new: MemoryKey | None,
+    entry: KeyEntry | None,
+    *,
+    prepare: Callable[[], object] = lambda: None,
+) -> bool:
     """Encrypt a database with `new`, or decrypt it if that is None; `entry` says where the key comes from.
 
-    `file` and `old` as database_to_convert returned them. Returns whether the old bytes were overwritten.
+    `file` and `old` as database_to_convert returned them. `prepare` is called before the database changes,
+    when nobody else can open it any more. Returns whether the old bytes were overwritten.
     Raises StoreLockedError while somebody has the database open, StoreFullError without space for a copy;
     then nothing has changed.
     """
@@ -115,6 +123,7 @@ def convert(file: str, old: MemoryKey | None, new: MemoryKey | None, entry: KeyE
                 connection.write_copy(part, key=None if new is None else new.database)
                 _finish(connection, part, new)
                 os.chmod(part, os.stat(file).st_mode & 0o777)
+                prepare()
             except BaseException:
                 _remove(part)
                 write_entries(file, entries.values())

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from shepherd.encryption import SealError
 from shepherd.memory import forgetting
 from shepherd.memory.store import MemoryStore
-from shepherd.sync import facts, knowledge, memories, segments, settings
+from shepherd.sync import facts, knowledge, memories, segments, settings, tables
 from shepherd.sync.folder import Folder
 from shepherd.sync.merging import Merge
 from shepherd.sync.outgoing import collect
@@ -28,11 +28,14 @@ def apply_new(
     progress: Callable[[], None],
 ) -> None:
     """Apply all frames of other machines that were not applied yet."""
+    former = store.read(tables.get).get("former", "").split()
     for other in sorted(folder.segments()):
         if other == machine:
             continue
-        report.machines += 1
-        for segment, index, frame in new_frames(store, folder, other, report):
+        report.machines += other not in former
+        # It is said when they are taken over whether former segments of this machine can be read.
+        warned = Report() if other in former else report
+        for segment, index, frame in new_frames(store, folder, other, warned):
             _apply(store, folder, user_id, other, segment, index, frame, report)
             progress()
 

@@ -14,14 +14,14 @@ from pathlib import Path
 from shepherd.encryption import SealError
 from shepherd.errors import StoreError
 from shepherd.memory.store import MemoryStore
-from shepherd.sync import facts, knowledge, memories, segments
+from shepherd.sync import facts, knowledge, memories, segments, tables
 from shepherd.sync.folder import Folder
 from shepherd.sync.records import Operation, Report
 from shepherd.sync.registers import Replica
 from shepherd.sync.segments import Frame
 from shepherd.transactions import Connection
 
-__all__ = ["collect", "collect_all", "is_current", "rewrite_stale", "write_outbox"]
+__all__ = ["DamagedError", "collect", "collect_all", "is_current", "rewrite_stale", "write_outbox"]
 
 # Of one transaction, for which other writers wait.
 _MOST_CHANGES, _MOST_BYTES = 1000, 1 << 20
@@ -149,30 +149,30 @@ def _empty_outbox(connection: Connection, done: Sequence[tuple[int, int]]) -> No
 # ---- forgetting
 
 
-def rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str, report: Report) -> int:
+class DamagedError(Exception):
+    """An own segment was damaged since it was written; this machine has what was in it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+def rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> int:
     """Write the own segments anew that have a text which is not current any more; return how many.
 
     The outbox is empty. A kill leaves the old or the new segment, of as many frames; the next run does it
-    again. A damaged segment is removed: the next run misses it, and writes its values again.
+    again. Raises DamagedError, StoreError.
     """
     stale = store.read(
         lambda connection: connection.execute("SELECT segment, kind, gid FROM sync_own WHERE stale = 1")
     )
-    for n_done, segment in enumerate(sorted({row[0] for row in stale})):
+    for segment in sorted({row[0] for row in stale}):
         kept: set[tuple[str, str]] = set()
         frames = []
-        try:
-            for frame in segments.read(folder, machine, segment):
-                operations = store.read(partial(current, frame=frame))
-                kept.update((one.kind, one.gid) for one in operations if one.body is not None)
-                frames.append(segments.only(frame, operations))
-        except SealError:
-            _remove_from(folder, machine, segment)
-            report.warnings.append(
-                f"{folder.segment(machine, segment)}: this machine wrote the file, and it was damaged since;"
-                " it was removed, and the next sync writes again what was in it"
-            )
-            return n_done
+        for frame in _whole(store, folder, machine, segment):
+            operations = store.read(partial(current, frame=frame))
+            kept.update((one.kind, one.gid) for one in operations if one.body is not None)
+            frames.append(segments.only(frame, operations))
         try:
             segments.rewrite(folder, machine, segment, frames)
         except OSError as error:
@@ -192,18 +192,19 @@ def rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str
     return len({row[0] for row in stale})
 
 
-def _remove_from(folder: Folder, machine: str, first: int) -> None:
-    """Remove an own segment and those after it. Raises StoreError.
-
-    Nobody reads a segment while the one before it is missing, and this machine has what they say.
-    """
-    for segment in reversed(folder.segments().get(machine, [])):
-        if segment >= first:
-            path = folder.segment(machine, segment)
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise unwritable(path, error) from error
+def _whole(store: MemoryStore, folder: Folder, machine: str, segment: int) -> list[Frame]:
+    """Return the frames of an own segment. Raises DamagedError, also if some of them are not there."""
+    path = folder.segment(machine, segment)
+    try:
+        frames = list(segments.read(folder, machine, segment))
+        path = folder.segment(machine, segment + 1)
+        following = next(segments.read(folder, machine, segment + 1), None)
+    except SealError as error:
+        raise DamagedError(path) from error
+    last = following.number - 1 if following else int(store.read(tables.get)["number"])
+    if not frames or frames[-1].number != last:
+        raise DamagedError(folder.segment(machine, segment))
+    return frames
 
 
 def unwritable(path: Path, error: OSError) -> StoreError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import json
 import secrets
 import socket
 import time
@@ -37,6 +37,7 @@ _COPIED = (
     "this memory was copied from another machine, and is a machine of its own from now on; if you no"
     " longer use the other one: shepherd sync --remove "
 )
+_DAMAGED = ": this machine wrote the file, and it was damaged since; what was in it was written again"
 
 Ask = Callable[[bool], str]
 """Returns the passphrase of the folder; the argument says whether it is to be chosen."""
@@ -68,7 +69,7 @@ def sync(
         incoming.apply_new(store, folder, memory.user_id, machine, report, progress)
         outgoing.write_outbox(store, folder, memory.user_id, machine)
         _adopt_former(store, folder, memory.user_id, report)
-        report.rewritten = outgoing.rewrite_stale(store, folder, memory.user_id, machine, report)
+        _rewrite_stale(store, folder, memory.user_id, machine, report)
     if settings_file is not None:
         # After the lock: the file may be in the same folder, whose lock it takes.
         _take_settings(store, folder, memory.user_id, settings_file, report)
@@ -153,25 +154,47 @@ def _machine(store: MemoryStore, folder: Folder, user_id: str, report: Report) -
     """
     state = store.read(tables.get)
     is_copy = state["host"] != _host()
-    if not is_copy and _is_as_written(store, folder, state):
-        return state["machine"]
+    try:
+        if not is_copy and _is_as_written(store, folder, user_id, state):
+            return state["machine"]
+        report.warnings.append(f"{_COPIED}{state['machine']}" if is_copy else _RESTORED)
+    except outgoing.DamagedError as error:
+        report.warnings.append(f"{error.path}{_DAMAGED}")
+    return _renewed(store, folder, user_id, is_copy=is_copy)
+
+
+def _renewed(store: MemoryStore, folder: Folder, user_id: str, *, is_copy: bool) -> str:
+    """Give this machine another id, under which it writes its values again; return the id."""
+    state = store.read(tables.get)
     machine, former = secrets.token_hex(6), state["machine"]
     n_written = _last_number(folder, former) if is_copy else 0
 
     def renew(connection: Connection) -> None:
         connection.execute("DELETE FROM sync_own")
         connection.execute("DELETE FROM sync_outbox")
-        start = {"segment": "1", "frame": "0", "size": "0", "number": "0"}
+        start = {"segment": "1", "frame": "0", "size": "0", "number": "0", "checked": "{}"}
         tables.put(connection, {**start, "machine": machine, "name": socket.gethostname(), "host": _host()})
         if is_copy:
             # The other machine may be lost, and with it what it had not written.
             _write_again(Replica(connection, folder), lambda one: one.written > n_written)
         else:
             tables.put(connection, {"former": " ".join([*state.get("former", "").split(), former])})
+            # What it wrote is here, also if a segment of it is lost or damaged; what follows is to be read.
+            connection.execute(
+                "INSERT OR REPLACE INTO sync_seen(machine, segment, frame, number, name, at)"
+                " VALUES(?, ?, ?, ?, ?, ?)",
+                (
+                    former,
+                    int(state.get("segment", "1")),
+                    int(state.get("frame", "0")) - 1,
+                    int(state.get("number", "0")),
+                    state["name"],
+                    int(time.time()),
+                ),
+            )
         connection.execute("UPDATE sync_rows SET written = 0")
 
     store.write(user_id, renew)
-    report.warnings.append(f"{_COPIED}{former}" if is_copy else _RESTORED)
     return machine
 
 
@@ -191,7 +214,8 @@ def _last_number(folder: Folder, machine: str) -> int:
     return number
 
 
-def _is_as_written(store: MemoryStore, folder: Folder, state: dict[str, str]) -> bool:
+def _is_as_written(store: MemoryStore, folder: Folder, user_id: str, state: dict[str, str]) -> bool:
+    """Return whether the own segments are there as this memory wrote them. Raises DamagedError."""
     segment, frame = int(state.get("segment", "1")), int(state.get("frame", "0"))
     machine = state["machine"]
     waiting = {
@@ -206,8 +230,58 @@ def _is_as_written(store: MemoryStore, folder: Folder, state: dict[str, str]) ->
     written = {number for number in range(1, segment) if waiting.get(number) != 0}
     if not written <= there or any(number > segment for number in there):
         return False
-    n_frames = segments.count(folder.segment(machine, segment)) if segment in there else 0
+    if frame == 0 and _is_read_beyond(store, folder, state):
+        return False
+    _check_own(store, folder, user_id, state, there - waiting.keys())
+    try:
+        n_frames = segments.count(folder.segment(machine, segment)) if segment in there else 0
+    except SealError as error:
+        raise outgoing.DamagedError(folder.segment(machine, segment)) from error
     return bool(waiting.get(segment, frame) <= n_frames <= frame)
+
+
+def _is_read_beyond(store: MemoryStore, folder: Folder, state: dict[str, str]) -> bool:
+    """Return whether another machine has read more than this memory has written, in what is to be read of it.
+
+    A backup was restored whose segments are gone, since the machine went on under another id. The others
+    would skip what is written under this one now.
+    """
+    own, number = state["machine"], int(state.get("number", "0"))
+    return any(
+        frame.seen.get(own, 0) > number
+        for other in folder.segments()
+        if other != own
+        for _, _, frame in incoming.new_frames(store, folder, other, Report())
+    )
+
+
+def _check_own(
+    store: MemoryStore, folder: Folder, user_id: str, state: dict[str, str], numbers: set[int]
+) -> None:
+    """Raise DamagedError if an own segment was damaged since; those that did not change are not read again.
+
+    The others would wait for what follows the damage, and cannot tell it from a file that is still copied.
+    """
+    before = json.loads(state.get("checked", "{}"))
+    checked = {}
+    for number in sorted(numbers):
+        path = folder.segment(state["machine"], number)
+        try:
+            status = path.stat()
+            checked[str(number)] = mark = [status.st_size, status.st_mtime_ns]
+            if before.get(str(number)) == mark:
+                continue
+            n_frames, is_complete = segments.check(folder, state["machine"], number)
+        except SealError as error:
+            raise outgoing.DamagedError(path) from error
+        except OSError as error:
+            raise StoreError(
+                f"{path}: cannot be read: {error.strerror}", hint="is the disk connected?"
+            ) from error
+        if number < int(state.get("segment", "1")) and not (n_frames and is_complete):
+            raise outgoing.DamagedError(path)
+    if checked != before:
+        store.write(user_id, lambda connection: tables.put(connection, {"checked": json.dumps(checked)}))
 
 
 # ---- the steps
@@ -243,20 +317,35 @@ def _adopt_former(store: MemoryStore, folder: Folder, user_id: str, report: Repo
     for machine in former:
         try:
             _adopt(store, folder, user_id, machine)
-            store.write(user_id, partial(_write_lost, folder=folder, former=machine))
         except StoreError as error:
             report.warnings.append(str(error))
             left.append(machine)
+    if left != former:
+        store.write(user_id, partial(_write_lost, folder=folder))
     outgoing.collect_all(store, folder, user_id, report)
     outgoing.write_outbox(store, folder, user_id, store.read(tables.get)["machine"])
     if left != former:
         store.write(user_id, lambda connection: tables.put(connection, {"former": " ".join(left)}))
 
 
-def _write_lost(connection: Connection, folder: Folder, former: str) -> None:
-    """Write what a former id of this memory had written and no segment has any more."""
+def _rewrite_stale(store: MemoryStore, folder: Folder, user_id: str, machine: str, report: Report) -> None:
+    """Remove what was forgotten from the own segments; write all of them again if one is damaged."""
+    try:
+        report.rewritten = outgoing.rewrite_stale(store, folder, user_id, machine)
+    except outgoing.DamagedError as error:
+        _renewed(store, folder, user_id, is_copy=False)
+        _adopt_former(store, folder, user_id, report)
+        report.warnings.append(f"{error.path}{_DAMAGED}")
+
+
+def _write_lost(connection: Connection, folder: Folder) -> None:
+    """Write what no segment has any more.
+
+    That are values of former ids of this memory, and of machines whose segments one of these had taken over.
+    """
     replica = Replica(connection, folder)
-    _write_again(replica, lambda one: one.machine == former and not replica.is_written(one))
+    there = {replica.machine, *folder.segments()}
+    _write_again(replica, lambda one: one.machine not in there and not replica.is_written(one))
 
 
 def _write_again(replica: Replica, is_wanted: Callable[[Register], bool]) -> None:
@@ -276,10 +365,11 @@ def _write_again(replica: Replica, is_wanted: Callable[[Register], bool]) -> Non
     replica.flush()
 
 
-def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> None:
+def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> bool:
     """Write what still counts of a machine's segments into the own ones, and delete them.
 
-    Raises StoreError if they were not read to their end.
+    Return whether all of it could be read again: what was damaged since it was applied is here, but not in
+    the own segments. Raises StoreError if they were not read to their end.
     """
     if not _is_read(store, folder, machine):
         raise StoreError(
@@ -287,19 +377,28 @@ def _adopt(store: MemoryStore, folder: Folder, user_id: str, machine: str) -> No
             hint="sync until there is no warning about them",
         )
     own = store.read(tables.get)["machine"]
+    is_whole = True
     for segment in folder.segments().get(machine, []):
-        for frame in segments.read(folder, machine, segment):
+        try:
+            for frame in segments.read(folder, machine, segment):
 
-            def take(connection: Connection, frame: segments.Frame = frame) -> None:
-                replica = Replica(connection, folder)
-                for operation in outgoing.current(connection, frame):
-                    replica.say(operation)
-                replica.flush()
+                def take(connection: Connection, frame: segments.Frame = frame) -> None:
+                    replica = Replica(connection, folder)
+                    for operation in outgoing.current(connection, frame):
+                        replica.say(operation)
+                    replica.flush()
 
-            store.write(user_id, take)
+                store.write(user_id, take)
+        except SealError:
+            is_whole = False
         outgoing.write_outbox(store, folder, user_id, own)
     for segment in folder.segments().get(machine, []):
-        os.remove(folder.segment(machine, segment))
+        path = folder.segment(machine, segment)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise outgoing.unwritable(path, error) from error
+    return is_whole
 
 
 def _is_read(store: MemoryStore, folder: Folder, machine: str) -> bool:
@@ -311,8 +410,12 @@ def _is_read(store: MemoryStore, folder: Folder, machine: str) -> bool:
     )
     # The end of what it wrote may be torn off for good: its last segments then have no whole frame.
     for number in reversed(folder.segments().get(machine, [])):
-        if n_frames := segments.count(folder.segment(machine, number)):
-            return rows == [(number, n_frames - 1)]
+        try:
+            n_frames = segments.count(folder.segment(machine, number))
+        except SealError:
+            n_frames = 1  # at least: those of a damaged one cannot be counted
+        if n_frames:
+            return bool(rows) and rows[0] >= (number, n_frames - 1)
     return True
 
 
@@ -361,7 +464,10 @@ def remove(memory: Memory, path: Path, machine: str) -> None:
             raise UsageError("that is this machine", hint="--leave ends the sync of this machine")
         if machine not in folder.segments():
             raise UsageError(f"{path} has no files of {machine!a}", hint="--status lists the machines")
-        _adopt(store, folder, memory.user_id, machine)
+        if not _adopt(store, folder, memory.user_id, machine):
+            store.write(memory.user_id, partial(_write_lost, folder=folder))
+            outgoing.collect_all(store, folder, memory.user_id, Report())
+            outgoing.write_outbox(store, folder, memory.user_id, store.read(tables.get)["machine"])
 
 
 def leave(memory: Memory) -> bool:

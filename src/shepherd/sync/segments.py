@@ -31,6 +31,7 @@ __all__ = [
     "Frame",
     "MissingError",
     "NewerError",
+    "check",
     "count",
     "only",
     "open_frame",
@@ -46,8 +47,13 @@ _LENGTH = struct.Struct("<I")
 _LEVEL = 1  # of zlib: text takes a third, and a higher one saves little of it
 
 
-class NewerError(Exception):
+class NewerError(StoreError):
     """A newer Shepherd has written the frame."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a newer Shepherd has written files of this sync", hint="update Shepherd on this machine"
+        )
 
 
 class MissingError(StoreError):
@@ -102,6 +108,19 @@ def read(folder: Folder, machine: str, segment: int, first: int = 0) -> Iterator
 def count(path: Path) -> int:
     """Return the number of whole frames of a segment, which are not opened."""
     return sum(1 for _ in _sealed(path))
+
+
+def check(folder: Folder, machine: str, segment: int) -> tuple[int, bool]:
+    """Return the number of whole frames of a segment, and whether it ends behind the last one.
+
+    Raises SealError at a damaged one; what is in them is not decoded, which takes most of the time.
+    """
+    path = folder.segment(machine, segment)
+    n_frames, size = 0, len(MAGIC)
+    for sealed in _sealed(path):
+        folder.sealer.open(sealed, _purpose(folder, machine, segment, n_frames))
+        n_frames, size = n_frames + 1, size + _LENGTH.size + len(sealed)
+    return n_frames, path.stat().st_size == size
 
 
 def _sealed(path: Path) -> Iterator[bytes]:

@@ -18,9 +18,9 @@ from textual.screen import Screen
 from textual.widgets import Footer, TextArea
 
 from shepherd.commands.gc_policy import GCPolicy
+from shepherd.commands.history_place import history_place
 from shepherd.commands.screen import shortened
 from shepherd.commands.slash import COMMANDS
-from shepherd.factory import history_place
 from shepherd.tui.conversation import (
     Asked,
     ChatState,

@@ -185,7 +185,7 @@ _MOST_LINES = 1000
 
 
 class PromptHistory:
-    """History file; private lines are not written to it. `place`: see factory.history_place.
+    """History file; private lines are not written to it. `place`: see commands/history_place.py.
 
     Use it from one thread.
     """
