@@ -85,6 +85,8 @@ def test_killed_conversions_leave_one_readable_database(
     results: list[str] = []
     for i in range(N_KILLS):
         with Memory(path, user_id="steve") as memory:
+            # It may be a readable copy of an encrypted memory.
+            assert not list(path.parent.glob("*.converting*"))
             memory.store_memory(f"canary {stored}", "what was acknowledged " * 40)
             stored += 1
             assert memory.count_memories() == stored
@@ -103,6 +105,20 @@ def test_killed_conversions_leave_one_readable_database(
         assert memory.search(f"canary {stored - 1}")
     assert results.count("killed") > N_KILLS // 3, results
     assert "failed" not in results
+
+
+def test_the_copy_of_a_killed_conversion_goes_when_the_memory_is_opened_for_writing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    Memory(path).close()
+    left = [Path(f"{path}.converting{end}") for end in ("", "-wal", "-shm")]
+    for part in left:
+        part.write_bytes(b"canary")
+
+    Memory(path, read_only=True).close()
+    assert left[0].exists()
+    Memory(path).close()
+
+    assert not any(part.exists() for part in left)
 
 
 def test_writes_of_others_are_never_lost_to_a_conversion(tmp_path: Path) -> None:

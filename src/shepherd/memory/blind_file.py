@@ -15,8 +15,9 @@ from shepherd.encryption.server_key import forget_new, new_key
 from shepherd.encryption.unlocking import require_ciphers
 from shepherd.errors import StoreError
 from shepherd.memory import failures
-from shepherd.memory.conversion import LOGS, convert
+from shepherd.memory.conversion import convert
 from shepherd.memory.database import Database, is_encrypted
+from shepherd.memory.overwriting import LOGS
 
 __all__ = ["prepare"]
 

@@ -27,14 +27,12 @@ from shepherd.errors import StoreCorruptError, StoreError, StoreLockedError, Sto
 from shepherd.memory import failures
 from shepherd.memory.database import is_open, key_of_file
 from shepherd.memory.identify import Owner, identify
+from shepherd.memory.overwriting import UNFINISHED, overwrite, overwriting, remove_copy
 from shepherd.memory.schema import APPLICATION_ID
 from shepherd.paths import sync_folder
 
-__all__ = ["LOGS", "convert", "database_to_convert", "is_locked", "require_alone"]
+__all__ = ["convert", "database_to_convert", "is_locked", "require_alone"]
 
-LOGS = ("-wal", "-shm", "-journal")
-_PART = ".converting"
-_PIECE_BYTES = 1 << 20
 # Milliseconds that another process may take to finish a write.
 _PATIENCE_MS = 500
 # SQLite's PENDING, RESERVED and SHARED bytes (sqlite.org/src/file/src/os.h).
@@ -112,12 +110,12 @@ def convert(
     Raises StoreLockedError while somebody has the database open, StoreFullError without space for a copy;
     then nothing has changed.
     """
-    part = file + _PART
+    part = file + UNFINISHED
     entries = read_entries(file)
     try:
         with _alone(file, old) as connection:
             write_entries(file, {**entries, **({entry.salt: entry} if entry else {})}.values())
-            _remove(part)
+            remove_copy(part)
             try:
                 os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
                 connection.write_copy(part, key=None if new is None else new.database)
@@ -125,7 +123,7 @@ def convert(
                 os.chmod(part, os.stat(file).st_mode & 0o777)
                 prepare()
             except BaseException:
-                _remove(part)
+                remove_copy(part)
                 write_entries(file, entries.values())
                 raise
             is_gone = _replace(part, file)
@@ -154,7 +152,7 @@ def _alone(file: str, key: MemoryKey | None) -> Iterator[Connection]:
             # In this mode a lock is kept once it is taken, also when the log is left and after a COMMIT.
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.script("BEGIN EXCLUSIVE; COMMIT")
-            with _overwriting(f"{file}-wal"):
+            with overwriting(f"{file}-wal"):
                 [(mode,)] = connection.execute("PRAGMA journal_mode = DELETE")
             connection.script("BEGIN EXCLUSIVE; COMMIT")
         except SQLiteError as error:
@@ -195,46 +193,12 @@ def _replace(part: str, file: str) -> bool:
         try:
             os.rename(part, file)
         except OSError:
-            _remove(part)
+            remove_copy(part)
             raise
         sync_folder(Path(file).parent)
-        return _overwrite(old)
+        return overwrite(old)
     finally:
         os.close(old)
-
-
-@contextlib.contextmanager
-def _overwriting(log: str) -> Iterator[None]:
-    """Overwrite what is in a log that the block deletes. SQLite has no lock on it, so it can be closed."""
-    try:
-        descriptor = os.open(log, os.O_RDWR)
-    except OSError:  # there is none
-        yield
-        return
-    try:
-        yield
-        _overwrite(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _overwrite(descriptor: int) -> bool:
-    """Overwrite an open file; return False if a name still leads to it, or the disk refuses."""
-    status = os.fstat(descriptor)
-    if status.st_nlink > 0:
-        return False
-    try:
-        for start in range(0, status.st_size, _PIECE_BYTES):
-            os.pwrite(descriptor, bytes(min(_PIECE_BYTES, status.st_size - start)), start)
-        os.fsync(descriptor)
-    except OSError:
-        return False
-    return True
-
-
-def _remove(part: str) -> None:
-    for name in (part, *(part + end for end in LOGS)):
-        Path(name).unlink(missing_ok=True)
 
 
 def _in_use(file: str, what: str) -> StoreLockedError:

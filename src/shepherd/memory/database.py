@@ -22,6 +22,7 @@ from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageE
 from shepherd.memory import failures
 from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_version
 from shepherd.memory.migration import is_original, migrate
+from shepherd.memory.overwriting import remove_unfinished
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
 __all__ = [
@@ -176,6 +177,8 @@ class Database:
         while not self._open_once():
             if time.monotonic() > deadline:
                 raise failures.locked(self.path)
+        if not self.read_only:
+            remove_unfinished(self.path)
 
     def _open_once(self) -> bool:
         """Open the file; return False if it was replaced meanwhile, and nothing is open."""
