@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
@@ -17,9 +18,12 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from tests.examples import register_profiles
-from tests.postgres import NoServerError, Server
+from tests.postgres import NoServerError, Server, folder_in_memory
 
 register_profiles()
+# For the folders of all tests, and of the programs that they start.
+if "TMPDIR" not in os.environ and (folder := folder_in_memory()):
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
 
 SCRIPT = ("Hello,", " I am", " a shepherd.", " Café", " is open", " today!")
 LEARNER_SCRIPT = (

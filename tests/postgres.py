@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 import pytest
 
-__all__ = ["IN_A_FILE", "ON_A_SERVER", "NoServerError", "Server"]
+__all__ = ["IN_A_FILE", "ON_A_SERVER", "NoServerError", "Server", "folder_in_memory"]
 
 # For a test of one engine among those that run on both.
 IN_A_FILE = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
@@ -31,7 +31,7 @@ ON_A_SERVER = pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
 _PROGRAMS = ("initdb", "postgres")
 _PATIENCE_S = 60.0
 _IN_MEMORY = "/dev/shm"
-_LEAST_ROOM = 8 << 30  # bytes; each process of a run needs about one GiB
+_LEAST_ROOM = 10 << 30  # bytes; each process of a run needs about two GiB
 _SETTINGS = {
     "listen_addresses": "",
     # Nothing here outlives the run; a stopped server still writes all of it.
@@ -55,7 +55,7 @@ class Server:
     """
 
     def __init__(self, primary: Server | None = None) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="shepherd-pg-", dir=_place()))
+        self.folder = Path(tempfile.mkdtemp(prefix="shepherd-pg-", dir=folder_in_memory() or "/tmp"))
         self._numbers = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
         try:
@@ -205,11 +205,11 @@ class Server:
         primary.start()
 
 
-def _place() -> str:
-    """Where servers have their folders; the path of a socket has at most 107 bytes.
+def folder_in_memory() -> str | None:
+    """Return a folder in main memory if there is room for everything that all tests write, else None.
 
-    In memory if there is room for the tables of all tests: each schema has 90 files, and to create those on a
-    disk, beside many that were just deleted, takes ext4 twice the time of everything else.
+    To create a file on a disk and to wait until it is written takes ten times as long. Each schema of a server
+    has 90 files: beside many that were just deleted, ext4 takes twice the time of everything else for them.
     """
     with contextlib.suppress(OSError):
         found = os.statvfs(_IN_MEMORY)
@@ -217,7 +217,7 @@ def _place() -> str:
         # Programs may be copied there, and containers often forbid to run them.
         if has_room and not found.f_flag & os.ST_NOEXEC and os.access(_IN_MEMORY, os.W_OK | os.X_OK):
             return _IN_MEMORY
-    return "/tmp"
+    return None
 
 
 def _unprivileged() -> dict[str, Any]:
