@@ -161,9 +161,10 @@ class SQLiteStore(MemoryStore):
             self._finish_forgetting()
         if size and writing.used_bytes > self._limit_bytes:
             # The write itself is stored; an obstacle to pruning now is not its failure.
-            with contextlib.suppress(StoreLockedError, StoreFullError):
+            with contextlib.suppress(StoreError):
                 pruning.prune(self._database, self._limit_bytes, self._knowledge_bytes, user_id)
-            self._finish_forgetting()
+            with contextlib.suppress(StoreError):
+                self._finish_forgetting()
         return result
 
     def follow(self, user_id: str) -> None:

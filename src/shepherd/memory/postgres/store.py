@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from shepherd import transactions
 from shepherd.config.schema import parse_limit
 from shepherd.encryption import Sealer
-from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
+from shepherd.errors import StoreError, UsageError
 from shepherd.memory import facts, forgetting, ownership, recall_counts, tenants, word_rows
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.facts import FactRow
@@ -97,7 +97,11 @@ class _Engine:
             connection.execute("SELECT pg_advisory_xact_lock(?)", (number,))
             return work(connection)
 
-        return self._database.write(self._first, locked)
+        result = self._database.write(self._first, locked)
+        if self._database.written is not None:
+            both = (self._database.writer(user) for user in (self._first, self._second))
+            self._database.written.share(*both)
+        return result
 
     def add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
         return self.terms.add(connection, user_id, new)
@@ -185,7 +189,7 @@ class PostgresStore(MemoryStore):
 
         result = self._database.write(user_id, write)
         # The write itself is stored; an obstacle to pruning now is not its failure.
-        with contextlib.suppress(StoreLockedError, StoreFullError):
+        with contextlib.suppress(StoreError):
             self._limit.keep(self._database, user_id, size)
         return result
 
