@@ -75,6 +75,7 @@ class FileTables:
     """hot_rows.Tables of a file; `recall` is FTS5's of the same corpus."""
 
     copy = ""
+    has_marks = False
     # A commit adds as many new rows in about 1 ms; the tables answer in a few.
     most_at_once = 64
     patience_s = 0.0

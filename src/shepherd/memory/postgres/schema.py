@@ -22,7 +22,7 @@ from shepherd.errors import (
     StoreMissingError,
     StoreReadOnlyError,
 )
-from shepherd.memory.postgres import by_user, commits, failures, migration
+from shepherd.memory.postgres import by_user, commits, failures, marks, migration
 from shepherd.memory.postgres.blind import BlindColumns
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
@@ -80,6 +80,7 @@ _OWN = (
         PRIMARY KEY(tenant, id))""",
     f"CREATE INDEX chunk_terms_gin ON chunk_terms USING gin (terms) WITH ({_PENDING})",
     *commits.STATEMENTS,
+    *marks.STATEMENTS,
     # Rows that every write updates.
     "ALTER TABLE tenants SET (fillfactor = 50)",
     "ALTER TABLE knowledge_sums SET (fillfactor = 50)",
@@ -301,7 +302,8 @@ def _is_older(database: Database, connection: Connection) -> bool:
         " WHERE n.nspname = ? AND c.relname = ANY(?)",
         (database.schema, list(_LATER)),
     )
-    return n_there < len(_LATER) or _version(connection) < USER_VERSION
+    [(have_marks,)] = connection.execute(marks.ARE_THERE, (database.schema,))
+    return n_there < len(_LATER) or not have_marks or _version(connection) < USER_VERSION
 
 
 def _upgrade(database: Database, connection: Connection) -> None:
@@ -328,7 +330,7 @@ def _upgrade(database: Database, connection: Connection) -> None:
             connection.run(_translated(statement))
         for statement in _OWN_UPGRADES.get(newer, ()):
             connection.run(statement)
-    for statement in _ADD_LATER:
+    for statement in (*_ADD_LATER, *marks.STATEMENTS, *marks.FIRST):
         connection.run(statement)
     for table in ("context_terms", "chunk_terms"):
         for index in by_user.leaves(connection, f"{table}_gin"):

@@ -15,6 +15,7 @@ from shepherd.memory import facts, forgetting, ownership, recall_counts, tenants
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.facts import FactRow
 from shepherd.memory.hot import HotRecall
+from shepherd.memory.hot_rows import mark_of
 from shepherd.memory.postgres import maintenance, schema
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.replica import Replica, State, TooOldError
@@ -45,9 +46,10 @@ _NO_FACTS = f"{facts.ROWS_OF_USER} LIMIT 0"
 _GUESSED_IDS = 10
 # Kinds of rows of _LOOK, in their order.
 _USER, _FACT, _MEMORY = range(3)
+_MARK = mark_of(MEMORIES, has_marks=True)
 # One statement sees one moment without a transaction around it.
 _LOOK = (
-    f'SELECT {_USER} AS kind, number, version, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
+    f'SELECT {_USER} AS kind, number, {_MARK}, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
     " NULL::text, NULL::text, NULL::text, NULL::text"
     # The columns of the other kinds of rows.
     " /* =2: context.id */ /* =5: facts.key */ /* =6: facts.value */ /* =7: context.user_message */"
@@ -69,15 +71,15 @@ _SERVER_FILES = (
 
 
 class _StaleError(Exception):
-    """The hot index has another version than the database."""
+    """The hot index has another version than the database, or one of another past."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """State of a user as a statement saw it: number and version, facts in key order, and memories by id."""
+    """State of a user as a statement saw it: number and mark, facts in key order, and memories by id."""
 
     tenant: int | None
-    version: int | None
+    mark: int | None
     facts: list[FactRow]
     memories: dict[int, Row]
 
@@ -232,12 +234,12 @@ class PostgresStore(MemoryStore):
         self, database: Database | State, user_id: str, query: RecallQuery, *, with_facts: bool
     ) -> _Found:
         if not query.keywords or query.limit <= 0:
-            return self._look(database, user_id, [], with_facts=with_facts).facts, []
+            return (database.look(facts.ROWS_OF_USER, (user_id,)) if with_facts else []), []
         tenant = self._tenants.get(user_id)
         n_tries = 0
-        while tenant is not None and (version := self._recall.held_version(tenant)) is not None:
+        while tenant is not None and (mark := self._recall.held_mark(tenant)) is not None:
             try:
-                return self._find_hot(database, user_id, tenant, version, query, with_facts=with_facts)
+                return self._find_hot(database, user_id, tenant, mark, query, with_facts=with_facts)
             except _StaleError:
                 n_tries += 1
                 if n_tries == _MOST_TRIES or not self._recall.bring(tenant, database.reading):
@@ -251,21 +253,21 @@ class PostgresStore(MemoryStore):
         database: Database | State,
         user_id: str,
         tenant: int,
-        version: int,
+        mark: int,
         query: RecallQuery,
         *,
         with_facts: bool,
     ) -> _Found:
-        """Search the hot index, then read version, facts and rows in one statement: one round trip.
+        """Search the hot index, then read mark, facts and rows in one statement: one round trip.
 
-        _StaleError if index or database have another version.
+        _StaleError if index or database have another mark.
         """
         seen: _Seen | None = None
 
         def find(n: int) -> list[Hit]:
             hits = self._recall.find(
                 tenant,
-                version,
+                mark,
                 query.keywords,
                 n,
                 query.now,
@@ -281,7 +283,7 @@ class PostgresStore(MemoryStore):
         def fetch(ids: list[int]) -> dict[int, Row]:
             nonlocal seen
             seen = self._look(database, user_id, ids, with_facts=with_facts)
-            if (seen.tenant, seen.version) != (tenant, version):
+            if (seen.tenant, seen.mark) != (tenant, mark):
                 raise _StaleError
             return seen.memories
 
@@ -298,12 +300,12 @@ class PostgresStore(MemoryStore):
         rows, users = connection.execute_together(
             [
                 (facts.ROWS_OF_USER if with_facts else _NO_FACTS, (user_id,)),
-                ("SELECT number, version FROM tenants WHERE user_id = ?", (user_id,)),
+                ("SELECT number FROM tenants WHERE user_id = ?", (user_id,)),
             ]
         )
         if not users:
             return rows, []
-        tenant, version = users[0]
+        [(tenant,)] = users
         self._tenants[user_id] = tenant
 
         def find(n: int) -> list[Hit]:
@@ -313,7 +315,6 @@ class PostgresStore(MemoryStore):
                 query.keywords,
                 n,
                 query.now,
-                version,
                 recency_floor=query.recency_floor,
                 min_relevance=query.min_relevance,
                 periods=query.periods,
@@ -338,7 +339,7 @@ class PostgresStore(MemoryStore):
             elif kind == _FACT:
                 seen.facts.append((key, value, one, two, three))
             else:
-                seen.tenant, seen.version = one, two
+                seen.tenant, seen.mark = one, two
         return seen
 
     def vector_table(self, corpus: Corpus) -> VectorTable:
