@@ -24,7 +24,7 @@ from shepherd.errors import (
 )
 from shepherd.memory.postgres import by_user, commits, failures, marks, migration
 from shepherd.memory.postgres.blind import BlindColumns
-from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.postgres.database import REBUILDING, Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
 
 __all__ = ["TABLES", "note_other_key", "prepare", "salt_of_key"]
@@ -161,7 +161,7 @@ def _find_or_create(database: Database, *, blind: bool) -> None:
                     f"{database.shown}: an older Shepherd's database, to be upgraded first",
                     hint="open it once for writing",
                 )
-            database.write_locked("schema", lambda connection: _upgrade(database, connection))
+            database.write_locked(REBUILDING, lambda connection: _upgrade(database, connection))
         if not database.read_only:
             database.read(lambda connection: _refuse_without_rights(database, connection))
         return
@@ -180,7 +180,7 @@ def _find_or_create(database: Database, *, blind: bool) -> None:
         _create_blind(database)
         return
     # Two processes may be here at once.
-    done = database.write_locked("schema", lambda connection: _create(database, connection, None))
+    done = database.write_locked(REBUILDING, lambda connection: _create(database, connection, None))
     if done:
         _log.warning("%s", done)
 
@@ -193,7 +193,7 @@ def _create_blind(database: Database) -> None:
         return _are_there(database, connection) and salt_of_key(connection) == key.salt
 
     try:
-        database.write_locked("schema", lambda connection: _create(database, connection, key))
+        database.write_locked(REBUILDING, lambda connection: _create(database, connection, key))
     finally:
         # Another process may have been first. If nobody can say, the key stays.
         with contextlib.suppress(StoreError):
