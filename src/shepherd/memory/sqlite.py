@@ -133,6 +133,11 @@ class SQLiteStore(MemoryStore):
         """Absolute path of the database file."""
         return self._database.path
 
+    @property
+    def limit_bytes(self) -> int:
+        """max_db_size."""
+        return self._limit_bytes
+
     # ---- transactions
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:

@@ -159,6 +159,11 @@ class PostgresStore(MemoryStore):
         """Address without the password."""
         return self._database.shown
 
+    @property
+    def limit_bytes(self) -> int:
+        """max_db_size."""
+        return self._limit.bytes
+
     # ---- transactions
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
