@@ -33,6 +33,14 @@ def test_a_node_comes_back_as_it_was_given(knowledge):
     assert added.source_text == ""
 
 
+def test_metadata_that_is_not_unicode_is_stored_as_other_texts_are(knowledge):
+    node = knowledge.add_node("Letter", metadata={"by": "\ud83d", "\udc00": ["\ud83d\ude00"]})
+    assert knowledge.get_node(node.id).metadata == {"by": "\ufffd", "\ufffd": ["\U0001f600"]}
+
+    knowledge.update_node(node.id, metadata={"file": "a\udcffb"})
+    assert knowledge.get_node(node.id).metadata == {"file": "a\ufffdb"}
+
+
 def test_a_title_is_one_line_and_not_empty(knowledge):
     assert knowledge.add_node(" Two\nlines  here ").title == "Two lines here"
     with pytest.raises(UsageError, match="needs a title"):

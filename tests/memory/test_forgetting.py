@@ -19,6 +19,7 @@ from shepherd._native.store import Connection
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob, Receipt, hot
+from shepherd.memory.records import NewMemory
 from shepherd.memory.removal import parts_of
 from shepherd.trace import Traces
 from shepherd.types import Fact, Injection, Message, SearchResult
@@ -429,6 +430,37 @@ def test_a_removed_user_leaves_nothing_and_can_begin_anew(database: str) -> None
         assert [result.id for result in other.search("what is new")] == [again]
         assert [result.id for result in other.recall("What is new?").results] == [again]
         assert other.restore_forgotten() is None
+
+
+@pytest.mark.parametrize("n_stored", [1, 250])
+def test_what_another_program_stores_during_the_removal_goes_too(
+    database: str, monkeypatch: pytest.MonkeyPatch, n_stored: int
+) -> None:
+    texts = [NewMemory(f"zebra {n}?", "stripes", 1_700_000_000) for n in range(n_stored)]
+    with Memory(database, user_id=USER) as memory, Memory(database, user_id=USER) as other:
+        memory.store_memory("What is filler?", "filler")
+        store = memory._store
+        erase = store.erase
+        waiting = [texts]
+
+        def erase_while_another_stores(*arguments: object) -> tuple[list[str], list[str]]:
+            done = erase(*arguments)  # type: ignore[arg-type]
+            if waiting:
+                other._store.add_memories(USER, waiting.pop())
+                other.set_fact("animal", "zebra")
+                other.append_message(other.start_session(), Message("user", "zebra"))
+                Knowledge(other.transactions, USER).add_node(title="zebra", source_text="zebra")
+            return done
+
+        monkeypatch.setattr(store, "erase", erase_while_another_stores)
+
+        assert memory.delete_user() > n_stored
+
+        assert memory.tables_with(["zebra"]) == {}
+        assert memory.check().ok
+        again = other.store_memory("zebra?", "again")
+        assert [result.id for result in other.search("zebra")] == [again]
+        assert memory.count_memories() == 1
 
 
 def test_parts_and_keys_go_with_their_owner(memory: Memory) -> None:

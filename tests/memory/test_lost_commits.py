@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -75,6 +76,53 @@ def test_a_commit_without_an_answer_is_looked_up(
 
     assert postgres_server.execute("SELECT user_id, n, edits FROM tenants", schema) == [("steve", 1, 1)]
     assert store.check(False).problems == ()
+
+
+@pytest.mark.parametrize(("moment", "tries"), [("before", 2), ("after", 1)])
+def test_it_is_looked_up_again_if_the_look_up_gets_no_answer_either(
+    postgres_server: Server,
+    store: PostgresStore,
+    proxy: BreakingProxy,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: Moment,
+    tries: int,
+) -> None:
+    has_arrived = commits.Write.has_arrived
+    n_lost = 0
+
+    def lost_once(write: commits.Write, connection: Connection) -> bool:
+        nonlocal n_lost
+        if write.is_in_doubt and not n_lost:
+            n_lost += 1
+            proxy.lose("before")
+        return has_arrived(write, connection)
+
+    monkeypatch.setattr(commits.Write, "has_arrived", lost_once)
+
+    assert write(store, proxy, moment) == tries
+
+    assert n_lost == 1
+    assert postgres_server.execute("SELECT user_id, n, edits FROM tenants", schema) == [("steve", 1, 1)]
+
+
+def test_a_server_that_is_lost_after_the_commit_is_no_failure_of_the_write(
+    store: PostgresStore, proxy: BreakingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store._database._outage_s = 0.2
+    keep = store._limit.keep
+
+    def lost(*arguments: Any) -> None:
+        proxy.lose("before", stays_away=True)
+        keep(*arguments)
+
+    monkeypatch.setattr(store._limit, "keep", lost)
+
+    [(memory_id, is_new)] = store.add_memories("steve", [REX])
+
+    assert is_new
+    proxy.is_open = True
+    assert store.read(lambda one: one.execute("SELECT id FROM context")) == [(memory_id,)]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

@@ -47,7 +47,7 @@ def test_the_host_is_that_of_the_environment_if_none_is_named(monkeypatch: pytes
 
 
 def test_parameters_are_libpqs_with_defaults_and_the_schema_is_ours() -> None:
-    address = parse("postgresql://u:a+b@h/db?schema=mine&connect_timeout=3&options=-c%20x%3Dy+z")
+    address = parse("postgresql://u:a+b@h/db?schema=mine&connect_timeout=3&options=-c%20x%3Dy%20z+1")
 
     assert address.schema == "mine"
     assert parse("postgresql://h/db").schema is None
@@ -57,7 +57,7 @@ def test_parameters_are_libpqs_with_defaults_and_the_schema_is_ours() -> None:
         "host": "h",
         "dbname": "db",
         "connect_timeout": "3",
-        "options": "-c x=y z",
+        "options": "-c x=y z+1",
         "keepalives_idle": "30",
         "keepalives_interval": "5",
         "keepalives_count": "3",
@@ -118,6 +118,14 @@ def test_of_several_hosts_the_one_that_can_be_written_is_waited_for(
     assert "failover_timeout" not in address.parameters
     if "target_session_attrs" not in url:
         assert "target_session_attrs" not in parse(url, read_only=True).parameters
+
+
+def test_a_plus_sign_is_one_in_each_part() -> None:
+    address = parse("postgresql://u+v:a+b@h/d+b?password=c+d%2Be&schema=x+y")
+
+    found = address.parameters
+    assert (found["user"], found["password"], found["dbname"]) == ("u+v", "c+d+e", "d+b")
+    assert address.schema == "x+y"
 
 
 def test_a_schema_has_up_to_63_bytes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import psycopg
 import pytest
@@ -25,9 +27,10 @@ from shepherd.errors import (
     UsageError,
 )
 from shepherd.installation import install_extra
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory, OpenJob
 from shepherd.memory.corpora import MEMORIES
-from shepherd.memory.postgres.database import Database
+from shepherd.memory.postgres.database import REBUILDING, Connection, Database
 from shepherd.memory.postgres.search import _POSTINGS
 from shepherd.memory.postgres.wire import _MOST_PREPARED, _numbered
 from shepherd.types import Message
@@ -303,6 +306,54 @@ def test_lock_of_another_process_is_waited_for_and_then_named(
 
         holder.rollback()
         impatient.set_fact("name", "Steve")
+
+
+@pytest.mark.parametrize("mode", ["ACCESS EXCLUSIVE", "SHARE ROW EXCLUSIVE"])
+def test_tables_that_are_rebuilt_are_waited_for(
+    postgres_server: Server, memory: Memory, schema: str, mode: str
+) -> None:
+    """As long as it takes, since a large memory takes many minutes."""
+    import psycopg
+
+    memory.set_fact("name", "Anna")
+    database = memory._store._database  # type: ignore[attr-defined]
+    url = postgres_server.url(schema)
+    done: list[object] = []
+    with (
+        Memory(url, user_id="steve", busy_timeout_s=0.1) as impatient,
+        psycopg.connect(postgres_server.url()) as holder,
+    ):
+        holder.execute("SELECT pg_advisory_xact_lock(%s)", [database.lock_number(REBUILDING)])
+        holder.execute(f"LOCK TABLE {schema}.tenants, {schema}.context, {schema}.facts IN {mode} MODE")
+
+        def work() -> None:
+            done.append(impatient.store_memory("Which dog?", "Rex"))
+            impatient.set_fact("name", "Steve")
+            done.append(impatient.get_fact("name"))
+
+        working = threading.Thread(target=work)
+        working.start()
+        time.sleep(0.5)  # five times its patience
+        assert done == []
+        assert working.is_alive()
+        holder.rollback()
+        working.join()
+
+    assert done == [memory.search("dog")[0].id, "Steve"]
+
+
+def test_a_connection_is_waited_for_while_the_server_stands_still(url: str) -> None:
+    with closing(Database(f"{url}&failover_timeout=60", patience_s=0.1)) as database:
+        all_in_use = [
+            threading.Thread(target=database.look, args=("SELECT pg_sleep(0.6)", ())) for _ in range(8)
+        ]
+        for thread in all_in_use:
+            thread.start()
+        while database._places._value:
+            time.sleep(0.001)
+        assert database.look("SELECT 1", ()) == [(1,)]
+        for thread in all_in_use:
+            thread.join()
 
 
 @pytest.mark.parametrize("held", ["anna", "steve"])
@@ -583,6 +634,55 @@ def test_words_are_looked_up_by_their_index(postgres_server: Server, url: str, m
 
     assert any("context_terms_gin" in line for (line,) in plan)
     assert not any("Seq Scan" in line or "context_terms_pkey" in line for (line,) in plan)
+
+
+def test_no_table_is_read_once_for_each_row_of_another(
+    postgres_server: Server, url: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a NOT IN is, whose rows are too many for a table in main memory."""
+    asked: list[str] = []
+    execute_together = Connection.execute_together
+
+    def noted(self: Connection, statements: Any, **options: Any) -> Any:
+        asked.extend(statement for statement, _ in statements)
+        return execute_together(self, statements, **options)
+
+    with Memory(url, user_id="steve") as memory:
+        memory.import_memories([{"question": f"dog {n}", "answer": "cat"} for n in range(20)])
+        Knowledge(memory.transactions, "steve").add_node("dog", source_text="cat")
+        with monkeypatch.context() as patched:
+            patched.setattr(Connection, "execute_together", noted)
+            memory.activity()
+            memory.audit()
+            assert memory.check().ok
+            postgres_server.execute(
+                "INSERT INTO chunk_terms(id, doc_len, terms, tenant) VALUES(1, 1, '{}', 1)", schema
+            )
+            postgres_server.execute("UPDATE tenants SET n = 7", schema)
+            assert memory.check(repair=True).repaired
+    with psycopg.connect(postgres_server.url()) as connection:
+        connection.execute(f"SET search_path = {schema}; SET plan_cache_mode = force_generic_plan")
+        plans = {
+            statement: plan_of(connection, statement)
+            for statement in dict.fromkeys(asked)
+            if statement.startswith(("SELECT", "DELETE", "UPDATE"))
+        }
+
+    assert sum("context_terms" in statement for statement in plans) > 2
+    assert [
+        statement for statement, plan in plans.items() if re.search(r"NOT \(.*SubPlan|<> ALL", plan)
+    ] == []
+
+
+def plan_of(connection: psycopg.Connection[Any], statement: str) -> str:
+    connection.execute(b"PREPARE asked AS " + _numbered(statement))
+    [(n_parameters,)] = connection.execute(
+        "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'asked'"
+    )
+    given = f"({', '.join(['NULL'] * n_parameters)})" if n_parameters else ""
+    plan = connection.execute(f"EXPLAIN EXECUTE asked{given}").fetchall()  # type: ignore[arg-type]
+    connection.execute("DEALLOCATE asked")
+    return "\n".join(line for (line,) in plan)
 
 
 # ---- statements that are sent together

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd._native.store import Connection
-from shepherd.errors import UsageError
+from shepherd.errors import StoreFullError, UsageError
 from shepherd.memory import Memory
 from shepherd.memory.pruning import FileEngine, holders, prune, take_some
 from shepherd.memory.records import NewMemory
@@ -136,6 +136,36 @@ def test_huge_message_does_not_cost_every_memory(database: str) -> None:
         ids += fill(memory, 1, start=100)
 
         assert kept(memory) == ids
+
+
+def test_huge_memory_is_refused_and_costs_none(database: str) -> None:
+    large = "".join(f"{n:06} word{n} " for n in range(20_000))[: MIB // 4] + "ä"
+    with Memory(database, max_db_size="1M") as memory:
+        ids = fill(memory, 100)
+
+        for store in (
+            lambda: memory._store.add_memories("local", [NewMemory("What?", large * 8, 2_000_000)]),
+            lambda: memory.store_memory("What?", large),
+            lambda: memory.store_memory("What?", large, source="tool"),
+            lambda: memory.import_memories([{"question": large, "answer": "this"}]),
+            lambda: memory.edit_memory(ids[0], answer=large),
+        ):
+            with pytest.raises(StoreFullError, match="too large for max_db_size"):
+                store()
+
+        assert kept(memory) == ids
+        ids += fill(memory, 1, start=100)
+        assert kept(memory) == ids
+
+
+def test_largest_memory_that_is_stored_stays(database: str) -> None:
+    large = "".join(f"{n:06} word{n} " for n in range(20_000))[: MIB // 4 - 5]
+    with Memory(database, max_db_size="1M") as memory:
+        fill(memory, 10)
+        [(memory_id, _)] = memory._store.add_memories("local", [NewMemory("What?", large, 2_000_000)])
+
+        assert kept(memory)[-1] == memory_id
+        assert [found.id for found in memory.search("word999")] == [memory_id]
 
 
 def test_user_who_holds_little_loses_nothing_to_one_who_holds_much(database: str) -> None:

@@ -125,6 +125,22 @@ def test_a_process_sees_its_own_changes_before_the_replica_does(
         assert sorted(answers(other)) == ["Helix", "Vim"]
 
 
+@pytest.mark.parametrize(("giver", "taker"), [("anna", "bob"), ("bob", "anna")])
+def test_a_process_sees_what_it_has_given_to_another_user(
+    postgres_server: Server, standby: Server, address: Callable[[int], str], giver: str, taker: str
+) -> None:
+    with Memory(address(60), user_id=taker) as memory:
+        memory.store_memory("Which editor?", "Helix", giver)
+        memory.store_memory("Which tea?", "Green")
+        catch_up(postgres_server, standby, memory)
+        standby.execute("SELECT pg_wal_replay_pause()")
+
+        assert memory.claim(giver).memories == 1
+
+        assert answers(memory) == ["Helix"]
+        assert memory.search("editor", user_id=giver) == []
+
+
 def test_a_replica_that_is_too_far_behind_is_not_asked(
     postgres_server: Server, standby: Server, address: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from shepherd.errors import UsageError
+from shepherd.escaping import storable
 from shepherd.knowledge import chunks, dimensions, edges
 from shepherd.knowledge.chunks import Shelf
 from shepherd.knowledge.records import Node
@@ -113,7 +114,7 @@ def add(connection: Connection, shelf: Shelf, new: NewNode, now: int) -> int:
             len(new.source_text),
             new.content_hash or content_hash(new.source_text),
             new.origin or uuid4().hex,
-            json.dumps(dict(new.metadata or {}), ensure_ascii=False, sort_keys=True),
+            _stored_metadata(dict(new.metadata or {})),
             new.description,
             new.notes,
             new.source_text,
@@ -146,7 +147,7 @@ def change(
     if "title" in columns:
         columns["title"] = _title(columns["title"])
     if "metadata" in values:
-        columns["metadata"] = json.dumps(values["metadata"], ensure_ascii=False, sort_keys=True)
+        columns["metadata"] = _stored_metadata(values["metadata"])
     if "source_text" in values:
         columns["source_text"] = values["source_text"]
         columns["text_length"] = len(values["source_text"])
@@ -300,6 +301,10 @@ def _nodes(connection: Connection, user_id: str, rows: Sequence[tuple[Any, ...]]
     return [
         Node(*(*row[:7], tags.get(row[0], ()), *row[7:11], read_metadata(row[11]), *row[12:])) for row in rows
     ]
+
+
+def _stored_metadata(metadata: Any) -> str:
+    return storable(json.dumps(metadata, ensure_ascii=False, sort_keys=True))
 
 
 def read_metadata(text: str) -> dict[str, Any]:

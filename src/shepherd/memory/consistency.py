@@ -33,10 +33,16 @@ _STRANGERS = (
     f"FROM context c LEFT JOIN tenants t ON t.number = c.id >> {SEQUENCE_BITS}"
     " WHERE t.user_id IS DISTINCT FROM c.user_id"
 )
-_ORPHANED_MESSAGES = "FROM messages WHERE session_id NOT IN (SELECT id FROM sessions)"
-_ORPHANED_RECALLS = "FROM recalls WHERE id NOT IN (SELECT id FROM context)"
+# NOT EXISTS, never NOT IN: PostgreSQL reads the inner table once for each row, if it is not a small one.
+_ORPHANED_MESSAGES = (
+    "FROM messages WHERE NOT EXISTS (SELECT 1 FROM sessions s WHERE s.id = messages.session_id)"
+)
+_ORPHANED_RECALLS = "FROM recalls WHERE NOT EXISTS (SELECT 1 FROM context c WHERE c.id = recalls.id)"
 # A text that is no memory any more must not stay in the list of what was learned.
-_ORPHANED_ITEMS = "FROM learned WHERE memory_id <> 0 AND memory_id NOT IN (SELECT id FROM context)"
+_ORPHANED_ITEMS = (
+    "FROM learned WHERE memory_id <> 0"
+    " AND NOT EXISTS (SELECT 1 FROM context c WHERE c.id = learned.memory_id)"
+)
 _USED_NUMBERS = (
     "FROM tenants t WHERE next_sequence <="
     f" (SELECT max(id) FROM context WHERE id >> {SEQUENCE_BITS} = t.number) - (t.number << {SEQUENCE_BITS})"
@@ -229,8 +235,8 @@ def chunk_problems(connection: Connection, index: ClearableIndex) -> tuple[str, 
 def mend_chunks(connection: Connection, index: ClearableIndex) -> None:
     """Repair everything that is computed from the rows; chunks under another user's number are deleted."""
     connection.execute(
-        "DELETE FROM chunks WHERE id NOT IN (SELECT c.id FROM chunks c"
-        f" JOIN tenants t ON t.number = c.id >> {SEQUENCE_BITS} AND t.user_id = c.user_id)"
+        "DELETE FROM chunks WHERE NOT EXISTS (SELECT 1 FROM tenants t"
+        f" WHERE t.number = chunks.id >> {SEQUENCE_BITS} AND t.user_id = chunks.user_id)"
     )
     connection.execute(f"UPDATE nodes SET n_edges = {_EDGES_OF} WHERE n_edges <> {_EDGES_OF}")
     for column in _USED:

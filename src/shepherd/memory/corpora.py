@@ -46,11 +46,6 @@ class Corpus:
     """Estimated size of a row in a hot index that is not built yet."""
 
     @property
-    def version(self) -> str:
-        """SQL of the version of a tenant."""
-        return f"SELECT version FROM {self.sums} WHERE number = ?"
-
-    @property
     def changes(self) -> str:
         """Table of the rows that a version changed or removed."""
         return f"{self.stem}_changes"

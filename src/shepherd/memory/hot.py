@@ -1,10 +1,11 @@
 """Hot indexes: an index in main memory for each active user, which answers in microseconds. For both engines.
 
-A query is answered by the index only if that has the version of `tenants` which the query's transaction
-sees; otherwise, and while an index is being built or changed, the tables answer. Both give the same results,
-bit for bit. A background thread builds indexes, from a saved file if there is one. Changes of this process
-are applied after their commit, those of other processes when the next query notices them. The least recently
-used indexes are dropped when all together exceed the limit.
+A query is answered by the index only if that has the mark (see hot_rows) of the version of `tenants` which
+the query's transaction sees; otherwise, and while an index is being built or changed, the tables answer. Both
+give the same results, bit for bit. To the native code, the mark is the version. A background thread builds
+indexes, from a saved file if there is one. Changes of this process are applied after their commit, those of
+other processes when the next query notices them. The least recently used indexes are dropped when all
+together exceed the limit.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class HotRecall(HotIndexes):
         self._tables = tables
         self._limit_bytes = limit_bytes
         self._corpus = corpus
-        self._version = corpus.version
+        self._mark = hot_rows.mark_query(corpus, has_marks=tables.has_marks)
         self._files = HotFiles(tables, corpus)
         self._lock = threading.Lock()
         self._waiting: set[int] = set()
@@ -68,7 +69,7 @@ class HotRecall(HotIndexes):
     # ---- queries
 
     def _read_version(self, connection: Connection, tenant: int) -> int:
-        return next((row[0] for row in connection.execute(self._version, (tenant,))), -1)
+        return next((row[0] for row in connection.execute(self._mark, (tenant,))), -2)
 
     def _search_tables(
         self, connection: Connection, tenant: int, *query: Any, **options: Any
@@ -79,18 +80,17 @@ class HotRecall(HotIndexes):
             self._want(tenant)
         return self._tables.search(connection, tenant, *query, **options)
 
-    def held_version(self, tenant: int) -> int | None:
-        """Return the version of a tenant's index, None without an index."""
+    def held_mark(self, tenant: int) -> int | None:
+        """Return the mark of a tenant's index, None without an index."""
         slot = self._slots.get(tenant)
         followed = None if slot is None or slot.index is None else slot.followed
-        return None if followed is None else followed.version
+        return None if followed is None else followed.mark
 
     def is_hot(self, connection: Connection, tenant: int) -> bool:
         """Return whether the index answers the queries of this transaction."""
         slot = self._slots.get(tenant)
         counts = slot.index.counts() if slot is not None and slot.index is not None else None
-        rows = connection.execute(self._version, (tenant,))
-        return counts is not None and bool(rows) and counts["version"] == rows[0][0]
+        return counts is not None and counts["version"] == self._read_version(connection, tenant)
 
     # ---- changes
 
@@ -124,7 +124,7 @@ class HotRecall(HotIndexes):
             if followed is None or slot.index is None:
                 return False
             with (read or self._tables.read)() as connection:
-                ahead = hot_rows.look_ahead(connection, followed, self._tables.most_at_once)
+                ahead = hot_rows.look_ahead(connection, self._tables, followed, self._tables.most_at_once)
                 is_little = ahead.work(followed) <= self._tables.most_at_once
                 return is_little and self._catch_up(connection, slot, ahead)
         except (ShepherdError, *_DOUBTS):
@@ -251,7 +251,9 @@ class HotRecall(HotIndexes):
             if slot.followed is not None:
                 try:
                     with self._tables.read() as connection:
-                        if self._catch_up(connection, slot, hot_rows.look_ahead(connection, slot.followed)):
+                        if self._catch_up(
+                            connection, slot, hot_rows.look_ahead(connection, self._tables, slot.followed)
+                        ):
                             return
                 except _DOUBTS:
                     # An index that was followed for long may have missed what another program changed.
@@ -264,7 +266,7 @@ class HotRecall(HotIndexes):
             is_new = True
 
     def _build(self, tenant: int) -> Followed | None:
-        for built in hot_rows.build(self._tables.read, self._corpus, tenant):
+        for built in hot_rows.build(self._tables, self._corpus, tenant):
             if self._is_closing or built is not None:
                 return built
         return None
@@ -323,7 +325,9 @@ class HotRecall(HotIndexes):
         try:
             with self._tables.read() as connection:
                 assert slot.followed is not None
-                return self._catch_up(connection, slot, hot_rows.look_ahead(connection, slot.followed))
+                return self._catch_up(
+                    connection, slot, hot_rows.look_ahead(connection, self._tables, slot.followed)
+                )
         except (ShepherdError, SQLiteError, *_DOUBTS):
             return False
 

@@ -7,8 +7,8 @@ Each machine that uses a server has files and numbers of its own.
 
     folder   <database>-hot, or for a server one in the cache folder, mode 0700
     in it    a file per tenant number and corpus, mode 0600
-    file     token, version, next_sequence (64 bits each), then the bytes of HotIndex.save, with a checksum;
-             sealed, if the database is encrypted
+    file     token, version, next_sequence, mark (64 bits each), then the bytes of HotIndex.save, with a
+             checksum; sealed, if the database is encrypted
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from shepherd._native.hot import HotIndex
 from shepherd.encryption import SealedWriter, SealError
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import Corpus
-from shepherd.memory.hot_rows import Connection, Followed, Tables
+from shepherd.memory.hot_rows import Connection, Followed, Tables, mark_query
 from shepherd.memory.schema import memory_range
 
 __all__ = ["HotFiles"]
 
-_HEAD = struct.Struct("<qqq")
+_HEAD = struct.Struct("<qqqq")
 _PURPOSE = "hot index"
 
 
@@ -54,7 +54,7 @@ class HotFiles:
             self._folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._folder.mkdir(mode=0o700, exist_ok=True)
             with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                head = _HEAD.pack(token, followed.version, followed.next_sequence)
+                head = _HEAD.pack(token, followed.version, followed.next_sequence, followed.mark)
                 if self._tables.sealer is None:
                     file.write(head)
                     file.write(saved)
@@ -64,7 +64,7 @@ class HotFiles:
                     writer.write(saved)
                     writer.finish()
             with self._tables.write() as connection:
-                if self._version(connection, followed.tenant) != followed.version:
+                if self._mark(connection, followed.tenant) != followed.mark:
                     part.unlink()
                     return False
                 connection.execute(
@@ -87,14 +87,15 @@ class HotFiles:
             if self._tables.sealer is not None:
                 data = self._tables.sealer.open(data, _PURPOSE)
             whole = memoryview(data)
-            token, version, next_sequence = _HEAD.unpack_from(whole)
+            token, version, next_sequence, mark = _HEAD.unpack_from(whole)
             index = HotIndex.load(whole[_HEAD.size :], memory_range(tenant)[0])
         except (OSError, ValueError, struct.error, SealError):
             return None
         counts = index.counts()
-        if counts is None or counts["version"] != version or token != self._token(tenant):
+        if counts is None or counts["version"] != mark or token != self._token(tenant):
             return None
-        return Followed(self._corpus, tenant, index, version, next_sequence)
+        # The token is certain of it: the list of changes may have lost the mark meanwhile.
+        return Followed(self._corpus, tenant, index, version, next_sequence, None)
 
     def has(self, tenant: int) -> bool:
         """Return whether there is a saved index of a tenant."""
@@ -119,8 +120,8 @@ class HotFiles:
         for path in self._folder.glob(f"{self._corpus.saved_prefix}[0-9]*"):
             self.remove(int(path.stem.removeprefix(self._corpus.saved_prefix)))
 
-    def _version(self, connection: Connection, tenant: int) -> int | None:
-        rows = connection.execute(self._corpus.version, (tenant,))
+    def _mark(self, connection: Connection, tenant: int) -> int | None:
+        rows = connection.execute(mark_query(self._corpus, has_marks=self._tables.has_marks), (tenant,))
         return rows[0][0] if rows else None
 
     @property

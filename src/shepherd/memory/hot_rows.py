@@ -12,11 +12,16 @@ Versions come in the order of commits, also from writers that run at the same ti
 committed (a file has one writer at a time anyway). So a reader of version 8 sees all that versions up to 8
 have done, and a version that was rolled back is given again. Numbers of a sequence would not do: they are
 handed out before the commit, and the smaller one may be committed last.
+
+A server's tables can go back in time under a running process, and versions are given again for other rows.
+There, each version has a random number, its mark, in the list of changes. An index is searched only for the
+mark that it has, and updated only if the list still has that mark for its version. A file cannot go back: its
+restore needs it alone. There, the version is the mark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +36,7 @@ from shepherd.memory.corpora import Corpus
 from shepherd.memory.schema import memory_range
 
 __all__ = [
+    "KEPT_VERSIONS",
     "Ahead",
     "Connection",
     "Followed",
@@ -39,13 +45,15 @@ __all__ = [
     "catch_up",
     "differences",
     "look_ahead",
+    "mark_of",
+    "mark_query",
     "note_changes",
 ]
 
 # Rows per read transaction while everything is read: writers are not held up, and the log does not grow.
 _PAGE = 500
 # Versions in the list of changes: an index that is further behind reads everything again.
-_KEPT_VERSIONS = 4096
+KEPT_VERSIONS = 4096
 
 
 class Connection(Protocol):
@@ -72,6 +80,8 @@ class Tables(Protocol):
     """Seals saved indexes; None where the tables are not encrypted either."""
     copy: str
     """Tells the saved indexes of several machines apart; "" where only one folder can have any."""
+    has_marks: bool
+    """Whether versions have marks of their own."""
     most_at_once: int
     """Work (Ahead.work) up to which a thread brings the index up to date itself; the background does more."""
     patience_s: float
@@ -95,9 +105,28 @@ def _rows_after(corpus: Corpus) -> str:
     return f"SELECT {_columns(corpus)} FROM {corpus.rows} WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
 
 
-def _state(corpus: Corpus) -> str:
-    """Return the SQL of a tenant's version, next sequence, number of rows and their length."""
-    return f"SELECT version, {corpus.next_sequence}, n, total_length FROM {corpus.sums} WHERE number = ?"
+def mark_of(corpus: Corpus, *, has_marks: bool) -> str:
+    """Return the SQL of the mark of a row of the sums: -2 without one, which no index has."""
+    if not has_marks:
+        return "version"
+    # No rows, nothing that could have been otherwise.
+    return (
+        f"CASE version WHEN 0 THEN 0 ELSE coalesce((SELECT -min(m.id) FROM {corpus.changes} m"
+        f" WHERE m.tenant = {corpus.sums}.number AND m.version = {corpus.sums}.version AND m.id < 0), -2) END"
+    )
+
+
+def mark_query(corpus: Corpus, *, has_marks: bool) -> str:
+    """Return the SQL of the mark of a tenant."""
+    return f"SELECT {mark_of(corpus, has_marks=has_marks)} FROM {corpus.sums} WHERE number = ?"
+
+
+def _state(corpus: Corpus, *, has_marks: bool) -> str:
+    """Return the SQL of a tenant's version, next sequence, number of rows, their length, and the mark."""
+    mark = mark_of(corpus, has_marks=has_marks)
+    return (
+        f"SELECT version, {corpus.next_sequence}, n, total_length, {mark} FROM {corpus.sums} WHERE number = ?"
+    )
 
 
 def _columns(corpus: Corpus) -> str:
@@ -117,37 +146,39 @@ class Followed:
     index: HotIndex
     version: int
     next_sequence: int
+    mark: int | None
+    """None: it is certain that the tables have had this version."""
 
 
-def build(
-    read: Callable[[], AbstractContextManager[Connection]], corpus: Corpus, tenant: int
-) -> Iterator[Followed | None]:
+def build(tables: Tables, corpus: Corpus, tenant: int) -> Iterator[Followed | None]:
     """Read all of a tenant's memories; yield None after each page, and at last an index to be updated.
 
     Each page is a transaction of its own; changes in between are in `context_changes`.
     """
-    with read() as connection:
-        rows = connection.execute(_state(corpus), (tenant,))
-    version, next_sequence = rows[0][:2] if rows else (0, 1)
+    with tables.read() as connection:
+        rows = connection.execute(_state(corpus, has_marks=tables.has_marks), (tenant,))
+    version, next_sequence, _, _, mark = rows[0] if rows else (0, 1, 0, 0, 0)
     first, _ = memory_range(tenant)
     index = HotIndex(first)
     after, last = first - 1, first + next_sequence - 1
     while True:
-        with read() as connection:
+        with tables.read() as connection:
             page = connection.execute(_rows_after(corpus), (after, last, _PAGE))
         if not page:
             break
         index.add(page)
         after = page[-1][0]
         yield None
-    yield Followed(corpus, tenant, index, version, next_sequence)
+    yield Followed(corpus, tenant, index, version, next_sequence, mark)
 
 
 class Ahead(NamedTuple):
     """Changes that a transaction sees and an index does not have yet."""
 
-    state: list[tuple[int, int, int, int]]
+    state: list[tuple[int, int, int, int, int]]
     changes: list[tuple[int, int]]
+    is_known: bool
+    """Whether the tables have had what the index has."""
     page: list[tuple[Any, ...]]  # the first of the new rows
 
     def work(self, followed: Followed) -> int:
@@ -158,21 +189,25 @@ class Ahead(NamedTuple):
         return self.state[0][1] - followed.next_sequence + 1000 * len(self.changes)
 
 
-def look_ahead(connection: Connection, followed: Followed, most: int = _PAGE) -> Ahead:
+def look_ahead(connection: Connection, tables: Tables, followed: Followed, most: int = _PAGE) -> Ahead:
     """Read the changes since the index was updated, and at most `most` of the new rows, a page at most."""
     first, last = memory_range(followed.tenant)
-    return Ahead(
-        *connection.execute_together(
-            [
-                (_state(followed.corpus), (followed.tenant,)),
-                (
-                    f"SELECT version, id FROM {followed.corpus.changes} WHERE tenant = ? AND version > ?",
-                    (followed.tenant, followed.version),
-                ),
-                (_rows_after(followed.corpus), (first + followed.next_sequence - 1, last, min(most, _PAGE))),
-            ]
-        )
+    state, listed, page = connection.execute_together(
+        [
+            (_state(followed.corpus, has_marks=tables.has_marks), (followed.tenant,)),
+            (
+                f"SELECT version, id FROM {followed.corpus.changes} WHERE tenant = ?1 AND version >= ?2"
+                " AND (id > 0 OR version = ?2)",
+                (followed.tenant, followed.version),
+            ),
+            (_rows_after(followed.corpus), (first + followed.next_sequence - 1, last, min(most, _PAGE))),
+        ]
     )
+    # An index of version 0 has no rows.
+    is_known = not tables.has_marks or followed.mark is None or followed.version == 0
+    is_known = is_known or (followed.version, -(followed.mark or 0)) in listed
+    changes = [change for change in listed if change[0] > followed.version]
+    return Ahead(state, changes, is_known, page)
 
 
 def catch_up(connection: Connection, followed: Followed, ahead: Ahead) -> bool:
@@ -180,9 +215,9 @@ def catch_up(connection: Connection, followed: Followed, ahead: Ahead) -> bool:
 
     Raises ValueError if rows and sums contradict each other.
     """
-    if not ahead.state:
+    if not ahead.state or not ahead.is_known:
         return False
-    version, next_sequence, n_memories, total_length = ahead.state[0]
+    version, next_sequence, n_memories, total_length, mark = ahead.state[0]
     changes = ahead.changes
     n_added = next_sequence - followed.next_sequence
     n_changed = len({changed for changed, _ in changes})
@@ -191,8 +226,8 @@ def catch_up(connection: Connection, followed: Followed, ahead: Ahead) -> bool:
     if changes:
         _change(connection, followed, {memory_id for _, memory_id in changes})
     _add(connection, followed, next_sequence, ahead.page)
-    followed.index.publish(version, n_memories, total_length)
-    followed.version, followed.next_sequence = version, next_sequence
+    followed.index.publish(mark, n_memories, total_length)
+    followed.version, followed.next_sequence, followed.mark = version, next_sequence, mark
     return True
 
 
@@ -233,5 +268,5 @@ def note_changes(
         [(tenant, version, row_id) for row_id in row_ids],
     )
     connection.execute(
-        f"DELETE FROM {corpus.changes} WHERE tenant = ? AND version <= ?", (tenant, version - _KEPT_VERSIONS)
+        f"DELETE FROM {corpus.changes} WHERE tenant = ? AND version <= ?", (tenant, version - KEPT_VERSIONS)
     )

@@ -394,6 +394,7 @@ class Memory:
         seconds = self._rows.seconds(timestamp)
         new = NewMemory(storable(question), storable(answer), seconds, storable(source), storable(session))
         if source == _TOOL:
+            self._store.refuse_too_large(new.question, new.answer)
             memory_id = self._rows.grow(
                 user, size_of([new]) + SMALL_ROW_BYTES, 0, _store_and_list, new, self._store.terms
             )
@@ -469,6 +470,7 @@ class Memory:
         self._refuse_secret("holds_secret", question or "", answer or "")
         question = None if question is None else storable(question)
         answer = None if answer is None else storable(answer)
+        self._store.refuse_too_large(question or "", answer or "")
 
         def work(connection: Connection, user: str) -> tuple[bool, Counter[str]]:
             tenant = tenants.find(connection, user)

@@ -87,7 +87,7 @@ def never_recalled(connection: Connection, tenant: int, before: int) -> list[int
     # None while it has not been counted for so long: nobody could have recalled them.
     found = connection.execute(
         "SELECT id FROM context WHERE id BETWEEN ? AND ? AND timestamp < ? AND pinned = 0"
-        " AND id NOT IN (SELECT id FROM recalls)"
+        " AND NOT EXISTS (SELECT 1 FROM recalls r WHERE r.id = context.id)"
         " AND (SELECT value FROM meta WHERE key = 'recalls_counted_since') < ?",
         (*memory_range(tenant), before, before),
     )

@@ -67,6 +67,23 @@ def remove_user(store: MemoryStore, user_id: str, now: int) -> tuple[Counter[str
 
 def _remove_one(store: MemoryStore, user_id: str) -> tuple[Counter[str], list[str]]:
     removed: Counter[str] = Counter()
+    files: list[str] = []
+    is_done = False
+    while not is_done:
+        removed += _remove_rows(store, user_id)
+        files += store.erase(user_id)[0]
+        tenant = store.read(lambda connection: tenants.find(connection, user_id))
+        late, is_done = store.write(user_id, lambda connection: _take_name(connection, store, user_id))
+        removed += late
+    if late and tenant is not None:
+        store.follow(user_id)
+        # Meanwhile an index may have been saved with these words.
+        files += store.erase(f"{tenants.REMOVED}{tenant}")[0]
+    return removed, files
+
+
+def _remove_rows(store: MemoryStore, user_id: str) -> Counter[str]:
+    removed: Counter[str] = Counter()
     tenant = store.read(lambda connection: tenants.find(connection, user_id))
     if tenant is not None:
         while n := store.write(user_id, lambda connection: _remove_memories(connection, store, tenant)):
@@ -74,10 +91,7 @@ def _remove_one(store: MemoryStore, user_id: str) -> tuple[Counter[str], list[st
         while n := store.write(user_id, lambda connection: _remove_chunks(connection, store, tenant)):
             removed["chunks"] += n
     store.follow(user_id)
-    removed += store.write(user_id, lambda connection: _remove_rest(connection, user_id))
-    files = store.erase(user_id)[0]
-    store.write(user_id, lambda connection: _take_name(connection, user_id))
-    return removed, files
+    return removed + store.write(user_id, lambda connection: _remove_rest(connection, user_id))
 
 
 def _remove_memories(connection: Connection, store: MemoryStore, tenant: int) -> int:
@@ -130,10 +144,23 @@ def _delete(connection: Connection, table: str, condition: str, value: str) -> i
     return len(connection.execute(f"DELETE FROM {table} WHERE {condition} RETURNING 1", (value,)))
 
 
-def _take_name(connection: Connection, user_id: str) -> None:
+def _take_name(connection: Connection, store: MemoryStore, user_id: str) -> tuple[Counter[str], bool]:
+    """Remove what another program has stored since, which nobody could find any more, and the name.
+
+    Return the rows by table, and whether that was all; otherwise the name stays.
+    """
+    removed: Counter[str] = Counter()
+    tenant = tenants.find(connection, user_id)
+    if tenant is not None:
+        removed["context"] = _remove_memories(connection, store, tenant)
+        removed["chunks"] = _remove_chunks(connection, store, tenant)
+    if _AT_ONCE in removed.values():
+        return removed, False
+    removed += _remove_rest(connection, user_id)
     connection.execute(
         "UPDATE tenants SET user_id = ? || number WHERE user_id = ?", (tenants.REMOVED, user_id)
     )
+    return removed, True
 
 
 def _revoke(connection: Connection, owner: str, now: int) -> None:

@@ -75,6 +75,7 @@ class FileTables:
     """hot_rows.Tables of a file; `recall` is FTS5's of the same corpus."""
 
     copy = ""
+    has_marks = False
     # A commit adds as many new rows in about 1 ms; the tables answer in a few.
     most_at_once = 64
     patience_s = 0.0
@@ -132,6 +133,11 @@ class SQLiteStore(MemoryStore):
         """Absolute path of the database file."""
         return self._database.path
 
+    @property
+    def limit_bytes(self) -> int:
+        """max_db_size."""
+        return self._limit_bytes
+
     # ---- transactions
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
@@ -161,9 +167,10 @@ class SQLiteStore(MemoryStore):
             self._finish_forgetting()
         if size and writing.used_bytes > self._limit_bytes:
             # The write itself is stored; an obstacle to pruning now is not its failure.
-            with contextlib.suppress(StoreLockedError, StoreFullError):
+            with contextlib.suppress(StoreError):
                 pruning.prune(self._database, self._limit_bytes, self._knowledge_bytes, user_id)
-            self._finish_forgetting()
+            with contextlib.suppress(StoreError):
+                self._finish_forgetting()
         return result
 
     def follow(self, user_id: str) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from shepherd import kept_files
 from shepherd.encryption import Sealer
-from shepherd.errors import UsageError
+from shepherd.errors import StoreFullError, UsageError
 from shepherd.escaping import storable
 from shepherd.memory import forgetting, memories, tenants
 from shepherd.memory.facts import FactCache
@@ -62,6 +62,11 @@ class MemoryStore(ABC):
     @abstractmethod
     def path(self) -> str:
         """Absolute path of the file, or the server's address without the password."""
+
+    @property
+    @abstractmethod
+    def limit_bytes(self) -> int:
+        """max_db_size."""
 
     @abstractmethod
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
@@ -173,8 +178,27 @@ class MemoryStore(ABC):
         """Return the number of a user; a new user gets one."""
         return tenants.ensure(connection, user_id)
 
+    def refuse_too_large(self, *texts: str) -> None:
+        """Raise StoreFullError if a memory with these texts would need most of max_db_size for itself.
+
+        All other memories would be pruned for it, and then it as well.
+        """
+        # Half of it: the smallest limit has little room beside the empty tables.
+        n_bytes = 2 * sum(len(text.encode()) for text in texts)
+        if n_bytes > self.limit_bytes // 2:
+            raise StoreFullError(
+                f"{self.path}: a memory of {n_bytes // 2:,} bytes is too large for max_db_size;"
+                " it was not stored",
+                hint="raise max_db_size to at least four times that, or store the text as knowledge",
+            )
+
     def add_memories(self, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
-        """Store all or none; return each id, and whether it is new (else that of the identical one)."""
+        """Store all or none; return each id, and whether it is new (else that of the identical one).
+
+        Raises StoreFullError if one of them is too large for max_db_size.
+        """
+        for memory in new:
+            self.refuse_too_large(memory.question, memory.answer)
         stored = self.write(
             user_id, lambda connection: self.terms.add(connection, user_id, new), size=size_of(new)
         )

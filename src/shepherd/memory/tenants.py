@@ -96,7 +96,8 @@ def activity(connection: Connection, tenant: int, n_recalled: int) -> Activity:
         (*memory_range(tenant), n_recalled),
     )
     [(unused,)] = connection.execute(
-        "SELECT count(*) FROM context WHERE id BETWEEN ? AND ? AND id NOT IN (SELECT id FROM recalls)",
+        "SELECT count(*) FROM context WHERE id BETWEEN ? AND ?"
+        " AND NOT EXISTS (SELECT 1 FROM recalls r WHERE r.id = context.id)",
         memory_range(tenant),
     )
     return Activity(

@@ -79,9 +79,9 @@ def parse(url: str, *, read_only: bool = False) -> Address:
     try:
         # urlunsplit would make postgresql:/db of postgresql:///db.
         base, _, asked = url.partition("?")
-        query = parse_qsl(asked, keep_blank_values=True)
+        # As in libpq, `+` is no blank: it is common in passwords.
+        query = parse_qsl(asked.replace("+", "%2B"), keep_blank_values=True)
         ours = {name: [value for key, value in query if key == name] for name in _OURS}
-        # libpq does not read `+` as a blank.
         theirs = urlencode([pair for pair in query if pair[0] not in _OURS], quote_via=quote)
         known = conninfo_to_dict(f"{base}?{theirs}" if theirs else base)
         # Several hosts have several ports.

@@ -95,8 +95,10 @@ class Write:
         """Return whether an earlier try has been committed after all; its lock is held."""
         if not self.is_in_doubt:
             return False
+        found = bool(connection.execute(_IS_THERE, (self._key,)))
+        # Only now: the connection may be lost during the look-up as well.
         self.is_in_doubt = False
-        return bool(connection.execute(_IS_THERE, (self._key,)))
+        return found
 
 
 class Written:
@@ -119,6 +121,11 @@ class Written:
                 kept = {one: place for one, place in self._positions.items() if place[1] >= since}
                 self._positions = kept
             self._positions[writer] = (without_header(position), now)
+
+    def share(self, writer: Hashable, other: Hashable) -> None:
+        """Note that the last change of a writer is also one of another writer."""
+        if position := self.of(writer):
+            self.note(other, position)
 
     def of(self, writer: Hashable) -> int:
         """Return the position from which on a state has all changes of a writer."""

@@ -31,7 +31,7 @@ from shepherd.memory.postgres.blind import BlindColumns
 from shepherd.memory.postgres.wire import Bound, Raw, exchange, find_out_about_pooler
 from shepherd.transactions import Value
 
-__all__ = ["Connection", "Database"]
+__all__ = ["REBUILDING", "Connection", "Database"]
 
 _Result = TypeVar("_Result")
 
@@ -55,6 +55,8 @@ _READ: Bound = ("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", ())
 _WRITE: Bound = ("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE", ())
 _COMMIT: Bound = ("COMMIT", ())
 _LOCK = "SELECT pg_advisory_xact_lock(?)"
+# Lock of those who make, upgrade or rebuild all tables. Others wait for them for as long as it takes.
+REBUILDING = "schema"
 
 
 class Connection:
@@ -232,7 +234,7 @@ class Database:
     def change_key(self, work: Callable[[Connection], _Result]) -> _Result:
         """Like `write_locked`, for changing the key. Afterwards, this object can't be used any more."""
         self._same_key = ()
-        return self.write_locked("schema", work)
+        return self.write_locked(REBUILDING, work)
 
     def plan_once(self) -> None:
         """Plan a prepared statement once, not for each question: of divided tables that takes milliseconds.
@@ -326,7 +328,7 @@ class Database:
             try:
                 return self._attempt(work, beginning, write, user_id)
             except psycopg.Error as error:
-                if not self._may_repeat(error, began, n_tries):
+                if not self._may_repeat(error, began, n_tries) and not self._waits_for_rebuilding(error):
                     # Not `from error`: its text may quote a row.
                     raise self._failure(error, write) from None
             except _UnreachableError as error:
@@ -380,6 +382,19 @@ class Database:
             return (n_tries == 1 or waited < self._outage_s) and not self.is_closed
         return failures.is_conflict(error) and waited < self._patience_s and not self.is_closed
 
+    def _waits_for_rebuilding(self, error: psycopg.Error) -> bool:
+        """Return whether a lock was not free because somebody changes or rebuilds all tables."""
+        # That may take many minutes; the wait ends when it does.
+        if not failures.is_locked(error) or self.is_closed:
+            return False
+        number = self.lock_number(REBUILDING)
+        asked = "SELECT pg_try_advisory_xact_lock_shared(?)"
+        try:
+            rows = self._attempt(lambda connection: connection.execute(asked, (number,)), (), None, "")
+        except (ShepherdError, psycopg.Error, _UnreachableError):
+            return False
+        return rows == [(False,)]
+
     def _failure(self, error: psycopg.Error | StoreError, write: commits.Write | None) -> ShepherdError:
         if write is not None and write.is_in_doubt:
             return failures.lost_commit(self.address)
@@ -410,7 +425,8 @@ class Database:
     def _take(self) -> Raw:
         if self.is_closed:
             raise StoreError(f"{self.shown}: the database is closed", hint="open a new Memory")
-        if not self._places.acquire(timeout=max(self._patience_s, 0.001)):
+        # While the server is away or stands still, those that have a connection wait for it.
+        if not self._places.acquire(timeout=max(self._patience_s, self._outage_s, 0.001)):
             raise StoreLockedError(
                 f"{self.shown}: all {_MOST_CONNECTIONS} connections have been in use for too long",
                 hint="use fewer threads at once, or wait",

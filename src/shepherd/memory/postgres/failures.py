@@ -24,6 +24,7 @@ __all__ = [
     "from_connecting",
     "from_statement",
     "is_conflict",
+    "is_locked",
     "is_lost",
     "is_passing",
     "lost_commit",
@@ -71,6 +72,11 @@ def needs_new_connection(error: psycopg.Error) -> bool:
 def is_passing(error: psycopg.Error) -> bool:
     """Return whether a server that refuses a connection will soon take it, or another one will take over."""
     return any(known in str(error) for known in _PASSING)
+
+
+def is_locked(error: psycopg.Error) -> bool:
+    """Return whether another transaction has held a lock for too long."""
+    return error.sqlstate == "55P03"
 
 
 def is_conflict(error: psycopg.Error) -> bool:

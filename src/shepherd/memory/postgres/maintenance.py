@@ -11,7 +11,7 @@ from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import StoreReadOnlyError
 from shepherd.memory import consistency, discourse, memories, tenants
 from shepherd.memory.postgres.by_user import leaves
-from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.postgres.database import REBUILDING, Connection, Database
 from shepherd.memory.postgres.schema import TABLES
 from shepherd.memory.postgres.size_limit import Limit
 from shepherd.memory.postgres.terms import TERMS, ServerChunks, Terms, terms_of
@@ -24,11 +24,12 @@ __all__ = ["check", "refresh_index", "reindex", "settle", "stats"]
 _PAGE = 500
 _COUNTED = (
     (
-        f"FROM context WHERE (id >> {SEQUENCE_BITS}, id) NOT IN (SELECT tenant, id FROM context_terms)",
+        "FROM context c WHERE NOT EXISTS (SELECT 1 FROM context_terms t"
+        f" WHERE t.tenant = c.id >> {SEQUENCE_BITS} AND t.id = c.id)",
         "{} [memory is|memories are] missing from the index of terms",
     ),
     (
-        "FROM context_terms WHERE id NOT IN (SELECT id FROM context)",
+        "FROM context_terms t WHERE NOT EXISTS (SELECT 1 FROM context c WHERE c.id = t.id)",
         "{} [entry of the index of terms has|entries of the index of terms have] no memory",
     ),
     (
@@ -110,7 +111,7 @@ def check(database: Database, *, repair: bool) -> CheckReport:
         if consistency.chunk_problems(connection, ServerChunks()):
             consistency.mend_chunks(connection, ServerChunks())
 
-    database.write_locked("schema", mend)
+    database.write_locked(REBUILDING, mend)
     left = {problem for problems in database.read(_look) for problem in problems}
     return CheckReport(found, tuple(problem for problem in found if problem not in left))
 
@@ -118,7 +119,7 @@ def check(database: Database, *, repair: bool) -> CheckReport:
 def refresh_index(database: Database) -> None:
     """Rebuild the terms if another version of the tokenizer has made them."""
     if database.read(_is_outdated):
-        database.write_locked("schema", _refresh)
+        database.write_locked(REBUILDING, _refresh)
 
 
 def _refresh(connection: Connection) -> None:
@@ -135,6 +136,8 @@ def _is_outdated(connection: Connection) -> bool:
 
 def _look(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the problems of the index of terms, and of rows."""
+    # Reading a large memory takes longer than a statement may.
+    connection.run("SET LOCAL statement_timeout = 0")
     other_terms, other_hashes = _compare_rows(connection)
     problems = [inflected(n, words) for what, words in _COUNTED if (n := consistency.count(connection, what))]
     if _is_outdated(connection):
@@ -177,6 +180,7 @@ def _is_stored(connection: Connection, found: Terms, indexed: Sequence[Any]) -> 
 
 
 def _lock(connection: Connection) -> None:
+    connection.run("SET LOCAL statement_timeout = 0")
     # Writers wait; readers see the state before.
     connection.run(
         "LOCK TABLE tenants, context, context_terms, knowledge_sums, nodes, edges, chunks, chunk_terms"

@@ -22,9 +22,9 @@ from shepherd.errors import (
     StoreMissingError,
     StoreReadOnlyError,
 )
-from shepherd.memory.postgres import by_user, commits, failures, migration
+from shepherd.memory.postgres import by_user, commits, failures, marks, migration
 from shepherd.memory.postgres.blind import BlindColumns
-from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.postgres.database import REBUILDING, Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
 
 __all__ = ["TABLES", "note_other_key", "prepare", "salt_of_key"]
@@ -80,6 +80,7 @@ _OWN = (
         PRIMARY KEY(tenant, id))""",
     f"CREATE INDEX chunk_terms_gin ON chunk_terms USING gin (terms) WITH ({_PENDING})",
     *commits.STATEMENTS,
+    *marks.STATEMENTS,
     # Rows that every write updates.
     "ALTER TABLE tenants SET (fillfactor = 50)",
     "ALTER TABLE knowledge_sums SET (fillfactor = 50)",
@@ -160,7 +161,7 @@ def _find_or_create(database: Database, *, blind: bool) -> None:
                     f"{database.shown}: an older Shepherd's database, to be upgraded first",
                     hint="open it once for writing",
                 )
-            database.write_locked("schema", lambda connection: _upgrade(database, connection))
+            database.write_locked(REBUILDING, lambda connection: _upgrade(database, connection))
         if not database.read_only:
             database.read(lambda connection: _refuse_without_rights(database, connection))
         return
@@ -179,7 +180,7 @@ def _find_or_create(database: Database, *, blind: bool) -> None:
         _create_blind(database)
         return
     # Two processes may be here at once.
-    done = database.write_locked("schema", lambda connection: _create(database, connection, None))
+    done = database.write_locked(REBUILDING, lambda connection: _create(database, connection, None))
     if done:
         _log.warning("%s", done)
 
@@ -192,7 +193,7 @@ def _create_blind(database: Database) -> None:
         return _are_there(database, connection) and salt_of_key(connection) == key.salt
 
     try:
-        database.write_locked("schema", lambda connection: _create(database, connection, key))
+        database.write_locked(REBUILDING, lambda connection: _create(database, connection, key))
     finally:
         # Another process may have been first. If nobody can say, the key stays.
         with contextlib.suppress(StoreError):
@@ -301,7 +302,8 @@ def _is_older(database: Database, connection: Connection) -> bool:
         " WHERE n.nspname = ? AND c.relname = ANY(?)",
         (database.schema, list(_LATER)),
     )
-    return n_there < len(_LATER) or _version(connection) < USER_VERSION
+    [(have_marks,)] = connection.execute(marks.ARE_THERE, (database.schema,))
+    return n_there < len(_LATER) or not have_marks or _version(connection) < USER_VERSION
 
 
 def _upgrade(database: Database, connection: Connection) -> None:
@@ -328,7 +330,7 @@ def _upgrade(database: Database, connection: Connection) -> None:
             connection.run(_translated(statement))
         for statement in _OWN_UPGRADES.get(newer, ()):
             connection.run(statement)
-    for statement in _ADD_LATER:
+    for statement in (*_ADD_LATER, *marks.STATEMENTS, *marks.FIRST):
         connection.run(statement)
     for table in ("context_terms", "chunk_terms"):
         for index in by_user.leaves(connection, f"{table}_gin"):

@@ -99,6 +99,7 @@ class _Scored:
 class ServerTables:
     """hot_rows.Tables of a server, and the ranking that answers where there is no hot index."""
 
+    has_marks = True
     # Even for a hundred memories that takes milliseconds.
     most_at_once = 5_000
     patience_s = 0.2

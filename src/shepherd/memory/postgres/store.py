@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, TypeVar
 from shepherd import transactions
 from shepherd.config.schema import parse_limit
 from shepherd.encryption import Sealer
-from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
+from shepherd.errors import StoreError, UsageError
 from shepherd.memory import facts, forgetting, ownership, recall_counts, tenants, word_rows
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.facts import FactRow
 from shepherd.memory.hot import HotRecall
+from shepherd.memory.hot_rows import mark_of
 from shepherd.memory.postgres import maintenance, schema
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.replica import Replica, State, TooOldError
@@ -45,9 +46,10 @@ _NO_FACTS = f"{facts.ROWS_OF_USER} LIMIT 0"
 _GUESSED_IDS = 10
 # Kinds of rows of _LOOK, in their order.
 _USER, _FACT, _MEMORY = range(3)
+_MARK = mark_of(MEMORIES, has_marks=True)
 # One statement sees one moment without a transaction around it.
 _LOOK = (
-    f'SELECT {_USER} AS kind, number, version, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
+    f'SELECT {_USER} AS kind, number, {_MARK}, 0::bigint, NULL::text COLLATE "C" AS key, NULL::text,'
     " NULL::text, NULL::text, NULL::text, NULL::text"
     # The columns of the other kinds of rows.
     " /* =2: context.id */ /* =5: facts.key */ /* =6: facts.value */ /* =7: context.user_message */"
@@ -69,15 +71,15 @@ _SERVER_FILES = (
 
 
 class _StaleError(Exception):
-    """The hot index has another version than the database."""
+    """The hot index has another version than the database, or one of another past."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """State of a user as a statement saw it: number and version, facts in key order, and memories by id."""
+    """State of a user as a statement saw it: number and mark, facts in key order, and memories by id."""
 
     tenant: int | None
-    version: int | None
+    mark: int | None
     facts: list[FactRow]
     memories: dict[int, Row]
 
@@ -97,7 +99,11 @@ class _Engine:
             connection.execute("SELECT pg_advisory_xact_lock(?)", (number,))
             return work(connection)
 
-        return self._database.write(self._first, locked)
+        result = self._database.write(self._first, locked)
+        if self._database.written is not None:
+            both = (self._database.writer(user) for user in (self._first, self._second))
+            self._database.written.share(*both)
+        return result
 
     def add(self, connection: Connection, user_id: str, new: Sequence[NewMemory]) -> list[tuple[int, bool]]:
         return self.terms.add(connection, user_id, new)
@@ -153,6 +159,11 @@ class PostgresStore(MemoryStore):
         """Address without the password."""
         return self._database.shown
 
+    @property
+    def limit_bytes(self) -> int:
+        """max_db_size."""
+        return self._limit.bytes
+
     # ---- transactions
 
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
@@ -185,7 +196,7 @@ class PostgresStore(MemoryStore):
 
         result = self._database.write(user_id, write)
         # The write itself is stored; an obstacle to pruning now is not its failure.
-        with contextlib.suppress(StoreLockedError, StoreFullError):
+        with contextlib.suppress(StoreError):
             self._limit.keep(self._database, user_id, size)
         return result
 
@@ -228,12 +239,12 @@ class PostgresStore(MemoryStore):
         self, database: Database | State, user_id: str, query: RecallQuery, *, with_facts: bool
     ) -> _Found:
         if not query.keywords or query.limit <= 0:
-            return self._look(database, user_id, [], with_facts=with_facts).facts, []
+            return (database.look(facts.ROWS_OF_USER, (user_id,)) if with_facts else []), []
         tenant = self._tenants.get(user_id)
         n_tries = 0
-        while tenant is not None and (version := self._recall.held_version(tenant)) is not None:
+        while tenant is not None and (mark := self._recall.held_mark(tenant)) is not None:
             try:
-                return self._find_hot(database, user_id, tenant, version, query, with_facts=with_facts)
+                return self._find_hot(database, user_id, tenant, mark, query, with_facts=with_facts)
             except _StaleError:
                 n_tries += 1
                 if n_tries == _MOST_TRIES or not self._recall.bring(tenant, database.reading):
@@ -247,21 +258,21 @@ class PostgresStore(MemoryStore):
         database: Database | State,
         user_id: str,
         tenant: int,
-        version: int,
+        mark: int,
         query: RecallQuery,
         *,
         with_facts: bool,
     ) -> _Found:
-        """Search the hot index, then read version, facts and rows in one statement: one round trip.
+        """Search the hot index, then read mark, facts and rows in one statement: one round trip.
 
-        _StaleError if index or database have another version.
+        _StaleError if index or database have another mark.
         """
         seen: _Seen | None = None
 
         def find(n: int) -> list[Hit]:
             hits = self._recall.find(
                 tenant,
-                version,
+                mark,
                 query.keywords,
                 n,
                 query.now,
@@ -277,7 +288,7 @@ class PostgresStore(MemoryStore):
         def fetch(ids: list[int]) -> dict[int, Row]:
             nonlocal seen
             seen = self._look(database, user_id, ids, with_facts=with_facts)
-            if (seen.tenant, seen.version) != (tenant, version):
+            if (seen.tenant, seen.mark) != (tenant, mark):
                 raise _StaleError
             return seen.memories
 
@@ -294,12 +305,12 @@ class PostgresStore(MemoryStore):
         rows, users = connection.execute_together(
             [
                 (facts.ROWS_OF_USER if with_facts else _NO_FACTS, (user_id,)),
-                ("SELECT number, version FROM tenants WHERE user_id = ?", (user_id,)),
+                ("SELECT number FROM tenants WHERE user_id = ?", (user_id,)),
             ]
         )
         if not users:
             return rows, []
-        tenant, version = users[0]
+        [(tenant,)] = users
         self._tenants[user_id] = tenant
 
         def find(n: int) -> list[Hit]:
@@ -309,7 +320,6 @@ class PostgresStore(MemoryStore):
                 query.keywords,
                 n,
                 query.now,
-                version,
                 recency_floor=query.recency_floor,
                 min_relevance=query.min_relevance,
                 periods=query.periods,
@@ -334,7 +344,7 @@ class PostgresStore(MemoryStore):
             elif kind == _FACT:
                 seen.facts.append((key, value, one, two, three))
             else:
-                seen.tenant, seen.version = one, two
+                seen.tenant, seen.mark = one, two
         return seen
 
     def vector_table(self, corpus: Corpus) -> VectorTable:

@@ -217,8 +217,11 @@ TERMS: TermIndex = _TermIndex()
 class ServerChunks(HotChunks):
     """ChunkIndex over chunk_terms."""
 
-    unindexed = f"FROM chunks WHERE (id >> {SEQUENCE_BITS}, id) NOT IN (SELECT tenant, id FROM chunk_terms)"
-    orphaned = "FROM chunk_terms WHERE id NOT IN (SELECT id FROM chunks)"
+    unindexed = (
+        "FROM chunks c WHERE NOT EXISTS (SELECT 1 FROM chunk_terms t"
+        f" WHERE t.tenant = c.id >> {SEQUENCE_BITS} AND t.id = c.id)"
+    )
+    orphaned = "FROM chunk_terms t WHERE NOT EXISTS (SELECT 1 FROM chunks c WHERE c.id = t.id)"
 
     def add(
         self, connection: transactions.Connection, tenant: int, chunks: Sequence[tuple[int, str]]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from shepherd.errors import StoreError
 from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.postgres import by_user
-from shepherd.memory.postgres.database import Connection, Database
+from shepherd.memory.postgres.database import REBUILDING, Connection, Database
 from shepherd.memory.schema import SEQUENCE_BITS, memory_range
 from shepherd.memory.vectors import table
 from shepherd.memory.vectors.table import NOTHING, UNITS, Embedded, Floats, Near, Nearest, Unembedded
@@ -68,7 +68,7 @@ class ServerVectors:
         self._owner, self._name = table.fingerprint(embedder_name), embedder_name
         self._type_schema = _installed_type(self._database, to_install=to_write)
         if to_write and not self._database.read(self._is_ours):
-            self._database.write_locked("schema", self._make)
+            self._database.write_locked(REBUILDING, self._make)
 
     def nearest(
         self, connection: Connection, tenant: int, query: Floats, ids: Sequence[int], n: int
@@ -131,7 +131,7 @@ def _installed_type(database: Database, *, to_install: bool) -> str:
         return found
     try:
         database.write_locked(
-            "schema",
+            REBUILDING,
             lambda connection: connection.run("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public"),
         )
     except StoreError as error:
