@@ -22,25 +22,37 @@ export class Refused extends Error {
 
 // Kept in a variable, so that a tab does not silently switch to the key of somebody who signs in in another tab.
 let deviceKey = localStorage.getItem(KEY) ?? "";
+// Whom this page works for, since it has shown anything: their key, user and owner.
+let settled = null;
 
 export const session = {
   get key() {
     return sessionStorage.getItem(KEY) ?? deviceKey;
   },
-  /** Keep the key, of this tab or, if it `stays`, of this browser; no user is chosen any more. */
-  signIn(key, stays) {
+  /** Keep the `owner`'s key, of this tab or, if it `stays`, of this browser; no user is chosen any more. */
+  signIn(key, stays, owner = "") {
     this.user = "";
     if (stays) {
       deviceKey = key;
       keep(localStorage, KEY, key);
     }
     keep(sessionStorage, KEY, stays ? "" : key);
+    // With a new key of theirs, people go on where they were.
+    if (owner && owner === settled?.owner) settled.key = key;
   },
   /** Forget the key, also for other tabs, and the user. */
   signOut() {
     this.signIn("", false);
     deviceKey = "";
     keep(localStorage, KEY, "");
+  },
+  /** Work for the user who is chosen now, as long as this page lasts. */
+  settle(owner) {
+    settled = { key: this.key, user: this.user, owner };
+  },
+  /** Whether another key or user was chosen since: nothing that is under way here is to go on in their memory. */
+  get hasMoved() {
+    return settled !== null && (settled.key !== this.key || settled.user !== this.user);
   },
   /** What the key allows, as the server last said. */
   scopes: [],
@@ -188,7 +200,9 @@ export function onReached(listener) {
   listeners.push(listener);
 }
 
-async function reached(method, path, { query = {}, body, file, names = true, key = session.key }) {
+async function reached(method, path, { query = {}, body, file, names = true, key: other }) {
+  if (other === undefined && session.hasMoved) throw new Refused("Another user's memory was chosen meanwhile. Reload the page to see it.", 0, "moved");
+  const key = other ?? session.key;
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
   // A list becomes a parameter for each of its values.

@@ -51,15 +51,15 @@ function decoded(part) {
 
 /** Find out who asks, then show the view; or ask for the key, or for the user. */
 async function start() {
+  if (session.hasMoved) {
+    loadAnew();
+    return;
+  }
   try {
     const who = await known();
     keyWasRefused = false;
-    const isOther = owner !== undefined && owner !== who.owner;
-    if (isOther || (user && user !== who.user)) {
-      // Conversations, drafts and answers that this page still has belong to somebody else.
-      const isChat = location.hash.startsWith("#/chat");
-      history.replaceState(null, "", location.pathname + (isOther || isChat ? "" : location.hash));
-      location.reload();
+    if ((owner !== undefined && owner !== who.owner) || (user && user !== who.user)) {
+      loadAnew();
       return;
     }
     owner = who.owner;
@@ -69,6 +69,7 @@ async function start() {
     drawFrame(who);
     if (!who.user) askUser(main, who, start);
     else {
+      session.settle(who.owner);
       await showView();
       loadAll();
       if (document.activeElement === document.body) main.querySelector("[data-first]")?.focus({ preventScroll: true });
@@ -79,6 +80,16 @@ async function start() {
     if (isUnknownKey(error)) signIn();
     else failed(error, start);
   }
+}
+
+/**
+ * Begin again for somebody else: conversations, drafts, answers and what is still under way, such as an import,
+ * belong to the one before.
+ */
+function loadAnew() {
+  // The view stays, but not the one thing in it that the address names.
+  history.replaceState(null, "", location.pathname + location.hash.split("/").slice(0, 2).join("/"));
+  location.reload();
 }
 
 async function known() {
