@@ -303,3 +303,16 @@ def test_memories_are_listed_by_conditions_and_changed_together(client, memory):
     assert answers(pinned=True) == (["Helix"], 1)
     refused = client.post("/v1/memory/batch", json={"action": "pin", "ids": []})
     assert refusal(refused) == (400, "invalid_request")
+
+
+def test_a_memory_that_was_said_again_does_not_keep_the_others_from_being_restored(client):
+    ids = [client.post("/v1/memory", json={"question": f"Lunch {i}?"}).json()["id"] for i in range(3)]
+    client.post("/v1/memory/batch", json={"action": "delete", "ids": ids})
+    again = client.post("/v1/memory", json={"question": "Lunch 1?"}).json()["id"]
+
+    restored = client.post("/v1/memory/batch", json={"action": "restore", "ids": ids})
+    refused = client.post(f"/v1/memory/{ids[1]}/restore")
+
+    assert (restored.status_code, restored.json()) == (200, {"ids": [ids[0], ids[2]]})
+    assert refusal(refused) == (400, "invalid_request")
+    assert refused.json()["error"]["message"] == f"memory {again} already says exactly this (delete it first)"

@@ -321,12 +321,13 @@ def test_nothing_that_is_under_way_goes_on_in_the_memory_of_another_user(open_to
     visited.open("facts")
     deleting: list[Route] = []
     asking: list[Route] = []
-    page.route(
-        re.compile("/v1/facts/"),
-        lambda route: deleting.append(route) if route.request.method == "DELETE" else route.continue_(),
-    )
     of_bert = re.compile(r"/v1/memory/user\?user=bert")
-    page.route(of_bert, lambda route: asking.append(route))
+
+    def hold(route: Route) -> None:
+        (deleting if route.request.method == "DELETE" else asking).append(route)
+
+    page.route(re.compile("/v1/facts/"), hold)
+    page.route(of_bert, hold)
 
     page.get_by_label("Select all that are shown").check()
     with page.expect_request(lambda request: request.method == "DELETE"):

@@ -6,7 +6,7 @@ import { catchDrops } from "./files.js";
 import { icon } from "./icons.js";
 import { askKey, askUser, keyInAddress, offerKey } from "./login.js";
 import { keysButton, setKeys } from "./keys.js";
-import { hush, inWords, leave } from "./notice.js";
+import { hush, inWords, unsay } from "./notice.js";
 import { themeButton } from "./theme.js";
 
 // Name in the address, label, and what loads the module that shows it.
@@ -130,7 +130,7 @@ async function showView() {
   } = place();
   leaveView();
   leaveView = () => {};
-  leave();
+  unsay();
   setKeys();
   markView(name);
   document.title = `${label} · Shepherd`;
