@@ -14,13 +14,14 @@ from dataclasses import replace
 
 from shepherd.errors import UsageError
 from shepherd.memory import facts, memories
+from shepherd.memory.cleared_facts import ClearedFact
 from shepherd.memory.facts import NO_EVIDENCE, Change, Contradiction
-from shepherd.memory.memories import TermIndex
+from shepherd.memory.memories import Deleted, TermIndex
 from shepherd.memory.periods import beginning, ending
 from shepherd.memory.records import Claim, EndedValue, Evidence, ItemKind, LearnedItem
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
-from shepherd.types import Fact
+from shepherd.types import Fact, MemoryRecord
 
 __all__ = [
     "accept",
@@ -459,13 +460,17 @@ def _undone(connection: Connection, user_id: str, item: LearnedItem, terms: Term
     return _set_state(connection, user_id, replace(item, state="undone"))
 
 
-def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> None:
+def _forget_sentence(
+    connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex
+) -> list[tuple[Deleted, MemoryRecord | None]]:
     """Take the sentence of an item out of the archived turns of its conversation, except pinned ones.
 
-    A turn with little else is deleted, with its answer; an answer that has the value goes, too.
+    A turn with little else is deleted, with its answer; an answer that has the value goes, too. Return the
+    turns before and after.
     """
+    turns: list[tuple[Deleted, MemoryRecord | None]] = []
     if not item.statement:
-        return
+        return turns
     rows = connection.execute(
         "SELECT c.id, c.user_message, c.assistant_response FROM context c JOIN tenants t ON t.user_id = ?1"
         f" WHERE c.id >> {SEQUENCE_BITS} = t.number AND c.timestamp BETWEEN ?2 AND ?3"
@@ -477,6 +482,7 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
             continue
         tenant, rest = memory_id >> SEQUENCE_BITS, said.replace(item.statement, " ").strip()
         has_value = item.value.casefold() in answer.casefold()
+        [before] = memories.copies(connection, tenant, [memory_id])
         try:
             if len(rest.split()) < _LEAST_WORDS:
                 memories.delete(connection, tenant, [memory_id], terms)
@@ -484,6 +490,8 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
                 memories.edit(connection, tenant, memory_id, rest, "" if has_value else None, terms)
         except UsageError:  # another memory says the rest
             memories.delete(connection, tenant, [memory_id], terms)
+        turns.append((before, memories.get(connection, tenant, memory_id)))
+    return turns
 
 
 def _forgotten(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> LearnedItem:
@@ -532,13 +540,15 @@ def clear_fact(
     now: int,
     terms: TermIndex,
     with_history: bool = False,
+    cleared: ClearedFact | None = None,
 ) -> bool:
     """Remove a fact, and with `with_history` its former values and all sentences that have one of them.
 
     Return whether there was anything to remove. What a tool call of a model clears is listed; what the user
-    clears is forgotten with the sentence that it was learned from.
+    clears is forgotten with the sentence that it was learned from. `cleared` is filled with what undoes that.
     """
     change = facts.clear(connection, user_id, key, source=source, now=now)
+    turns: list[tuple[Deleted, MemoryRecord | None]] = []
     if change is not None and change.before is not None and source != "tool":
         for (number,) in connection.execute(
             "SELECT number FROM learned WHERE user_id = ? AND key = ? AND value = ? AND kind <> 'remembered'"
@@ -546,7 +556,9 @@ def clear_fact(
             (user_id, change.before.key, change.before.value),
         ):
             if item := _find(connection, user_id, number):
-                _forget_sentence(connection, user_id, item, terms)
+                turns += _forget_sentence(connection, user_id, item, terms)
+    if cleared is not None:
+        cleared.change, cleared.turns = change, turns
     if change is not None and source == "tool" and not with_history:
         note_change(connection, user_id, change, at=now)
     if not with_history:

@@ -365,6 +365,22 @@ def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     return {"key": key, "deleted": True}
 
 
+@router.post("/facts/{key:path}/restore")
+@described("FactSet", 404, 409)
+def restore_fact(own: OwnMemory, key: str) -> dict[str, Any]:
+    """Restore a fact that this server cleared recently, with its source, times and sentence.
+
+    It is refused with 409 if the fact was set again since.
+    """
+    try:
+        fact = own.writable.restore_fact(key, own.user)
+    except UsageError as error:
+        raise Denied(409, "fact_changed", f"{error} ({error.hint})") from None
+    if fact is None:
+        raise missing("fact that can be restored")
+    return {"key": fact.key, "value": fact.value}
+
+
 # ---- what was learned
 
 
