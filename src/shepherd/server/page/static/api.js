@@ -96,10 +96,22 @@ export const put = (path, body) => asked("PUT", path, { body });
 export const patch = (path, body) => asked("PATCH", path, { body });
 export const remove = (path) => asked("DELETE", path);
 
+/** Delete several, one after the other; collects in `done` those that there were, also if it fails halfway. */
+export async function removeAll(items, pathOf, done) {
+  for (const item of items) {
+    try {
+      await remove(pathOf(item));
+      done.push(item);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+    }
+  }
+}
+
 /** The answer's JSON. Raises Refused. */
 async function asked(method, path, request = {}) {
   const response = await reached(method, path, request);
-  const told = read(await response.text());
+  const told = read(await whole(response, "text"));
   if (!response.ok || told === null) throw refusal(response, told);
   return told;
 }
@@ -116,23 +128,32 @@ function read(text) {
 /** The answer as a file. Raises Refused. */
 export async function download(path) {
   const response = await reached("GET", path, {});
-  if (!response.ok) throw refusal(response, read(await response.text()));
-  return response.blob();
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
+  return whole(response, "blob");
 }
 
 /** Send a file; the events of the answer, or its one JSON. Raises Refused. */
 export async function* uploaded(path, file, query) {
   const response = await reached("POST", path, { query, file });
-  if (!response.ok) throw refusal(response, read(await response.text()));
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
   if (response.headers.get("content-type")?.startsWith("text/event-stream")) yield* eventsOf(response);
-  else yield read(await response.text());
+  else yield read(await whole(response, "text"));
+}
+
+/** All of the answer, as "text" or "blob". Raises Refused if the connection is lost before its end. */
+async function whole(response, kind) {
+  try {
+    return await response[kind]();
+  } catch {
+    throw interrupted("try again");
+  }
 }
 
 /** The answer as text: the figures of /metrics. Raises Refused. */
 export async function getText(path) {
   const response = await reached("GET", path, {});
-  if (!response.ok) throw refusal(response, read(await response.text()));
-  return response.text();
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
+  return whole(response, "text");
 }
 
 /**
@@ -142,7 +163,7 @@ export async function getText(path) {
 export async function* streamed(path, body) {
   const named = session.user ? { ...body, user: session.user } : body;
   const response = await reached("POST", path, { body: named, names: false });
-  if (!response.ok) throw refusal(response, read(await response.text()));
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
   yield* eventsOf(response);
 }
 
@@ -185,8 +206,8 @@ function checks(next) {
   return IS_HERE ? `Check that “shepherd serve” is still running, then ${next}.` : `Check that this device is on the network and that Shepherd is still running on the server’s computer, then ${next}.`;
 }
 
-function interrupted() {
-  return new Refused(`The answer was interrupted: the connection to the server was lost. ${checks("ask again")}`, 0, "interrupted");
+function interrupted(next = "ask again") {
+  return new Refused(`The answer was interrupted: the connection to the server was lost. ${checks(next)}`, 0, "interrupted");
 }
 
 export function unreachable() {
@@ -231,6 +252,7 @@ const ADVICE = {
   insufficient_scope:
     "This key isn't allowed to do that. “shepherd apikey create --owner NAME” creates one that can read the memory.",
   not_found: "It was deleted elsewhere. Reload the page to see the current entries.",
+  fact_changed: "It was changed meanwhile, so the new value stays. The former one is in its history.",
   no_memory: "This server runs without memory. Start it without --nomemory to see one.",
   memory_read_only: "The server's database is read-only, so you can't change anything here.",
   no_user: "Nothing is stored without a user. Choose whose memory this is at the top of the page.",

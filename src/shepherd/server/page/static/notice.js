@@ -4,8 +4,6 @@ import { Refused, onReached } from "./api.js";
 import { fill, h } from "./dom.js";
 
 const STAYS_MS = 8000;
-// Refusals after which another try is of no use: what was deleted can't be restored any more.
-const FINAL = [404, 409];
 let timer = 0;
 // Whether what is said is that the server did not answer.
 let isUnreached = false;
@@ -61,6 +59,11 @@ export function saySaved(secrets) {
   warn(`Saved, but ${were} replaced by dots: passwords, codes and keys aren't stored. Keep ${them} in a password manager.`);
 }
 
+/** Whether another try is of no use: the server no longer has what is wanted, or it was changed since. */
+export function isFinal(error) {
+  return [404, 409].includes(error.status);
+}
+
 /** An error as a person reads it. */
 export function inWords(error) {
   if (error instanceof Refused) return error.message;
@@ -86,7 +89,7 @@ export function offerUndo(text, undo, { after = () => {} } = {}) {
   const failed = (error) => {
     problem.textContent = inWords(error);
     notice.classList.add("bad");
-    if (!FINAL.includes(error.status)) return;
+    if (!isFinal(error)) return;
     button.remove();
     dismiss.focus({ preventScroll: true });
   };
