@@ -1,4 +1,4 @@
-"""Facts that are forgotten on the page come back as they were, also where something else happens meanwhile."""
+"""Facts that are forgotten on the page come back as they were, also where something else changes them."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ export const patch = (path, body) => asked("PATCH", path, { body });
 export const remove = (path) => asked("DELETE", path);
 
 /** Delete several, one after the other; collects in `done` those that there were, also if it fails halfway. */
-export async function removeAll(items, pathOf, done) {
+export async function removeEach(items, pathOf, done) {
   for (const item of items) {
     try {
       await remove(pathOf(item));

@@ -1,6 +1,6 @@
 // Facts: what is known for sure, what it was before, and what was forgotten.
 
-import { Refused, get, post, put, removeAll } from "./api.js";
+import { Refused, get, post, put, removeEach } from "./api.js";
 import { area, chatLink, empty, field, fill, h, longWords, newId, words } from "./dom.js";
 import { entryForm, newEntry } from "./forms.js";
 import { ago, beginning, count, date, folded, iso, moment, origin, writer } from "./format.js";
@@ -231,7 +231,7 @@ async function forget(view, facts) {
   const done = [];
   let failure = null;
   try {
-    await removeAll(facts, (fact) => addressOf(fact.key), done);
+    await removeEach(facts, (fact) => addressOf(fact.key), done);
   } catch (error) {
     failure = error;
   }
