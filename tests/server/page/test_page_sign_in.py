@@ -94,6 +94,9 @@ def test_a_revoked_key_is_asked_for_again(closed, keys, own_memory, visit):
     page.evaluate("location.hash = '#/facts'")
 
     expect(page.locator("h1")).to_have_text("Sign in again")
+    page.evaluate("location.hash = '#/why'")
+    page.wait_for_timeout(200)
+    expect(page.locator("h1")).to_have_text("Sign in again")
     assert page.evaluate("sessionStorage.getItem('shepherd.key')") is None
 
 

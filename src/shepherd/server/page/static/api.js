@@ -221,8 +221,14 @@ export function onReached(listener) {
   listeners.push(listener);
 }
 
+function moved() {
+  // As the server would say it: the key was refused or taken away.
+  if (settled.key && !session.key) return new Refused("You were signed out. Reload the page to sign in again.", 401, "invalid_api_key");
+  return new Refused("Another user's memory was chosen meanwhile. Reload the page to see it.", 0, "moved");
+}
+
 async function reached(method, path, { query = {}, body, file, names = true, key: other }) {
-  if (other === undefined && session.hasMoved) throw new Refused("Another user's memory was chosen meanwhile. Reload the page to see it.", 0, "moved");
+  if (other === undefined && session.hasMoved) throw moved();
   const key = other ?? session.key;
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");

@@ -145,6 +145,7 @@ async function showView() {
   } catch (error) {
     if (turn !== shown) return;
     if (isUnknownKey(error)) signIn();
+    else if (session.hasMoved) start();
     else failed(error, showView);
   } finally {
     if (turn === shown) main.removeAttribute("aria-busy");
