@@ -208,8 +208,8 @@ class Server:
 def folder_in_memory() -> str | None:
     """Return a folder in main memory if there is room for everything that all tests write, else None.
 
-    To create a file on a disk and to wait until it is written takes ten times as long. Each schema of a server
-    has 90 files: beside many that were just deleted, ext4 takes twice the time of everything else for them.
+    To create a file on a disk and to wait until it is written takes ten times as long. Each schema has
+    90 files: beside many that were just deleted, ext4 takes twice the time of everything else for them.
     """
     with contextlib.suppress(OSError):
         found = os.statvfs(_IN_MEMORY)

@@ -180,8 +180,8 @@ def test_what_was_learned_is_awaited_too(memory):
 AWAITED = """
     recall enrich search store_memory get_memory edit_memory pin_memory delete_memory delete_memories
     restore_forgotten delete_user clear_memory list_memories count_memories count_recalls set_fact get_fact
-    get_all_facts clear_fact fact_history facts_at fact_periods learned learned_since take_news keep undo
-    accept reject stats
+    get_all_facts clear_fact restore_fact fact_history facts_at fact_periods learned learned_since take_news
+    keep undo accept reject stats
 """
 
 

@@ -48,6 +48,7 @@ class AsyncMemory:
         self.get_fact = _awaited(memory.get_fact)
         self.get_all_facts = _awaited(memory.get_all_facts)
         self.clear_fact = _awaited(memory.clear_fact)
+        self.restore_fact = _awaited(memory.restore_fact)
         self.fact_history = _awaited(memory.fact_history)
         self.facts_at = _awaited(memory.facts_at)
         self.fact_periods = _awaited(memory.fact_periods)

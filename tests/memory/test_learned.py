@@ -21,9 +21,9 @@ DAY = 86_400
 class Teller:
     """Tells a memory what the user says, by the way that a turn and the worker take."""
 
-    def __init__(self, database: str, *, blind: bool = False) -> None:
+    def __init__(self, database: str, memory: Memory | None = None, *, blind: bool = False) -> None:
         self.now = float(START)
-        self.memory = Memory(database, user_id="steve", clock=lambda: self.now, blind=blind)
+        self.memory = memory or Memory(database, user_id="steve", clock=lambda: self.now, blind=blind)
         self.session = self.memory.start_session()
 
     def tell(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.errors import UsageError
+from shepherd.errors import SecretError, UsageError
 from shepherd.memory import Memory, Turn
 from shepherd.memory.memories import content_hash
 from shepherd.types import Message
@@ -123,6 +123,30 @@ def test_a_memory_is_not_restored_beside_one_that_says_the_same(memory: Memory) 
 
     assert caught.value.hint == "delete it first"
     assert memory.count_memories() == 1
+
+
+def test_an_edit_that_leaves_nothing_is_refused(memory: Memory) -> None:
+    both = memory.store_memory(*IDE)
+    question_only = memory.store_memory("Call Tove", "")
+    assert both is not None
+    assert question_only is not None
+
+    for memory_id, edited in ((both, {"question": "", "answer": " "}), (question_only, {"question": "\n"})):
+        with pytest.raises(UsageError, match="a memory needs a question or an answer"):
+            memory.edit_memory(memory_id, **edited)
+
+    assert memory.edit_memory(both, question="")
+    assert [record.answer for record in memory.list_memories()] == ["", IDE[1]]
+
+
+def test_an_edit_of_one_text_is_refused_if_both_are_a_secret(memory: Memory) -> None:
+    memory_id = memory.store_memory("What is my dog?", "4711")
+    assert memory_id is not None
+
+    with pytest.raises(SecretError):
+        memory.edit_memory(memory_id, question="What is my PIN?")
+
+    assert [record.question for record in memory.list_memories()] == ["What is my dog?"]
 
 
 def test_edit_without_change_is_fine(memory: Memory) -> None:

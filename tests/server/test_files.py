@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sqlite3
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -166,6 +167,25 @@ def test_a_failed_import_ends_its_stream_with_the_error(client):
     *events, end = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
 
     assert json.loads(events[-1])["error"]["message"].startswith("thing.zip: ")
+    assert end == "[DONE]"
+
+
+@pytest.mark.parametrize("name", ["聊天记录" * 30 + ".json", "..", ".", "/", "\0a.jsonl", "a" * 400])
+def test_an_export_is_imported_under_any_name(name, client, memory):
+    answer = send(client, "/v1/memory/import", lines(3), name=name)
+    document = send(client, "/v1/knowledge/import", b"# Sheep", name=name)
+
+    assert (answer.status_code, answer.json()["memories"]) == (200, 3)
+    assert (document.status_code, document.json()["added"]) == (200, 1)
+
+
+def test_an_unexpected_error_ends_the_stream_of_an_import_as_well(client, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "is not there"))
+
+    answer = send(client, "/v1/memory/import", lines(3), name="m.jsonl", progress=True)
+    *events, end = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
+
+    assert json.loads(events[-1])["error"]["code"] == "internal_error"
     assert end == "[DONE]"
 
 

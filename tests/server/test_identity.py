@@ -192,6 +192,7 @@ def paths(memory_id: int, learned_id: object) -> list[tuple[str, str, object]]:
         ("GET", "/v1/facts/secret", None),
         ("PUT", "/v1/facts/mine", {"value": "mine"}),
         ("DELETE", "/v1/facts/secret", None),
+        ("POST", "/v1/facts/secret/restore", None),
         ("GET", "/v1/facts?at=2100", None),
         ("GET", "/v1/learned", None),
         ("GET", "/v1/learned?waiting=true", None),

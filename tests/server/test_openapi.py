@@ -277,6 +277,12 @@ def test_writing_routes_answer_as_described(own, memory, ids):
     steve("post", "/v1/memory/{memory_id}/restore", named=one)
     steve("put", "/v1/facts/{key}", named={"key": "pet"}, json={"value": "Rex"})
     steve("delete", "/v1/facts/{key}", named={"key": "pet"})
+    steve("post", "/v1/facts/{key}/restore", named={"key": "pet"})
+    steve("delete", "/v1/facts/{key}", named={"key": "pet"})
+    steve("put", "/v1/facts/{key}", named={"key": "pet"}, json={"value": "Max"})
+    steve("post", "/v1/facts/{key}/restore", 409, named={"key": "pet"})
+    steve("post", "/v1/facts/{key}/restore", 404, named={"key": "city"})
+    steve("delete", "/v1/facts/{key}", named={"key": "pet"})
     steve("delete", "/v1/facts/{key}", 404, named={"key": "pet"})
     lines = own.client.get("/v1/memory/export").content
     steve("post", "/v1/memory/import", params={"name": "all.jsonl"}, content=lines)

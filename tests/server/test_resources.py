@@ -303,3 +303,44 @@ def test_memories_are_listed_by_conditions_and_changed_together(client, memory):
     assert answers(pinned=True) == (["Helix"], 1)
     refused = client.post("/v1/memory/batch", json={"action": "pin", "ids": []})
     assert refusal(refused) == (400, "invalid_request")
+
+
+def test_a_memory_that_was_said_again_does_not_keep_the_others_from_being_restored(client):
+    ids = [client.post("/v1/memory", json={"question": f"Lunch {i}?"}).json()["id"] for i in range(3)]
+    client.post("/v1/memory/batch", json={"action": "delete", "ids": ids})
+    again = client.post("/v1/memory", json={"question": "Lunch 1?"}).json()["id"]
+
+    restored = client.post("/v1/memory/batch", json={"action": "restore", "ids": ids})
+    refused = client.post(f"/v1/memory/{ids[1]}/restore")
+
+    assert (restored.status_code, restored.json()) == (200, {"ids": [ids[0], ids[2]]})
+    assert refusal(refused) == (400, "invalid_request")
+    assert refused.json()["error"]["message"] == f"memory {again} already says exactly this (delete it first)"
+
+
+def test_a_fact_that_was_forgotten_by_mistake_is_as_it_was(client, memory):
+    memory.set_fact("allergies/mine", "walnuts", "steve", source="extraction", since=1_000)
+    address = "/v1/facts/allergies%2Fmine"
+    before = client.get("/v1/facts", params={"history": True}).json()
+
+    client.delete(address)
+    gone = client.get(address).json()["value"]
+    restored = client.post(f"{address}/restore")
+    after = client.get("/v1/facts", params={"history": True}).json()
+    client.delete(address)
+    client.put(address, json={"value": "nuts"})
+    late = [client.post(f"{address}/restore") for _ in range(2)]
+
+    assert (gone, restored.json()) == (None, {"key": "allergies/mine", "value": "walnuts"})
+    assert after == before
+    assert [refusal(answer) for answer in late] == [(409, "fact_changed"), (404, "not_found")]
+    assert client.get(address).json()["value"] == "nuts"
+
+
+def test_a_memory_is_not_edited_to_nothing(client):
+    made = client.post("/v1/memory", json={"question": "Which editor?", "answer": "vim"}).json()
+
+    refused = client.patch(f"/v1/memory/{made['id']}", json={"question": "", "answer": ""})
+
+    assert refusal(refused) == (400, "invalid_request")
+    assert client.get(f"/v1/memory/{made['id']}").json() == made

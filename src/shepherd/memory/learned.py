@@ -15,14 +15,15 @@ from typing import NamedTuple
 
 from shepherd.errors import UsageError
 from shepherd.memory import facts, memories
+from shepherd.memory.cleared_facts import ClearedFact
 from shepherd.memory.facts import NO_EVIDENCE, Change, Contradiction
 from shepherd.memory.growing_lists import gained, without
-from shepherd.memory.memories import TermIndex
+from shepherd.memory.memories import Deleted, TermIndex
 from shepherd.memory.periods import beginning, ending
 from shepherd.memory.records import Claim, EndedValue, Evidence, ItemKind, LearnedItem
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.transactions import Connection
-from shepherd.types import Fact
+from shepherd.types import Fact, MemoryRecord
 from shepherd.wording import mentions
 
 __all__ = [
@@ -489,14 +490,17 @@ def _undone(connection: Connection, user_id: str, item: LearnedItem, terms: Term
     return _set_state(connection, user_id, replace(item, state="undone"))
 
 
-def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> None:
+def _forget_sentence(
+    connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex
+) -> list[tuple[Deleted, MemoryRecord | None]]:
     """Take the sentence of an item out of the archived turns of its conversation, except pinned ones.
 
     A turn with little else is deleted, with its answer. An answer also goes if it has what the item added, or
-    what it took away if it only did that.
+    what it took away if it only did that. Return the turns before and after.
     """
+    turns: list[tuple[Deleted, MemoryRecord | None]] = []
     if not item.statement:
-        return
+        return turns
     former = item.before or ""
     has_value = mentions(gained(item.key, former, item.value) or gained(item.key, item.value, former))
     rows = connection.execute(
@@ -510,6 +514,7 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
             continue
         tenant, rest = memory_id >> SEQUENCE_BITS, said.replace(item.statement, " ").strip()
         new_answer = "" if has_value is not None and has_value(answer.casefold()) else None
+        [before] = memories.copies(connection, tenant, [memory_id])
         try:
             if len(rest.split()) < _LEAST_WORDS:
                 memories.delete(connection, tenant, [memory_id], terms)
@@ -517,6 +522,8 @@ def _forget_sentence(connection: Connection, user_id: str, item: LearnedItem, te
                 memories.edit(connection, tenant, memory_id, rest, new_answer, terms)
         except UsageError:  # another memory says the rest
             memories.delete(connection, tenant, [memory_id], terms)
+        turns.append((before, memories.get(connection, tenant, memory_id)))
+    return turns
 
 
 def _forgotten(connection: Connection, user_id: str, item: LearnedItem, terms: TermIndex) -> LearnedItem:
@@ -565,25 +572,27 @@ def clear_fact(
     now: int,
     terms: TermIndex,
     with_history: bool = False,
+    cleared: ClearedFact | None = None,
 ) -> bool:
     """Remove a fact, and with `with_history` its former values and all sentences that have one of them.
 
     Return whether there was anything to remove. What a tool call of a model clears is listed; what the user
-    clears is forgotten with the sentence that it was learned from.
+    clears is forgotten with the sentence that it was learned from. `cleared` is filled with what undoes that.
     """
     change = facts.clear(connection, user_id, key, source=source, now=now)
+    turns: list[tuple[Deleted, MemoryRecord | None]] = []
     if change is not None and change.before is not None and source != "tool":
-        cleared = gained(change.before.key, "", change.before.value)
+        gone = gained(change.before.key, "", change.before.value)
         for number, of_key, value, former in connection.execute(
             "SELECT number, key, value, former FROM learned WHERE user_id = ? AND key = ?"
             " AND kind <> 'remembered' AND state <> 'undone' AND statement <> ''",
             (user_id, change.before.key),
         ):
-            item = (
-                _find(connection, user_id, number) if gained(of_key, former or "", value) & cleared else None
-            )
+            item = _find(connection, user_id, number) if gained(of_key, former or "", value) & gone else None
             if item is not None:
-                _forget_sentence(connection, user_id, item, terms)
+                turns += _forget_sentence(connection, user_id, item, terms)
+    if cleared is not None:
+        cleared.change, cleared.turns = change, turns
     if change is not None and source == "tool" and not with_history:
         note_change(connection, user_id, change, at=now)
     if not with_history:

@@ -328,6 +328,13 @@ def delete_and_keep(
     connection: Connection, tenant: int, memory_ids: Iterable[int], terms: TermIndex
 ) -> list[Deleted]:
     """Do as `delete`; return all that `restore` needs of the deleted memories."""
+    kept = copies(connection, tenant, memory_ids)
+    delete(connection, tenant, [one.id for one in kept], terms)
+    return kept
+
+
+def copies(connection: Connection, tenant: int, memory_ids: Iterable[int]) -> list[Deleted]:
+    """Return those memories that are the tenant's, as `restore` needs them after they are deleted."""
     kept = []
     for places, few in _few(tenant, memory_ids):
         recalls = connection.execute(f"SELECT id, n, last FROM recalls WHERE id IN {places}", few)
@@ -336,7 +343,6 @@ def delete_and_keep(
             f"SELECT {MEMORY_COLUMNS} FROM context WHERE id IN {places} ORDER BY id", few
         )
         kept += [Deleted(row, counted.get(row[0])) for row in rows]
-    delete(connection, tenant, [one.id for one in kept], terms)
     return kept
 
 

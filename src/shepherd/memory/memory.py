@@ -28,6 +28,7 @@ from shepherd.memory import (
     tenants,
 )
 from shepherd.memory.api_keys import ApiKeys
+from shepherd.memory.cleared_facts import ClearedFact, ClearedFacts
 from shepherd.memory.courses import arranged, asks_for_order
 from shepherd.memory.extraction_queue import ExtractionQueue
 from shepherd.memory.forgetting import Receipt
@@ -150,6 +151,7 @@ class Memory:
         # In this process alone: what is forgotten must not stay on disk.
         self._forgotten: FIFODict[str, deque[memories.Deleted]] = FIFODict(_MOST_FORGETTERS)
         self._forgotten_lock = threading.Lock()
+        self._cleared_facts = ClearedFacts()
         self._store: MemoryStore = open_store(
             os.fspath(database),
             read_only=read_only,
@@ -388,9 +390,7 @@ class Memory:
         user = self._rows.user(user_id)
         if user is None:
             return None
-        if not question.strip() and not answer.strip():
-            raise UsageError("a memory needs a question or an answer")
-        self._refuse_secret("holds_secret", question, answer)
+        self._check_texts(question, answer)
         seconds = self._rows.seconds(timestamp)
         new = NewMemory(storable(question), storable(answer), seconds, storable(source), storable(session))
         if source == _TOOL:
@@ -467,7 +467,6 @@ class Memory:
 
         The former texts are forgotten as clear_memory forgets a memory.
         """
-        self._refuse_secret("holds_secret", question or "", answer or "")
         question = None if question is None else storable(question)
         answer = None if answer is None else storable(answer)
         self._store.refuse_too_large(question or "", answer or "")
@@ -477,6 +476,12 @@ class Memory:
             before = None if tenant is None else memories.get(connection, tenant, memory_id)
             if tenant is None or before is None:
                 return False, Counter()
+            # Neither text alone need be a secret, nor empty: "What is my PIN?" and "4711" are one together.
+            texts = (
+                before.question if question is None else question,
+                before.answer if answer is None else answer,
+            )
+            self._check_texts(*texts)
             memories.edit(connection, tenant, memory_id, question, answer, self._store.terms)
             former = (memory_id, before.question, before.answer)
             is_asked_anew = question not in (None, before.question)
@@ -714,11 +719,39 @@ class Memory:
             removed = forgetting.copies_of_values(connection, user, values)
             return True, removed + Counter({forgetting.FACTS: len(values)})
 
+        user = self._rows.user(user_id)
+        if user is None:
+            return False
         if with_history:
+            self._cleared_facts.forget(user, key)
             return self._forget(user_id, False, work, receipt)
-        is_cleared = self._rows.write(user_id, False, learned.clear_fact, key, **options)
+        cleared = ClearedFact()
+        is_cleared = self._rows.write(user_id, False, learned.clear_fact, key, **options, cleared=cleared)
         self._rows.follow(user_id)
+        if is_cleared:
+            self._cleared_facts.add(user, cleared)
         return is_cleared
+
+    def restore_fact(self, key: str, user_id: str | None = None) -> Fact | None:
+        """Restore a fact that this process has cleared, with its source, its times and its sentence.
+
+        None if there is no such fact: the last 200 of each user can be restored, while the process runs.
+        Raises UsageError if it was set again since.
+        """
+        user, key = self._rows.user(user_id), storable(key.strip())
+        cleared = None if user is None else self._cleared_facts.find(user, key)
+        if user is None or cleared is None:
+            return None
+        is_restored = self._rows.write(user_id, False, _restore_fact, cleared, self._store.terms)
+        self._cleared_facts.forget(user, key)
+        now = self._rows.read(user_id, None, facts.find, key)
+        if not is_restored and now is not None:
+            raise UsageError(
+                "fact: it was set again since it was cleared", hint="its history has both values"
+            )
+        self._rows.follow(user_id)
+        self.wake_vectors()
+        return now
 
     def fact_history(self, key: str | None = None, user_id: str | None = None) -> list[FactChange]:
         """Return every change of a fact, or of all facts, oldest first."""
@@ -826,6 +859,12 @@ class Memory:
         item = self._rows.write(user_id, None, learned.reject, item_id, self._store.terms)
         self._rows.follow(user_id)
         return item
+
+    def _check_texts(self, question: str, answer: str) -> None:
+        """Raise UsageError for a memory without words, and SecretError for one with a secret."""
+        if not question.strip() and not answer.strip():
+            raise UsageError("a memory needs a question or an answer")
+        self._refuse_secret("holds_secret", question, answer)
 
     def _refuse_secret(self, rule: Literal["holds_secret", "is_secret"], name: str, value: str) -> None:
         if self._store.keeps_secrets:
@@ -986,6 +1025,7 @@ class Memory:
         removed, files, left = removal.remove_user(self._store, user, self._rows.seconds())
         with self._forgotten_lock:
             self._forgotten.pop(user, None)
+        self._cleared_facts.forget(user)
         if receipt is not None:
             receipt.removed += removed
             receipt.files += files
@@ -1169,6 +1209,12 @@ def _set_and_list(
     change = facts.set_value(connection, user_id, key, value, source=source, now=now, since=since)
     if change is not None:
         learned.note_change(connection, user_id, change, at=now)
+
+
+def _restore_fact(
+    connection: Connection, user_id: str, cleared: ClearedFact, terms: memories.TermIndex
+) -> bool:
+    return cleared.restore(connection, user_id, terms)
 
 
 def _store_and_list(connection: Connection, user_id: str, new: NewMemory, terms: memories.TermIndex) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict
@@ -31,6 +32,8 @@ from shepherd.server.state import OwnMemory
 from shepherd.server.streaming import blocking
 
 __all__ = ["UPLOADS", "files", "router"]
+
+_log = logging.getLogger(__name__)
 
 router = APIRouter(prefix="/v1/knowledge")
 # Files, whose names are parameters and whose bytes are the body.
@@ -269,13 +272,14 @@ async def import_memories(
 
     def work(tell: _Progress) -> dict[str, Any]:
         with scratch_folder() as folder:
-            # A ZIP archive or a database must be a file.
-            path = folder / (PurePath(name).name or "upload")
+            # A ZIP archive or a database must be a file. Not every name of a file elsewhere can be one here.
+            path = folder / "upload"
             path.write_bytes(data)
             try:
                 return asdict(memory.import_file(path, own.user, format=format, progress=tell))
             except ShepherdError as error:
-                error.args = (str(error).replace(f"{folder}/", ""), *error.args[1:])
+                shown = PurePath(name).name or path.name
+                error.args = (str(error).replace(str(path), shown), *error.args[1:])
                 raise
 
     return await _imported(request, work, progress)
@@ -343,7 +347,10 @@ async def _imported(
             yield event({"progress": {"done": amount[0], "total": amount[1]}})
         try:
             yield event({"result": working.result()})
-        except ShepherdError as error:
+        except Exception as error:
+            # The status is sent already: a stream that just broke off would look like a lost connection.
+            if not isinstance(error, ShepherdError):
+                _log.exception("an import failed")
             yield event(error_of(problem_of(error), request.url.path))
         yield event("[DONE]")
 

@@ -21,7 +21,7 @@ from shepherd._native.text import keywords
 from shepherd.errors import UsageError
 from shepherd.escaping import storable
 from shepherd.knowledge import Knowledge
-from shepherd.memory import ExtractionJob, LearnedItem, MemoryFilter, MemoryStats
+from shepherd.memory import ExtractionJob, LearnedItem, Memory, MemoryFilter, MemoryStats
 from shepherd.memory.periods import moment_of
 from shepherd.sequences import errors_in_sequences, sequence_of, with_sequence
 from shepherd.server.description import JSON_LINES, described
@@ -240,17 +240,27 @@ def _has_one_of(words: Collection[str], memory: SearchResult) -> bool:
 @router.post("/memory/batch")
 @described("ChangedMemories", 404)
 def change_memories(own: OwnMemory, batch: MemoryBatch) -> dict[str, Any]:
-    """Pin, unpin, delete or restore several memories; return the ids of those that were changed."""
+    """Pin, unpin, delete or restore several memories; return the ids of those that were changed.
+
+    A memory is not restored if another one says the same now.
+    """
     memory = own.writable
     ids = {own.memory_id(sequence): sequence for sequence in batch.ids}
     if batch.action == "delete":
         done = memory.delete_memories(list(ids), own.user)
     elif batch.action == "restore":
-        done = [stored_id for stored_id in ids if memory.restore_forgotten(stored_id, own.user)]
+        done = [stored_id for stored_id in ids if _is_restored(memory, stored_id, own.user)]
     else:
         is_pinned = batch.action == "pin"
         done = [stored_id for stored_id in ids if memory.pin_memory(stored_id, is_pinned, own.user)]
     return {"ids": [ids[stored_id] for stored_id in done]}
+
+
+def _is_restored(memory: Memory, stored_id: int, user: str) -> bool:
+    try:
+        return memory.restore_forgotten(stored_id, user) is not None
+    except UsageError:  # another one says the same; the rest can be restored nevertheless
+        return False
 
 
 @router.get("/memory/export")
@@ -353,6 +363,22 @@ def clear_fact(own: OwnMemory, key: str) -> dict[str, Any]:
     if not own.writable.clear_fact(key, own.user):
         raise missing("fact")
     return {"key": key, "deleted": True}
+
+
+@router.post("/facts/{key:path}/restore")
+@described("FactSet", 404, 409)
+def restore_fact(own: OwnMemory, key: str) -> dict[str, Any]:
+    """Restore a fact that this server cleared recently, with its source, times and sentence.
+
+    It is refused with 409 if the fact was set again since.
+    """
+    try:
+        fact = own.writable.restore_fact(key, own.user)
+    except UsageError as error:
+        raise Denied(409, "fact_changed", f"{error} ({error.hint})") from None
+    if fact is None:
+        raise missing("fact that can be restored")
+    return {"key": fact.key, "value": fact.value}
 
 
 # ---- what was learned

@@ -101,8 +101,10 @@ def test_the_page_stays_light():
 def test_modules_import_what_is_there_and_never_make_markup_of_text(path):
     source = path.read_text(encoding="utf-8")
 
-    for name in re.findall(r'from "\./([^"]+)"', source):
-        assert (STATIC / name).exists()
+    for names, name in re.findall(r'(?:\{([^{}]*)\} )?from "\./([^"]+)"', source):
+        there = (STATIC / name).read_text(encoding="utf-8")
+        exported = re.findall(r"^export (?:async )?(?:function\*?|const|class) (\w+)", there, re.M)
+        assert {one.split(" as ")[0].strip() for one in names.split(",") if one.strip()} <= {*exported}
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function|srcdoc",
         source.replace('"eval"', ""),  # a command of the program

@@ -482,3 +482,90 @@ def test_filters_can_be_reached_after_a_window_was_widened(mini, visit, steve):
     page.page.set_viewport_size({"width": 1440, "height": 900})
 
     expect(page.page.get_by_label("Source")).to_be_visible()
+
+
+def forget_rows(steve: Visit, *texts: str) -> None:
+    """Select the lines that have these texts, and forget them."""
+    for text in texts:
+        rows(steve).filter(has_text=text).first.get_by_role("checkbox").check()
+    steve.page.get_by_role("button", name="Forget", exact=True).press("Enter")
+    expect(steve.page.get_by_role("button", name="Undo")).to_be_focused()
+
+
+def forget_others(steve: Visit, memory: Memory) -> None:
+    """Forget so many other memories that the server can restore none that was forgotten before."""
+    lunches(memory, steve.user, 200)
+    others = memory.list_memories(steve.user, limit=200, order="oldest")
+    ids = [sequence_of(record.id) for record in others]
+    told = {"action": "delete", "ids": ids}
+    steve.page.request.post(f"{steve.url}/v1/memory/batch", params={"user": steve.user}, data=told)
+
+
+def test_undo_restores_all_but_a_memory_that_was_said_again_and_says_so(steve, memory):
+    steve.open("memories")
+
+    forget_rows(steve, "on day 1?", "on day 2?", "on day 3?")
+    memory.store_memory("What was for lunch on day 2?", "Soup number 2.", steve.user)
+    steve.page.keyboard.press("Enter")
+    expect(steve.page.locator("#notices")).to_contain_text("2 of 3 memories restored.")
+    expect(status(steve)).to_have_text("70 memories, the newest first")
+
+    assert memory.count_memories(steve.user) == 70
+    assert rows(steve).filter(has_text="on day 2?").count() == 1
+
+
+def test_undo_shows_no_memory_that_the_server_has_not_restored(steve, memory):
+    steve.open("memories")
+    page = steve.page
+
+    forget_rows(steve, "on day 1?", "on day 2?")
+    forget_others(steve, memory)
+    page.keyboard.press("Enter")
+    expect(page.locator("#notices")).to_contain_text("can't be undone any more")
+    expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+    expect(status(steve)).to_have_text("68 memories, the newest first")
+    page.get_by_role("button", name="Close", exact=True).click()
+    opened(steve, "on day 3?").get_by_role("button", name="Forget").press("Enter")
+    forget_others(steve, memory)
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#notices")).to_contain_text("can't be undone any more")
+
+    assert memory.count_memories(steve.user) == 67
+
+
+def test_an_undo_that_fails_can_be_tried_again_also_after_another_message(steve, memory):
+    steve.open("memories")
+    page = steve.page
+    undo = page.get_by_role("button", name="Undo")
+
+    opened(steve, "on day 1?").get_by_role("button", name="Forget").press("Enter")
+    page.context.set_offline(True)
+    undo.press("Enter")
+    expect(page.locator(".notice")).to_contain_text("The server does not answer.")
+    page.context.set_offline(False)
+    opened(steve, "on day 3?").get_by_role("button", name="Pin").press("Enter")
+    expect(page.locator("#notices")).to_contain_text("Pinned: it is never deleted")
+    undo.press("Enter")
+    expect(status(steve)).to_have_text("70 memories, the newest first")
+    expect(undo).to_have_count(0)
+
+    assert memory.count_memories(steve.user) == 70
+
+
+def test_the_last_200_of_many_forgotten_memories_come_back(steve, memory):
+    lunches(memory, steve.user, 140)
+    steve.open("memories")
+    page = steve.page
+    for n in (200, 210):
+        page.get_by_role("button", name="Show more").click()
+        expect(rows(steve)).to_have_count(n)
+
+    page.get_by_label("Select all that are shown").check()
+    page.get_by_role("button", name="Forget", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Forget").click()
+    expect(page.locator("#notices")).to_contain_text("Forgotten: 210 memories. Undo restores the last 200.")
+    gone = memory.count_memories(steve.user)
+    page.get_by_role("button", name="Undo").press("Enter")
+    expect(status(steve)).to_have_text("200 memories, the newest first")
+
+    assert (gone, memory.count_memories(steve.user)) == (0, 200)

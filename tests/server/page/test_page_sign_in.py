@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Error, Route, expect
 
 from shepherd.config import Config, default_user_id
 from shepherd.memory import Memory
@@ -91,6 +93,9 @@ def test_a_revoked_key_is_asked_for_again(closed, keys, own_memory, visit):
     # The page may have noticed by itself, and have no links any more.
     page.evaluate("location.hash = '#/facts'")
 
+    expect(page.locator("h1")).to_have_text("Sign in again")
+    page.evaluate("location.hash = '#/why'")
+    page.wait_for_timeout(200)
     expect(page.locator("h1")).to_have_text("Sign in again")
     assert page.evaluate("sessionStorage.getItem('shepherd.key')") is None
 
@@ -308,6 +313,54 @@ def test_a_link_with_an_unknown_key_signs_nobody_out(closed, keys, visit):
     expect(page.locator(".notice")).to_contain_text("doesn't know the key in this link")
     expect(page.get_by_role("button", name="Memory of anna")).to_be_visible()
     assert page.url == f"{closed.url}/"
+
+
+def test_nothing_that_is_under_way_goes_on_in_the_memory_of_another_user(open_to_all, own_memory, visit):
+    for user in ("anna", "bert"):
+        for n in range(3):
+            own_memory.set_fact(f"fact {n}", user, user)
+    visited = visit(open_to_all.url, "anna")
+    page = visited.page
+    visited.open("facts")
+    deleting: list[Route] = []
+    asking: list[Route] = []
+    of_bert = re.compile(r"/v1/memory/user\?user=bert")
+
+    def hold(route: Route) -> None:
+        (deleting if route.request.method == "DELETE" else asking).append(route)
+
+    page.route(re.compile("/v1/facts/"), hold)
+    page.route(of_bert, hold)
+
+    page.get_by_label("Select all that are shown").check()
+    with page.expect_request(lambda request: request.method == "DELETE"):
+        page.get_by_role("button", name="Forget", exact=True).click()
+    page.get_by_role("button", name="Memory of anna").click()
+    page.get_by_label("User").fill("bert")
+    with page.expect_request(lambda request: "user=bert" in request.url):
+        page.keyboard.press("Enter")
+    with suppress(Error):  # the page that asked for it is gone
+        deleting[0].fulfill(json={"key": "fact 0", "deleted": True})
+    page.wait_for_timeout(200)
+    page.unroute(of_bert)
+    asking[-1].continue_()
+    expect(page.get_by_role("button", name="Memory of bert")).to_be_visible()
+    expect(page.locator(".item")).to_have_count(3)
+
+    assert ["user=anna" in route.request.url for route in deleting] == [True]
+
+
+def test_a_user_is_found_by_a_name_with_blanks_around_it(open_to_all, own_memory, visit):
+    own_memory.set_fact("whose", "this is anna's", "anna")
+    page = visit(open_to_all.url).page
+    page.goto(f"{open_to_all.url}/#/facts")
+
+    page.get_by_role("button", name=re.compile("Memory of")).click()
+    page.get_by_label("User").fill(" anna ")
+    page.keyboard.press("Enter")
+
+    expect(page.locator(".row-main .value")).to_have_text("this is anna's")
+    expect(page.get_by_role("button", name="Memory of anna")).to_be_visible()
 
 
 def test_what_was_typed_and_not_sent_is_not_shown_to_who_signs_in_next(serve, visit):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
+import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
@@ -120,6 +125,37 @@ def test_an_export_is_saved_and_comes_back(view, steve, memory, mini, visit):
         assert memory.count_memories(other.user) == memory.count_memories(steve.user)
     else:
         assert Knowledge(memory.transactions, other.user).count_nodes() == 12
+
+
+@contextmanager
+def cut_short(url: str, path: str) -> Iterator[str]:
+    """Pass requests on to a server, and end the answer to those for `path` after its first bytes."""
+
+    class Passing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = httpx.get(url + self.path, trust_env=False)
+            self.send_response(answer.status_code)
+            self.send_header("Content-Type", answer.headers["content-type"])
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content[: 10 if self.path.startswith(path) else None])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Passing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_an_export_that_breaks_off_says_that_the_connection_was_lost(mini, steve, visit):
+    with cut_short(mini.url, "/v1/memory/export") as url:
+        page = visit(url, steve.user)
+        page.open("memories")
+        page.page.get_by_role("button", name="Export").click()
+
+        expect(page.page.locator(".notice")).to_contain_text("The answer was interrupted")
 
 
 def test_files_can_be_dropped_anywhere_in_the_window(steve, memory):

@@ -22,25 +22,37 @@ export class Refused extends Error {
 
 // Kept in a variable, so that a tab does not silently switch to the key of somebody who signs in in another tab.
 let deviceKey = localStorage.getItem(KEY) ?? "";
+// Whom this page works for, since it has shown anything: their key, user and owner.
+let settled = null;
 
 export const session = {
   get key() {
     return sessionStorage.getItem(KEY) ?? deviceKey;
   },
-  /** Keep the key, of this tab or, if it `stays`, of this browser; no user is chosen any more. */
-  signIn(key, stays) {
+  /** Keep the `owner`'s key, of this tab or, if it `stays`, of this browser; no user is chosen any more. */
+  signIn(key, stays, owner = "") {
     this.user = "";
     if (stays) {
       deviceKey = key;
       keep(localStorage, KEY, key);
     }
     keep(sessionStorage, KEY, stays ? "" : key);
+    // With a new key of theirs, people go on where they were.
+    if (owner && owner === settled?.owner) settled.key = key;
   },
   /** Forget the key, also for other tabs, and the user. */
   signOut() {
     this.signIn("", false);
     deviceKey = "";
     keep(localStorage, KEY, "");
+  },
+  /** Work for the user who is chosen now, as long as this page lasts. */
+  settle(owner) {
+    settled = { key: this.key, user: this.user, owner };
+  },
+  /** Whether another key or user was chosen since: nothing that is under way here is to go on in their memory. */
+  get hasMoved() {
+    return settled !== null && (settled.key !== this.key || settled.user !== this.user);
   },
   /** What the key allows, as the server last said. */
   scopes: [],
@@ -84,10 +96,22 @@ export const put = (path, body) => asked("PUT", path, { body });
 export const patch = (path, body) => asked("PATCH", path, { body });
 export const remove = (path) => asked("DELETE", path);
 
+/** Delete several, one after the other; collects in `done` those that there were, also if it fails halfway. */
+export async function removeEach(items, pathOf, done) {
+  for (const item of items) {
+    try {
+      await remove(pathOf(item));
+      done.push(item);
+    } catch (error) {
+      if (error.status !== 404) throw error;
+    }
+  }
+}
+
 /** The answer's JSON. Raises Refused. */
 async function asked(method, path, request = {}) {
   const response = await reached(method, path, request);
-  const told = read(await response.text());
+  const told = read(await whole(response, "text"));
   if (!response.ok || told === null) throw refusal(response, told);
   return told;
 }
@@ -104,23 +128,32 @@ function read(text) {
 /** The answer as a file. Raises Refused. */
 export async function download(path) {
   const response = await reached("GET", path, {});
-  if (!response.ok) throw refusal(response, read(await response.text()));
-  return response.blob();
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
+  return whole(response, "blob");
 }
 
 /** Send a file; the events of the answer, or its one JSON. Raises Refused. */
 export async function* uploaded(path, file, query) {
   const response = await reached("POST", path, { query, file });
-  if (!response.ok) throw refusal(response, read(await response.text()));
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
   if (response.headers.get("content-type")?.startsWith("text/event-stream")) yield* eventsOf(response);
-  else yield read(await response.text());
+  else yield read(await whole(response, "text"));
+}
+
+/** All of the answer, as "text" or "blob". Raises Refused if the connection is lost before its end. */
+async function whole(response, kind) {
+  try {
+    return await response[kind]();
+  } catch {
+    throw interrupted("try again");
+  }
 }
 
 /** The answer as text: the figures of /metrics. Raises Refused. */
 export async function getText(path) {
   const response = await reached("GET", path, {});
-  if (!response.ok) throw refusal(response, read(await response.text()));
-  return response.text();
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
+  return whole(response, "text");
 }
 
 /**
@@ -130,7 +163,7 @@ export async function getText(path) {
 export async function* streamed(path, body) {
   const named = session.user ? { ...body, user: session.user } : body;
   const response = await reached("POST", path, { body: named, names: false });
-  if (!response.ok) throw refusal(response, read(await response.text()));
+  if (!response.ok) throw refusal(response, read(await whole(response, "text")));
   yield* eventsOf(response);
 }
 
@@ -173,8 +206,8 @@ function checks(next) {
   return IS_HERE ? `Check that “shepherd serve” is still running, then ${next}.` : `Check that this device is on the network and that Shepherd is still running on the server’s computer, then ${next}.`;
 }
 
-function interrupted() {
-  return new Refused(`The answer was interrupted: the connection to the server was lost. ${checks("ask again")}`, 0, "interrupted");
+function interrupted(next = "ask again") {
+  return new Refused(`The answer was interrupted: the connection to the server was lost. ${checks(next)}`, 0, "interrupted");
 }
 
 export function unreachable() {
@@ -188,7 +221,15 @@ export function onReached(listener) {
   listeners.push(listener);
 }
 
-async function reached(method, path, { query = {}, body, file, names = true, key = session.key }) {
+function moved() {
+  // As the server would say it: the key was refused or taken away.
+  if (settled.key && !session.key) return new Refused("You were signed out. Reload the page to sign in again.", 401, "invalid_api_key");
+  return new Refused("Another user's memory was chosen meanwhile. Reload the page to see it.", 0, "moved");
+}
+
+async function reached(method, path, { query = {}, body, file, names = true, key: other }) {
+  if (other === undefined && session.hasMoved) throw moved();
+  const key = other ?? session.key;
   // No header can carry other characters: the browser would throw, as it does where nobody answers.
   if (NO_KEY.test(key)) throw new Refused("The server does not know this key.", 401, "invalid_api_key");
   // A list becomes a parameter for each of its values.
@@ -217,6 +258,7 @@ const ADVICE = {
   insufficient_scope:
     "This key isn't allowed to do that. “shepherd apikey create --owner NAME” creates one that can read the memory.",
   not_found: "It was deleted elsewhere. Reload the page to see the current entries.",
+  fact_changed: "It was changed meanwhile, so the new value stays. The former one is in its history.",
   no_memory: "This server runs without memory. Start it without --nomemory to see one.",
   memory_read_only: "The server's database is read-only, so you can't change anything here.",
   no_user: "Nothing is stored without a user. Choose whose memory this is at the top of the page.",

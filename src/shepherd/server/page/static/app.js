@@ -6,7 +6,7 @@ import { catchDrops } from "./files.js";
 import { icon } from "./icons.js";
 import { askKey, askUser, keyInAddress, offerKey } from "./login.js";
 import { keysButton, setKeys } from "./keys.js";
-import { hush, inWords, leave } from "./notice.js";
+import { hush, inWords, unsay } from "./notice.js";
 import { themeButton } from "./theme.js";
 
 // Name in the address, label, and what loads the module that shows it.
@@ -51,15 +51,15 @@ function decoded(part) {
 
 /** Find out who asks, then show the view; or ask for the key, or for the user. */
 async function start() {
+  if (session.hasMoved) {
+    loadAnew();
+    return;
+  }
   try {
     const who = await known();
     keyWasRefused = false;
-    const isOther = owner !== undefined && owner !== who.owner;
-    if (isOther || (user && user !== who.user)) {
-      // Conversations, drafts and answers that this page still has belong to somebody else.
-      const isChat = location.hash.startsWith("#/chat");
-      history.replaceState(null, "", location.pathname + (isOther || isChat ? "" : location.hash));
-      location.reload();
+    if ((owner !== undefined && owner !== who.owner) || (user && user !== who.user)) {
+      loadAnew();
       return;
     }
     owner = who.owner;
@@ -69,6 +69,7 @@ async function start() {
     drawFrame(who);
     if (!who.user) askUser(main, who, start);
     else {
+      session.settle(who.owner);
       await showView();
       loadAll();
       if (document.activeElement === document.body) main.querySelector("[data-first]")?.focus({ preventScroll: true });
@@ -79,6 +80,16 @@ async function start() {
     if (isUnknownKey(error)) signIn();
     else failed(error, start);
   }
+}
+
+/**
+ * Begin again for somebody else: conversations, drafts, answers and what is still under way, such as an import,
+ * belong to the one before.
+ */
+function loadAnew() {
+  // The view stays, but not the one thing in it that the address names.
+  history.replaceState(null, "", location.pathname + location.hash.split("/").slice(0, 2).join("/"));
+  location.reload();
 }
 
 async function known() {
@@ -119,7 +130,7 @@ async function showView() {
   } = place();
   leaveView();
   leaveView = () => {};
-  leave();
+  unsay();
   setKeys();
   markView(name);
   document.title = `${label} · Shepherd`;
@@ -134,6 +145,7 @@ async function showView() {
   } catch (error) {
     if (turn !== shown) return;
     if (isUnknownKey(error)) signIn();
+    else if (session.hasMoved) start();
     else failed(error, showView);
   } finally {
     if (turn === shown) main.removeAttribute("aria-busy");

@@ -44,7 +44,7 @@ export async function offerKey(main, key, done) {
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    session.signIn(key, stay.isWanted());
+    session.signIn(key, stay.isWanted(), who.owner);
     done();
   });
   fill(main, form);
@@ -99,21 +99,22 @@ export function askKey(main, done, wasIn) {
 
 async function tryKey(input, stays, problem, done) {
   const key = input.value.trim();
+  let who;
   try {
-    await whose(key);
+    who = await whose(key);
   } catch (error) {
     problem.textContent =
       error.status === 401 ? "The server does not know this key. Copy all of it, from shepherd_ on." : inWords(error);
     input.select();
     return;
   }
-  session.signIn(key, stays);
+  session.signIn(key, stays, who.owner);
   done();
 }
 
 /** Ask whose memory is to be shown. */
 export function askUser(main, who, done) {
-  const input = h("input", { type: "text", autocomplete: "off", spellcheck: "false", name: "user", dir: "auto" });
+  const input = h("input", { type: "text", autocomplete: "off", autocapitalize: "none", spellcheck: "false", name: "user", dir: "auto" });
   input.value = session.user;
   const owned = who.owner
     ? [
@@ -138,7 +139,7 @@ export function askUser(main, who, done) {
   form.addEventListener("keydown", (event) => event.key === "Escape" && !event.isComposing && cancel?.click());
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    session.user = input.value;
+    session.user = input.value.trim();
     done();
   });
   fill(main, form);

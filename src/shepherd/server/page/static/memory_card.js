@@ -1,11 +1,14 @@
 // One memory, with all that can be done to it.
 
-import { patch, post, remove } from "./api.js";
+import { Refused, patch, post, remove } from "./api.js";
 import { area, field, fill, h, longWords, newId, words } from "./dom.js";
 import { entryForm } from "./forms.js";
 import { ago, beginning, count, iso, moment, origin, percent } from "./format.js";
 import { icon } from "./icons.js";
 import { attempt, offerUndo, say } from "./notice.js";
+
+// Forgotten memories are kept only by the running server, so that nothing of them is stored.
+export const NOT_RESTORABLE = "This can't be undone any more: the server has been restarted since, or has forgotten many other memories.";
 
 /**
  * An element that shows a memory and follows its changes. `around` hears of them: `changed(record)`, and `gone()`,
@@ -99,8 +102,10 @@ async function forget(record, button, around) {
     await remove(`/v1/memory/${record.id}`);
     const { back, after } = around.gone();
     const undo = async () => {
-      await post(`/v1/memory/${record.id}/restore`);
-      back();
+      await post(`/v1/memory/${record.id}/restore`).catch((error) => {
+        throw error.status === 404 ? new Refused(NOT_RESTORABLE, 404) : error;
+      });
+      await back();
     };
     offerUndo(`Forgotten: “${beginning(record.question || record.answer, 50)}”`, undo, { after });
   });

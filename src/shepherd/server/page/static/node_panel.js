@@ -71,8 +71,7 @@ function actions(panel, node, around) {
   const focus = h("button", { type: "button", class: "quiet", title: "A node in focus is added to every message." }, around.isFocused ? "Remove from focus" : "Put in focus");
   focus.addEventListener("click", () =>
     attempt(focus, async () => {
-      const others = around.focused.filter((id) => id !== node.id);
-      await put("/v1/knowledge/focus", { node_ids: around.isFocused ? others : [...others, node.id] });
+      await changeFocus([node.id], !around.isFocused);
       await around.changed();
       say(around.isFocused ? "No longer in focus." : "In focus: it is added to every message.");
     }),
@@ -88,6 +87,14 @@ function actions(panel, node, around) {
     });
   });
   return h("div", { class: "actions" }, edit, focus, drop);
+}
+
+/** Put nodes in focus, or take them out of it; those that another page has put there meanwhile stay. */
+export async function changeFocus(ids, isFocused) {
+  const { data } = await get("/v1/knowledge/focus");
+  const focused = new Set(data.map((node) => node.id));
+  for (const id of ids) isFocused ? focused.add(id) : focused.delete(id);
+  await put("/v1/knowledge/focus", { node_ids: [...focused] });
 }
 
 function change(panel, node, around) {
@@ -134,7 +141,7 @@ async function disconnect(edge, button, around) {
     await around.changed();
     const { from_node_id, to_node_id, type, explanation, confidence } = edge;
     offerUndo("Disconnected.", () => post("/v1/knowledge/edges", { from_node_id, to_node_id, type, explanation, confidence }), {
-      after: around.changed,
+      after: around.undone,
     });
   });
 }

@@ -5,33 +5,43 @@ import { fill, h } from "./dom.js";
 
 const STAYS_MS = 8000;
 let timer = 0;
-let isUndoable = false;
 // Whether what is said is that the server did not answer.
 let isUnreached = false;
 
 onReached(() => {
   if (!isUnreached) return;
   isUnreached = false;
-  timer = setTimeout(hush, STAYS_MS);
+  timer = setTimeout(unsay, STAYS_MS);
 });
 
 function place() {
   return document.getElementById("notices");
 }
 
+/** Show a notice in place of the one before; what can be undone stays above it. */
+function show(notice) {
+  unsay();
+  place().append(notice);
+}
+
+/** Take away what is said; what can be undone stays. */
+export function unsay() {
+  clearTimeout(timer);
+  isUnreached = false;
+  place().querySelector(":scope > :not(.undo)")?.remove();
+}
+
 /** Say something. It goes by itself. */
 export function say(text) {
-  hush();
-  fill(place(), h("div", { class: "notice" }, h("p", {}, text)));
-  timer = setTimeout(hush, STAYS_MS);
+  show(h("div", { class: "notice" }, h("p", {}, text)));
+  timer = setTimeout(unsay, STAYS_MS);
 }
 
 /** Show an error until it is closed; if the server did not answer, until soon after it answers again. */
 export function complain(error) {
-  hush();
+  const close = h("button", { type: "button", class: "quiet", on: { click: unsay } }, "Close");
+  show(h("div", { class: "notice bad" }, h("p", {}, inWords(error)), close));
   isUnreached = error.code === "unreachable";
-  const close = h("button", { type: "button", class: "quiet", on: { click: hush } }, "Close");
-  fill(place(), h("div", { class: "notice bad" }, h("p", {}, inWords(error)), close));
 }
 
 /** Say what was done, but not as it was meant; stays until it is read. */
@@ -49,6 +59,11 @@ export function saySaved(secrets) {
   warn(`Saved, but ${were} replaced by dots: passwords, codes and keys aren't stored. Keep ${them} in a password manager.`);
 }
 
+/** Whether another try is of no use: the server no longer has what is wanted, or it was changed since. */
+export function isFinal(error) {
+  return [404, 409].includes(error.status);
+}
+
 /** An error as a person reads it. */
 export function inWords(error) {
   if (error instanceof Refused) return error.message;
@@ -56,34 +71,41 @@ export function inWords(error) {
   return "Something is wrong with this page. Reload it; if that doesn't help, report it to Shepherd's developers.";
 }
 
-/** Say what was done, with a button that undoes it; stays until something else is done. */
+/**
+ * Say what was done, with a button that undoes it; stays until it is pressed or closed, or something else can be
+ * undone. If `undo` fails, the notice says why, and the button can be pressed again.
+ */
 export function offerUndo(text, undo, { after = () => {} } = {}) {
   hush();
-  isUndoable = true;
   const button = h("button", { type: "button" }, "Undo");
-  button.addEventListener("click", async () => {
-    if (await attempt(button, undo)) hush();
-    after();
-  });
-  const close = () => {
-    hush();
-    after();
+  const dismiss = h("button", { type: "button", class: "quiet" }, "Close");
+  const problem = h("p", { class: "problem", role: "alert" });
+  const notice = h("div", { class: "notice undo" }, h("p", {}, text), problem, button, dismiss);
+  const end = () =>
+    attempt(dismiss, async () => {
+      notice.remove();
+      await after();
+    });
+  const failed = (error) => {
+    problem.textContent = inWords(error);
+    notice.classList.add("bad");
+    if (!isFinal(error)) return;
+    button.remove();
+    dismiss.focus({ preventScroll: true });
   };
-  const dismiss = h("button", { type: "button", class: "quiet", on: { click: close } }, "Close");
-  fill(place(), h("div", { class: "notice" }, h("p", {}, text), button, dismiss));
+  button.addEventListener("click", async () => {
+    problem.textContent = "";
+    if (await attempt(button, undo, failed)) end();
+  });
+  dismiss.addEventListener("click", end);
+  place().append(notice);
   button.focus({ preventScroll: true });
 }
 
-/** Take away what is said. */
+/** Take away what is said, and what can be undone. */
 export function hush() {
-  clearTimeout(timer);
-  isUndoable = isUnreached = false;
+  unsay();
   fill(place());
-}
-
-/** Take away what only made sense in the view that is left; an undo stays. */
-export function leave() {
-  if (!isUndoable) hush();
 }
 
 /** Ask before something that cannot be undone; whether it is wanted. */
@@ -117,17 +139,17 @@ export function confirmed(title, text, action) {
 }
 
 /**
- * Run what a button does; what goes wrong is told, and the button rests meanwhile. It is not disabled: that
- * would take the keyboard's focus away.
+ * Run what a button does; what goes wrong is told, by default as any error, and the button rests meanwhile. It is
+ * not disabled: that would take the keyboard's focus away.
  */
-export async function attempt(button, work) {
+export async function attempt(button, work, tell = complain) {
   if (button.getAttribute("aria-disabled") === "true") return false;
   button.setAttribute("aria-disabled", "true");
   try {
     await work();
     return true;
   } catch (error) {
-    complain(error);
+    tell(error);
     return false;
   } finally {
     button.removeAttribute("aria-disabled");

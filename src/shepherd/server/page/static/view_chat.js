@@ -10,7 +10,7 @@ import { icon } from "./icons.js";
 import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
 import { entryForm, sendsWithEnter } from "./forms.js";
 import { setKeys } from "./keys.js";
-import { attempt, complain, confirmed, inWords, leave, say } from "./notice.js";
+import { attempt, complain, confirmed, inWords, say, unsay } from "./notice.js";
 import { contentOf, isPicture, pasted, readPicture, thumbnail } from "./pictures.js";
 import { readsAhead } from "./reading_ahead.js";
 
@@ -295,7 +295,7 @@ function composer(view) {
     made.isMemoryOff = false;
     made.documents = [];
     drawAttached(view);
-    leave();
+    unsay();
     // They would be in the field of the next new conversation.
     drafts.delete(view.chat.name);
     attached.delete(view.chat.name);

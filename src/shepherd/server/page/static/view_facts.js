@@ -1,12 +1,12 @@
 // Facts: what is known for sure, what it was before, and what was forgotten.
 
-import { get, put, remove } from "./api.js";
+import { Refused, get, post, put, removeEach } from "./api.js";
 import { area, chatLink, empty, field, fill, h, longWords, newId, words } from "./dom.js";
 import { entryForm, newEntry } from "./forms.js";
 import { ago, beginning, count, date, folded, iso, moment, origin, writer } from "./format.js";
 import { icon } from "./icons.js";
 import { setKeys } from "./keys.js";
-import { attempt, offerUndo, say } from "./notice.js";
+import { attempt, complain, isFinal, offerUndo, say, warn } from "./notice.js";
 import { lifeline } from "./plots.js";
 import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 import { named } from "./wording.js";
@@ -228,18 +228,51 @@ function reopen(view, key) {
 /** Forget one or several; the list is loaded anew, since those that are gone are listed below it. */
 async function forget(view, facts) {
   const next = view.rows.after(facts.map((fact) => fact.key));
-  for (const fact of facts) await remove(addressOf(fact.key));
-  await load(view);
-  const undo = async () => {
-    for (const fact of facts) await put(addressOf(fact.key), { value: fact.value });
+  const done = [];
+  let failure = null;
+  try {
+    await removeEach(facts, (fact) => addressOf(fact.key), done);
+  } catch (error) {
+    failure = error;
+  }
+  await load(view).catch((error) => {
+    failure ??= error;
+  });
+  const text = done.length === 1 ? `Forgotten: “${beginning(named(done[0].key), 50)}”` : `Forgotten: ${count(done.length, ...NAMES)}`;
+  const after = async () => {
+    if (!view.rows.element.isConnected) return;
+    await load(view);
+    view.rows.focus(view.rows.find(facts[0].key) ? facts[0].key : next);
   };
-  const text = facts.length === 1 ? `Forgotten: “${beginning(named(facts[0].key), 50)}”` : `Forgotten: ${count(facts.length, ...NAMES)}`;
-  offerUndo(text, undo, {
-    after: async () => {
-      if (!view.rows.element.isConnected) return;
-      await load(view);
-      view.rows.focus(view.rows.find(facts[0].key) ? facts[0].key : next);
-    },
+  if (done.length) offerUndo(text, restoring(done), { after });
+  else if (!failure) say(facts.length === 1 ? "It was forgotten elsewhere." : "They were forgotten elsewhere.");
+  if (failure) complain(failure);
+}
+
+/** What restores forgotten facts as they were, and says which of them it can't; if it fails halfway, the rest. */
+function restoring(facts) {
+  const left = [...facts];
+  let refused = null;
+  let n = 0;
+  return async () => {
+    while (left.length) {
+      try {
+        await restore(left[0].key);
+        n += 1;
+      } catch (error) {
+        if (!isFinal(error)) throw error;
+        refused = error;
+      }
+      left.shift();
+    }
+    if (refused && !n) throw refused;
+    if (refused) warn(`${n} of ${count(facts.length, ...NAMES)} restored. Another one: ${refused.message}`);
+  };
+}
+
+async function restore(key) {
+  await post(`${addressOf(key)}/restore`).catch((error) => {
+    throw error.status === 404 ? new Refused("This can't be undone any more: the server has been restarted since. “Restore it” below the facts sets the value again.", 404) : error;
   });
 }
 
@@ -252,7 +285,10 @@ function forgotten(view, gone) {
     const again = h("button", { type: "button", class: "quiet" }, "Restore it");
     again.addEventListener("click", () =>
       attempt(again, async () => {
-        await put(addressOf(key), { value: last.value });
+        await restore(key).catch((error) => {
+          if (error.status !== 404) throw error;
+          return put(addressOf(key), { value: last.value });
+        });
         await load(view);
         view.rows.focus(key);
         say("The fact is restored.");

@@ -1,6 +1,6 @@
 // Knowledge: nodes and what connects them, as a picture or as a list.
 
-import { get, post, put, remove } from "./api.js";
+import { Refused, get, post, removeEach } from "./api.js";
 import { runnable } from "./commands.js";
 import { area, empty, field, fill, h, words } from "./dom.js";
 import { transfer } from "./files.js";
@@ -8,8 +8,8 @@ import { newEntry } from "./forms.js";
 import { ago, beginning, count, fileOf, integer, moment } from "./format.js";
 import { drawnGraph } from "./graph.js";
 import { setKeys } from "./keys.js";
-import { nodePanel } from "./node_panel.js";
-import { attempt, confirmed, say, saySaved } from "./notice.js";
+import { changeFocus, nodePanel } from "./node_panel.js";
+import { complain, confirmed, inWords, say, saySaved } from "./notice.js";
 import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 
 const MOST_NODES = 150;
@@ -17,11 +17,16 @@ const MOST_HUBS = 50;
 const MOST_EDGES = 1000;
 const MOST_LISTED = 1000;
 const NAMES = ["node", "nodes"];
+// Forms that are open in the panel of a node: what is written there stays.
+const WRITTEN = ".panel > form, .panel details[open] form";
 
 export async function show(root, [id]) {
   const view = {
     is_list: false,
     chosen: 0,
+    // Nodes that were opened, and searches: only the last answer is shown.
+    opened: 0,
+    searched: 0,
     picture: h("div", {}),
     side: h("div", { hidden: true }),
     split: h("div", { class: "split" }),
@@ -166,9 +171,7 @@ function drawRows(view) {
 }
 
 async function focusAll(view, nodes, isFocused) {
-  const ids = new Set(view.focused);
-  for (const { id } of nodes) isFocused ? ids.add(id) : ids.delete(id);
-  await put("/v1/knowledge/focus", { node_ids: [...ids] });
+  await changeFocus(nodes.map((node) => node.id), isFocused);
   view.rows.select([]);
   await load(view);
   view.rows.focus();
@@ -182,23 +185,41 @@ async function removeAll(view, nodes) {
     "Remove",
   );
   if (!isWanted) return;
-  for (const { id } of nodes) await remove(`/v1/knowledge/nodes/${id}`);
-  view.rows.remove(nodes.map((node) => node.id));
-  await load(view);
+  const done = [];
+  let failure = null;
+  try {
+    await removeEach(nodes, (node) => `/v1/knowledge/nodes/${node.id}`, done);
+  } catch (error) {
+    failure = error;
+  }
+  // Without a failure, the others were removed elsewhere.
+  const gone = (failure ? done : nodes).map((node) => node.id);
+  if (gone.includes(view.chosen)) close(view);
+  view.rows.remove(gone);
+  await load(view).catch((error) => {
+    failure ??= error;
+  });
   view.rows.focus();
-  say(`Removed: ${count(nodes.length, ...NAMES)}.`);
+  if (failure) complain(new Refused(`Removed: ${done.length} of ${count(nodes.length, ...NAMES)}. ${inWords(failure)}`, failure.status, failure.code));
+  else say(`Removed: ${count(done.length, ...NAMES)}.`);
 }
 
 // ---- one node beside it
 
 async function open(view, id) {
+  view.opened += 1;
+  const turn = view.opened;
   const panel = await nodePanel(id, {
     open: (other) => open(view, other),
     close: () => close(view),
     changed: async () => {
-      if (!view.split.isConnected) return; // an undo, after the view was left
       await load(view);
-      await open(view, id);
+      if (view.opened === turn) await open(view, id);
+    },
+    undone: async () => {
+      if (!view.split.isConnected) return; // the view was left
+      await load(view);
+      if (view.chosen === id && !view.side.querySelector(WRITTEN)) await open(view, id);
     },
     gone: async () => {
       close(view);
@@ -206,8 +227,8 @@ async function open(view, id) {
     },
     nodes: view.nodes,
     isFocused: view.focused.has(id),
-    focused: [...view.focused],
   }).catch((error) => h("p", { class: "card problem" }, error.message));
+  if (view.opened !== turn) return; // another node was opened meanwhile, or this one closed
   view.chosen = id;
   view.side.hidden = false;
   view.split.classList.add("open");
@@ -220,6 +241,7 @@ async function open(view, id) {
 
 function close(view) {
   const id = view.chosen;
+  view.opened += 1;
   view.chosen = 0;
   view.side.hidden = true;
   fill(view.side);
@@ -247,15 +269,23 @@ function heading(view) {
 
 function searchForm(view) {
   const input = h("input", { type: "search", "aria-label": "Search your knowledge", placeholder: "Search your knowledge" });
-  const button = h("button", { type: "submit" }, "Search");
-  const form = h("form", { role: "search", class: "search" }, input, button);
-  input.addEventListener("input", () => input.value || fill(view.results));
-  form.addEventListener("submit", (event) => {
+  const form = h("form", { role: "search", class: "search" }, input, h("button", { type: "submit" }, "Search"));
+  input.addEventListener("input", () => {
+    if (input.value) return;
+    view.searched += 1;
+    fill(view.results);
+  });
+  form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    attempt(button, async () => {
-      const query = input.value.trim();
-      fill(view.results, query ? await found(view, query) : null);
-    });
+    view.searched += 1;
+    const turn = view.searched;
+    const query = input.value.trim();
+    try {
+      const results = query ? await found(view, query) : null;
+      if (turn === view.searched) fill(view.results, results);
+    } catch (error) {
+      if (turn === view.searched) complain(error);
+    }
   });
   return [form, input];
 }

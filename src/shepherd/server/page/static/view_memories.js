@@ -1,14 +1,14 @@
 // Memories: a list that is searched, narrowed and sorted; each can be opened, edited, pinned and forgotten.
 
-import { get, post } from "./api.js";
+import { Refused, get, post } from "./api.js";
 import { area, chatLink, empty, field, fill, h, words } from "./dom.js";
 import { transfer } from "./files.js";
 import { newEntry } from "./forms.js";
 import { ago, count, moment, origin, writer } from "./format.js";
 import { icon } from "./icons.js";
 import { setKeys } from "./keys.js";
-import { memoryCard, relevance } from "./memory_card.js";
-import { attempt, confirmed, offerUndo, say } from "./notice.js";
+import { NOT_RESTORABLE, memoryCard, relevance } from "./memory_card.js";
+import { attempt, complain, confirmed, offerUndo, say, warn } from "./notice.js";
 import { nextOf } from "./paging.js";
 import { Rows, TIMES, choice, period, toolbar } from "./rows.js";
 
@@ -119,14 +119,25 @@ function around(view, id) {
   return {
     changed: (record) => view.rows.update(record),
     gone: () => {
-      const putBack = view.rows.remove([id]);
-      counted(view, -1);
-      const back = () => {
-        putBack();
-        counted(view, 1);
-      };
+      const back = takeAway(view, [id]);
       return { back, after: () => view.rows.focus() };
     },
+  };
+}
+
+/** Take memories out of the list; returns what shows those of them again that are back. */
+function takeAway(view, ids) {
+  const { asked } = view;
+  const putBack = view.rows.remove(ids);
+  counted(view, -ids.length);
+  return async (back = ids) => {
+    // In a list that was drawn anew since, they have other places, or none.
+    if (back.length < ids.length || view.asked !== asked) {
+      await load(view);
+      return;
+    }
+    putBack();
+    counted(view, ids.length);
   };
 }
 
@@ -216,37 +227,47 @@ function batches(ids) {
   return Array.from({ length: Math.ceil(ids.length / BATCH) }, (_, i) => ids.slice(i * BATCH, (i + 1) * BATCH));
 }
 
-async function changeAll(action, ids) {
-  for (const some of batches(ids)) await post("/v1/memory/batch", { action, ids: some });
+/** Do something to all of these; collects in `done` the ids of those that there were, also if it fails halfway. */
+async function changeAll(action, ids, done = []) {
+  for (const some of batches(ids)) done.push(...(await post("/v1/memory/batch", { action, ids: some })).ids);
+  return done;
 }
 
 async function pinAll(view, records, action) {
-  await changeAll(action, records.map((record) => record.id));
-  for (const record of records) view.rows.update({ ...record, pinned: action === "pin" });
+  const changed = new Set(await changeAll(action, records.map((record) => record.id)));
+  for (const record of records) if (changed.has(record.id)) view.rows.update({ ...record, pinned: action === "pin" });
   view.rows.select([]);
+  if (changed.size < records.length) await load(view); // the others were deleted elsewhere
   view.rows.focus();
-  say(`${count(records.length, ...NAMES)} ${action === "pin" ? "pinned" : "no longer pinned"}.`);
+  say(`${count(changed.size, ...NAMES)} ${action === "pin" ? "pinned" : "no longer pinned"}.`);
 }
 
 async function forgetAll(view, records) {
   const ids = records.map((record) => record.id);
-  const isUndoable = ids.length <= BATCH;
-  const isWanted = isUndoable || (await confirmed(`Forget ${ids.length} memories?`, `Only the last ${BATCH} of them can be restored.`, "Forget"));
+  const isWanted = ids.length <= BATCH || (await confirmed(`Forget ${ids.length} memories?`, `Only the last ${BATCH} of them can be restored.`, "Forget"));
   if (!isWanted) return;
-  await changeAll("delete", ids);
-  const putBack = view.rows.remove(ids);
-  counted(view, -ids.length);
-  if (!isUndoable) {
-    view.rows.focus();
-    say(`Forgotten: ${ids.length} memories.`);
-    return;
+  const done = [];
+  let failure = null;
+  try {
+    await changeAll("delete", ids, done);
+  } catch (error) {
+    failure = error;
   }
-  const undo = async () => {
-    await changeAll("restore", ids);
-    putBack();
-    counted(view, ids.length);
-  };
-  offerUndo(`Forgotten: ${count(ids.length, ...NAMES)}.`, undo, { after: () => view.rows.focus() });
+  // Without a failure, the others were deleted elsewhere.
+  const putBack = takeAway(view, failure ? done : ids);
+  if (done.length) {
+    const text = `Forgotten: ${count(done.length, ...NAMES)}.${done.length > BATCH ? ` Undo restores the last ${BATCH}.` : ""}`;
+    offerUndo(text, () => restoreAll(done, putBack), { after: () => view.rows.focus() });
+  } else if (!failure) say("They were deleted elsewhere.");
+  if (failure) complain(failure);
+}
+
+/** Restore what was forgotten, as far as the server still has it, and show it by `putBack(ids)`. */
+async function restoreAll(ids, putBack) {
+  const back = await changeAll("restore", ids);
+  if (!back.length) throw new Refused(NOT_RESTORABLE, 404);
+  await putBack(back);
+  if (back.length < Math.min(ids.length, BATCH)) warn(`${back.length} of ${count(ids.length, ...NAMES)} restored. The server has been restarted since, or other memories say the same as the rest.`);
 }
 
 function addButton(view) {
