@@ -86,6 +86,60 @@ def test_all_facts_about_somebody_are_told():
 
 @pytest.mark.parametrize(
     "question",
+    [
+        "Tell me about dogs",
+        "tell me about a dog",
+        "Tell me about dog training",
+        "Tell me about dogs and rabbits",
+        "Tell me about his dog",
+        "My boss Tom is coming tomorrow. Tell me about his husband",
+        "Tell me about your mother",
+        "What do you know about mothers?",
+        "Tell me about the husband of Queen Victoria",
+        "Tell me something about the mother of Jesus",
+        "What do you know about the sister of Moses?",
+        "Tell me everything about the husband in Emma",
+        "Tell me about the dog in the film Turner & Hooch",
+        "Tell me about my neighbour's dog",
+        "Tell me about Emeka Ihedigba",
+    ],
+)
+def test_people_and_animals_of_others_are_not_the_users(question):
+    assert keys(question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("Tell me about the dog, please!", ["dog_name", "dog_breed"]),
+        ("Tell me about my dog for the vet form", ["dog_name", "dog_breed"]),
+        ("Tell me about my dog so I can tell the vet", ["dog_name", "dog_breed"]),
+        ("I'm bored. Tell me about my dog.", ["dog_name", "dog_breed"]),
+        ("Tell me about my dog Fips", ["dog_name", "dog_breed"]),
+        ("Tell me about mum", ["mother_name", "mother_birthday"]),
+        ("Tell me about my mother and my husband", ["mother_name", "mother_birthday", "husband"]),
+        ("Tell me about Emeka & Nimbus", ["husband", "rabbit"]),
+        ("Tell me about my dog's breed", ["dog_breed"]),
+        ("Tell me about my club", ["club"]),
+    ],
+)
+def test_the_people_and_animals_of_the_user_are_told_of(question, found):
+    assert keys(question) == found
+
+
+def test_of_two_dogs_the_one_that_is_named_is_told_of():
+    dogs = {"first_dog": "Fips", "second_dog": "Rex", "first_dog_age": "3", "second_dog_age": "9"}
+    facts = [Fact(key, value, 0, 0) for key, value in dogs.items()]
+
+    [found] = asked_facts("Tell me about Rex", facts)
+    [both] = asked_facts("Tell me about my dogs", facts)
+
+    assert [fact.key for fact in found] == ["second_dog", "second_dog_age"]
+    assert [fact.key for fact in both] == list(dogs)
+
+
+@pytest.mark.parametrize(
+    "question",
     ["What do I do for work?", "what's my job again", "Where do I work?", "and what business am I in?"],
 )
 def test_work_is_what_somebody_runs_or_teaches_where_no_job_is_known(question):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from shepherd.prompt.concepts import FRAME, content_words, is_kind_of, relation_of
 from shepherd.prompt.fact_profiles import Known, Profile
@@ -31,9 +31,18 @@ _ABOUT = re.compile(
     r"\b(?:tell me (?:something |everything |more |all )?(?:you know )?about|what (?:all )?(?:do|can) you"
     r" (?:know|remember|tell me|have)(?: all)?(?: stored| saved)? (?:about|on)"
     r"|(?:everything|anything|something) (?:you know )?about)"
-    r"\s+(?P<whom>(?:my|our|the)?\s*[\w'\u2019-]+(?: [\w'\u2019-]+)?)\W*",
+    r"\s+(?:(?P<mine>(?:my|our) [\w'\u2019-]+(?: [\w'\u2019-]+)?)(?= (?:for|at|in|on|from|with)\b)"
+    # What follows may be about somebody else: "the wife of Henry VIII", "dog training".
+    r"|(?P<whom>[\w'\u2019-]+(?: [\w'\u2019&-]+){0,7}?)"
+    r"(?:,? (?:please|pls|plz|again|now|then|so far|thanks?))?"
+    r"\s*(?:[.,;:!?)]|$|(?= (?:so|because|since|before|when|while|if)\b)))",
     re.IGNORECASE,
 )
+_AND = re.compile(r" (?:and|&) ", re.IGNORECASE)
+# "dogs" and "your mother" are not the user's; "Mum" is.
+_OF_THE_USER = re.compile(r"(?:my|our)(?: own)? ", re.IGNORECASE)
+_THE = re.compile(r"the ", re.IGNORECASE)
+_BY_RELATION = ("mother", "father", "grandmother", "grandfather", "aunt", "uncle")
 _MOST_ABOUT = 6
 _WORK = re.compile(
     r"\W*(?:(?:and|so|then) )?(?:what do i do for (?:work|a living|a job)|where do i work"
@@ -90,17 +99,43 @@ def facts_about_work(text: str, profiles: Sequence[Profile]) -> list[Fact]:
     return [one.fact for one in profiles if one.fact.key in _WORK_KEYS]
 
 
-def facts_about_somebody(text: str, known: Known) -> list[Fact]:
-    """Return all facts about a person or an animal: "Tell me about Fips", "Tell me all about my dog"."""
+def facts_about_somebody(text: str, known: Known) -> list[Fact] | None:
+    """Return all facts about people or animals of the user: "Tell me about Fips", "Tell me all about my dog".
+
+    None are returned about others, such as "your mother" or "dogs", and None if nobody is asked about.
+    """
     found = _ABOUT.search(text)
-    words = content_words(found["whom"]) if found else []
-    if len(words) != 1:
+    parts = [_about(whom, known) for whom in _AND.split(found["mine"] or found["whom"])] if found else []
+    about = {one.fact.key: one.fact for part in parts for one in part or ()}
+    if not about and all(part is None for part in parts):
+        return None
+    return [*about.values()][:_MOST_ABOUT]
+
+
+def _about(whom: str, known: Known) -> list[Profile] | None:
+    """Return the facts about one who is named, "Fips", "my dog" or "my dog Fips"; None if it is nobody."""
+    words = content_words(whom)
+    names = {word for word in words if word in known.names}
+    kinds = {kind for word in words if word not in names and (kind := relation_of(word))}
+    if not words or len(names) + len(kinds) != len(words) or len(names) > 1 or len(kinds) > 1:
+        return None  # "Leo Tolstoy", "dog training"
+    if not names and not _is_of_the_user(whom, kinds):
         return []
-    named, kind = known.names.get(words[0], set()), relation_of(words[0])
-    whom = named or ({kind} if kind else set())
-    about = [
-        one.fact
-        for one in known.profiles
-        if any(is_kind_of(mine, of) or is_kind_of(of, mine) for mine in one.relations for of in whom)
-    ]
-    return about[:_MOST_ABOUT]
+    about = [one for one in known.profiles if _is_one_of(kinds, one) and (not names or names & one.names)]
+    # Of two dogs, one is told of by its name alone.
+    return [one for one in about if not (names and one.is_bare) or not one.value.isdisjoint(names)]
+
+
+def _is_of_the_user(whom: str, kinds: Collection[str]) -> bool:
+    """Return whether somebody who is not named belongs to the user: "my wife", "the dog", "Mum"."""
+    if _OF_THE_USER.match(whom):
+        return True
+    if len(whom.split()) > 1:
+        return _THE.match(whom) is not None
+    return not whom.casefold().endswith("s") and all(kind in _BY_RELATION for kind in kinds)
+
+
+def _is_one_of(kinds: Collection[str], one: Profile) -> bool:
+    return all(
+        any(is_kind_of(mine, kind) or is_kind_of(kind, mine) for mine in one.relations) for kind in kinds
+    )

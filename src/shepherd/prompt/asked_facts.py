@@ -257,10 +257,11 @@ def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
     if not facts:
         return [[] for _ in questions_in(question)]
     known = Known([*facts, *parts_asked_for(question, facts)])
-    return [
-        facts_about_somebody(one.text, known) or _few(_facts_of(one, question, known))
-        for one in questions_in(question)
-    ]
+    found = []
+    for one in questions_in(question):
+        about = facts_about_somebody(one.text, known)
+        found.append(_few(_facts_of(one, question, known)) if about is None else about)
+    return found
 
 
 def _few(facts: list[Fact]) -> list[Fact]:
