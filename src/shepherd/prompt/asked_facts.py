@@ -65,6 +65,7 @@ from shepherd.prompt.facts_beside import (
     is_of_another_rank,
     is_own_name,
 )
+from shepherd.prompt.of_others import MINE, is_of_somebody_else, is_of_user, relations_around
 from shepherd.prompt.phrases import in_question
 from shepherd.prompt.question_settings import is_at_another_time, is_setting, setting_of, without_clause
 from shepherd.prompt.question_words import is_silent, turns_to_somebody
@@ -92,7 +93,6 @@ __all__ = [
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
-_MINE = re.compile(r"\b(?:i|i'm|im|i've|my|me|mine|we|we're|our|ours|us)\b", re.IGNORECASE)
 _THEIRS = re.compile(
     r"\b(?:his|her|their)\s+\w|\b(?:is|are|was|does|do|did|has|have|can|will|should)\s+(?:he|she|they)\b"
     r"|\b(?:he|she|they)(?:'s|'re)?\s+\w",
@@ -387,7 +387,7 @@ def asked_by(question: Question, message: str, known: Known) -> Asked | None:
     is_asking = is_request or asks(core) or begins_question(core) or _ONLY_A_THING.fullmatch(core)
     if not is_asking or _NO_FACT.search(core):
         return None
-    if _INDEFINITE.search(core) and not _MINE.search(core):
+    if _INDEFINITE.search(core) and not MINE.search(core):
         return None
     return _asked(core, context, known)
 
@@ -428,7 +428,7 @@ def _asked(core: str, context: str, known: Known) -> Asked:
     names = [word for word in words if word in known.names]
     if _THEIRS.search(core) and not relations and not names:
         names = [word for word in around if word in known.names]
-        relations = frozenset() if names else relations_among(around)
+        relations = frozenset() if names else relations_around(context)
     if not relations and not words and _IT.search(core):
         meant = relations_among(around)
         relations = meant if len(meant) == 1 else frozenset()
@@ -452,7 +452,7 @@ def _near_mine(text: str) -> frozenset[str]:
     words = re.findall(r"[\w'\u2019-]+", text)
     found: list[str] = []
     for n, word in enumerate(words):
-        if _MINE.fullmatch(word):
+        if MINE.fullmatch(word):
             found += words[n + 1 : n + 1 + _NEAR]
             if word.casefold() in ("i", "we"):
                 found += words[max(0, n - _NEAR) : n]
@@ -461,7 +461,7 @@ def _near_mine(text: str) -> frozenset[str]:
 
 def _counts(one: Profile, asked: Asked) -> bool:
     """Return whether a question asks for this number and nothing else: "How many kids do I have?"."""
-    if one.fact.key not in _COUNTED or not _MINE.search(asked.text):
+    if one.fact.key not in _COUNTED or not MINE.search(asked.text):
         return False
     is_number = HOW_MANY.search(asked.text) or re.match(
         r"\W*(?:do|have) (?:i|we)\b", asked.text, re.IGNORECASE
@@ -665,13 +665,16 @@ def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
         return False
     if not one.relations:
         is_personal = _PERSONAL.issuperset(one.attributes)
-        if is_personal and _THEIRS.search(asked.text) and not _MINE.search(asked.text):
+        if is_personal and _THEIRS.search(asked.text) and not is_of_user(asked.text):
             return False  # "The landlord is Mr …, what was his last name?"
+        around = asked.around | asked.near
+        if not asked.relations and is_of_somebody_else(one, asked.text, asked.words, around):
+            return False
         others = {
             relation
             for relation in asked.relations
             # "When did Maeve and I get married?", "What can't Mateo eat?"
-            if not (one.is_event and is_kind_of(relation, "partner") and _MINE.search(asked.text))
+            if not (one.is_event and is_kind_of(relation, "partner") and MINE.search(asked.text))
             and not any(relation in known.names[name] for name in one.value & known.names.keys())
             and relation not in relations_among(one.value)
             and not serves(one, relation)
@@ -681,7 +684,7 @@ def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
                 for word in asked.words
             )
         }
-        return not others and (bool(_MINE.search(asked.text)) or bool(asked.near) or _is_definite(asked, one))
+        return not others and (bool(MINE.search(asked.text)) or bool(asked.near) or _is_definite(asked, one))
     if not asked.relations:
         # A role that is asked for by what they do: "Who does my books?"
         return False
