@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pytest
 
 from shepherd.prompt.asked_facts import asked_facts
@@ -149,3 +151,55 @@ def test_work_is_what_somebody_runs_or_teaches_where_no_job_is_known(question):
     assert asked_facts(question, [name, runs, teaches]) == [[runs, teaches]]
     assert asked_facts("What's my job?", [name, runs, job]) == [[job]]
     assert asked_facts("What do I do for my mother?", [name, runs]) == [[]]
+
+
+DATES = {
+    "birthday": "14 May 1990",
+    "wedding_anniversary": "3 June 2010",
+    "meeting": "20 May at 10:00",
+    "mother_birthday": "2 July",
+    "choir_practice": "Wednesday 19:00",
+}
+NEXT_YEAR = datetime.now(timezone.utc).year + 1
+
+
+def on_date(question: str) -> list[str]:
+    facts = [Fact(key, value, 0, 0) for key, value in DATES.items()]
+    return [fact.key for meant in asked_facts(question, facts) for fact in meant]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What happened on 14 May 1948?",
+        "What happened on May 14, 1948?",
+        "What happened on 1948-05-14?",
+        "what special event was on 14 May, 1066?",
+        "Who was born on 14 May 1944?",
+        "Who was born on 14 May 2020?",
+        "What happened on 20 May 1940?",
+        "What happened on 3 June 1989?",
+        "What happened on 2 July 1776?",
+        "What happened on Wednesday 5 May 1948?",
+    ],
+)
+def test_what_happened_in_another_year_is_no_date_of_the_user(question):
+    assert on_date(question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("What happened on 14 May 1990?", "birthday"),
+        ("Who was born on 1990-05-14?", "birthday"),
+        ("Whose birthday was on 14 May 2020?", "birthday"),
+        (f"What is on 14 May {NEXT_YEAR}?", "birthday"),
+        ("What happened on June 3, 2010?", "wedding_anniversary"),
+        ("What's on 20 May?", "meeting"),
+        (f"What's on 20 May {NEXT_YEAR}?", "meeting"),
+        ("What happens on 2 July?", "mother_birthday"),
+        ("What's on Wednesday?", "choir_practice"),
+    ],
+)
+def test_a_date_is_found_by_its_year_or_every_year(question, key):
+    assert on_date(question) == [key]
