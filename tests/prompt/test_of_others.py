@@ -90,3 +90,52 @@ def test_what_is_his_or_hers_is_not_the_users(question):
 )
 def test_whom_the_message_names_is_asked_about(question, key):
     assert keys(question) == [key]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who is the doctor in Doctor Who?",
+        "Who is the doctor in the series House?",
+        "Who plays the doctor in Doctor Who?",
+        "Who is the boss in The Office?",
+        "What's the name of the school in Harry Potter?",
+        "Who's the dentist in Finding Nemo?",
+        "Who is the landlord in Eastenders?",
+        "Who is the doctor of the Pope?",
+    ],
+)
+def test_what_is_of_a_work_or_of_another_place_is_not_the_users(question):
+    assert keys(question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "facts"),
+    [
+        ("Who is the doctor?", "doctor", {"doctor": "Dr Patel"}),
+        ("Who is the doctor at the hospital?", "doctor", {"doctor": "Dr Patel"}),
+        ("Who is the dentist in the Old Mill?", "dentist", {"dentist": "Dr Ross, Old Mill"}),
+        ("Who is my dentist in Leeds?", "dentist", {"dentist": "Dr Ross in Leeds"}),
+        ("What's the wifi password at Home?", "wifi_password", {"wifi_password": "x1"}),
+        ("When is the exam in May?", "exam_date", {"exam_date": "3 May"}),
+        ("Who was my doctor again?", "doctor", {"doctor": "Dr Patel", "vet": "Dr Lee"}),
+        (
+            "Who was my doctor?",
+            "former_doctor",
+            {"doctor": "Dr Patel", "former_doctor": "Dr Wu", "vet": "Dr Lee"},
+        ),
+        ("Who was my vet?", "vet", {"doctor": "Dr Patel", "vet": "Dr Lee"}),
+        ("Who is the doctor of my dog?", "vet", {"doctor": "Dr Patel", "vet": "Dr Lee", "dog": "Rex"}),
+        ("What was my phone number?", "old_phone", {"phone": "0999", "old_phone": "0777"}),
+        ("Where did I grow up?", "hometown", {"location": "Berlin", "hometown": "Ulm"}),
+    ],
+)
+def test_what_is_the_users_is_told(question, key, facts):
+    found = asked_facts(question, [Fact(name, value, 0, 0) for name, value in facts.items()])
+    assert [fact.key for meant in found for fact in meant] == [key]
+
+
+def test_where_the_very_thing_is_of_another_time_a_related_one_is_no_answer():
+    facts = [Fact("doctor", "Dr Patel", 0, 0), Fact("vet", "Dr Lee", 0, 0)]
+
+    assert asked_facts("Who was my doctor?", facts) == [[]]

@@ -65,7 +65,7 @@ from shepherd.prompt.facts_beside import (
     is_of_another_rank,
     is_own_name,
 )
-from shepherd.prompt.of_others import MINE, is_of_somebody_else, is_of_user, relations_around
+from shepherd.prompt.of_others import MINE, is_of_a_work, is_of_somebody_else, is_of_user, relations_around
 from shepherd.prompt.phrases import in_question
 from shepherd.prompt.question_settings import is_at_another_time, is_setting, setting_of, without_clause
 from shepherd.prompt.question_words import is_silent, turns_to_somebody
@@ -358,6 +358,10 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     if counted := [one.fact for one in known.profiles if _counts(one, asked)]:
         return counted
     scores = {one.fact.key: score for one in known.profiles if (score := _score(one, asked, known))}
+    if scores and any(_is_only_of_another_time(one, asked, known) for one in known.profiles):
+        # "Who was my doctor?" does not ask for the vet where the doctor is known.
+        named = (one for one in known.profiles if _has_word_of(one.key, asked))
+        scores = {one.fact.key: scores[one.fact.key] for one in named if one.fact.key in scores}
     if not scores:
         each = _each(asked, known) if re.search(r"\band\b", asked.text) else []
         return each or facts_about_work(question.text, known.profiles)
@@ -468,6 +472,21 @@ def _counts(one: Profile, asked: Asked) -> bool:
     )
     wanted = frozenset((_COUNTED[one.fact.key],))
     return bool(is_number) and relations_among(asked.words) == wanted and len(asked.words) == 1
+
+
+def _is_only_of_another_time(one: Profile, asked: Asked, known: Known) -> bool:
+    """Return whether a fact has the very thing that is asked for, but not of the time that is asked about."""
+    return (
+        not one.relations
+        and _has_word_of((one.head,), asked)
+        and not is_of_this_time(one, asked.text, asked.words)
+        and can_answer(one, asked.text)
+        and is_theirs(one, asked, known)
+    )
+
+
+def _has_word_of(key: Collection[str], asked: Asked) -> bool:
+    return any(are_same(word, part) for word in asked.words for part in key)
 
 
 def _score(one: Profile, asked: Asked, known: Known) -> float:
@@ -669,6 +688,8 @@ def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
             return False  # "The landlord is Mr …, what was his last name?"
         around = asked.around | asked.near
         if not asked.relations and is_of_somebody_else(one, asked.text, asked.words, around):
+            return False
+        if is_of_a_work(one, asked.text):
             return False
         others = {
             relation

@@ -11,6 +11,7 @@ from shepherd.prompt.fact_profiles import FORMER, NAME, NAMED, NUMERALS, Profile
 from shepherd.prompt.fact_values import agrees
 
 __all__ = [
+    "CALENDAR",
     "DATE",
     "HOW_MANY",
     "HOW_MUCH",
@@ -44,7 +45,7 @@ DATE = re.compile(
 )
 NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both|every|once|twice|daily|weekly)\b", re.IGNORECASE)
 # Names of days and months are nobody's.
-_CALENDAR = re.compile(
+CALENDAR = re.compile(
     r"\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|January|February|March|April|May|June|July|August"
     r"|September|October|November|December)\b"
 )
@@ -194,7 +195,7 @@ def can_answer(one: Profile, text: str) -> bool:
     if WHO.search(text) and not one.relations and one.head in _NOBODY:
         return False
     if WHO.search(text) and (
-        not NAME.search(_CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
+        not NAME.search(CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
     ):
         return False
     return not _WHERE.search(text) or _is_place(one, text)

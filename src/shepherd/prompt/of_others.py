@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection
 
 from shepherd.prompt.concepts import are_related, are_same, content_words, relations_among
+from shepherd.prompt.fact_kinds import CALENDAR
 from shepherd.prompt.fact_profiles import Profile
 
-__all__ = ["MINE", "is_of_somebody_else", "is_of_user", "relations_around"]
+__all__ = ["MINE", "is_of_a_work", "is_of_somebody_else", "is_of_user", "relations_around"]
 
 MINE = re.compile(r"\b(?:i|i'm|im|i've|my|me|mine|we|we're|our|ours|us)\b", re.IGNORECASE)
 _TELL_ME = re.compile(r"\b(?:tell|give|show|send|remind|let) (?:me|us)\b", re.IGNORECASE)
@@ -22,6 +23,11 @@ _HIS = re.compile(
 _OTHERS_HAVE = re.compile(
     r"\b(?:(?:his|her|their|your)|\w+['\u2019]s|(?:has|owns|keeps|['\u2019]s)(?: got)? an?)\s+(?P<whom>\w+)",
     re.IGNORECASE,
+)
+# "… in Doctor Who", "… in The Office"
+_WORK = re.compile(
+    r"(?<=\w )(?:in|from)"
+    r" (?P<title>[A-Z][\w'\u2019-]*(?: (?:(?:of|the|and|to) )*[A-Z][\w'\u2019-]*)*)"
 )
 
 
@@ -47,3 +53,10 @@ def is_of_somebody_else(one: Profile, text: str, words: Collection[str], around:
         return False
     owners = [key for key in one.attributes if not any(are_related(word, key) for word in words)]
     return not any(are_same(word, key) for word in around for key in owners)
+
+
+def is_of_a_work(one: Profile, text: str) -> bool:
+    """Return whether a question is about a film, a book or another place: "the doctor in Doctor Who"."""
+    found = _WORK.search(CALENDAR.sub("", text))
+    title = content_words(found["title"]) if found else []
+    return bool(title) and not is_of_user(text) and one.value.isdisjoint(title)
