@@ -118,6 +118,8 @@ def test_people_and_animals_of_others_are_not_the_users(question):
         ("Tell me about my dog so I can tell the vet", ["dog_name", "dog_breed"]),
         ("I'm bored. Tell me about my dog.", ["dog_name", "dog_breed"]),
         ("Tell me about my dog Fips", ["dog_name", "dog_breed"]),
+        ("Tell me about all my dogs", ["dog_name", "dog_breed"]),
+        ("What do you know about both of our kids?", ["kids"]),
         ("Tell me about mum", ["mother_name", "mother_birthday"]),
         ("Tell me about my mother and my husband", ["mother_name", "mother_birthday", "husband"]),
         ("Tell me about Emeka & Nimbus", ["husband", "rabbit"]),

@@ -45,8 +45,8 @@ _ABOUT = re.compile(
 )
 _AND = re.compile(r" (?:and|&) ", re.IGNORECASE)
 # "dogs" and "your mother" are not the user's; "Mum" is.
-_OF_THE_USER = re.compile(r"(?:my|our)(?: own)? ", re.IGNORECASE)
-_THE = re.compile(r"the ", re.IGNORECASE)
+_OF_THE_USER = re.compile(r"\b(?:my|our)\b", re.IGNORECASE)
+_THE = re.compile(r"(?:(?:all|both)(?: of)? )?the ", re.IGNORECASE)
 _BY_RELATION = ("mother", "father", "grandmother", "grandfather", "aunt", "uncle")
 _MOST_ABOUT = 6
 _WORK = re.compile(
@@ -164,7 +164,7 @@ def _about(whom: str, known: Known) -> list[Profile] | None:
 
 def _is_of_the_user(whom: str, kinds: Collection[str]) -> bool:
     """Return whether somebody who is not named belongs to the user: "my wife", "the dog", "Mum"."""
-    if _OF_THE_USER.match(whom):
+    if _OF_THE_USER.search(whom):
         return True
     if len(whom.split()) > 1:
         return _THE.match(whom) is not None
