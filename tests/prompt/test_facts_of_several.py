@@ -92,3 +92,29 @@ def test_what_tells_of_several_brings_along_those_it_is_about():
     assert {fact.key for fact in companions(["twins_age"], facts)} == {"daughter_name", "son_name"}
     assert {fact.key for fact in companions(["second_goat"], facts)} == {"first_goat", "second_goat"}
     assert companions(["main_car"], facts) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("How old is Mia?", ["cat_age"]),
+        ("How old is my cat?", ["cat_age"]),
+        ("How old is Tom?", []),
+        ("Tell me about Tom", ["late_cat"]),
+        ("How old is Max?", ["son_age"]),
+        ("How old is Leo?", ["second_son_age"]),
+    ],
+)
+def test_the_late_cat_has_not_the_age_of_the_cat(question, found):
+    values = {
+        "cat": "Mia",
+        "late_cat": "Tom",
+        "cat_age": "3",
+        "son": "Max",
+        "son_age": "5",
+        "second_son": "Leo",
+        "second_son_age": "8",
+    }
+    facts = [Fact(key, value, 0, 0) for key, value in values.items()]
+
+    assert [fact.key for meant in asked_facts(question, facts) for fact in meant] == found

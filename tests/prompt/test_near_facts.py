@@ -110,6 +110,27 @@ def test_of_two_that_come_equally_near_none_is_meant():
     assert nearest("what riding hat do I compete with?", facts) is None
 
 
+@pytest.mark.parametrize(
+    ("question", "key"),
+    [
+        ("Was ist mein Job?", "job"),
+        ("Was ist unser Job?", "job"),
+        ("Was war mein Job?", "previous_job"),
+        ("Wat is mijn job?", "job"),
+        ("Wat was mijn job?", "previous_job"),
+        ("What is my job?", "job"),
+        ("What was my job?", "previous_job"),
+    ],
+)
+def test_was_is_no_past_in_german(question, key):
+    facts = [Fact("job", "nurse", 0, 0), Fact("previous_job", "baker", 0, 0)]
+
+    found = nearest_fact(questions_in(question)[0], question, facts)
+
+    assert found is not None
+    assert found.fact.key == key
+
+
 def test_near_misses_stay_unanswered():
     facts: list[Fact] = []
     found = []

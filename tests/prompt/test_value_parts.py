@@ -79,3 +79,75 @@ def test_a_part_knows_the_key_that_it_is_stored_under():
 
     assert (part.key, part.value, key_of(part)) == ("email_domain", "devlet.example", "email")
     assert key_of(ALL[0]) == "name"
+
+
+def part_of_address(question: str, address: str) -> list[str]:
+    found = asked(question, [Fact("address", address, 0, 0)])
+    return [value for key, value in found if key != "address"]
+
+
+@pytest.mark.parametrize(
+    ("address", "postcode"),
+    [
+        ("12345 Main Street, Springfield, IL 62704", "62704"),
+        ("12-14 High Street, Leeds LS1 4AB", "LS1 4AB"),
+        ("2200 NW Market Street, Seattle, WA 98107", "98107"),
+        ("1600 SE Oak Street, Portland OR 97214", "97214"),
+        ("350 Fifth Ave, New York, NY 10118, USA", "10118"),
+        ("Apt 12345, 3 Elm St, Springfield, IL 62704", "62704"),
+        ("Postfach 12345, 10115 Berlin", "10115"),
+        ("Lange Str. 12, D-10115 Berlin", "10115"),
+        ("Musterstraße 5 10115 Berlin", "10115"),
+        ("10115 Berlin, Musterstraße 5", "10115"),
+        ("75004 Paris, 12 rue de Rivoli", "75004"),
+        ("12 rue de Rivoli, 75004 Paris, France", "75004"),
+        ("Av. Reforma 12345, 06600 Ciudad de México", "06600"),
+        ("Kerkstraat 5, 1017 GC Amsterdam", "1017 GC"),
+        ("Storgatan 1, 111 22 Stockholm", "111 22"),
+        ("24 Sussex Drive, Ottawa, ON K1M 1M4", "K1M 1M4"),
+        ("Springfield IL 62704", "62704"),
+        ("Berlin 10115", "10115"),
+    ],
+)
+def test_the_postcode_of_an_address_is_told(address, postcode):
+    assert part_of_address("What's my postcode?", address) == [postcode]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "12345 Main Street, Springfield",
+        "12345 Main Street",
+        "12345 Broadway, Apt 5, New York",
+        "12345 rue de Rivoli, Paris",
+        "Calle Mayor 12345",
+        "12-14 High Street, Leeds",
+        "Unit 5, 12-14 High Street, Leeds",
+        "2200 NW Market Street, Seattle",
+        "1200 SE Hawthorne, Portland",
+        "20500 Pennsylvania Avenue NW, Washington DC",
+        "Flat 12345, Elm House, Leeds",
+        "PO Box 12345, Springfield",
+        "12345 " * 1000,
+    ],
+)
+def test_the_number_of_a_house_is_no_postcode(address):
+    assert part_of_address("What's my postcode?", address) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "town"),
+    [
+        ("5 Oak Rd, Hull", ["Hull"]),
+        ("5 Oak Rd, New York", ["New York"]),
+        ("5 Main St, Springfield IL 62704", ["Springfield"]),
+        ("Lange Str. 12, D-10115 Berlin", ["Berlin"]),
+        ("5 Oak Rd, Ireland", []),
+        ("5 Oak Rd, Texas", []),
+        ("5 Oak Rd, NY", []),
+        ("5 Oak Rd, Co. Cork", []),
+        ("Hauptstr. 5, Deutschland", []),
+    ],
+)
+def test_a_country_is_no_town(address, town):
+    assert part_of_address("Which town do I live in?", address) == town

@@ -824,6 +824,15 @@ def test_a_question_about_time_is_answered_from_the_facts_of_that_time(written: 
     assert stopped.end("cancelled") == ""
 
 
+@pytest.mark.parametrize("question", ["Where did Tom live before?", "Où habitait Paul avant ?"])
+def test_a_question_about_the_past_of_others_is_not_answered_with_the_users_own(question: str) -> None:
+    known, past = [Fact("location", "Oslo", 0, 0)], [PastFact("held", "location", "Berlin", 0, 1)]
+
+    review = Review([Message("user", question)], known, Promise(stores=True), past=past)
+
+    assert review.feed("I don't know that.") + review.end("stop") == "I don't know that."
+
+
 def test_a_question_about_what_has_ended_is_answered_with_its_end() -> None:
     until = int(datetime(2026, 5, 31, 12).timestamp())
     ended = [PastFact("held", "dog_name", "Rex", 0, until), PastFact("held", "location", "Ulm", 0, until)]

@@ -65,6 +65,7 @@ from shepherd.prompt.facts_beside import (
     is_of_another_rank,
     is_own_name,
 )
+from shepherd.prompt.of_others import MINE, is_of_a_work, is_of_somebody_else, is_of_user, relations_around
 from shepherd.prompt.phrases import in_question
 from shepherd.prompt.question_settings import is_at_another_time, is_setting, setting_of, without_clause
 from shepherd.prompt.question_words import is_silent, turns_to_somebody
@@ -92,7 +93,6 @@ __all__ = [
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
-_MINE = re.compile(r"\b(?:i|i'm|im|i've|my|me|mine|we|we're|our|ours|us)\b", re.IGNORECASE)
 _THEIRS = re.compile(
     r"\b(?:his|her|their)\s+\w|\b(?:is|are|was|does|do|did|has|have|can|will|should)\s+(?:he|she|they)\b"
     r"|\b(?:he|she|they)(?:'s|'re)?\s+\w",
@@ -257,10 +257,11 @@ def asked_facts(question: str, facts: Sequence[Fact]) -> list[list[Fact]]:
     if not facts:
         return [[] for _ in questions_in(question)]
     known = Known([*facts, *parts_asked_for(question, facts)])
-    return [
-        facts_about_somebody(one.text, known) or _few(_facts_of(one, question, known))
-        for one in questions_in(question)
-    ]
+    found = []
+    for one in questions_in(question):
+        about = facts_about_somebody(one.text, known)
+        found.append(_few(_facts_of(one, question, known)) if about is None else about)
+    return found
 
 
 def _few(facts: list[Fact]) -> list[Fact]:
@@ -357,6 +358,10 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
     if counted := [one.fact for one in known.profiles if _counts(one, asked)]:
         return counted
     scores = {one.fact.key: score for one in known.profiles if (score := _score(one, asked, known))}
+    if scores and any(_is_only_of_another_time(one, asked, known) for one in known.profiles):
+        # "Who was my doctor?" does not ask for the vet where the doctor is known.
+        named = (one for one in known.profiles if _has_word_of(one.key, asked))
+        scores = {one.fact.key: scores[one.fact.key] for one in named if one.fact.key in scores}
     if not scores:
         each = _each(asked, known) if re.search(r"\band\b", asked.text) else []
         return each or facts_about_work(question.text, known.profiles)
@@ -386,7 +391,7 @@ def asked_by(question: Question, message: str, known: Known) -> Asked | None:
     is_asking = is_request or asks(core) or begins_question(core) or _ONLY_A_THING.fullmatch(core)
     if not is_asking or _NO_FACT.search(core):
         return None
-    if _INDEFINITE.search(core) and not _MINE.search(core):
+    if _INDEFINITE.search(core) and not MINE.search(core):
         return None
     return _asked(core, context, known)
 
@@ -427,7 +432,7 @@ def _asked(core: str, context: str, known: Known) -> Asked:
     names = [word for word in words if word in known.names]
     if _THEIRS.search(core) and not relations and not names:
         names = [word for word in around if word in known.names]
-        relations = frozenset() if names else relations_among(around)
+        relations = frozenset() if names else relations_around(context)
     if not relations and not words and _IT.search(core):
         meant = relations_among(around)
         relations = meant if len(meant) == 1 else frozenset()
@@ -451,7 +456,7 @@ def _near_mine(text: str) -> frozenset[str]:
     words = re.findall(r"[\w'\u2019-]+", text)
     found: list[str] = []
     for n, word in enumerate(words):
-        if _MINE.fullmatch(word):
+        if MINE.fullmatch(word):
             found += words[n + 1 : n + 1 + _NEAR]
             if word.casefold() in ("i", "we"):
                 found += words[max(0, n - _NEAR) : n]
@@ -460,13 +465,28 @@ def _near_mine(text: str) -> frozenset[str]:
 
 def _counts(one: Profile, asked: Asked) -> bool:
     """Return whether a question asks for this number and nothing else: "How many kids do I have?"."""
-    if one.fact.key not in _COUNTED or not _MINE.search(asked.text):
+    if one.fact.key not in _COUNTED or not MINE.search(asked.text):
         return False
     is_number = HOW_MANY.search(asked.text) or re.match(
         r"\W*(?:do|have) (?:i|we)\b", asked.text, re.IGNORECASE
     )
     wanted = frozenset((_COUNTED[one.fact.key],))
     return bool(is_number) and relations_among(asked.words) == wanted and len(asked.words) == 1
+
+
+def _is_only_of_another_time(one: Profile, asked: Asked, known: Known) -> bool:
+    """Return whether a fact has the very thing that is asked for, but not of the time that is asked about."""
+    return (
+        not one.relations
+        and _has_word_of((one.head,), asked)
+        and not is_of_this_time(one, asked.text, asked.words)
+        and can_answer(one, asked.text)
+        and is_theirs(one, asked, known)
+    )
+
+
+def _has_word_of(key: Collection[str], asked: Asked) -> bool:
+    return any(are_same(word, part) for word in asked.words for part in key)
 
 
 def _score(one: Profile, asked: Asked, known: Known) -> float:
@@ -664,13 +684,18 @@ def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
         return False
     if not one.relations:
         is_personal = _PERSONAL.issuperset(one.attributes)
-        if is_personal and _THEIRS.search(asked.text) and not _MINE.search(asked.text):
+        if is_personal and _THEIRS.search(asked.text) and not is_of_user(asked.text):
             return False  # "The landlord is Mr …, what was his last name?"
+        around = asked.around | asked.near
+        if not asked.relations and is_of_somebody_else(one, asked.text, asked.words, around):
+            return False
+        if is_of_a_work(one, asked.text):
+            return False
         others = {
             relation
             for relation in asked.relations
             # "When did Maeve and I get married?", "What can't Mateo eat?"
-            if not (one.is_event and is_kind_of(relation, "partner") and _MINE.search(asked.text))
+            if not (one.is_event and is_kind_of(relation, "partner") and MINE.search(asked.text))
             and not any(relation in known.names[name] for name in one.value & known.names.keys())
             and relation not in relations_among(one.value)
             and not serves(one, relation)
@@ -680,7 +705,7 @@ def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
                 for word in asked.words
             )
         }
-        return not others and (bool(_MINE.search(asked.text)) or bool(asked.near) or _is_definite(asked, one))
+        return not others and (bool(MINE.search(asked.text)) or bool(asked.near) or _is_definite(asked, one))
     if not asked.relations:
         # A role that is asked for by what they do: "Who does my books?"
         return False

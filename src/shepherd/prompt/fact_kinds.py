@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 from shepherd.prompt.concepts import are_same, content_words, is_kind_of, relations_among
 from shepherd.prompt.fact_profiles import FORMER, NAME, NAMED, NUMERALS, Profile
 from shepherd.prompt.fact_values import agrees
 
 __all__ = [
+    "CALENDAR",
     "DATE",
     "HOW_MANY",
     "HOW_MUCH",
@@ -43,7 +45,7 @@ DATE = re.compile(
 )
 NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both|every|once|twice|daily|weekly)\b", re.IGNORECASE)
 # Names of days and months are nobody's.
-_CALENDAR = re.compile(
+CALENDAR = re.compile(
     r"\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|January|February|March|April|May|June|July|August"
     r"|September|October|November|December)\b"
 )
@@ -96,6 +98,26 @@ _OTHER_TIME = re.compile(
 _CHANGED = re.compile(
     r"\b(?:used to|(?:i|we) use to|before|previous(?:ly)?|former(?:ly)?|last|next|ago|will|going to)\b",
     re.IGNORECASE,
+)
+# In German, "was" is "what" and "will" is "want"; in Dutch, "last" is "trouble".
+_GERMAN = re.compile(
+    r"\b(?:ich|mein(?:e[mnrs]?)?|mich|mir|wir|unser(?:e[mnrs]?)?|ist|sind|bin|heißt|heiße)\b", re.IGNORECASE
+)
+_DUTCH = re.compile(r"\b(?:ik|mijn|m['\u2019]n|mij|wij|onze)\b", re.IGNORECASE)
+_TIMES_IN_GERMAN = (
+    (re.compile(r"\b(?:was|will)\b", re.IGNORECASE), ""),
+    (re.compile(r"\b(?:war(?:st|t|en)?|hatten?|wurden?)\b", re.IGNORECASE), "was"),
+    (
+        re.compile(r"\b(?:(?:früher|vorher|ehemalig|vorig|bisherig|letzt)\w*|zuvor|damals)\b", re.IGNORECASE),
+        "former",
+    ),
+    (re.compile(r"\bnächste\w?\b", re.IGNORECASE), "next"),
+)
+_TIMES_IN_DUTCH = (
+    (re.compile(r"\b(?:will|last)\b", re.IGNORECASE), ""),
+    (re.compile(r"\b(?:waren|hadden)\b", re.IGNORECASE), "was"),
+    (re.compile(r"\b(?:vroeger|eerder|voormalige?|vorige?|laatste)\b", re.IGNORECASE), "former"),
+    (re.compile(r"\bvolgende?\b", re.IGNORECASE), "next"),
 )
 _CHANGING = frozenset(content_words("job employer location phone email address age car partner boss doctor"))
 _PAST = re.compile(r"(?:^|_)(?:taught|was|did|went|grew|had|[a-z]{2,}ed)(?:_|$)")
@@ -173,7 +195,7 @@ def can_answer(one: Profile, text: str) -> bool:
     if WHO.search(text) and not one.relations and one.head in _NOBODY:
         return False
     if WHO.search(text) and (
-        not NAME.search(_CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
+        not NAME.search(CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
     ):
         return False
     return not _WHERE.search(text) or _is_place(one, text)
@@ -222,9 +244,18 @@ def is_likewise(one: Profile, text: str, words: Collection[str]) -> bool:
     return bool(is_asked) or not _DOES.search(text)
 
 
+@lru_cache(maxsize=8)  # for each fact, the same question
+def _times_in_english(text: str) -> str:
+    """Return a question with English words of time for those of German and Dutch."""
+    times = _TIMES_IN_GERMAN if _GERMAN.search(text) else _TIMES_IN_DUTCH if _DUTCH.search(text) else ()
+    for pattern, word in times:
+        text = pattern.sub(word, text)
+    return text
+
+
 def is_of_this_time(one: Profile, text: str, words: Collection[str]) -> bool:
     """Return whether a fact holds at the time that a question asks of: now or formerly."""
-    text = _TIMELESS.sub("", text)
+    text = _times_in_english(_TIMELESS.sub("", text))
     is_past = _OTHER_TIME.search(text) is not None
     is_person = one.is_bare and is_human(one)
     is_lasting = is_person or not one.relations or not _WORKED.isdisjoint(one.attributes)

@@ -68,6 +68,7 @@ _RANKS = frozenset(
     (
         *("oldest", "eldest", "older", "elder", "middle", "younger", "youngest", "big", "little", "twin"),
         *("first", "second", "third", "fourth"),
+        *("late", "former", "previous", "old", "ex"),
     )
 )
 
@@ -148,12 +149,14 @@ class Known:
             return replace(one, relations=one.relations | of_twins, names=twins)
         # The age of the youngest sister is not that of Salome, the middle one.
         ranks = _ranks_in(one.fact.key)
-        names = (
+        names = {
             name
             for name, of in self.names.items()
             if of & one.relations
             and not (ranks and self._ranks[name] and self._ranks[name].isdisjoint(ranks))
-        )
+        }
+        # Nor is that of the cat the age of the late cat, or the other way round.
+        names = {name for name in names if bool(ranks) == bool(self._ranks[name])} or names
         return replace(one, names=frozenset(names))
 
     def without(self, words: Collection[str]) -> Known:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timezone
 
+from shepherd.prompt.addresses import postcode_in, town_in
 from shepherd.prompt.concepts import content_words
 from shepherd.prompt.fact_profiles import profile_of
 from shepherd.prompt.phrases import in_question
@@ -36,10 +37,6 @@ _NAME_KEYS = ("name", "full_name", "real_name", "whole_name", "legal_name")
 
 # ---- addresses
 
-_POSTCODE = re.compile(
-    r"\b(?:[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}|\d{4}\s?[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|\d{5}(?:-\d{4})?"
-    r"|\d{2,3}[ -]\d{2,3}(?=\s+[A-ZÀ-Þ]))\b"
-)
 _ADDRESS = frozenset(content_words("address residence home"))
 _AT = re.compile(r"[\w.+-]+@(?P<domain>[\w-]+(?:\.[\w-]+)+)")
 
@@ -104,15 +101,12 @@ def _initials(fact: Fact) -> Iterator[PartOfFact]:
 
 
 def _postcode(fact: Fact) -> Iterator[PartOfFact]:
-    if _is_address(fact) and (code := _POSTCODE.search(fact.value)):
-        yield _part(fact, "postcode", code[0])
+    if _is_address(fact) and (code := postcode_in(fact.value)):
+        yield _part(fact, "postcode", code)
 
 
 def _town(fact: Fact) -> Iterator[PartOfFact]:
-    """Yield what stands behind the street; behind two commas it may be a country."""
-    street, *others = fact.value.split(",")
-    town = _POSTCODE.sub("", others[0]).strip() if len(others) == 1 else ""
-    if _is_address(fact) and any(map(str.isdigit, street)) and town and not any(map(str.isdigit, town)):
+    if _is_address(fact) and (town := town_in(fact.value)):
         yield _part(fact, "town", town)
 
 

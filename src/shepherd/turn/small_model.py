@@ -38,6 +38,7 @@ from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question, asks_by_form, begins_question, core_of, questions_in
 from shepherd.prompt.requests import indirect_request, is_bare_request
 from shepherd.prompt.tasks import asks_for_reminder, is_task
+from shepherd.prompt.whose_past import is_of_the_one_asked_about
 from shepherd.sentences import sentence_spans, split_sentences
 from shepherd.turn.answer_judge import (
     ACKNOWLEDGED,
@@ -198,7 +199,9 @@ class Review:
         self._is_held = len(self._questions) > 1
         # Of the dog's name and the user's, the dog's is asked for.
         keys = {fact.key for asked in self._asked_for for fact in asked}
-        self._past = () if self._is_held else ([one for one in past if one.key in keys] or past)
+        meant = [one for one in past if one.key in keys]
+        meant = meant or [one for one in past if is_of_the_one_asked_about(self._asked, one)]
+        self._past: Sequence[PastFact] = () if self._is_held else meant
         self._former: Callable[[], Sequence[PastFact]] | None = None if self._is_held or keys else former
         self._waiting = ""
         self._said: list[str] = []
