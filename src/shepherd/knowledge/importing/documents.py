@@ -86,6 +86,10 @@ def read(
     if form == "html":
         try:
             page = html.read(text)
+        except html.BrokenPageError as error:
+            raise DocumentError(
+                f"{name}: the page cannot be read: {error}", hint="open it in a browser, and save it again"
+            ) from error
         except (AssertionError, ValueError) as error:  # HTMLParser has its limits
             raise DocumentError(
                 f"{name}: the page cannot be read ({type(error).__name__})", hint="is it damaged?"
