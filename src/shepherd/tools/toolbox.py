@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.escaping import shorten
+from shepherd.escaping import shorten, storable
 from shepherd.installation import runnable_from_anywhere
 from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool, ToolCall
@@ -20,6 +20,7 @@ from shepherd.types import Tool, ToolCall
 __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
 
 _LONGEST_NAME = 40  # characters of an argument, in a message
+_LONGEST_REASON = 300
 _MOST_ARGUMENT_CHARS = 1 << 16
 # Characters of one result; a window of 8,192 tokens holds several.
 _MOST_RESULT_CHARS = 8_000
@@ -31,7 +32,8 @@ Arguments = dict[str, Any]
 class AssistantTool:
     """A tool and its action. `run` takes checked arguments and returns something that JSON can hold.
 
-    The model sees the message of a UsageError. Other errors are for the user: they may name files.
+    Other values, such as times, are given as text. The model sees the message of a UsageError. All other
+    exceptions are for the user, because they may name files: the model only learns that the tool failed.
     `other_names` are aliases. A tool that `checks_itself` accepts other spellings of its arguments and
     refuses the rest.
     """
@@ -46,7 +48,8 @@ class AssistantTool:
 class ToolResult:
     """Result of a call: JSON for the model. `failed` means that it is an error.
 
-    `error` is an error of which the model only learns that it happened.
+    `error` is an error of which the model only learns that it happened; its `__cause__` is the exception of a
+    tool that raised another one.
     """
 
     call_id: str
@@ -74,16 +77,29 @@ class Toolbox:
         try:
             if entry is None:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
-            found = entry.run(_arguments(entry, call.arguments))
+            text = _result_text(entry.run(_arguments(entry, call.arguments)))
         except UsageError as error:
             content = {"error": runnable_from_anywhere(str(error))}
             if error.hint:
                 content["hint"] = runnable_from_anywhere(error.hint)
             return ToolResult(call.id, call.name, _result_text(content), failed=True)
         except ShepherdError as error:
-            content = {"error": "the tool failed, and the user was told why"}
-            return ToolResult(call.id, call.name, _result_text(content), failed=True, error=error)
-        return ToolResult(call.id, call.name, _result_text(found))
+            return _failure(call, error)
+        except Exception as error:  # a library's user may add any function
+            said = ShepherdError(": ".join(filter(None, [type(error).__name__, _said(error)])))
+            said.__cause__ = error
+            return _failure(call, said)
+        return ToolResult(call.id, call.name, text)
+
+
+def _failure(call: ToolCall, error: ShepherdError) -> ToolResult:
+    content = {"error": "the tool failed, and the user was told why"}
+    return ToolResult(call.id, call.name, _result_text(content), failed=True, error=error)
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of an exception's message."""
+    return shorten(next(iter(str(error).splitlines()), ""), _LONGEST_REASON)
 
 
 def _result_text(found: object) -> str:
@@ -95,7 +111,12 @@ def _result_text(found: object) -> str:
 
 
 def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return storable(json.dumps(value, ensure_ascii=False, default=_written))
+
+
+def _written(value: object) -> str:
+    """Return what JSON cannot hold as text: a time, a path, bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value)
 
 
 def _arguments(entry: AssistantTool, text: str) -> Arguments:
