@@ -54,7 +54,8 @@ def test_tools_of_a_program_are_called_under_its_name():
         put = called(toolbox, "workshop__put", thing="rope", times=2)
         counted = called(toolbox, "workshop__count", what="rope")
 
-    assert names == ["workshop__count", "workshop__put", "workshop__jam", "workshop__vanish"]
+    tools = ("count", "put", "jam", "vanish", "unpack")
+    assert names == [f"workshop__{tool}" for tool in tools]
     assert put == {"result": "rope lies in the drawer"}
     assert counted == {"result": 2}
 
@@ -101,6 +102,27 @@ def test_error_of_a_tool_is_told_to_the_model():
     assert failed.failed
     assert "stuck" in failed.text
     assert failed.error is None
+
+
+def test_files_and_links_in_a_result_are_told_and_what_is_no_text_is_named():
+    with toolbox_of(WORKSHOP) as toolbox:
+        told = {
+            what: called(toolbox, "workshop__unpack", what=what)
+            for what in ("text file", "file", "scan", "link", "picture", "recording", "all")
+        }
+
+    scan = "[file:///scan.pdf, a file that is not text]"
+    link = "lease: of the flat: https://example.com/lease"
+    assert told["text file"] == "one file\nThe rent is 900 euros."
+    assert told["file"] == "The rent is 900 euros."
+    assert told["scan"] == scan
+    assert told["link"] == link
+    assert told["picture"] == "[a picture, which cannot be shown]"
+    assert told["recording"] == "[a recording, which cannot be played]"
+    assert told["all"] == {
+        "result": {"files": 1},
+        "also": ["The rent is 900 euros.", scan, link, told["picture"], told["recording"]],
+    }
 
 
 def test_program_that_ends_in_a_call_fails_that_call_and_the_next():

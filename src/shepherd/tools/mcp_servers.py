@@ -277,12 +277,33 @@ def _allowed(
 def _call(
     portal: BlockingPortal, client: Client, spec: ServerSpec, name: str, arguments: Arguments
 ) -> object:
-    """Return a tool's structured content, or else its text."""
+    """Return a tool's structured content, or else its text, with the files and links beside it."""
     result = _called(portal, spec, partial(client.call_tool, name, arguments, _CALL_S))
-    text = "\n".join(part.text for part in result.content if part.type == "text")
+    text = "\n".join(filter(None, map(_told, result.content)))
     if result.is_error:
         raise UsageError(text or "the tool failed")
-    return result.structured_content if result.structured_content is not None else text
+    if result.structured_content is None:
+        return text
+    # Its text is the same once more, unlike what else there is.
+    others = [_told(part) for part in result.content if part.type != "text"]
+    return {"result": result.structured_content, "also": others} if others else result.structured_content
+
+
+def _told(part: Any) -> str:
+    """Return a part of a result as text, or that there is something which is none."""
+    match part.type:
+        case "text":
+            return str(part.text)
+        case "resource":
+            text = getattr(part.resource, "text", None)
+            return f"[{part.resource.uri}, a file that is not text]" if text is None else str(text)
+        case "resource_link":
+            return ": ".join(filter(None, [part.title or part.name, part.description, str(part.uri)]))
+        case "image":
+            return "[a picture, which cannot be shown]"
+        case "audio":
+            return "[a recording, which cannot be played]"
+    return f"[something of the kind {part.type}, which cannot be shown]"
 
 
 def _called(portal: BlockingPortal, spec: ServerSpec, action: Callable[[], Any]) -> Any:
