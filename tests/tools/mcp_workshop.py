@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import (
@@ -41,6 +42,17 @@ def put(thing: str, times: int = 1) -> str:
 def jam() -> str:
     """A drawer that does not open."""
     raise ToolError("the drawer is stuck")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def ponder() -> str:
+    """Takes an hour."""
+    print("workshop: pondering", file=sys.stderr, flush=True)
+    try:
+        await anyio.sleep(3600)
+    finally:
+        print("workshop: pondered", file=sys.stderr, flush=True)
+    return "42"
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))

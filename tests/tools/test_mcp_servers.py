@@ -54,7 +54,7 @@ def test_tools_of_a_program_are_called_under_its_name():
         put = called(toolbox, "workshop__put", thing="rope", times=2)
         counted = called(toolbox, "workshop__count", what="rope")
 
-    tools = ("count", "put", "jam", "vanish", "unpack")
+    tools = ("count", "put", "jam", "ponder", "vanish", "unpack")
     assert names == [f"workshop__{tool}" for tool in tools]
     assert put == {"result": "rope lies in the drawer"}
     assert counted == {"result": 2}
@@ -123,6 +123,23 @@ def test_files_and_links_in_a_result_are_told_and_what_is_no_text_is_named():
         "result": {"files": 1},
         "also": ["The rent is 900 euros.", scan, link, told["picture"], told["recording"]],
     }
+
+
+def test_call_ends_when_the_user_stops_it_and_the_next_one_works(state):
+    log = state / "mcp-workshop.log"
+
+    def is_stopped() -> bool:
+        return "workshop: pondering" in log.read_text(encoding="utf-8")
+
+    with toolbox_of(WORKSHOP) as toolbox:
+        stopped = toolbox.call(ToolCall("1", "workshop__ponder", "{}"), is_stopped)
+        refused = toolbox.call(ToolCall("2", "workshop__count", "{}"), is_stopped)
+        counted = called(toolbox, "workshop__count")
+
+    assert stopped.failed
+    assert json.loads(stopped.text) == json.loads(refused.text) == {"error": "the user has stopped it"}
+    assert counted == {"result": 0}
+    assert "workshop: pondered" in log.read_text(encoding="utf-8")
 
 
 def test_program_that_ends_in_a_call_fails_that_call_and_the_next():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,9 @@ __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
 
 _LONGEST_NAME = 40  # characters of an argument, in a message
 _LONGEST_REASON = 300
+# How often a call that takes long is asked whether the user has stopped it.
+_LOOK_S = 0.1
+_STOPPED = "the user has stopped it"
 _MOST_ARGUMENT_CHARS = 1 << 16
 # Characters of one result; a window of 8,192 tokens holds several.
 _MOST_RESULT_CHARS = 8_000
@@ -32,8 +36,9 @@ Arguments = dict[str, Any]
 class AssistantTool:
     """A tool and its action. `run` takes checked arguments and returns something that JSON can hold.
 
-    Other values, such as times, are given as text. The model sees the message of a UsageError. All other
-    exceptions are for the user, because they may name files: the model only learns that the tool failed.
+    Other values, such as times, are given as text. A tool that takes long returns a Future: it is waited for,
+    and cancelled if the user stops the answer. The model sees the message of a UsageError. Other errors are
+    for the user, because they may name files: the model only learns that the tool failed.
     `other_names` are aliases. A tool that `checks_itself` accepts other spellings of its arguments and
     refuses the rest.
     """
@@ -71,13 +76,21 @@ class Toolbox:
         """Tools for the model, in order."""
         return tuple(entry.tool for entry in self._tools.values())
 
-    def call(self, call: ToolCall) -> ToolResult:
-        """Run a call; never raises for its content or for what the tool finds."""
+    def call(self, call: ToolCall, is_stopped: Callable[[], bool] = lambda: False) -> ToolResult:
+        """Run a call; never raises for its content or for what the tool finds.
+
+        Once `is_stopped` is true, nothing is run, and a future is cancelled instead of waited for.
+        """
         entry = self._tools.get(call.name) or self._others.get(call.name)
         try:
             if entry is None:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
-            text = _result_text(entry.run(_arguments(entry, call.arguments)))
+            if is_stopped():
+                raise UsageError(_STOPPED)
+            found = entry.run(_arguments(entry, call.arguments))
+            if isinstance(found, Future):
+                found = _awaited(found, is_stopped)
+            text = _result_text(found)
         except UsageError as error:
             content = {"error": runnable_from_anywhere(str(error))}
             if error.hint:
@@ -90,6 +103,17 @@ class Toolbox:
             said.__cause__ = error
             return _failure(call, said)
         return ToolResult(call.id, call.name, text)
+
+
+def _awaited(future: Future[object], is_stopped: Callable[[], bool]) -> object:
+    """Return or raise what the future gives; UsageError once the user has stopped it."""
+    try:
+        while not wait((future,), timeout=_LOOK_S).done:
+            if is_stopped():
+                raise UsageError(_STOPPED)
+        return future.result()
+    finally:
+        future.cancel()  # nothing, where it is done
 
 
 def _failure(call: ToolCall, error: ShepherdError) -> ToolResult:
