@@ -195,6 +195,30 @@ def test_text_is_read_whatever_its_encoding(data, text):
     assert read(data, "a.txt").text == text
 
 
+@pytest.mark.parametrize(
+    ("data", "text", "n_bad"),
+    [
+        ("Die Stra\u00dfe nach K\u00f6ln, ".encode() + b"\xff", "Die Stra\u00dfe nach K\u00f6ln, \ufffd", 1),
+        (
+            "Gr\u00fc\u00dfe aus Z\u00fcrich \u20ac ".encode() + b"\xff!",
+            "Gr\u00fc\u00dfe aus Z\u00fcrich \u20ac \ufffd!",
+            1,
+        ),
+        ("\u041f\u0440\u0438\u0432\u0435\u0442".encode()[:-1], "\u041f\u0440\u0438\u0432\u0435\ufffd", 1),
+        # Not a letter in it is valid, or one that may be chance.
+        ("Stra\u00dfe, K\u00f6ln \u00e9".encode("cp1252"), "Stra\u00dfe, K\u00f6ln \u00e9", 0),
+        ("na\u00efve \u00c3\u00a9".encode("cp1252"), "na\u00efve \u00c3\u00a9", 0),
+    ],
+)
+def test_a_bad_byte_spoils_no_text_in_utf_8(data, text, n_bad):
+    document = read(data, "a.txt")
+
+    assert document.text == text
+    assert document.remark == (
+        f"a.txt: {n_bad} letter could not be read (\ufffd); is it damaged?" if n_bad else ""
+    )
+
+
 def test_a_declared_encoding_is_believed():
     page = '<meta charset="windows-1251"><p>Привет'.encode("cp1251")
 

@@ -350,9 +350,9 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
     for outcome in [] if screen.as_json else outcomes:
         if outcome.state == "failed":
             screen.warn(outcome.reason)
-        elif outcome.state == "empty":
+        elif outcome.reason:
             screen.note(outcome.reason)
-        else:
+        if outcome.state not in ("failed", "empty"):
             _warn_of_secrets(screen, outcome.secrets, outcome.name)
     is_nothing = bool(outcomes) and counts["empty"] == len(outcomes)
     return 1 if counts["failed"] or is_nothing else 0

@@ -122,7 +122,8 @@ class ChunkResult:
 class Outcome:
     """Result of one imported node or document: added, changed, unchanged, or empty or failed with a reason.
 
-    `secrets` in its texts, such as passwords and keys, were covered.
+    One that was added or changed may have a reason, too: what could not be read. `secrets` in its texts,
+    such as passwords and keys, were covered.
     """
 
     name: str

@@ -280,7 +280,7 @@ def _store_document(
             content_hash=digest,
         ),
     )
-    return Outcome(name, state, node_id, secrets=n_secrets)
+    return Outcome(name, state, node_id, reason=document.remark, secrets=n_secrets)
 
 
 def _known(knowledge: Knowledge, place: bytes) -> tuple[int, str] | None:
