@@ -87,6 +87,8 @@ def read(
     written, n_bad = _decoded(data, name, charset, form)
     text = _clean(written)
     remark = f"{name}: {counted(n_bad, 'letter')} could not be read (\ufffd); is it damaged?" if n_bad else ""
+    if not text.strip():
+        raise EmptyDocumentError(f"{name}: there is no text in it")
     if form == "html":
         try:
             page = html.read(text)
@@ -103,8 +105,6 @@ def read(
                 f"{name}: the page has no text", hint="pages that a script writes cannot be imported"
             )
         return Document(page.title or stem, page.text, form, page.description, page.date, {}, remark)
-    if not text.strip():
-        raise EmptyDocumentError(f"{name}: there is no text in it")
     if form == "markdown":
         title, date = _marked(text)
         return Document(title or stem, text, form, "", date, {}, remark)
