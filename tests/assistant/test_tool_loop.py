@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -339,3 +340,48 @@ def test_long_tool_turns_leave_the_window_whole(talk, new_engine, memory):
     assert calls == results
     assert assistant.history[0].role == "user"
     assert len(calls) < 12
+
+
+def test_stopping_an_answer_ends_the_tool_that_it_waits_for(new_engine, memory):
+    tool = Tool("ponder", "Think for an hour.", {"type": "object", "properties": {}})
+    pondering: Future[object] = Future()
+
+    def ponder(arguments: object) -> Future[object]:
+        assistant.cancel()
+        return pondering
+
+    assistant = Assistant(
+        new_engine(call_of("ponder")),
+        memory,
+        config=Config(temperature=0.0),
+        user_id="steve",
+        tools=[AssistantTool(tool, ponder)],
+    )
+
+    events = list(assistant.ask("What is the answer?"))
+
+    [result] = [event for event in events if isinstance(event, ToolResult)]
+    assert json.loads(result.text) == {"error": "the user has stopped it"}
+    assert pondering.cancelled()
+    assert isinstance(events[-1], Finished)
+
+
+def test_tool_that_raises_anything_ends_no_turn(new_engine, memory):
+    def read(arguments: object) -> object:
+        raise LookupError("no notes")
+
+    assistant = Assistant(
+        new_engine(call_of("read")),
+        memory,
+        config=Config(temperature=0.0),
+        user_id="steve",
+        tools=[AssistantTool(Tool("read", "Read it.", {"type": "object", "properties": {}}), read)],
+    )
+
+    events = list(assistant.ask("What does it say?"))
+
+    assert [event.message for event in events if isinstance(event, Warned)] == [
+        "read failed: LookupError: no notes"
+    ]
+    assert isinstance(events[-1], Finished)
+    assert events[-1].answer == "Done."

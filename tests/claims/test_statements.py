@@ -619,3 +619,35 @@ def test_vehicle_that_is_driven_for_an_employer_is_not_the_users(text, car):
 )
 def test_day_of_a_wedding_is_stated(text, wedding):
     assert {fact.key: fact.value for fact in plain_facts(text)}.get("wedding") == wedding
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [
+        ("My blood type is A negative.", "blood_type", "A negative"),
+        ("My blood type is now A negative.", "blood_type", "A negative"),
+        ("My blood type is an A positive.", "blood_type", "A positive"),
+        ("my blood type is a positive", "blood_type", None),
+        ("My blood type is A neg, by the way.", "blood_type", "A neg"),
+        ("I'm A positive.", "blood_type", "A positive"),
+        ("My seat is A 12.", "seat", "A 12"),
+        ("My initials are A B.", "initials", "A B"),
+        ("My shoe size is A wide.", "shoe_size", "A wide"),
+        # An article, whose capital letter says nothing.
+        ("My Car Is A Skoda.", "car", "Skoda"),
+        ("MY CAR IS A SKODA.", "car", "SKODA"),
+        ("I'm a positive person.", "blood_type", None),
+        ("I'm O positive, if you need it.", "blood_type", "O positive"),
+    ],
+)
+def test_letter_a_of_a_value_is_no_article(text, key, value):
+    assert {fact.key: fact.value for fact in plain_facts(text)}.get(key) == value
+
+
+def test_half_of_a_value_with_the_letter_a_is_not_borne_out():
+    line = "My blood type is A negative."
+    assert not judge({"blood_type": "negative"}, [line])
+    assert [verdict.value for verdict in judge({"blood_type": "A negative"}, [line])] == ["A negative"]
+    assert [v.value for v in judge({"blood_type": "a positive"}, ["my blood type is a positive"])] == [
+        "a positive"
+    ]

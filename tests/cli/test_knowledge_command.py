@@ -114,6 +114,30 @@ def test_an_empty_note_is_mentioned_and_is_no_failure(shepherd, tmp_path):
     assert shepherd("knowledge", "import", notes / "empty.md").returncode == 1
 
 
+def test_documents_whose_files_are_gone_are_named_with_the_command_that_removes_them(shepherd, tmp_path):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for name in ("a.md", "b.md", "c.md"):
+        (notes / name).write_text(f"walrus of {name}")
+    shepherd("knowledge", "import", notes)
+    (notes / "a.md").rename(notes / "d.md")
+    (notes / "b.md").unlink()
+
+    done = shepherd("knowledge", "import", notes)
+
+    assert done.returncode == 0
+    said = done.stderr.splitlines()
+    assert said[:3] == [
+        "1 added, 1 unchanged, 2 gone",
+        "a.md: the file is gone, and its document, node 1, stays",
+        "b.md: the file is gone, and its document, node 2, stays",
+    ]
+    assert said[3].startswith("to remove them: ")
+    assert said[3].endswith("knowledge forget 1 2")
+    shepherd("knowledge", "forget", "1", "2")
+    assert shepherd("knowledge", "import", notes).stderr.splitlines() == ["2 unchanged"]
+
+
 def test_graph_of_the_mcp_memory_server_is_imported(shepherd, tmp_path):
     graph = tmp_path / "memory.jsonl"
     rex = {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from shepherd.knowledge.importing.html import Page, read
@@ -95,3 +98,26 @@ def test_description_and_date_are_the_first_that_the_page_names(
 
 def test_an_empty_page_has_nothing() -> None:
     assert read("") == Page("", "", "", "")
+
+
+def test_page_of_tags_without_an_end_takes_no_hours() -> None:
+    # A process of its own, which can be ended.
+    script = """
+from shepherd.errors import DocumentError
+from shepherd.knowledge.importing.documents import read
+
+for tag in ("<a ", "<a b='", "<!--", "</"):
+    try:
+        read(b"<title>" + tag.encode() * 300_000, "page.html")
+    except DocumentError as error:
+        print(tag, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+
+    assert all(line.endswith("too many tags have no end") for line in done.stdout.splitlines())
+
+
+def test_page_with_some_tags_without_an_end_is_read() -> None:
+    assert "one" in read("<p>one</p>" + "<b x='" * 51 + "<p>two").text

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shepherd.errors import DocumentError, UsageError
+from shepherd.errors import DocumentError, EmptyDocumentError, UsageError
 from shepherd.knowledge import Knowledge, Node, transfer
 from shepherd.knowledge.importing import (
     WebLimits,
@@ -195,6 +195,30 @@ def test_text_is_read_whatever_its_encoding(data, text):
     assert read(data, "a.txt").text == text
 
 
+@pytest.mark.parametrize(
+    ("data", "text", "n_bad"),
+    [
+        ("Die Stra\u00dfe nach K\u00f6ln, ".encode() + b"\xff", "Die Stra\u00dfe nach K\u00f6ln, \ufffd", 1),
+        (
+            "Gr\u00fc\u00dfe aus Z\u00fcrich \u20ac ".encode() + b"\xff!",
+            "Gr\u00fc\u00dfe aus Z\u00fcrich \u20ac \ufffd!",
+            1,
+        ),
+        ("\u041f\u0440\u0438\u0432\u0435\u0442".encode()[:-1], "\u041f\u0440\u0438\u0432\u0435\ufffd", 1),
+        # Not a letter in it is valid, or one that may be chance.
+        ("Stra\u00dfe, K\u00f6ln \u00e9".encode("cp1252"), "Stra\u00dfe, K\u00f6ln \u00e9", 0),
+        ("na\u00efve \u00c3\u00a9".encode("cp1252"), "na\u00efve \u00c3\u00a9", 0),
+    ],
+)
+def test_a_bad_byte_spoils_no_text_in_utf_8(data, text, n_bad):
+    document = read(data, "a.txt")
+
+    assert document.text == text
+    assert document.remark == (
+        f"a.txt: {n_bad} letter could not be read (\ufffd); is it damaged?" if n_bad else ""
+    )
+
+
 def test_a_declared_encoding_is_believed():
     page = '<meta charset="windows-1251"><p>Привет'.encode("cp1251")
 
@@ -330,6 +354,57 @@ def test_a_changed_file_takes_the_place_of_the_old_one_and_leaves_what_a_person_
     )
     assert knowledge.search("walrus", part="text") == []
     assert knowledge.count_nodes() == 1
+
+
+@pytest.mark.parametrize("name", ["a.md", "b.TXT", "sub/c.html"])
+def test_emptied_file_empties_its_document(knowledge, folder, name):
+    states(knowledge, folder)
+    before = next(node for node in knowledge.list_nodes() if node.link == (folder / name).as_uri())
+    knowledge.update_node(before.id, notes="important")
+    (folder / name).write_text("\n")
+
+    [emptied] = import_from(knowledge, str(folder / name))
+    again = states(knowledge, folder / name)
+
+    node = knowledge.get_node(before.id, with_text=True)
+    short = (folder / name).name
+    assert (emptied.state, emptied.reason) == ("changed", f"{short}: there is no text in it any more")
+    assert again == ["unchanged"]
+    assert (node.title, node.notes, node.source_text) == (before.title, "important", "")
+    assert all(found.node_id != before.id for found in knowledge.search("walrus otter badger", part="text"))
+
+
+def test_file_without_text_that_was_never_imported_is_no_document(knowledge, folder):
+    (folder / "a.md").write_text("\n")
+
+    with pytest.raises(EmptyDocumentError):
+        states(knowledge, folder / "a.md")
+    assert knowledge.count_nodes() == 0
+
+
+def test_document_whose_file_is_gone_is_named_and_stays(knowledge, folder):
+    (folder / "100 % sure \u00e9.md").write_text("A percent.")
+    states(knowledge, folder)
+    elsewhere = folder.with_name("notes2")
+    elsewhere.mkdir()
+    (elsewhere / "z.md").write_text("Far away.")
+    states(knowledge, elsewhere)
+    (elsewhere / "z.md").unlink()
+    links = {node.link: node.id for node in knowledge.list_nodes()}
+    old = [folder / "100 % sure \u00e9.md", folder / "sub" / "c.html"]
+    (folder / "a.md").rename(folder / "renamed.md")
+    for path in old:
+        path.unlink()
+
+    outcomes = list(import_from(knowledge, str(folder)))
+
+    gone = {outcome.name: outcome.node_id for outcome in outcomes if outcome.state == "gone"}
+    assert gone == {str(path.relative_to(folder)): links[path.as_uri()] for path in [*old, folder / "a.md"]}
+    assert all("the file is gone" in outcome.reason for outcome in outcomes if outcome.state == "gone")
+    assert knowledge.count_nodes() == len(links) + 1  # the renamed one
+    for node_id in gone.values():
+        knowledge.delete_node(node_id)
+    assert "gone" not in states(knowledge, folder)
 
 
 def uploaded(knowledge: Knowledge, data: bytes, name: str) -> list[str]:

@@ -5,9 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
+import anyio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
 
 server = MCPServer("workshop")
 drawer: list[str] = []
@@ -33,9 +45,39 @@ def jam() -> str:
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def ponder() -> str:
+    """Takes an hour."""
+    print("workshop: pondering", file=sys.stderr, flush=True)
+    try:
+        await anyio.sleep(3600)
+    finally:
+        print("workshop: pondered", file=sys.stderr, flush=True)
+    return "42"
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def vanish() -> str:
     """Ends the program."""
     os._exit(3)
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def unpack(what: str) -> CallToolResult:
+    """Take something out of a box: a file, a link, a picture, or all of it."""
+    text = TextResourceContents(
+        uri="file:///lease.txt", text="The rent is 900 euros.", mime_type="text/plain"
+    )
+    found: dict[str, ContentBlock] = {
+        "text": TextContent(text="one file"),
+        "file": EmbeddedResource(resource=text),
+        "scan": EmbeddedResource(resource=BlobResourceContents(uri="file:///scan.pdf", blob="aGVsbG8=")),
+        "link": ResourceLink(uri="https://example.com/lease", name="lease", description="of the flat"),
+        "picture": ImageContent(data="aGVsbG8=", mime_type="image/png"),
+        "recording": AudioContent(data="aGVsbG8=", mime_type="audio/wav"),
+    }
+    names = list(found) if what == "all" else what.split()
+    structured = {"files": 1} if what == "all" else None
+    return CallToolResult(content=[found[name] for name in names], structured_content=structured)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,8 @@ def test_tools_of_a_program_are_called_under_its_name():
         put = called(toolbox, "workshop__put", thing="rope", times=2)
         counted = called(toolbox, "workshop__count", what="rope")
 
-    assert names == ["workshop__count", "workshop__put", "workshop__jam", "workshop__vanish"]
+    tools = ("count", "put", "jam", "ponder", "vanish", "unpack")
+    assert names == [f"workshop__{tool}" for tool in tools]
     assert put == {"result": "rope lies in the drawer"}
     assert counted == {"result": 2}
 
@@ -101,6 +102,44 @@ def test_error_of_a_tool_is_told_to_the_model():
     assert failed.failed
     assert "stuck" in failed.text
     assert failed.error is None
+
+
+def test_files_and_links_in_a_result_are_told_and_what_is_no_text_is_named():
+    with toolbox_of(WORKSHOP) as toolbox:
+        told = {
+            what: called(toolbox, "workshop__unpack", what=what)
+            for what in ("text file", "file", "scan", "link", "picture", "recording", "all")
+        }
+
+    scan = "[file:///scan.pdf, a file that is not text]"
+    link = "lease: of the flat: https://example.com/lease"
+    assert told["text file"] == "one file\nThe rent is 900 euros."
+    assert told["file"] == "The rent is 900 euros."
+    assert told["scan"] == scan
+    assert told["link"] == link
+    assert told["picture"] == "[a picture, which cannot be shown]"
+    assert told["recording"] == "[a recording, which cannot be played]"
+    assert told["all"] == {
+        "result": {"files": 1},
+        "also": ["The rent is 900 euros.", scan, link, told["picture"], told["recording"]],
+    }
+
+
+def test_call_ends_when_the_user_stops_it_and_the_next_one_works(state):
+    log = state / "mcp-workshop.log"
+
+    def is_stopped() -> bool:
+        return "workshop: pondering" in log.read_text(encoding="utf-8")
+
+    with toolbox_of(WORKSHOP) as toolbox:
+        stopped = toolbox.call(ToolCall("1", "workshop__ponder", "{}"), is_stopped)
+        refused = toolbox.call(ToolCall("2", "workshop__count", "{}"), is_stopped)
+        counted = called(toolbox, "workshop__count")
+
+    assert stopped.failed
+    assert json.loads(stopped.text) == json.loads(refused.text) == {"error": "the user has stopped it"}
+    assert counted == {"result": 0}
+    assert "workshop: pondered" in log.read_text(encoding="utf-8")
 
 
 def test_program_that_ends_in_a_call_fails_that_call_and_the_next():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -108,6 +110,52 @@ def test_errors_of_the_environment_are_for_the_user_and_not_for_the_model():
 
     assert told == {"error": "the tool failed, and the user was told why"}
     assert str(result.error) == "/home/steve/memory.db is locked"
+
+
+@pytest.mark.parametrize(
+    ("raised", "told_user"),
+    [
+        (ValueError("no such row\nin /home/steve"), "ValueError: no such row"),
+        (KeyError("id"), "KeyError: 'id'"),
+        (RuntimeError(), "RuntimeError"),
+    ],
+)
+def test_exception_of_a_tool_of_ones_own_is_for_the_user_and_ends_nothing(raised, told_user):
+    def run(arguments):
+        raise raised
+
+    result, told = called('{"text": "a"}', run)
+
+    assert told == {"error": "the tool failed, and the user was told why"}
+    assert str(result.error) == told_user
+    assert result.error.__cause__ is raised
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ({"at": datetime(2026, 5, 3, 8, 30)}, {"at": "2026-05-03 08:30:00"}),
+        (Path("notes.txt"), "notes.txt"),
+        (b"Stra\xc3\x9fe \xff", "Stra\u00dfe \ufffd"),
+        (["\ud800"], ["\ufffd"]),
+        ("\ud83d\ude00", "\U0001f600"),
+    ],
+)
+def test_result_that_json_cannot_hold_is_text(returned, told):
+    result, text = called('{"text": "a"}', lambda arguments: returned)
+
+    assert (result.failed, text) == (False, told)
+    result.text.encode()
+
+
+def test_result_that_cannot_be_written_is_a_failure():
+    endless = []
+    endless.append(endless)
+
+    result, _ = called('{"text": "a"}', lambda arguments: endless)
+
+    assert result.failed
+    assert str(result.error) == "ValueError: Circular reference detected"
 
 
 def test_mistakes_are_for_the_model():

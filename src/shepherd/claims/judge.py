@@ -18,6 +18,7 @@ from shepherd.claims.keys import (
     joined_values,
     words_of,
 )
+from shepherd.claims.letters import begins_with_letter
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
@@ -414,9 +415,17 @@ def _stems(words: Iterable[str]) -> set[str]:
     return {term for word in words for term in terms(_SPELLINGS.get(word, word)) or [word]}
 
 
+def _is_determiner(tokens: Sequence[str], i: int) -> bool:
+    """Return whether a token is an article; the A of "A negative" is a letter."""
+    token = tokens[i]
+    return token.casefold() in word_list("determiners") and not begins_with_letter(
+        " ".join(tokens[i : i + 2])
+    )
+
+
 def _without_determiners(tokens: list[str]) -> list[str]:
     """Return the words behind articles; one that is part of a name stays: "Le Guin", "The Hague"."""
-    first = next((i for i, token in enumerate(tokens) if token.casefold() not in word_list("determiners")), 0)
+    first = next((i for i in range(len(tokens)) if not _is_determiner(tokens, i)), 0)
     while first and tokens[first - 1][0].isupper() and tokens[first][0].isupper():
         first -= 1
     return tokens[first:]
@@ -430,7 +439,8 @@ def _quoted(value: str, assertion: Assertion) -> str:
     """Return the words of the assertion that are the value, else "": whole items of a list, no half names."""
     text = assertion.value.replace("\u2019", "'")
     spans = [match.span() for match in _TOKEN.finditer(text)]
-    said = _folded(text[start:end] for start, end in spans)
+    tokens = [text[start:end] for start, end in spans]
+    said = _folded(tokens)
     wanted = _folded(_without_determiners(_TOKEN.findall(value.replace("\u2019", "'"))))
     n = len(wanted)
     is_name = assertion.kind in ("name", "relative")
@@ -439,8 +449,8 @@ def _quoted(value: str, assertion: Assertion) -> str:
             continue
         begins = said[at - 1] in word_list("separators") if at else True
         if not begins:
-            begins = all(word in word_list("determiners") for word in said[:at]) or (
-                said[at - 1] in word_list("determiners") and said[at - 2] in word_list("separators")
+            begins = all(_is_determiner(tokens, i) for i in range(at)) or (
+                _is_determiner(tokens, at - 1) and said[at - 2] in word_list("separators")
             )
         ends = at + n == len(said) or said[at + n] in word_list("separators") or (is_name and at == 0)
         if begins and ends:

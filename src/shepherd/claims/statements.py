@@ -14,6 +14,7 @@ from functools import cache
 from shepherd.claims.beginnings import joined, with_subject
 from shepherd.claims.inversions import standard_english
 from shepherd.claims.keys import INSTRUCTIONS, OF_OTHERS
+from shepherd.claims.letters import begins_with_letter
 from shepherd.claims.material import GAP, own_words
 from shepherd.claims.references import with_referents
 from shepherd.claims.roles import is_work, role_in
@@ -37,6 +38,7 @@ _ASKS_BACK = re.compile(
 )
 _EDGE = " \t\r\n\u00bf\u00a1\"'\u201c\u201d\u2018\u2019.,;:!?()[]{}*_~-\u2013\u2014"
 _FIRST_PERSON = re.compile(r"(?:i|i'm|i've|we|we're|ich|wir|ik|wij|we)\b", re.IGNORECASE)
+_ARTICLE_BEFORE = re.compile(r"(?<!\S)[Aa]\s+\Z")
 # Sentences in which somebody still introduces himself.
 _INTRODUCTION = 3
 _ELLIPTIC = (("elliptic", "I"), ("elliptic ich", "ich"), ("elliptic ik", "ik"))
@@ -392,11 +394,20 @@ def _asserted_by(
     return [assertion for assertion in found if assertion is not None]
 
 
+def _begin_of_value(match: re.Match[str], text: str) -> int:
+    """Return where the value begins; the A of "blood type A negative" is no article of the wording."""
+    taken = _ARTICLE_BEFORE.search(text, match.start(), match.end())
+    if taken is None or not begins_with_letter(text[taken.start() :]):
+        return match.end()
+    return taken.start()
+
+
 def _asserted(
     frame: Frame, match: re.Match[str], text: str, sentence: str, *, greets: bool
 ) -> Assertion | None:
     """Return what the frame finds in the clause; None where the clause takes it back or does not mean it."""
-    lead, rest = match[0], text[match.end() :]
+    begin = _begin_of_value(match, text)
+    lead, rest = text[match.start() : begin], text[begin:]
     stop = frame.stops.search(rest)
     kind = frame.kind.removeprefix(OF_OTHERS)
     value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), kind)

@@ -342,7 +342,9 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
         if outcomes or isinstance(error, KeyboardInterrupt):
             screen.note(f"{counts['added']:,} added; the same command continues with the rest")
         raise
-    states = [state for state in ("added", "changed", "unchanged", "failed", "empty") if counts[state]]
+    states = [
+        state for state in ("added", "changed", "unchanged", "failed", "empty", "gone") if counts[state]
+    ]
     screen.result(
         {"counts": dict(counts), "documents": outcomes},
         note=", ".join(f"{counts[state]:,} {state}" for state in states) or "nothing to import",
@@ -350,11 +352,16 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
     for outcome in [] if screen.as_json else outcomes:
         if outcome.state == "failed":
             screen.warn(outcome.reason)
-        elif outcome.state == "empty":
+        elif outcome.reason:
             screen.note(outcome.reason)
-        else:
+        if outcome.state not in ("failed", "empty", "gone"):
             _warn_of_secrets(screen, outcome.secrets, outcome.name)
-    is_nothing = bool(outcomes) and counts["empty"] == len(outcomes)
+    gone = [str(outcome.node_id) for outcome in outcomes if outcome.state == "gone"]
+    if gone and not screen.as_json:
+        screen.note(
+            f"to remove {'it' if len(gone) == 1 else 'them'}: shepherd knowledge forget {' '.join(gone)}"
+        )
+    is_nothing = counts["empty"] > 0 and counts["empty"] + counts["gone"] == len(outcomes)
     return 1 if counts["failed"] or is_nothing else 0
 
 

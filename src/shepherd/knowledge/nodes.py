@@ -259,6 +259,15 @@ def of_file(connection: Connection, user_id: str, name: str, digest: str) -> int
     return next(found, None)
 
 
+def linked_below(connection: Connection, user_id: str, begins: str) -> list[tuple[int, str, str]]:
+    """Return id, link and origin of imported nodes whose link begins so, by id; it goes through all nodes."""
+    return connection.execute(
+        "SELECT id, link, origin FROM nodes"
+        " WHERE user_id = ? AND origin <> '' AND substr(link, 1, CAST(? AS INTEGER)) = ? ORDER BY id",
+        (user_id, len(begins), begins),
+    )
+
+
 def several(connection: Connection, user_id: str, node_ids: Iterable[int]) -> list[Node]:
     """Return the nodes that exist, in the order given."""
     found = (get(connection, user_id, node_id) for node_id in node_ids)

@@ -120,13 +120,14 @@ class ChunkResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one imported node or document: added, changed, unchanged, or empty or failed with a reason.
+    """Result of one imported node or document: added, changed, unchanged, empty, failed or gone.
 
-    `secrets` in its texts, such as passwords and keys, were covered.
+    `reason` says why, or what could not be read of one that was added or changed. gone: a node is there, its
+    file is not any more. `secrets` in its texts, such as passwords and keys, were covered.
     """
 
     name: str
-    state: Literal["added", "changed", "unchanged", "empty", "failed"]
+    state: Literal["added", "changed", "unchanged", "empty", "failed", "gone"]
     node_id: int = 0
     reason: str = ""
     secrets: int = 0

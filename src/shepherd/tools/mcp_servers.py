@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -276,21 +277,59 @@ def _allowed(
 
 def _call(
     portal: BlockingPortal, client: Client, spec: ServerSpec, name: str, arguments: Arguments
-) -> object:
-    """Return a tool's structured content, or else its text."""
-    result = _called(portal, spec, partial(client.call_tool, name, arguments, _CALL_S))
-    text = "\n".join(part.text for part in result.content if part.type == "text")
+) -> Future[object]:
+    return _begun(portal, spec, partial(_result, client, name, arguments))
+
+
+async def _result(client: Client, name: str, arguments: Arguments) -> object:
+    """Return a tool's structured content, or else its text, with the files and links beside it."""
+    result = await client.call_tool(name, arguments, _CALL_S)
+    text = "\n".join(filter(None, map(_told, result.content)))
     if result.is_error:
         raise UsageError(text or "the tool failed")
-    return result.structured_content if result.structured_content is not None else text
+    if result.structured_content is None:
+        return text
+    # Its text is the same once more, unlike what else there is.
+    others = [_told(part) for part in result.content if part.type != "text"]
+    return {"result": result.structured_content, "also": others} if others else result.structured_content
 
 
-def _called(portal: BlockingPortal, spec: ServerSpec, action: Callable[[], Any]) -> Any:
+def _told(part: Any) -> str:
+    """Return a part of a result as text, or that there is something which is none."""
+    match part.type:
+        case "text":
+            return str(part.text)
+        case "resource":
+            text = getattr(part.resource, "text", None)
+            return f"[{part.resource.uri}, a file that is not text]" if text is None else str(text)
+        case "resource_link":
+            return ": ".join(filter(None, [part.title or part.name, part.description, str(part.uri)]))
+        case "image":
+            return "[a picture, which cannot be shown]"
+        case "audio":
+            return "[a recording, which cannot be played]"
+    return f"[something of the kind {part.type}, which cannot be shown]"
+
+
+def _called(portal: BlockingPortal, spec: ServerSpec, action: Callable[[], Awaitable[Any]]) -> Any:
+    return _begun(portal, spec, action).result()
+
+
+def _begun(portal: BlockingPortal, spec: ServerSpec, action: Callable[[], Awaitable[Any]]) -> Future[Any]:
+    """Begin an action, which ends when its future is cancelled. It raises the package's errors alone."""
     from mcp.shared.exceptions import MCPError
 
+    async def act() -> Any:
+        try:
+            return await action()
+        except MCPError as error:
+            raise UsageError(str(error)) from None
+        except ShepherdError:
+            raise
+        except Exception as error:  # a broken connection looks different with each transport
+            raise ShepherdError(f"the MCP server {spec.name} does not answer: {_reason(error)}") from None
+
     try:
-        return portal.call(action)
-    except MCPError as error:
-        raise UsageError(str(error)) from None
-    except Exception as error:  # a broken connection looks different with each transport
+        return portal.start_task_soon(act)
+    except RuntimeError as error:  # the portal has ended
         raise ShepherdError(f"the MCP server {spec.name} does not answer: {_reason(error)}") from None

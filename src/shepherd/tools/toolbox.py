@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.escaping import shorten
+from shepherd.escaping import shorten, storable
 from shepherd.installation import runnable_from_anywhere
 from shepherd.tool_arguments import checked_argument
 from shepherd.types import Tool, ToolCall
@@ -20,6 +21,10 @@ from shepherd.types import Tool, ToolCall
 __all__ = ["AssistantTool", "ToolResult", "Toolbox"]
 
 _LONGEST_NAME = 40  # characters of an argument, in a message
+_LONGEST_REASON = 300
+# How often a call that takes long is asked whether the user has stopped it.
+_LOOK_S = 0.1
+_STOPPED = "the user has stopped it"
 _MOST_ARGUMENT_CHARS = 1 << 16
 # Characters of one result; a window of 8,192 tokens holds several.
 _MOST_RESULT_CHARS = 8_000
@@ -31,7 +36,9 @@ Arguments = dict[str, Any]
 class AssistantTool:
     """A tool and its action. `run` takes checked arguments and returns something that JSON can hold.
 
-    The model sees the message of a UsageError. Other errors are for the user: they may name files.
+    Other values, such as times, are given as text. A tool that takes long returns a Future: it is waited for,
+    and cancelled if the user stops the answer. The model sees the message of a UsageError. Other errors are
+    for the user, because they may name files: the model only learns that the tool failed.
     `other_names` are aliases. A tool that `checks_itself` accepts other spellings of its arguments and
     refuses the rest.
     """
@@ -46,7 +53,8 @@ class AssistantTool:
 class ToolResult:
     """Result of a call: JSON for the model. `failed` means that it is an error.
 
-    `error` is an error of which the model only learns that it happened.
+    `error` is an error of which the model only learns that it happened; its `__cause__` is the exception of a
+    tool that raised another one.
     """
 
     call_id: str
@@ -68,22 +76,54 @@ class Toolbox:
         """Tools for the model, in order."""
         return tuple(entry.tool for entry in self._tools.values())
 
-    def call(self, call: ToolCall) -> ToolResult:
-        """Run a call; never raises for its content or for what the tool finds."""
+    def call(self, call: ToolCall, is_stopped: Callable[[], bool] = lambda: False) -> ToolResult:
+        """Run a call; never raises for its content or for what the tool finds.
+
+        Once `is_stopped` is true, nothing is run, and a future is cancelled instead of waited for.
+        """
         entry = self._tools.get(call.name) or self._others.get(call.name)
         try:
             if entry is None:
                 raise UsageError("there is no tool of that name", hint=f"there are: {', '.join(self._tools)}")
+            if is_stopped():
+                raise UsageError(_STOPPED)
             found = entry.run(_arguments(entry, call.arguments))
+            if isinstance(found, Future):
+                found = _awaited(found, is_stopped)
+            text = _result_text(found)
         except UsageError as error:
             content = {"error": runnable_from_anywhere(str(error))}
             if error.hint:
                 content["hint"] = runnable_from_anywhere(error.hint)
             return ToolResult(call.id, call.name, _result_text(content), failed=True)
         except ShepherdError as error:
-            content = {"error": "the tool failed, and the user was told why"}
-            return ToolResult(call.id, call.name, _result_text(content), failed=True, error=error)
-        return ToolResult(call.id, call.name, _result_text(found))
+            return _failure(call, error)
+        except Exception as error:  # a library's user may add any function
+            said = ShepherdError(": ".join(filter(None, [type(error).__name__, _said(error)])))
+            said.__cause__ = error
+            return _failure(call, said)
+        return ToolResult(call.id, call.name, text)
+
+
+def _awaited(future: Future[object], is_stopped: Callable[[], bool]) -> object:
+    """Return or raise what the future gives; UsageError once the user has stopped it."""
+    try:
+        while not wait((future,), timeout=_LOOK_S).done:
+            if is_stopped():
+                raise UsageError(_STOPPED)
+        return future.result()
+    finally:
+        future.cancel()  # nothing, where it is done
+
+
+def _failure(call: ToolCall, error: ShepherdError) -> ToolResult:
+    content = {"error": "the tool failed, and the user was told why"}
+    return ToolResult(call.id, call.name, _result_text(content), failed=True, error=error)
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of an exception's message."""
+    return shorten(next(iter(str(error).splitlines()), ""), _LONGEST_REASON)
 
 
 def _result_text(found: object) -> str:
@@ -95,7 +135,12 @@ def _result_text(found: object) -> str:
 
 
 def _dumped(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return storable(json.dumps(value, ensure_ascii=False, default=_written))
+
+
+def _written(value: object) -> str:
+    """Return what JSON cannot hold as text: a time, a path, bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes | bytearray) else str(value)
 
 
 def _arguments(entry: AssistantTool, text: str) -> Arguments:

@@ -52,8 +52,6 @@ __all__ = [
     "sampling_of",
 ]
 
-_STOPPED = '{"error": "the user has stopped it"}'
-
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
@@ -254,10 +252,7 @@ class Turn:
         assert self._toolbox is not None
         results = []
         for call in self.own_calls:
-            if self.is_cancelled:
-                result = ToolResult(call.id, call.name, _STOPPED, failed=True)
-            else:
-                result = self._toolbox.call(call)
+            result = self._toolbox.call(call, self._cancelled.is_set)
             if result.error is not None:
                 self.draft.notes.append((f"{call.name} failed: {result.error}", result.error.hint))
             results.append(Message("tool", result.text, tool_call_id=call.id, created_at=int(time.time())))

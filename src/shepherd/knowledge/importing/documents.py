@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from shepherd.errors import DocumentError, EmptyDocumentError, NotTextError
 from shepherd.escaping import storable
 from shepherd.knowledge.importing import html, pdf
+from shepherd.wording import counted
 
 __all__ = ["SUFFIXES", "Document", "read"]
 
@@ -55,7 +56,7 @@ _NO_CHARSETS = frozenset({"idna", "punycode", "undefined", "unicode-escape", "ra
 
 
 class Document(NamedTuple):
-    """Contents of a document; `date` is YYYY-MM-DD or empty."""
+    """Contents of a document; `date` is YYYY-MM-DD or empty. `remark` says what could not be read of it."""
 
     title: str
     text: str
@@ -63,6 +64,7 @@ class Document(NamedTuple):
     description: str
     date: str
     metadata: dict[str, Any]
+    remark: str = ""
 
 
 def read(
@@ -82,10 +84,18 @@ def read(
         title = " ".join(pages.title.split()) or stem
         metadata = {"pages": len(pages.starts), "page_starts": pages.starts}
         return Document(storable(title), _clean(pages.text), form, "", "", metadata)
-    text = _clean(_decoded(data, name, charset, form))
+    written, n_bad = _decoded(data, name, charset, form)
+    text = _clean(written)
+    remark = f"{name}: {counted(n_bad, 'letter')} could not be read (\ufffd); is it damaged?" if n_bad else ""
+    if not text.strip():
+        raise EmptyDocumentError(f"{name}: there is no text in it")
     if form == "html":
         try:
             page = html.read(text)
+        except html.BrokenPageError as error:
+            raise DocumentError(
+                f"{name}: the page cannot be read: {error}", hint="open it in a browser, and save it again"
+            ) from error
         except (AssertionError, ValueError) as error:  # HTMLParser has its limits
             raise DocumentError(
                 f"{name}: the page cannot be read ({type(error).__name__})", hint="is it damaged?"
@@ -94,13 +104,11 @@ def read(
             raise DocumentError(
                 f"{name}: the page has no text", hint="pages that a script writes cannot be imported"
             )
-        return Document(page.title or stem, page.text, form, page.description, page.date, {})
-    if not text.strip():
-        raise EmptyDocumentError(f"{name}: there is no text in it")
+        return Document(page.title or stem, page.text, form, page.description, page.date, {}, remark)
     if form == "markdown":
         title, date = _marked(text)
-        return Document(title or stem, text, form, "", date, {})
-    return Document(stem, text, form, "", "", {})
+        return Document(title or stem, text, form, "", date, {}, remark)
+    return Document(stem, text, form, "", "", {}, remark)
 
 
 def _form(data: bytes, name: str, content_type: str) -> str:
@@ -115,21 +123,27 @@ def _form(data: bytes, name: str, content_type: str) -> str:
     return form
 
 
-def _decoded(data: bytes, name: str, charset: str, form: str) -> str:
+def _decoded(data: bytes, name: str, charset: str, form: str) -> tuple[str, int]:
+    """Return the text, and how many letters of UTF-8 in it are damaged."""
     for mark, encoding in _BOMS:
         if data.startswith(mark):
-            return data.decode(encoding, "replace")
+            return data.decode(encoding, "replace"), 0
     if b"\0" in data[:8192]:
         raise NotTextError(f"{name}: this is not text", hint="use a text, Markdown, HTML or PDF file")
     declared = _META_CHARSET.search(data[:4096]) if form == "html" and not charset else None
     named = _encoding(charset or (declared[1].decode() if declared else ""))
     for encoding in filter(None, (named, "utf-8")):
         try:
-            return data.decode(encoding)
+            return data.decode(encoding), 0
         except (ValueError, LookupError):
             continue
+    text = data.decode("utf-8", "replace")
+    n_bad = text.count("\ufffd") - data.count("\ufffd".encode())
+    # Other encodings hardly have any letters that are valid in UTF-8, which one byte spoils or a cut ends.
+    if len(text) - len(text.encode("ascii", "ignore")) > 2 * n_bad:
+        return text, n_bad
     # Most texts that are neither UTF-8 nor declare an encoding are in cp1252, which decodes every byte.
-    return data.decode("cp1252", "replace")
+    return data.decode("cp1252", "replace"), 0
 
 
 def _encoding(charset: str) -> str:

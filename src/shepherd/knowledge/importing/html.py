@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-__all__ = ["Page", "read"]
+__all__ = ["BrokenPageError", "Page", "read"]
 
 _SKIPPED = frozenset(
     {
@@ -27,8 +29,17 @@ _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _MAIN = frozenset({"main", "article"})
 # A shorter <main> is a teaser.
 _LEAST_MAIN_CHARS = 200
+# A longer one is a title without an end.
+_LONGEST_TITLE = 10_000
+# Versions of HTMLParser look for the end of each tag in all that follows: 20,000 without one take a minute.
+# A page that somebody can read takes nothing of this.
+_MOST_WASTED_S = 1.0
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATE_NAMES = frozenset({"article:published_time", "date", "dc.date", "dcterms.created", "datepublished"})
+
+
+class BrokenPageError(ValueError):
+    """Too many tags or comments of a page have no end."""
 
 
 class Page(NamedTuple):
@@ -41,7 +52,10 @@ class Page(NamedTuple):
 
 
 def read(markup: str) -> Page:
-    """Return title, text, description and date of an HTML document, however broken."""
+    """Return title, text, description and date of an HTML document, however broken.
+
+    Raises BrokenPageError if that would take longer than linear time, and what HTMLParser raises.
+    """
     reader = _Reader(_SKIPPED)
     reader.feed(markup)
     reader.close()
@@ -60,6 +74,7 @@ class _Reader(HTMLParser):
         self._skipped = skipped
         self._skipping: list[str] = []  # the skipped element, once for each nested one of its name
         self._pre = self._main = 0
+        self._wasted_s = 0.0
         self._in_title = False
         self._in_heading = False
         self._all: list[str] = []
@@ -71,6 +86,36 @@ class _Reader(HTMLParser):
         return main if len(main) >= _LEAST_MAIN_CHARS else _tidy("".join(self._all))
 
     # ---- what HTMLParser calls
+
+    def parse_starttag(self, i: int) -> int:
+        """Parse `<a …>`."""
+        return self._timed(super().parse_starttag, i)
+
+    def parse_endtag(self, i: int) -> int:
+        """Parse `</a>`."""
+        return self._timed(super().parse_endtag, i)
+
+    def parse_comment(self, i: int, report: bool = True) -> int:
+        """Parse `<!--…-->`."""
+        return self._timed(super().parse_comment, i, report)
+
+    def parse_pi(self, i: int) -> int:
+        """Parse `<?…>`."""
+        return self._timed(super().parse_pi, i)
+
+    def parse_html_declaration(self, i: int) -> int:
+        """Parse `<!…>`."""
+        return self._timed(super().parse_html_declaration, i)
+
+    def _timed(self, parse: Callable[..., int], *arguments: int) -> int:
+        """Return where something ends, negative if it does not; what searching in vain costs is added up."""
+        begun = time.thread_time()
+        end = parse(*arguments)
+        if end < 0:
+            self._wasted_s += time.thread_time() - begun
+            if self._wasted_s > _MOST_WASTED_S:
+                raise BrokenPageError("too many tags have no end")
+        return end
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         """Parse `<![CDATA[…]]>`; other marked sections are comments, as for browsers."""
@@ -119,9 +164,10 @@ class _Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Add text."""
         if self._in_title:
-            self.title += data
+            if len(self.title) < _LONGEST_TITLE:
+                self.title += data
         elif not self._skipping:
-            if self._in_heading:
+            if self._in_heading and len(self.heading) < _LONGEST_TITLE:
                 self.heading += data
             self._write(data if self._pre else re.sub(r"\s+", " ", data))
 

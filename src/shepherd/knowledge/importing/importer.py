@@ -11,6 +11,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from shepherd.encryption import scratch_folder
 from shepherd.errors import DocumentError, EmptyDocumentError, UsageError
@@ -43,8 +45,9 @@ def import_from(
 ) -> Iterator[Outcome]:
     """Import `source`, a path or an address; yield the outcome of each document.
 
-    A file of a folder that cannot be read has the outcome `failed`, one without text `empty`; a single
-    document raises DocumentError or UsageError.
+    A file of a folder that cannot be read has the outcome `failed`, one without text `empty`. One that was
+    imported before and does not exist any more has `gone`; its document stays. A single document raises
+    DocumentError or UsageError.
     """
     limits = limits or WebLimits()
     tags = tuple(map(storable, dimensions))
@@ -133,6 +136,10 @@ def import_upload(
     )
 
 
+def _file(path: Path) -> bytes:
+    return b"file\0" + os.fsencode(path)
+
+
 def _upload(name: str) -> bytes:
     return f"upload\0{name}".encode()
 
@@ -169,7 +176,23 @@ def _import_folder(
     for failure in unreadable:
         name = storable(os.fsdecode(failure.filename))
         yield Outcome(name, "failed", reason=f"{name}: {failure.strerror}")
+    yield from _gone(knowledge, folder.resolve())
     progress(len(found), len(found), "")
+
+
+def _gone(knowledge: Knowledge, folder: Path) -> Iterator[Outcome]:
+    """Yield what was imported from files below a folder that are not there any more."""
+    begins = f"{folder.as_uri().rstrip('/')}/"
+    none: list[tuple[int, str, str]] = []
+    for node_id, link, origin in knowledge.look(
+        lambda connection: nodes.linked_below(connection, knowledge.user_id, begins), none
+    ):
+        path = Path(url2pathname(urlsplit(link).path))
+        # A link that somebody has changed tells nothing of the file that was imported.
+        if origin == _digest(_file(path)) and not os.path.lexists(path):
+            name = storable(str(path.relative_to(folder)))
+            reason = f"{name}: the file is gone, and its document, node {node_id}, stays"
+            yield Outcome(name, "gone", node_id, reason=reason)
 
 
 def _documents_in(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
@@ -207,7 +230,7 @@ def _import_file(
     return _store_document(
         knowledge,
         data,
-        place=b"file\0" + os.fsencode(path),
+        place=_file(path),
         twin=uploaded,
         name=name,
         link=path.as_uri(),
@@ -243,6 +266,7 @@ def _import_page(knowledge: Knowledge, url: str, tags: tuple[str, ...], limits: 
         read=lambda: documents.read(
             page.data, page.name, content_type=page.content_type, charset=page.charset
         ),
+        can_be_emptied=False,  # a server may answer with nothing for a while
     )
 
 
@@ -256,15 +280,24 @@ def _store_document(
     tags: tuple[str, ...],
     read: Callable[[], documents.Document],
     twin: Callable[[str], int | None] = lambda digest: None,
+    can_be_emptied: bool = True,
 ) -> Outcome:
-    """Store the document of a place, unless `twin` has a node that was made of the same bytes elsewhere."""
+    """Store the document of a place, unless `twin` has a node that was made of the same bytes elsewhere.
+
+    A document that has lost its text loses it here, too.
+    """
     digest = _digest(data)
     known = _known(knowledge, place)
     if known is not None and known[1] == digest:
         return Outcome(name, "unchanged", known[0])
     if known is None and (same := twin(digest)) is not None:
         return Outcome(name, "unchanged", same)
-    document = read()
+    try:
+        document = read()
+    except EmptyDocumentError as error:
+        if known is None or not can_be_emptied:
+            raise
+        document = Document(name, "", "text", "", "", {}, f"{error} any more")
     node_id, state, n_secrets = transfer.put(
         knowledge,
         NewNode(
@@ -280,7 +313,7 @@ def _store_document(
             content_hash=digest,
         ),
     )
-    return Outcome(name, state, node_id, secrets=n_secrets)
+    return Outcome(name, state, node_id, reason=document.remark, secrets=n_secrets)
 
 
 def _known(knowledge: Knowledge, place: bytes) -> tuple[int, str] | None:
