@@ -56,6 +56,36 @@ def test_statement_tells_something_and_is_no_question(text, tells):
     assert is_statement(text) is tells
 
 
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        ("Forget everything about Tom, my wife is pregnant and we are moving to Spain.", True),
+        ("Remove all nuts from my meal plan, I am allergic to them.", True),
+        ("Forget my old phone number, it is 0777 123456 now.", True),
+        ("Forget about the car, I bought a bike yesterday", True),
+        ("Delete my address and my phone number, because we moved to Spain.", True),
+        ("Forget my address, my wife lives in Spain now.", True),
+        ("Forget my dog's name - he is called Rex.", True),
+        ("Forget my nickname and remember that Ben is my name.", True),
+        ("Forget all I said about Rome (Tom's moving to Spain).", True),
+        ("Vergiss alles über Tom, meine Frau ist schwanger.", True),
+        ("Olvida todo sobre Tom, mi esposa está embarazada.", True),
+        ("トムのことは忘れて、妻が妊娠しました。", True),
+        # What goes on is to be forgotten, too, or only gives a reason.
+        ("Forget my address, my phone numbers and my name.", False),
+        ("Forget that I live in Ulm, and that I have a dog.", False),
+        ("Forget my address: Seeweg 5 is where I live.", False),
+        ("Forget my hobbies, swimming and chess, please.", False),
+        ("Forget that I am vegan, it's not true.", False),
+        ("Forget what I said about Tom, I made it up.", False),
+        ("Delete my address, I don't want you to keep it.", False),
+        ("Delete my address; what else do you know?", False),
+    ],
+)
+def test_what_is_told_beside_a_request_to_forget_is_a_statement(text, tells):
+    assert is_statement(text) is tells
+
+
 @pytest.mark.parametrize("asks", ["What is it? " * 200_000, "what\n" * 400_000], ids=["sentences", "lines"])
 def test_very_long_message_is_a_statement_by_its_beginning_and_its_end(asks):
     told = "I live in Ulm. "

@@ -70,6 +70,39 @@ _FORGETS = re.compile(
     r"(?:forget|delete|erase|remove)\s+(?:about|that|what|everything|all|my|our)\s+\w",
     re.IGNORECASE,
 )
+# Behind the clause that asks for it: "Forget my old number, it is 0777 now" tells, and "Forget my name, and
+# my address" goes on. A colon gives what is to be forgotten.
+_NEXT_CLAUSE = re.compile(
+    r"(?:\s*[,;(\u2026\u2013\u2014]|\s+-+\s|\.{2,})\s*"
+    r"(?:(?:and|but|because|since|as|so|instead|now|actually)\b[\s,]*)*"
+    r"|\s(?:and|but)\s+(?:please\s+)?(?=(?:remember|note|keep in mind)\b)",
+    re.IGNORECASE,
+)
+# "My wife lives in Ulm", unlike "my phone numbers and my name".
+_VERB = (
+    r"(?:is|are|am|was|were|has|have|had|does|do|did|can|could|will|would|should|must|may|might|\w+n't|[a-z]{2,}ed"
+    r"|[a-z]{2,}[^s\W]s(?!\s+(?:and|or|too|please|as|of|from|on|for|that|i|we)\b)"
+    r"|got|left|went|came|bought|sold|became|died|began|lost|found|made|gave|took|quit)"
+)
+_TELLS_BESIDE = re.compile(
+    r"(?!that\s+(?:i|we|he|she|it|they|my|our|the)\b)"
+    rf"(?:(?:i|we|he|she|it|they|there|this|that|these|those|you)(?:'(?:s|m|re|ve|d|ll))?\s+\S"
+    rf"|(?:\w[\w-]*\s+){{1,5}}?{_VERB}\s+\S|\w+'s\s+(?:an?|the|not|now|in|at|called|named|my|our|\w+ing)\s"
+    r"|(?:please\s+)?(?:remember|note|keep|save|use|call|add|take|put|write|say)\s+\S)",
+    re.IGNORECASE,
+)
+# "…, it's wrong", "…, I made it up": reasons that say nothing else.
+_REASON = re.compile(
+    r"(?:it|that|this|they)(?:'s| is| was|'re| are| were|\s?isn't|\s?wasn't|\s?aren't)"
+    r"(?: (?:no longer|not|n't|just|only|all|very|too|so))*"
+    r" (?:true|right|correct|wrong|false|outdated|out of date|old|valid|private|personal|secret|a mistake|an error"
+    r"|a lie|a joke|a test|none of your business)"
+    r"(?: any ?more| anyway| now)?"
+    r"|i (?:was|am|'m) (?:wrong|mistaken|lying|(?:only|just) testing)"
+    r"|i (?:just )?(?:made (?:it|that|this) up|lied|misspoke)|i(?:'ve| have)? changed my mind"
+    r"|i (?:don't|do not|never) (?:want|like|wanted|wish) (?:you|anyone|anybody|it|that|this)\b.*",
+    re.IGNORECASE,
+)
 _ASKS_BACK = re.compile(r"\b(?:me|us|more|please|details?|questions?|another|again)\b", re.IGNORECASE)
 # Lines for a shell that were typed into the chat: "cd ~/notes; ls -la", "shepherd demo", "clear".
 _COMMAND = re.compile(
@@ -116,12 +149,8 @@ def is_statement(text: str) -> bool:
     if is_bare_request(text) or rule("taken back").search(text):
         return False
     # One "for example" in a long message unsays that sentence, and no other.
-    meant = [
-        one
-        for one in split_sentences(text, clauses=True)
-        if not rule("not meant").search(one) and not asks_to_forget(one)
-    ]
-    text = "\n\n".join(meant)
+    meant = [one for one in split_sentences(text, clauses=True) if not rule("not meant").search(one)]
+    text = "\n\n".join(filter(None, map(_told_beside_forgetting, meant)))
     # "You're right, I live in Ulm" gives the assistant no role.
     if not (own_words(text) or own_words(_without_small_talk(text))):
         return False
@@ -144,6 +173,18 @@ def _ends_of(text: str) -> str:
 def asks_to_forget(sentence: str) -> bool:
     """Return whether a sentence asks the assistant to forget something: "Forget my address"."""
     return _FORGETS.match(sentence) is not None
+
+
+def _told_beside_forgetting(sentence: str) -> str:
+    """Return a sentence without what it asks to forget: "I moved" of "Forget my address, I moved"."""
+    asks = _FORGETS.match(sentence)
+    if asks is None:
+        return sentence
+    for mark in _NEXT_CLAUSE.finditer(sentence, asks.end()):
+        told = sentence[mark.end() :].strip(_EDGE)
+        if _TELLS_BESIDE.match(told) and not _REASON.fullmatch(told):
+            return told
+    return ""
 
 
 def _told_before(question: str) -> str:
