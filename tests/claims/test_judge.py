@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims.judge import learned, supported_value
+from shepherd.claims.judge import judge, learned, supported_value
 from shepherd.claims.material import own_words
 from shepherd.claims.statements import assertions
 
@@ -27,6 +27,25 @@ def test_whole_items_of_a_list_are_supported_and_no_parts_of_one(
     [assertion] = assertions(said)
 
     assert supported_value(assertion, key, value) == supported
+
+
+@pytest.mark.parametrize(
+    ("said", "key", "value", "learns"),
+    [
+        ("Forget about the car, I bought a bike yesterday", "car", "bike", False),
+        ("About the car, I bought a trailer yesterday", "car", "trailer", False),
+        ("About the car, I bought a Garmin yesterday", "car", "Garmin", False),
+        ("I sold my car and I bought a bike", "car", "bike", False),
+        ("I bought a bike, the car comes later", "car", "bike", False),
+        ("About the laptop, I bought a desk", "laptop", "desk", False),
+        ("About my boss, I hate mondays", "boss", "mondays", False),
+        ("I bought a Tesla yesterday", "car", "Tesla", True),
+        ("About the car, I bought a van yesterday", "car", "van", True),
+        ("I bought an electric bike", "bike", "electric bike", True),
+    ],
+)
+def test_what_another_clause_is_about_is_no_key_of_a_value(said, key, value, learns) -> None:
+    assert bool(judge({key: value}, [said])) is learns
 
 
 @pytest.mark.parametrize(

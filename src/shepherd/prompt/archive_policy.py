@@ -95,8 +95,8 @@ _TELLS_BESIDE = re.compile(
 _REASON = re.compile(
     r"(?:it|that|this|they)(?:'s| is| was|'re| are| were|\s?isn't|\s?wasn't|\s?aren't)"
     r"(?: (?:no longer|not|n't|just|only|all|very|too|so))*"
-    r" (?:true|right|correct|wrong|false|outdated|out of date|old|valid|private|personal|secret|a mistake|an error"
-    r"|a lie|a joke|a test|none of your business)"
+    r" (?:true|right|correct|wrong|false|outdated|out of date|old|valid|private|personal|secret"
+    r"|a mistake|an error|a lie|a joke|a test|none of your business)"
     r"(?: any ?more| anyway| now)?"
     r"|i (?:was|am|'m) (?:wrong|mistaken|lying|(?:only|just) testing)"
     r"|i (?:just )?(?:made (?:it|that|this) up|lied|misspoke)|i(?:'ve| have)? changed my mind"
