@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -30,6 +31,7 @@ __all__ = [
     "SummaryJob",
     "SummaryStore",
     "labelled",
+    "speaker_label",
     "speaker_line",
     "speech_act",
     "summary_input",
@@ -45,6 +47,9 @@ _LABEL = "Conversation summary"
 _LONGEST_PIECE = 8000
 _LONGEST_LINE = 20_000
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
+_SPEAKER_LABEL = re.compile(
+    rf"(?:\[\d\d:\d\d\] )?(?:{'|'.join(_SPEAKERS.values())}|System)(?: \((?:question|statement)\))?: "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,12 @@ def speaker_line(message: Message, *, times: bool = False, act: str = "") -> str
         clock = f"[{time.strftime('%H:%M', time.localtime(message.created_at))}] "
     speaker = _SPEAKERS.get(message.role, "System")
     return f"{clock}{speaker}{f' ({act})' if act else ''}: {escape_lines(message.raw, _LONGEST_LINE)}"
+
+
+def speaker_label(line: str) -> str:
+    """Return the beginning of a line of `speaker_line` that stands before its text; "" for another text."""
+    match = _SPEAKER_LABEL.match(line)
+    return match[0] if match else ""
 
 
 def speech_act(text: str) -> str:
