@@ -113,6 +113,9 @@ def test_very_long_message_is_a_statement_by_its_beginning_and_its_end(asks):
         "我搬到北京了\uff01有什么好看的\uff1f",
         "東京に引っ越しました。何を見ればいいですか\uff1f",
         "Dr. Weber is my dentist",
+        "ナッツアレルギーがあるのですが、何を食べたらいいですか。",
+        "来週京都に引っ越しますが、おすすめの店はありますか\uff1f",
+        "我对坚果过敏\uff0c能吃什么\uff1f",
     ],
 )
 def test_what_is_told_beside_a_question_is_a_statement(text):
@@ -137,6 +140,9 @@ def test_what_is_told_beside_a_question_is_a_statement(text):
         "你好\uff01我叫什么名字\uff1f",
         "我叫什么名字\uff1f谢谢\uff01",
         "Hallo! Wie heiße ich? Danke.",
+        "娘の名前は何ですか。",
+        "東京はどうですか、明日は雨ですか。",
+        "你知道我住在哪里吗",
     ],
 )
 def test_question_with_a_greeting_or_thanks_is_no_statement(text):
@@ -145,7 +151,7 @@ def test_question_with_a_greeting_or_thanks_is_no_statement(text):
 
 @given(st.text(max_size=40), st.sampled_from(["?", "\uff1f", "\u061f"]))
 def test_one_sentence_with_a_question_mark_is_never_a_statement(text, mark):
-    sentence = re.sub(r"[,.!?;…\u061f\u3002\uff01\uff1f]|\s", " ", text)
+    sentence = re.sub(r"[,.!?;…\u061f\u3001\u3002\uff01\uff0c\uff1f]|\s", " ", text)
 
     assert not is_statement(f"{sentence}{mark}")
 

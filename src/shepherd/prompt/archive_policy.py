@@ -103,6 +103,10 @@ _REASON = re.compile(
     r"|i (?:don't|do not|never) (?:want|like|wanted|wish) (?:you|anyone|anybody|it|that|this)\b.*",
     re.IGNORECASE,
 )
+# Before the comma of a Japanese or Chinese question: "…ですが", "我…".
+_TELLS_WIDE = re.compile(
+    r"(?:(?:です|ます|でした|ました|ません|たい|ない|だ|た|る|い|な)の?(?:が|けど|けれど|けれども|ので|から|んですが|のですが|んだけど))$|^我"
+)
 _ASKS_BACK = re.compile(r"\b(?:me|us|more|please|details?|questions?|another|again)\b", re.IGNORECASE)
 # Lines for a shell that were typed into the chat: "cd ~/notes; ls -la", "shepherd demo", "clear".
 _COMMAND = re.compile(
@@ -191,7 +195,10 @@ def _told_before(question: str) -> str:
     """Return what the user tells before a question: "I swim at six" of "I swim at six, any tips?"."""
     told, comma, _ = question.partition(",")
     begins = rule("first person", begins=True).match(told)
-    return told if comma and begins and len(told.split()) > 2 else ""
+    if comma and begins and len(told.split()) > 2:
+        return told
+    told, comma, _ = question.rpartition("、") if "、" in question else question.rpartition("\uff0c")
+    return told if comma and _TELLS_WIDE.search(told) else ""
 
 
 def _says_something(sentence: str, *others: re.Pattern[str]) -> bool:
