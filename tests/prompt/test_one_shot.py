@@ -361,3 +361,11 @@ def test_newest_turn_that_is_too_long_leaves_room_for_the_stored_summary():
     assert "[Conversation summary: They met in Rome.]" in made.text
     assert made.text.count("word …") == 2
     assert 0.85 * 400 <= made.tokens <= 400
+
+
+def test_number_of_turns_left_out_is_not_cut_in_its_middle():
+    talk = [exchange(f"Word{n} and so on", "Yes, it is so.") for n in range(30)]
+    for max_tokens in range(40, 200, 3):
+        text = build_by_bytes(history_parts(Summary(), talk), max_tokens).text
+
+        assert "[Conversation summary:" not in text or re.search(r"turns? (?:is|are) left out\]", text)

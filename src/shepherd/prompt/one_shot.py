@@ -264,6 +264,10 @@ class _History:
         self._request = replace(self._request, candidates=[*([summary] if summary else []), *others])
 
     def _left_out_part(self, n_turns: int) -> Part | None:
+        if not self._stored:
+            # "4 earlier turns …" would say nothing.
+            notice = Part("history", SUMMARY_ID, labelled(turns_left_out(n_turns)))
+            return notice.with_tokens(self._measure(notice)) if n_turns else None
         text = turns_left_out(n_turns, after=self._stored) if n_turns else self._stored
         return summary_part(text, max(self._longest, _LEAST_SUMMARY_TOKENS), self._measure)
 

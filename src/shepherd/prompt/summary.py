@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shepherd.errors import ModelError, ShepherdError, UsageError
 from shepherd.escaping import escape_lines, escape_text
 from shepherd.prompt.exchanges import Exchange
-from shepherd.sentences import is_question
+from shepherd.sentences import is_question, sentence_spans
 from shepherd.transactions import Connection, Transactions
 from shepherd.types import ANONYMOUS_USERS, Message, Sampling
 
@@ -76,12 +76,19 @@ class Summary:
     def with_pieces(
         self, more: Sequence[str], n_turns: int, *, fits: Callable[[str], bool], is_private: bool = False
     ) -> Summary:
-        """Return the summary with more pieces; the oldest are dropped until `fits` accepts the text."""
+        """Return the summary with more pieces; the oldest sentences leave until `fits` accepts the text.
+
+        The newest piece stays whole.
+        """
         clean = tuple(filter(None, map(_clean, more)))
         pieces = (*self.pieces, *clean)
-        while len(pieces) > 1 and not fits(Summary(pieces).text):
-            pieces = pieces[1:]
         private = self.private.union(clean) if is_private else self.private
+        while len(pieces) > 1 and not fits(Summary(pieces).text):
+            oldest, *others = pieces
+            later = sentence_spans(oldest)[1:]
+            rest = (oldest[later[0][0] :],) if later else ()
+            private = private.union(rest) if oldest in private else private
+            pieces = (*rest, *others)
         return Summary(pieces, self.n_turns + n_turns, private.intersection(pieces))
 
 
