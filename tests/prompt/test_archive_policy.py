@@ -59,6 +59,29 @@ def test_statement_tells_something_and_is_no_question(text, tells):
 @pytest.mark.parametrize(
     ("text", "tells"),
     [
+        ("wo wohne ich nochmal", False),
+        ("Wer ist nochmal mein Chef", False),
+        ("wie viele Katzen habe ich", False),
+        ("welches Auto fahre ich", False),
+        ("dónde trabajo", False),
+        ("donde vivo", False),
+        ("quién es mi jefa", False),
+        ("Recuérdame cómo se llama mi jefa", False),
+        ("Wo ich wohne gibt es keine Bäcker", True),
+        ("Wann immer ich kann gehe ich schwimmen", True),
+        ("Wie gesagt bin ich Lehrer", True),
+        ("wo wohne ich, ich meine: in Ulm", True),
+        ("Donde trabajo la gente es simpática", True),
+        ("Cuando tengo tiempo nado", True),
+    ],
+)
+def test_german_and_spanish_questions_without_a_mark_state_nothing(text, tells):
+    assert is_statement(text) is tells
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
         ("Forget everything about Tom, my wife is pregnant and we are moving to Spain.", True),
         ("Remove all nuts from my meal plan, I am allergic to them.", True),
         ("Forget my old phone number, it is 0777 123456 now.", True),

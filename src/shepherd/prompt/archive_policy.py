@@ -57,9 +57,18 @@ _EDGE = " -.'\n\t"
 # "what car do i drive": a question whose mark was left out. "Remind me what we said".
 _BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
 _SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|your|his|her|their|the|this|that|a|an)\b"
+_SUBJECT_DE = r"(?:ich|wir|mein\w*|unser\w*|sein\w*|ihr\w*|der|die|das)\b"
+_ONCE_MORE = r"(?:\s+(?:noch ?mal|noch einmal|denn|eigentlich|gleich|noch|jetzt|wieder))*"
 _ASKED = re.compile(
     rf"(?:(?:what|which|whose|who|how)(?:\s+(?!{_SUBJECT}|\w+ed\b)\w+){{0,3}}?|when|where|why)"
     rf"(?:'s|\s+{_BE})\s+(?!an?\b|it\b){_SUBJECT}"
+    r"|wie\s+(?:alt|groß|hoch|lange?|oft|viele?|weit|schwer|teuer)(?:\s+\w+)?\s+(?:ist|sind|bin|war|waren|hat|haben|habe|kostet)"
+    rf"{_ONCE_MORE}\s+{_SUBJECT_DE}"
+    r"|(?:wo|wohin|woher|wann|warum|wieso|wer|wen|wem|was|wie|welche[rsmn]?\s+\w+)\s+(?!immer\b|auch\b|gesagt\b|ich\b)\w+"
+    rf"{_ONCE_MORE}\s+{_SUBJECT_DE}"
+    r"|a?donde\s+\w+\s*$|(?:a?dónde|cuándo|cuál(?:es)?|quién(?:es)?|cuánt[oa]s|por\s+qué|cómo\s+se)\s+\w+"
+    r"(?=\s*$|\s+(?:yo|mi|mis|nuestr\w+|el|la|los|las)\b)"
+    r"|recuérdame\s+(?:otra\s+vez\s+)?(?:qué|quién|cuándo|dónde|cómo|cuál|por\s+qué)\b"
     r"|(?:please\s+)?(?:remind|tell|show)\s+me\s+(?:again\s+)?(?:what|who|when|where|how|which|why|of|about)\b"
     r"|i\s+(?:forgot|forget|can't\s+(?:recall|remember))\s+(?:what|who|when|where|how|which|why)\b",
     re.IGNORECASE,
