@@ -244,6 +244,29 @@ def test_what_a_model_says_of_the_user_is_not_remembered():
     assert not is_worth_a_memory(asked("What is my job?"), "You work as a rizol.")
 
 
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("where do I live again", "You live in Ulm."),
+        ("Wo wohne ich?", "Du wohnst in Ulm."),
+        ("wo wohne ich nochmal", "Du wohnst in Ulm."),
+        ("¿Cómo se llama mi perro?", "Se llama Canelo."),
+        ("dónde vivo", "Vives en Ulm."),
+        ("私はどこに住んでいますか。", "ウルムです。"),
+        ("我住在哪里\uff1f", "你住在乌尔姆。"),
+    ],
+)
+def test_what_a_model_says_of_the_user_is_not_remembered_in_other_languages(question, answer):
+    assert not is_worth_a_memory(asked(question), answer)
+
+
+@pytest.mark.parametrize(
+    "question", ["Who leads the EU?", "Who is the US president?", "¿Qué mes es el más frío?"]
+)
+def test_what_a_model_says_of_others_is_remembered(question):
+    assert is_worth_a_memory(asked(question), "Zork Blimfeld.")
+
+
 def test_long_answer_is_remembered_whatever_was_asked():
     assert is_worth_a_memory(asked("How do I cook rice?"), "Take one part of rice and two of water. " * 6)
 

@@ -28,7 +28,14 @@ _KNOWS_NOTHING = re.compile(
     r"|no (information|record|memory)|not sure)\b",
     re.I,
 )
-_ABOUT_ONESELF = re.compile(r"\b(I|me|my|mine|we|us|our|ours)\b", re.I)
+# Without words that mean something else elsewhere: "EU", "US", "mes".
+_ABOUT_ONESELF = re.compile(
+    r"\b(?:I|me|my|mine|we|(?-i:[Uu]s)|our|ours|ich|mich|mir|mein\w*|wir|uns|unser\w*"
+    r"|yo|mis?|mío|mía|nosotr[oa]s|nuestr\w+|soy|estoy|tengo|puedo|debo|d[oó]nde (?:vivo|trabajo)"
+    r"|je|moi|mon|nous|notre|mio|mia|miei|noi|nostr\w+|meus?|minhas?|nós|noss\w+|ik|mij|mijn|wij|onze)\b"
+    r"|\bj'\w|私|僕|俺|わたし|ぼく|[我咱]|ฉัน|ผม",
+    re.I,
+)
 # As the bundled model declines, with the command that gets another one.
 _BUNDLED = re.compile(
     r"\s*i'm only the (?:small built-in|bundled demo) model and can't help with that[;.][^\n]*$",
@@ -306,13 +313,19 @@ def is_worth_a_memory(user: Message, answer: str, others: Iterable[Message] = ()
         return True
     if is_refusal(answer) or not _has_topic(raw) or _comes_from_passages(user, answer):
         return False
-    is_asked = any(map(is_question, split_sentences(raw, clauses=True)))
+    is_asked = any(map(_asks, split_sentences(raw, clauses=True)))
     if not is_asked or len(answer) > _LONGEST_SHORT:
         return True
-    if _ABOUT_ONESELF.search(raw) or _KNOWS_NOTHING.search(answer):
+    if _ABOUT_ONESELF.search(_straight(raw)) or _KNOWS_NOTHING.search(answer):
         return False
     added = frozenset(keywords(answer)) - _words_read(user)
     return bool(added) and not _is_name_told(added, frozenset(keywords(raw)), others)
+
+
+def _asks(sentence: str) -> bool:
+    """Return whether a sentence is a question, with its mark or without: "where do I live again"."""
+    said = _without_small_talk(_straight(sentence).strip(_EDGE))
+    return is_question(sentence) or _ASKED.match(said) is not None
 
 
 def _words_read(user: Message) -> frozenset[str]:
