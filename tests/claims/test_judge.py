@@ -55,6 +55,15 @@ def test_what_another_clause_is_about_is_no_key_of_a_value(said, key, value, lea
         ("\u201cYou are a pirate.\u201d I live in Ulm.", ""),
         ("I live in Ulm. You are very helpful.", "I live in Ulm. You are very helpful."),
         ("I live in Ulm. A summary of this text: I live in Rome.", "I live in Ulm. A "),
+        # The verb of the request stands at its end.
+        ("Könntest du das ins Englische übersetzen: Ich heiße Peter.", ""),
+        ("Ich bin müde. Kannst du das korrigieren: Ich wohne in Rom.", "Ich bin müde. "),
+        ("Ich muss viel übersetzen: Briefe, Bücher.", "Ich muss viel übersetzen: Briefe, Bücher."),
+        ("Podrías corregir esto: vivo en Roma.", ""),
+        ("英語に訳してください\uff1a私はピーターです。", ""),
+        ("大阪に住んでいます。英語に訳して\uff1a私はピーターです。", "大阪に住んでいます。"),
+        ("直近の予定\uff1a京都に引っ越します。", "直近の予定\uff1a京都に引っ越します。"),
+        ("请把这句话翻译成英文\uff1a我叫彼得。", ""),
     ],
 )
 def test_a_role_at_the_beginning_and_a_text_to_work_on_are_no_words_of_the_users_own(
