@@ -46,6 +46,7 @@ _NOTED = re.compile(
     r"\s*i'm sorry to hear that\.(?: i'll remember it\.)?\s*$"
     r"|\s*i'll remember that they said so\.\s*$"
     r"|\s*(?:i'll (?:remember that|keep that in mind), but )?i can't set reminders, alarms or timers[^\n]*$"
+    r"|\s*i can't forget something just because you ask me to\.[^\n]*$"
     r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$",
     re.IGNORECASE,
 )
