@@ -96,6 +96,7 @@ resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
 for piece in (".", " ", ".) ", ".)", "a. ", "\\u3002", "\\n", "1.", "?!"):
     assert isinstance(split_sentences(piece * 200_000 + "a"), list)
     assert not is_question(piece * 200_000 + "a")
+    assert not is_question(piece * 200_000 + "\\u3042")
 """
 
 
@@ -120,3 +121,37 @@ def test_other_sentences_are_no_questions(text):
 )
 def test_abbreviations(word, expected):
     assert is_abbreviation(word) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "娘の名前は何ですか。",
+        "どこに住んでいますか",
+        "\u300c娘の名前は何\u300d",
+        "明日は休みなのかな\u3002",
+        "你知道我住在哪里吗",
+        "我叫什么名字\u3002",
+        "ฉันชื่ออะไร",
+        "คุณจำชื่อฉันได้ไหมครับ",
+    ],
+)
+def test_questions_without_a_mark_end_with_a_word_that_asks(text):
+    assert is_question(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "飲み物か何か。",
+        "誰かが来ました。",
+        "好きなのはイカ。",
+        "何か飲みたい。",
+        "我不知道他是谁",
+        "ฉันไม่มีอะไร",
+        "我住在北京",
+        "ฉันชื่อสมชายครับ",
+    ],
+)
+def test_words_that_ask_elsewhere_make_no_question(text):
+    assert not is_question(text)

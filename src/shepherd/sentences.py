@@ -23,6 +23,7 @@ _BREAK = re.compile(
 _WIDE = ("\u3002", "\uff01", "\uff1f")
 # A piece without a word, such as an emoticon, belongs to the sentence before it.
 _BEGINS = re.compile(r"\W{0,3}\w")
+_LONGEST_CLAUSE = 100  # characters
 _LOOK_BEHIND = 24  # characters; longer than an abbreviation and the quotes behind it
 
 _LAST_WORD = re.compile(r"(?<![\w.])([^\W_]+(?:\.[^\W_]+)*)\.$")
@@ -44,6 +45,15 @@ _FINAL_ABBREVIATIONS = frozenset(
 # Behind these, a number goes on: "ext. 17", "part no. KT-88".
 _BEFORE_NUMBERS = frozenset(("no", "nos", "ext", "tel", "mob", "max", "fig", "vol", "ref", "apt", "pp"))
 _NUMBER = re.compile(r"[A-Z]{0,4}[-/ ]?\d")
+# "娘の名前は何ですか。", "你认识我吗", "ฉันชื่ออะไร"; not "何か" (something) or "不知道他是谁" (who he is).
+_LAST_ASKING = re.compile(
+    r"(?:(?:(?:です|ます|ました|でした|ません|でしょう|だろう|たい|の)(?:か|かな|かしら)|(?:です|ます|でした|ました)っけ"
+    r"|は(?:何|なに|誰|だれ|どこ|いつ|いくつ|いくら|何歳|何時)|[吗嗎]"
+    r"|ไหม|มั้ย|หรือเปล่า|รึเปล่า|หรือยัง)"
+    r"|^(?!.*(?:不|ไม่)).*(?:[叫是]什[么麼](?:名字)?|是[谁誰]|在哪[里裡儿兒]?|อะไร|ที่ไหน|เมื่อไหร่|เมื่อไร|เท่าไหร่|เท่าไร|คือใคร))"
+    r"(?:\s*(?:ครับ|คะ|ค่ะ|นะ|บ้าง))*[\s.!\u3002\uff0e\uff01\u2026\u300d\u300f\"')\uff09]*$",
+    re.DOTALL,
+)
 
 
 def split_sentences(text: str, *, clauses: bool = False) -> list[str]:
@@ -107,6 +117,12 @@ def is_abbreviation(word: str) -> bool:
 
 
 def is_question(sentence: str) -> bool:
-    """Return whether the last mark is a question mark, quotes, emphasis and an emoticon behind it aside."""
-    marks = _LAST_MARKS.search(sentence[-_LOOK_BEHIND:])
-    return marks is not None and any(mark in marks[0] for mark in QUESTION_MARKS)
+    """Return whether the last mark is a question mark, quotes, emphasis and an emoticon behind it aside.
+
+    Japanese, Chinese and Thai questions often have none, and end with a word that asks: "…ですか。"
+    """
+    end = sentence[-_LOOK_BEHIND:]
+    marks = _LAST_MARKS.search(end)
+    if marks is not None and any(mark in marks[0] for mark in QUESTION_MARKS):
+        return True
+    return not end.isascii() and _LAST_ASKING.search(sentence[-_LONGEST_CLAUSE:]) is not None

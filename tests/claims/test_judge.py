@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims.judge import learned, supported_value
+from shepherd.claims.judge import judge, learned, supported_value
 from shepherd.claims.material import own_words
 from shepherd.claims.statements import assertions
 
@@ -30,12 +30,40 @@ def test_whole_items_of_a_list_are_supported_and_no_parts_of_one(
 
 
 @pytest.mark.parametrize(
+    ("said", "key", "value", "learns"),
+    [
+        ("Forget about the car, I bought a bike yesterday", "car", "bike", False),
+        ("About the car, I bought a trailer yesterday", "car", "trailer", False),
+        ("About the car, I bought a Garmin yesterday", "car", "Garmin", False),
+        ("I sold my car and I bought a bike", "car", "bike", False),
+        ("I bought a bike, the car comes later", "car", "bike", False),
+        ("About the laptop, I bought a desk", "laptop", "desk", False),
+        ("About my boss, I hate mondays", "boss", "mondays", False),
+        ("I bought a Tesla yesterday", "car", "Tesla", True),
+        ("About the car, I bought a van yesterday", "car", "van", True),
+        ("I bought an electric bike", "bike", "electric bike", True),
+    ],
+)
+def test_what_another_clause_is_about_is_no_key_of_a_value(said, key, value, learns) -> None:
+    assert bool(judge({key: value}, [said])) is learns
+
+
+@pytest.mark.parametrize(
     ("message", "own"),
     [
         ("You are a pirate. I live in Ulm.", ""),
         ("\u201cYou are a pirate.\u201d I live in Ulm.", ""),
         ("I live in Ulm. You are very helpful.", "I live in Ulm. You are very helpful."),
         ("I live in Ulm. A summary of this text: I live in Rome.", "I live in Ulm. A "),
+        # The verb of the request stands at its end.
+        ("Könntest du das ins Englische übersetzen: Ich heiße Peter.", ""),
+        ("Ich bin müde. Kannst du das korrigieren: Ich wohne in Rom.", "Ich bin müde. "),
+        ("Ich muss viel übersetzen: Briefe, Bücher.", "Ich muss viel übersetzen: Briefe, Bücher."),
+        ("Podrías corregir esto: vivo en Roma.", ""),
+        ("英語に訳してください\uff1a私はピーターです。", ""),
+        ("大阪に住んでいます。英語に訳して\uff1a私はピーターです。", "大阪に住んでいます。"),
+        ("直近の予定\uff1a京都に引っ越します。", "直近の予定\uff1a京都に引っ越します。"),
+        ("请把这句话翻译成英文\uff1a我叫彼得。", ""),
     ],
 )
 def test_a_role_at_the_beginning_and_a_text_to_work_on_are_no_words_of_the_users_own(

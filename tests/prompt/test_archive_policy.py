@@ -56,6 +56,59 @@ def test_statement_tells_something_and_is_no_question(text, tells):
     assert is_statement(text) is tells
 
 
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        ("wo wohne ich nochmal", False),
+        ("Wer ist nochmal mein Chef", False),
+        ("wie viele Katzen habe ich", False),
+        ("welches Auto fahre ich", False),
+        ("dónde trabajo", False),
+        ("donde vivo", False),
+        ("quién es mi jefa", False),
+        ("Recuérdame cómo se llama mi jefa", False),
+        ("Wo ich wohne gibt es keine Bäcker", True),
+        ("Wann immer ich kann gehe ich schwimmen", True),
+        ("Wie gesagt bin ich Lehrer", True),
+        ("wo wohne ich, ich meine: in Ulm", True),
+        ("Donde trabajo la gente es simpática", True),
+        ("Cuando tengo tiempo nado", True),
+    ],
+)
+def test_german_and_spanish_questions_without_a_mark_state_nothing(text, tells):
+    assert is_statement(text) is tells
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        ("Forget everything about Tom, my wife is pregnant and we are moving to Spain.", True),
+        ("Remove all nuts from my meal plan, I am allergic to them.", True),
+        ("Forget my old phone number, it is 0777 123456 now.", True),
+        ("Forget about the car, I bought a bike yesterday", True),
+        ("Delete my address and my phone number, because we moved to Spain.", True),
+        ("Forget my address, my wife lives in Spain now.", True),
+        ("Forget my dog's name - he is called Rex.", True),
+        ("Forget my nickname and remember that Ben is my name.", True),
+        ("Forget all I said about Rome (Tom's moving to Spain).", True),
+        ("Vergiss alles über Tom, meine Frau ist schwanger.", True),
+        ("Olvida todo sobre Tom, mi esposa está embarazada.", True),
+        ("トムのことは忘れて、妻が妊娠しました。", True),
+        # What goes on is to be forgotten, too, or only gives a reason.
+        ("Forget my address, my phone numbers and my name.", False),
+        ("Forget that I live in Ulm, and that I have a dog.", False),
+        ("Forget my address: Seeweg 5 is where I live.", False),
+        ("Forget my hobbies, swimming and chess, please.", False),
+        ("Forget that I am vegan, it's not true.", False),
+        ("Forget what I said about Tom, I made it up.", False),
+        ("Delete my address, I don't want you to keep it.", False),
+        ("Delete my address; what else do you know?", False),
+    ],
+)
+def test_what_is_told_beside_a_request_to_forget_is_a_statement(text, tells):
+    assert is_statement(text) is tells
+
+
 @pytest.mark.parametrize("asks", ["What is it? " * 200_000, "what\n" * 400_000], ids=["sentences", "lines"])
 def test_very_long_message_is_a_statement_by_its_beginning_and_its_end(asks):
     told = "I live in Ulm. "
@@ -83,6 +136,9 @@ def test_very_long_message_is_a_statement_by_its_beginning_and_its_end(asks):
         "我搬到北京了\uff01有什么好看的\uff1f",
         "東京に引っ越しました。何を見ればいいですか\uff1f",
         "Dr. Weber is my dentist",
+        "ナッツアレルギーがあるのですが、何を食べたらいいですか。",
+        "来週京都に引っ越しますが、おすすめの店はありますか\uff1f",
+        "我对坚果过敏\uff0c能吃什么\uff1f",
     ],
 )
 def test_what_is_told_beside_a_question_is_a_statement(text):
@@ -107,6 +163,9 @@ def test_what_is_told_beside_a_question_is_a_statement(text):
         "你好\uff01我叫什么名字\uff1f",
         "我叫什么名字\uff1f谢谢\uff01",
         "Hallo! Wie heiße ich? Danke.",
+        "娘の名前は何ですか。",
+        "東京はどうですか、明日は雨ですか。",
+        "你知道我住在哪里吗",
     ],
 )
 def test_question_with_a_greeting_or_thanks_is_no_statement(text):
@@ -115,7 +174,7 @@ def test_question_with_a_greeting_or_thanks_is_no_statement(text):
 
 @given(st.text(max_size=40), st.sampled_from(["?", "\uff1f", "\u061f"]))
 def test_one_sentence_with_a_question_mark_is_never_a_statement(text, mark):
-    sentence = re.sub(r"[,.!?;…\u061f\u3002\uff01\uff1f]|\s", " ", text)
+    sentence = re.sub(r"[,.!?;…\u061f\u3001\u3002\uff01\uff0c\uff1f]|\s", " ", text)
 
     assert not is_statement(f"{sentence}{mark}")
 
@@ -183,6 +242,29 @@ def test_answer_that_there_is_none_is_not_remembered(answer):
 
 def test_what_a_model_says_of_the_user_is_not_remembered():
     assert not is_worth_a_memory(asked("What is my job?"), "You work as a rizol.")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("where do I live again", "You live in Ulm."),
+        ("Wo wohne ich?", "Du wohnst in Ulm."),
+        ("wo wohne ich nochmal", "Du wohnst in Ulm."),
+        ("¿Cómo se llama mi perro?", "Se llama Canelo."),
+        ("dónde vivo", "Vives en Ulm."),
+        ("私はどこに住んでいますか。", "ウルムです。"),
+        ("我住在哪里\uff1f", "你住在乌尔姆。"),
+    ],
+)
+def test_what_a_model_says_of_the_user_is_not_remembered_in_other_languages(question, answer):
+    assert not is_worth_a_memory(asked(question), answer)
+
+
+@pytest.mark.parametrize(
+    "question", ["Who leads the EU?", "Who is the US president?", "¿Qué mes es el más frío?"]
+)
+def test_what_a_model_says_of_others_is_remembered(question):
+    assert is_worth_a_memory(asked(question), "Zork Blimfeld.")
 
 
 def test_long_answer_is_remembered_whatever_was_asked():

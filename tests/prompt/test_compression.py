@@ -15,6 +15,7 @@ from shepherd.prompt.compression import (
     cut,
     level_for,
     simplified,
+    summary_part,
 )
 from shepherd.prompt.plan import SUMMARY_ID, Category, Part
 
@@ -285,6 +286,35 @@ def test_a_part_is_cut_to_as_many_words_as_fit(longest, text):
     assert (part and part.text) == text
     if part is not None:
         assert (part.tokens, part.shorter) == (measure(part), ())
+
+
+@pytest.mark.parametrize(
+    ("longest", "text", "shown"),
+    [
+        (30, "User: 庭に木を植えて、水をやりました。", "User: 庭に木を植えて、水をやりました。"),
+        (16, "User: 庭に木を植えて、水をやりました。", "User: 庭に木を植えて、 …"),
+        (12, "[09:40] User: 庭に木を植えて、水をやりました。", None),
+        (11, "User: 庭に木を植えて、水をやりました。", None),  # less than four characters would say nothing
+        (14, "User: a-very-long-word", None),
+        (7, "User: ", "User: "),
+        (9, "ขอบคุณที่มา", "ขอบคุณ …"),
+        (9, "我们在北京的房子很大", "我们在北京的房 …"),
+        (70, "x" * 100, "x" * 68 + " …"),
+        (5, "", None),
+        (5, " \n", None),
+    ],
+)
+def test_a_text_without_blanks_is_cut_between_its_characters(longest, text, shown):
+    part = cut(Part("history", "turn:1", text), longest, lambda part: len(part.text))
+
+    assert (part and part.text) == shown
+
+
+def test_a_summary_without_a_text_is_none():
+    assert summary_part("", 99, measure) is None
+    assert summary_part("ユーザーは庭に木を植えた", 32, lambda part: len(part.text)).text == (
+        "[Conversation summary: ユーザーは庭 …]"
+    )
 
 
 def test_a_part_is_measured_in_the_form_that_it_gets():

@@ -285,3 +285,87 @@ def test_summary_of_a_model_that_does_not_stop_is_cut():
 
     [cut] = re.findall("xx+\u2026", made.text)
     assert len(cut) == 8000
+
+
+GARDEN = {
+    "en": ("My garden has roses, and the shed needs paint. ", "The user has a garden with roses. "),
+    "de": ("Mein Garten hat Rosen, und der Schuppen braucht Farbe. ", "Es gibt einen Garten mit Rosen. "),
+    "ja": ("庭にはバラがあり、物置はペンキを塗る必要があります。", "利用者の庭にはバラがあります。"),
+    "th": ("สวนของฉันมีกุหลาบและโรงเก็บของต้องทาสี", "ผู้ใช้มีสวนกุหลาบ"),
+}
+
+
+def build_by_bytes(candidates, max_tokens, summarize=None):
+    return build_one_shot(
+        "?", "Be brief.", candidates, max_tokens=max_tokens, count=lambda text: -(-len(text.encode()) // 3),
+        summarize=summarize,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("language", GARDEN)
+@pytest.mark.parametrize("max_tokens", [300, 400, 600, 800])
+def test_stored_summary_is_shown_in_every_language(language, max_tokens):
+    told, summary = GARDEN[language]
+    talk = [exchange(told * 2, "Nice.") for _ in range(20)]
+    made = build_by_bytes(history_parts(Summary((summary * 20,), 20), talk), max_tokens)
+
+    assert f"[Conversation summary: {summary[:12]}" in made.text
+    assert 39 in shown_turns(made)
+    assert 0.85 * max_tokens <= made.tokens <= max_tokens
+    assert not re.search(r"^\S+: …$|: \]|^…", made.text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("language", GARDEN)
+def test_new_summary_is_cut_to_its_room_in_every_language(language):
+    told, summary = GARDEN[language]
+    talk = [exchange(told, told) for _ in range(30)]
+    made = build_by_bytes(history_parts(Summary(), talk), 500, lambda text, most: summary * 30)
+
+    assert f"[Conversation summary: {summary[:12]}" in made.text
+    assert 0.85 * 500 <= made.tokens <= 500
+
+
+def test_summary_without_a_text_leaves_no_placeholder():
+    talk = [exchange("words " * 30, "words " * 30) for _ in range(30)]
+    made = build_by_bytes(history_parts(Summary(("They met.",), 2), talk), 500, lambda text, most: " \n")
+
+    assert re.search(r"\[Conversation summary: They met. \d+ later turns are left out\]", made.text)
+    assert made.plan.of("history")[0].text != "…"
+
+
+@pytest.mark.parametrize("language", GARDEN)
+def test_newest_turn_that_is_too_long_fills_the_room(language):
+    told, _ = GARDEN[language]
+    for talk in ([], [exchange("Hello", "Hi")]):
+        made = build_by_bytes(history_parts(Summary(), [*talk, exchange(told * 60, "Noted.")]), 400)
+
+        assert 0.85 * 400 <= made.tokens <= 400
+        assert f"User: {told[:12]}" in made.text
+        assert "\nAssistant: Noted." in made.text
+        assert "[Conversation summary: ]" not in made.text
+
+
+def test_no_turn_is_said_to_be_left_out_that_is_shown_in_part():
+    made = build_by_bytes(
+        history_parts(Summary(), [exchange("word " * 400, "Yes."), exchange("Hi", "Yes.")]), 300
+    )
+
+    assert "User: word word" in made.text
+    assert "left out" not in made.text
+
+
+def test_newest_turn_that_is_too_long_leaves_room_for_the_stored_summary():
+    long = exchange("word " * 900, "word " * 900)
+    made = build_by_bytes(history_parts(Summary(("They met in Rome.",), 9), [long]), 400)
+
+    assert "[Conversation summary: They met in Rome.]" in made.text
+    assert made.text.count("word …") == 2
+    assert 0.85 * 400 <= made.tokens <= 400
+
+
+def test_number_of_turns_left_out_is_not_cut_in_its_middle():
+    talk = [exchange(f"Word{n} and so on", "Yes, it is so.") for n in range(30)]
+    for max_tokens in range(40, 200, 3):
+        text = build_by_bytes(history_parts(Summary(), talk), max_tokens).text
+
+        assert "[Conversation summary:" not in text or re.search(r"turns? (?:is|are) left out\]", text)

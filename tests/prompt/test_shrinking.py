@@ -22,14 +22,17 @@ NO_TOOLS = "the window has no room for more calls of tools in this turn"
 
 
 class Engine:
-    """Its tokens are characters, and it takes prompts of so many, which may be fewer than its window says."""
+    """Its tokens are characters, and it takes prompts of so many, which may be fewer than its window says.
 
-    def __init__(self, takes: int, window: int = 100_000) -> None:
-        self.window_tokens, self._takes = window, takes
+    With `estimates` it says that a text has so many times fewer.
+    """
+
+    def __init__(self, takes: int, window: int = 100_000, *, estimates: int = 1) -> None:
+        self.window_tokens, self._takes, self._estimates = window, takes, estimates
         self.tried: list[tuple[int, bool]] = []
 
     def count_tokens(self, text: str) -> int:
-        return len(text)
+        return len(text) // self._estimates
 
     def begin(self, draft: Draft, has_tools: bool) -> object:
         n = sum(len(message.sent) for message in draft.prompt)
@@ -130,6 +133,20 @@ def test_a_cut_result_keeps_forty_characters_and_is_cut_from_its_text_again():
     cuts = [json.loads(step.sent)["cut"] for step in draft.steps[1:]]
     assert cuts == ["x" * 40, "y" * 40]
     assert [note for note, _ in draft.notes] == [CUT]
+
+
+@pytest.mark.parametrize("estimates", [1, 2, 3, 6])
+@pytest.mark.parametrize("result", ["x", "あ", '"', "\n"])
+def test_a_result_is_cut_by_the_count_of_the_engine(result, estimates):
+    draft = draft_of(0, steps=results(result * 8000, "y"))
+    engine = Engine(4000, 4000, estimates=estimates)
+
+    reply, notes, _ = answered(draft, engine)
+
+    assert (reply, notes) == (engine, [CUT])
+    assert 2500 < engine.tried[-1][0] <= 4000
+    cut = json.loads(draft.steps[1].sent)["cut"]
+    assert set(cut) == {result}
 
 
 def test_a_turn_with_tools_whose_prompt_stays_too_long_goes_on_without_them():

@@ -30,6 +30,35 @@ def test_the_oldest_pieces_leave_until_the_rest_fits() -> None:
     assert last.pieces == ("three",)
 
 
+def test_of_the_oldest_piece_as_many_sentences_stay_as_fit() -> None:
+    for old, new, kept in (
+        (
+            "Anna is 34. She lives in Ulm. Rex is her dog.",
+            "They talked.",
+            "She lives in Ulm. Rex is her dog.",
+        ),
+        (
+            "健太は大阪に住んでいます。娘は美咲です。犬はレックスです。",
+            "話しました。",
+            "娘は美咲です。犬はレックスです。",
+        ),
+    ):
+        longest = len(labelled(f"{kept} {new}"))
+        summary = Summary((old,), 2)
+
+        grown = summary.with_pieces([new], 1, fits=lambda text, longest=longest: len(text) <= longest)
+
+        assert grown.pieces == (kept, new)
+
+
+def test_what_is_left_of_a_private_piece_is_private() -> None:
+    private = NO_SUMMARY.with_pieces(["Anna is 34. She lives in Ulm."], 1, fits=always, is_private=True)
+    grown = private.with_pieces(["They talked."], 1, fits=lambda text: "34" not in text)
+
+    assert grown.pieces == ("She lives in Ulm.", "They talked.")
+    assert grown.public.pieces == ("They talked.",)
+
+
 def test_private_pieces_are_in_the_text_and_not_in_what_is_stored() -> None:
     open_ = NO_SUMMARY.with_pieces(["one"], 1, fits=always)
     private = open_.with_pieces(["two"], 1, fits=always, is_private=True)

@@ -891,6 +891,14 @@ def test_what_others_say_of_the_user_is_not_promised_as_a_fact(said: str, shown:
     assert archived_answer(shown) == ""
 
 
+def test_a_reply_to_a_request_to_forget_is_not_archived_with_what_is_told_beside_it() -> None:
+    review = Review(
+        [Message("user", "Forget everything about Tom, my wife is pregnant.")], [], Promise(stores=True)
+    )
+
+    assert archived_answer(review.feed("I see.") + review.end("stop")) == ""
+
+
 @pytest.mark.parametrize("asked", ["What is 17 times 23?", "what's 144/12", "How much is 20 % of 350?"])
 def test_calculations_are_declined_with_the_way_to_a_model_that_can(asked):
     assert "For a full model" in shown(asked, "Your total is 17 times.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from shepherd._native.text import terms
 from shepherd.claims.counts import COUNTED
@@ -391,7 +392,7 @@ def _topic_words(topic: str) -> list[str]:
 def _fits_key(assertion: Assertion, key: str) -> bool:
     known = canonical_key(key)
     if known is not None:
-        if assertion.kind not in known.kinds:
+        if assertion.kind not in known.kinds or (known.name == "car" and not _may_be_car(assertion)):
             return False
         if assertion.kind in ("attribute", "relative"):
             return _names(key, assertion.topic) or known.name == "project"
@@ -402,7 +403,37 @@ def _fits_key(assertion: Assertion, key: str) -> bool:
         return _names(key, f"{assertion.topic} {assertion.kind.removeprefix(OF_OTHERS)}")
     if key == assertion.kind:
         return True
-    return assertion.kind in _FREE and _names(key, f"{assertion.sentence} {assertion.kind.replace('_', ' ')}")
+    return assertion.kind in _FREE and _names(key, f"{_beside(assertion)} {assertion.kind.replace('_', ' ')}")
+
+
+def _beside(assertion: Assertion) -> str:
+    """Return the part of the sentence that states the value: "I use vim" of "About the TV, I use vim"."""
+    before, value, behind = assertion.sentence.partition(assertion.value)
+    begin = max((match.end() for match in _statement().finditer(before)), default=0)
+    end = _statement().search(behind)
+    return f"{before[begin:]}{value}{behind[: end.start()] if end else behind}"
+
+
+def _may_be_car(assertion: Assertion) -> bool:
+    """Return whether what somebody owns may be a car: "a Tesla" and "a van", not "a bike"."""
+    value = assertion.value
+    if assertion.kind != "owns" or rule("cars").search(value):
+        return True
+    # "About the car, I bought a Garmin"
+    others = assertion.sentence.replace(_beside(assertion), "")
+    is_of_car = re.search(r"\b(?:cars?|auto|voiture|coche|macchina|carro)\b", others, re.IGNORECASE)
+    return is_of_car is None and (value != value.casefold() or _is_of_maker(value))
+
+
+@cache
+def _statement() -> re.Pattern[str]:
+    """Return the pattern of what stands before another statement of a sentence."""
+    conjunction = r"(?:and|but|so|und|aber|et|mais|y|pero|e|ma|mas|en|maar)\s+"
+    return re.compile(
+        rf"(?:\s*[,;:\u2013\u2014]\s*(?:{conjunction})?|\s+-+\s+|\s+{conjunction})"
+        rf"(?={alternatives('subjects')}(?!\w))",
+        re.IGNORECASE,
+    )
 
 
 def _names(key: str, text: str) -> bool:

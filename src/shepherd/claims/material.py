@@ -67,6 +67,22 @@ _WANTED_WORK = re.compile(
     r"|resumen|traducción|riassunto|traduzione|resumo|tradução|samenvatting|vertaling)\b[^.!?\n:]{0,30}:\s",
     re.IGNORECASE,
 )
+# Requests whose verb stands at the end: "Kannst du das übersetzen: …", and such ones in Chinese.
+_WORK_IN_THE_END = re.compile(
+    r"\b(?:(?:kannst|könntest|würdest|magst) du|(?:können|könnten|würden) sie|(?:kun|kan|wil) je|bitte)\b"
+    r"[^.!?\n:]{0,60}\b(?:übersetzen|korrigieren|verbessern|umformulieren|umschreiben|zusammenfassen|kürzen"
+    r"|vereinfachen|prüfen|vertalen|verbeteren|corrigeren|herschrijven|samenvatten)\b"
+    r"(?: bitte| alsjeblieft)?\??\s?:\s"
+    r"|(?:请|請|帮我|幫我)[^\u3002\uff01\uff1f\n:\uff1a]{0,20}(?:翻译|翻譯|总结|總結|修改|润色)"
+    r"[^\u3002\uff01\n:\uff1a]{0,12}[:\uff1a]",
+    re.IGNORECASE,
+)
+# In Japanese, with the beginning of the sentence before the verb.
+_WORK_IN_JAPANESE = re.compile(
+    r"(?:(?:訳|翻訳|要約|校正|添削|修正|直)して|(?:翻訳|要約|校正|添削)を?お願い)"
+    r"[^\u3002\uff01\uff1f\n:\uff1a]{0,12}[:\uff1a]"
+)
+_CLAUSE = re.compile(r"[\u3001\u3002\uff01\uff0c\uff1f\n]")
 # Words in the first person, as a document holds them.
 _FIRST_PERSON = (
     r"[\"'\u201c\u201e\u00ab(]?\s*(?:i|i'm|im|i've|my|we|our|dear|hello|hi|name|ich|mein\w*|wir|unser\w*"
@@ -94,9 +110,14 @@ def own_words(message: str) -> str:
     later = _request("work on a text later").search(text)
     if later:
         text = text[: later.start()]
-    wanted = _WANTED_WORK.search(text)
+    for work in (_WANTED_WORK, _WORK_IN_THE_END):
+        wanted = work.search(text)
+        if wanted:
+            text = text[: wanted.start()]
+    wanted = _WORK_IN_JAPANESE.search(text)
     if wanted:
-        text = text[: wanted.start()]
+        ends = [match.end() for match in _CLAUSE.finditer(text, 0, wanted.start())]
+        text = text[: max(ends, default=0)]
     text = _before_a_document(text)
     for pattern in _CODE:
         text = pattern.sub(GAP, text)

@@ -28,7 +28,14 @@ _KNOWS_NOTHING = re.compile(
     r"|no (information|record|memory)|not sure)\b",
     re.I,
 )
-_ABOUT_ONESELF = re.compile(r"\b(I|me|my|mine|we|us|our|ours)\b", re.I)
+# Without words that mean something else elsewhere: "EU", "US", "mes".
+_ABOUT_ONESELF = re.compile(
+    r"\b(?:I|me|my|mine|we|(?-i:[Uu]s)|our|ours|ich|mich|mir|mein\w*|wir|uns|unser\w*"
+    r"|yo|mis?|mío|mía|nosotr[oa]s|nuestr\w+|soy|estoy|tengo|puedo|debo|d[oó]nde (?:vivo|trabajo)"
+    r"|je|moi|mon|nous|notre|mio|mia|miei|noi|nostr\w+|meus?|minhas?|nós|noss\w+|ik|mij|mijn|wij|onze)\b"
+    r"|\bj'\w|私|僕|俺|わたし|ぼく|[我咱]|ฉัน|ผม",
+    re.I,
+)
 # As the bundled model declines, with the command that gets another one.
 _BUNDLED = re.compile(
     r"\s*i'm only the (?:small built-in|bundled demo) model and can't help with that[;.][^\n]*$",
@@ -39,6 +46,7 @@ _NOTED = re.compile(
     r"\s*i'm sorry to hear that\.(?: i'll remember it\.)?\s*$"
     r"|\s*i'll remember that they said so\.\s*$"
     r"|\s*(?:i'll (?:remember that|keep that in mind), but )?i can't set reminders, alarms or timers[^\n]*$"
+    r"|\s*i can't forget something just because you ask me to\.[^\n]*$"
     r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$",
     re.IGNORECASE,
 )
@@ -57,9 +65,18 @@ _EDGE = " -.'\n\t"
 # "what car do i drive": a question whose mark was left out. "Remind me what we said".
 _BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
 _SUBJECT = r"(?:i|you|we|he|she|it|they|my|our|your|his|her|their|the|this|that|a|an)\b"
+_SUBJECT_DE = r"(?:ich|wir|mein\w*|unser\w*|sein\w*|ihr\w*|der|die|das)\b"
+_ONCE_MORE = r"(?:\s+(?:noch ?mal|noch einmal|denn|eigentlich|gleich|noch|jetzt|wieder))*"
 _ASKED = re.compile(
     rf"(?:(?:what|which|whose|who|how)(?:\s+(?!{_SUBJECT}|\w+ed\b)\w+){{0,3}}?|when|where|why)"
     rf"(?:'s|\s+{_BE})\s+(?!an?\b|it\b){_SUBJECT}"
+    r"|wie\s+(?:alt|groß|hoch|lange?|oft|viele?|weit|schwer|teuer)(?:\s+\w+)?\s+(?:ist|sind|bin|war|waren|hat|haben|habe|kostet)"
+    rf"{_ONCE_MORE}\s+{_SUBJECT_DE}"
+    r"|(?:wo|wohin|woher|wann|warum|wieso|wer|wen|wem|was|wie|welche[rsmn]?\s+\w+)\s+(?!immer\b|auch\b|gesagt\b|ich\b)\w+"
+    rf"{_ONCE_MORE}\s+{_SUBJECT_DE}"
+    r"|a?donde\s+\w+\s*$|(?:a?dónde|cuándo|cuál(?:es)?|quién(?:es)?|cuánt[oa]s|por\s+qué|cómo\s+se)\s+\w+"
+    r"(?=\s*$|\s+(?:yo|mi|mis|nuestr\w+|el|la|los|las)\b)"
+    r"|recuérdame\s+(?:otra\s+vez\s+)?(?:qué|quién|cuándo|dónde|cómo|cuál|por\s+qué)\b"
     r"|(?:please\s+)?(?:remind|tell|show)\s+me\s+(?:again\s+)?(?:what|who|when|where|how|which|why|of|about)\b"
     r"|i\s+(?:forgot|forget|can't\s+(?:recall|remember))\s+(?:what|who|when|where|how|which|why)\b",
     re.IGNORECASE,
@@ -69,6 +86,43 @@ _FORGETS = re.compile(
     r"\W*(?:(?:please|now|then|and|can you|could you|would you|just)\s+)*"
     r"(?:forget|delete|erase|remove)\s+(?:about|that|what|everything|all|my|our)\s+\w",
     re.IGNORECASE,
+)
+# Behind the clause that asks for it: "Forget my old number, it is 0777 now" tells, and "Forget my name, and
+# my address" goes on. A colon gives what is to be forgotten.
+_NEXT_CLAUSE = re.compile(
+    r"(?:\s*[,;(\u2026\u2013\u2014]|\s+-+\s|\.{2,})\s*"
+    r"(?:(?:and|but|because|since|as|so|instead|now|actually)\b[\s,]*)*"
+    r"|\s(?:and|but)\s+(?:please\s+)?(?=(?:remember|note|keep in mind)\b)",
+    re.IGNORECASE,
+)
+# "My wife lives in Ulm", unlike "my phone numbers and my name".
+_VERB = (
+    r"(?:is|are|am|was|were|has|have|had|does|do|did|can|could|will|would|should|must|may|might|\w+n't|[a-z]{2,}ed"
+    r"|[a-z]{2,}[^s\W]s(?!\s+(?:and|or|too|please|as|of|from|on|for|that|i|we)\b)"
+    r"|got|left|went|came|bought|sold|became|died|began|lost|found|made|gave|took|quit)"
+)
+_TELLS_BESIDE = re.compile(
+    r"(?!that\s+(?:i|we|he|she|it|they|my|our|the)\b)"
+    rf"(?:(?:i|we|he|she|it|they|there|this|that|these|those|you)(?:'(?:s|m|re|ve|d|ll))?\s+\S"
+    rf"|(?:\w[\w-]*\s+){{1,5}}?{_VERB}\s+\S|\w+'s\s+(?:an?|the|not|now|in|at|called|named|my|our|\w+ing)\s"
+    r"|(?:please\s+)?(?:remember|note|keep|save|use|call|add|take|put|write|say)\s+\S)",
+    re.IGNORECASE,
+)
+# "…, it's wrong", "…, I made it up": reasons that say nothing else.
+_REASON = re.compile(
+    r"(?:it|that|this|they)(?:'s| is| was|'re| are| were|\s?isn't|\s?wasn't|\s?aren't)"
+    r"(?: (?:no longer|not|n't|just|only|all|very|too|so))*"
+    r" (?:true|right|correct|wrong|false|outdated|out of date|old|valid|private|personal|secret"
+    r"|a mistake|an error|a lie|a joke|a test|none of your business)"
+    r"(?: any ?more| anyway| now)?"
+    r"|i (?:was|am|'m) (?:wrong|mistaken|lying|(?:only|just) testing)"
+    r"|i (?:just )?(?:made (?:it|that|this) up|lied|misspoke)|i(?:'ve| have)? changed my mind"
+    r"|i (?:don't|do not|never) (?:want|like|wanted|wish) (?:you|anyone|anybody|it|that|this)\b.*",
+    re.IGNORECASE,
+)
+# Before the comma of a Japanese or Chinese question: "…ですが", "我…".
+_TELLS_WIDE = re.compile(
+    r"(?:(?:です|ます|でした|ました|ません|たい|ない|だ|た|る|い|な)の?(?:が|けど|けれど|けれども|ので|から|んですが|のですが|んだけど))$|^我"
 )
 _ASKS_BACK = re.compile(r"\b(?:me|us|more|please|details?|questions?|another|again)\b", re.IGNORECASE)
 # Lines for a shell that were typed into the chat: "cd ~/notes; ls -la", "shepherd demo", "clear".
@@ -116,12 +170,8 @@ def is_statement(text: str) -> bool:
     if is_bare_request(text) or rule("taken back").search(text):
         return False
     # One "for example" in a long message unsays that sentence, and no other.
-    meant = [
-        one
-        for one in split_sentences(text, clauses=True)
-        if not rule("not meant").search(one) and not asks_to_forget(one)
-    ]
-    text = "\n\n".join(meant)
+    meant = [one for one in split_sentences(text, clauses=True) if not rule("not meant").search(one)]
+    text = "\n\n".join(filter(None, map(_told_beside_forgetting, meant)))
     # "You're right, I live in Ulm" gives the assistant no role.
     if not (own_words(text) or own_words(_without_small_talk(text))):
         return False
@@ -146,11 +196,26 @@ def asks_to_forget(sentence: str) -> bool:
     return _FORGETS.match(sentence) is not None
 
 
+def _told_beside_forgetting(sentence: str) -> str:
+    """Return a sentence without what it asks to forget: "I moved" of "Forget my address, I moved"."""
+    asks = _FORGETS.match(sentence)
+    if asks is None:
+        return sentence
+    for mark in _NEXT_CLAUSE.finditer(sentence, asks.end()):
+        told = sentence[mark.end() :].strip(_EDGE)
+        if _TELLS_BESIDE.match(told) and not _REASON.fullmatch(told):
+            return told
+    return ""
+
+
 def _told_before(question: str) -> str:
     """Return what the user tells before a question: "I swim at six" of "I swim at six, any tips?"."""
     told, comma, _ = question.partition(",")
     begins = rule("first person", begins=True).match(told)
-    return told if comma and begins and len(told.split()) > 2 else ""
+    if comma and begins and len(told.split()) > 2:
+        return told
+    told, comma, _ = question.rpartition("、") if "、" in question else question.rpartition("\uff0c")
+    return told if comma and _TELLS_WIDE.search(told) else ""
 
 
 def _says_something(sentence: str, *others: re.Pattern[str]) -> bool:
@@ -249,13 +314,19 @@ def is_worth_a_memory(user: Message, answer: str, others: Iterable[Message] = ()
         return True
     if is_refusal(answer) or not _has_topic(raw) or _comes_from_passages(user, answer):
         return False
-    is_asked = any(map(is_question, split_sentences(raw, clauses=True)))
+    is_asked = any(map(_asks, split_sentences(raw, clauses=True)))
     if not is_asked or len(answer) > _LONGEST_SHORT:
         return True
-    if _ABOUT_ONESELF.search(raw) or _KNOWS_NOTHING.search(answer):
+    if _ABOUT_ONESELF.search(_straight(raw)) or _KNOWS_NOTHING.search(answer):
         return False
     added = frozenset(keywords(answer)) - _words_read(user)
     return bool(added) and not _is_name_told(added, frozenset(keywords(raw)), others)
+
+
+def _asks(sentence: str) -> bool:
+    """Return whether a sentence is a question, with its mark or without: "where do I live again"."""
+    said = _without_small_talk(_straight(sentence).strip(_EDGE))
+    return is_question(sentence) or _ASKED.match(said) is not None
 
 
 def _words_read(user: Message) -> frozenset[str]:

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from shepherd.errors import ContextOverflowError
-from shepherd.escaping import shorten
+from shepherd.escaping import ELLIPSIS, shorten
 from shepherd.prompt.allocation import Request, grouped_turns, make_plan, measured
 from shepherd.prompt.plan import SUMMARY_ID, Category, LeftOut, Part, Plan
 from shepherd.prompt.rendering import opening
-from shepherd.prompt.summary import labelled, turns_left_out
+from shepherd.prompt.summary import labelled, speaker_label, turns_left_out
 from shepherd.sentences import split_sentences
 
 __all__ = [
@@ -225,25 +225,52 @@ def summary_part(text: str, longest: int, measure: Measure) -> Part | None:
 def cut(
     part: Part, longest: int, measure: Measure, *, form: Callable[[str], str] = lambda text: text
 ) -> Part | None:
-    """Return the part in `form` with as many words as `longest` tokens allow; None if not even one fits."""
+    """Return the part in `form` with as many words as `longest` tokens allow; None if not even one fits.
+
+    A text without blanks, such as one in Japanese, is cut between its characters. The speaker of a line is no
+    word of it. An empty text gives None.
+    """
 
     def with_text(text: str) -> Part:
         other = replace(part, text=form(text), shorter=(), tokens=0)
         return other.with_tokens(measure(other))
 
+    if not part.text.strip():
+        return None
     whole = with_text(part.text)
     if whole.tokens <= longest:
         return whole
-    words = part.text.split(" ")
-    low, high, best = 0, len(words) - 1, None
+    places = _places_to_cut(part.text)
+    low, high, best = 0, len(places), None
     while low < high:
-        middle = (low + high + 1) // 2
-        other = with_text(f"{' '.join(words[:middle])} …")
+        middle = (low + high) // 2
+        # It never ends within a grapheme.
+        beginning = shorten(part.text, places[middle] + 1).removesuffix(ELLIPSIS).rstrip()
+        other = with_text(f"{beginning} {ELLIPSIS}")
         if other.tokens <= longest:
-            best, low = other, middle
+            best, low = other, middle + 1
         else:
-            high = middle - 1
+            high = middle
     return best
+
+
+# A text may be cut before a blank, behind some characters of a script that has no blanks (Thai to Japanese),
+# and in what is longer than a word.
+_LEAST_CHARS = 4
+_PLACE = re.compile(
+    r"(?<=\S)(?=\s)|(?P<unspaced>(?<=[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\uff01-\uff9f\U00020000-\U0003ffff])(?=\S))|(?<=\S{60})(?=\S)"
+)
+
+
+def _places_to_cut(text: str) -> list[int]:
+    """Return where a text may be cut, behind the name of its speaker."""
+    begin = len(speaker_label(text))
+    return [
+        match.start()
+        for match in _PLACE.finditer(text, begin + 1)
+        if match["unspaced"] is None or match.start() >= begin + _LEAST_CHARS
+    ]
 
 
 def _less_detail(part: Part, measure: Measure, *, most: bool = False) -> Part:

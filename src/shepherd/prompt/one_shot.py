@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shepherd.errors import ContextOverflowError
-from shepherd.escaping import escape_text
+from shepherd.escaping import ELLIPSIS, escape_text
 from shepherd.prompt.allocation import Request, Sharing, grouped_turns, measured, without_one
 from shepherd.prompt.compression import (
     Summarize,
-    compress,
+    at_level,
     cut,
+    level_for,
     make_fitted_plan,
     summary_part,
 )
 from shepherd.prompt.exchanges import Exchange
 from shepherd.prompt.plan import SUMMARY_ID, Part, Plan
 from shepherd.prompt.rendering import opening, render_one_shot
-from shepherd.prompt.summary import Summary, speaker_line, turns_left_out, unlabelled
+from shepherd.prompt.summary import Summary, labelled, speaker_line, turns_left_out, unlabelled
 from shepherd.sequences import in_sequences, sequence_of
 
 __all__ = ["DEFAULT_TOKENS", "OneShot", "build_one_shot", "history_parts"]
@@ -42,6 +43,8 @@ _SUMMARIZED_TOKENS = 6000
 _LONGEST_SUMMARY_CHARS = 8000
 # A turn is shown in part where more than this share of the prompt would be unused.
 _UNUSED_SHARE = 0.05
+# Margin: parts have a few more tokens together than one by one, and the newest turn should not be left out.
+_MARGIN = 0.97
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +150,15 @@ class _History:
             return whole
         plan = self._planned()
         level = ""
-        if self._n_left_out(plan):
+        is_summary_missing = bool(self._stored) and all(part.id != SUMMARY_ID for part in plan.chosen)
+        if self._n_left_out(plan) or is_summary_missing:
             budget = self._budget(plan)
             level = self._compress_newest(budget)
             self._set_summary(budget)
             plan = self._with_part_of_a_turn(self._planned())
+            if not (self._stored or self._has_new_summary or self._n_left_out(plan)):
+                self._use(None)  # it says that turns are left out
+                plan = self._planned()
         plan = self.with_number_left_out(plan)
         return replace(plan, compression=plan.compression or level)
 
@@ -191,34 +198,76 @@ class _History:
 
     def _compress_newest(self, budget: int) -> str:
         """Compress a newest turn that is too long by itself; returns the level."""
-        compressed = compress(self._turns[-1], budget, self._measure)
-        if compressed.parts and compressed.level:
-            self._turns[-1] = list(compressed.parts)
-        return compressed.level
+        if not self._turns:
+            return ""
+        turn = [part.with_tokens(self._measure(part)) for part in self._turns[-1]]
+        tokens = sum(part.tokens for part in turn)
+        if tokens <= budget:
+            return ""
+        room = int((budget - self._wanted_for_summary(budget)) * _MARGIN)
+        shown = self._cut_turn(at_level(turn, "light", self._measure), room)
+        if not shown:
+            return ""
+        self._turns[-1] = shown
+        return level_for(1 - room / tokens)
+
+    def _wanted_for_summary(self, budget: int) -> int:
+        """Return the tokens that a newest turn that fills the budget leaves to the summary."""
+        if self._stored:
+            return min(self._measure(Part("history", SUMMARY_ID, labelled(self._stored))), budget // 2)
+        if len(self._turns) < 2:
+            return 0
+        notice = Part("history", SUMMARY_ID, labelled(turns_left_out(len(self._turns))))
+        longest = min(_SUMMARY_TOKENS, budget // 4)
+        return min(longest, longest if self._summarize is not None else self._measure(notice))
+
+    def _cut_turn(self, turn: Sequence[Part], budget: int) -> list[Part]:
+        """Return as much of each part of a turn as fits; none if a part has no room for a word.
+
+        Short parts stay whole, and the others share the rest.
+        """
+        shown: dict[str, Part] = {}
+        for n_before, part in enumerate(sorted(turn, key=self._measure)):
+            beginning = cut(part, budget // (len(turn) - n_before), self._measure)
+            if beginning is None:
+                return []
+            shown[part.id] = beginning
+            budget -= beginning.tokens
+        return [shown[part.id] for part in turn]
 
     def _set_summary(self, budget: int) -> None:
         """Add a summary of the turns that are left out to the candidates."""
         self._longest = budget // 2 if self._stored else min(_SUMMARY_TOKENS, budget // 4)
+        # The newest turn comes first.
+        left = budget - sum(map(self._measure, self._turns[-1] if self._turns else ()))
+        if left >= _LEAST_SUMMARY_TOKENS:
+            self._longest = min(self._longest, left)
         if self._summarize is not None and self._longest >= _LEAST_SUMMARY_TOKENS:
             longest = min(_SUMMARY_TOKENS, self._longest)
-            self._use(Part("history", SUMMARY_ID, "…", longest))
+            before = self._request
+            self._use(Part("history", SUMMARY_ID, ELLIPSIS, longest))
             n = self._n_left_out(self._planned())
+            self._request = before
             text = self._summarized(n, longest) if n > self._n_summed_up else ""
-            summary = summary_part(text, longest, self._measure) if text else None
+            summary = summary_part(text, longest, self._measure)
             if summary is not None:
                 self._has_new_summary = True
                 self._use(summary)
                 return
-        before = -1
-        while (n := self._n_unmentioned(self._planned())) != before and (summary := self._left_out_part(n)):
+        n_before = -1
+        while (n := self._n_unmentioned(self._planned())) != n_before and (summary := self._left_out_part(n)):
             self._use(summary)
-            before = n
+            n_before = n
 
-    def _use(self, summary: Part) -> None:
+    def _use(self, summary: Part | None) -> None:
         others = [part for part in self._request.candidates if part.id != SUMMARY_ID]
-        self._request = replace(self._request, candidates=[summary, *others])
+        self._request = replace(self._request, candidates=[*([summary] if summary else []), *others])
 
     def _left_out_part(self, n_turns: int) -> Part | None:
+        if not self._stored:
+            # "4 earlier turns …" would say nothing.
+            notice = Part("history", SUMMARY_ID, labelled(turns_left_out(n_turns)))
+            return notice.with_tokens(self._measure(notice)) if n_turns else None
         text = turns_left_out(n_turns, after=self._stored) if n_turns else self._stored
         return summary_part(text, max(self._longest, _LEAST_SUMMARY_TOKENS), self._measure)
 
@@ -245,15 +294,10 @@ class _History:
         unused = request.available - sum(s.used for s in plan.shares if s.category not in ("system", "query"))
         if not n or request.sharing.strategy == "fixed" or unused <= _UNUSED_SHARE * request.window_tokens:
             return plan
-        first, *others = self._turns[n - 1]
-        shown = [cut(first, unused if not others else unused // 2, self._measure)]
-        for part in others:
-            unused -= shown[-1].tokens if shown[-1] is not None else 0
-            shown.append(cut(part, unused, self._measure))
-        parts = [part for part in shown if part is not None]
-        if len(parts) < len(shown):
+        shown = self._cut_turn(self._turns[n - 1], unused)
+        if not shown:
             return plan
-        self._turns[n - 1] = parts
+        self._turns[n - 1] = shown
         return self._planned()
 
     def _measure(self, part: Part) -> int:

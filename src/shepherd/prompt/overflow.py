@@ -138,27 +138,36 @@ def _cut(draft: Draft, budget: WindowBudget, prompt_tokens: int) -> None:
     `prompt_tokens` is the engine's count of the whole prompt, where ours is lower.
     """
     excess = budget.excess_tokens(draft, prompt_tokens)
+    scale = budget.engine_scale(draft, prompt_tokens)
     was_cut = any(_is_cut(step.sent) for step in draft.steps)
     for i, step in enumerate(draft.steps):
         if excess <= 0:
             break
         if step.role != "tool":
             continue
-        tokens = budget.tokens_of(step)
+        tokens = int(budget.tokens_of(step) * scale)
         n_chars = int(len(step.sent) * max(tokens - excess, 0) / tokens * _LESS)
         shorter = _shortened(step.sent, max(n_chars, _LEAST_CHARS))
         if len(shorter) < len(step.sent):
             draft.steps[i] = replace(step, raw=shorter, sent=shorter, tokens=0)
-            excess -= tokens - budget.tokens_of(draft.steps[i])
+            excess -= tokens - int(budget.tokens_of(draft.steps[i]) * scale)
             if not was_cut:
                 was_cut = True
                 draft.notes.append(_CUT)
 
 
 def _shortened(text: str, n_chars: int) -> str:
-    """Return the beginning of a result, as JSON that says it was cut."""
+    """Return the beginning of a result, as JSON that says it was cut.
+
+    It takes `n_chars` characters there, fewer of the result if they are escaped.
+    """
     whole = json.loads(text)["cut"] if _is_cut(text) else text
-    return json.dumps({"cut": whole[:n_chars], "hint": _CUT_HINT}, ensure_ascii=False)
+    low, high = 0, min(n_chars, len(whole))
+    while low < high:
+        middle = (low + high + 1) // 2
+        is_short = len(json.dumps(whole[:middle], ensure_ascii=False)) - len('""') <= n_chars
+        low, high = (middle, high) if is_short else (low, middle - 1)
+    return json.dumps({"cut": whole[:low], "hint": _CUT_HINT}, ensure_ascii=False)
 
 
 def _is_cut(text: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from shepherd.errors import ModelError, ShepherdError, UsageError
 from shepherd.escaping import escape_lines, escape_text
 from shepherd.prompt.exchanges import Exchange
-from shepherd.sentences import is_question
+from shepherd.sentences import is_question, sentence_spans
 from shepherd.transactions import Connection, Transactions
 from shepherd.types import ANONYMOUS_USERS, Message, Sampling
 
@@ -30,6 +31,7 @@ __all__ = [
     "SummaryJob",
     "SummaryStore",
     "labelled",
+    "speaker_label",
     "speaker_line",
     "speech_act",
     "summary_input",
@@ -45,6 +47,9 @@ _LABEL = "Conversation summary"
 _LONGEST_PIECE = 8000
 _LONGEST_LINE = 20_000
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
+_SPEAKER_LABEL = re.compile(
+    rf"(?:\[\d\d:\d\d\] )?(?:{'|'.join(_SPEAKERS.values())}|System)(?: \((?:question|statement)\))?: "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +76,19 @@ class Summary:
     def with_pieces(
         self, more: Sequence[str], n_turns: int, *, fits: Callable[[str], bool], is_private: bool = False
     ) -> Summary:
-        """Return the summary with more pieces; the oldest are dropped until `fits` accepts the text."""
+        """Return the summary with more pieces; the oldest sentences leave until `fits` accepts the text.
+
+        The newest piece stays whole.
+        """
         clean = tuple(filter(None, map(_clean, more)))
         pieces = (*self.pieces, *clean)
-        while len(pieces) > 1 and not fits(Summary(pieces).text):
-            pieces = pieces[1:]
         private = self.private.union(clean) if is_private else self.private
+        while len(pieces) > 1 and not fits(Summary(pieces).text):
+            oldest, *others = pieces
+            later = sentence_spans(oldest)[1:]
+            rest = (oldest[later[0][0] :],) if later else ()
+            private = private.union(rest) if oldest in private else private
+            pieces = (*rest, *others)
         return Summary(pieces, self.n_turns + n_turns, private.intersection(pieces))
 
 
@@ -116,6 +128,12 @@ def speaker_line(message: Message, *, times: bool = False, act: str = "") -> str
         clock = f"[{time.strftime('%H:%M', time.localtime(message.created_at))}] "
     speaker = _SPEAKERS.get(message.role, "System")
     return f"{clock}{speaker}{f' ({act})' if act else ''}: {escape_lines(message.raw, _LONGEST_LINE)}"
+
+
+def speaker_label(line: str) -> str:
+    """Return the beginning of a line of `speaker_line` that stands before its text; "" for another text."""
+    match = _SPEAKER_LABEL.match(line)
+    return match[0] if match else ""
 
 
 def speech_act(text: str) -> str:

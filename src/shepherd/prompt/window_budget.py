@@ -223,6 +223,11 @@ class WindowBudget:
         reserve = output_reserve(self.window_tokens, self.max_tokens, system + message)
         return system + message + sum(steps) + reserve - self.window_tokens
 
+    def engine_scale(self, draft: Draft, prompt_tokens: int) -> float:
+        """Return the engine's tokens for each of ours, by its count of the whole prompt; at least 1."""
+        total = sum(self._counts(draft.prompt, 0))
+        return max(prompt_tokens / total, 1.0) if total else 1.0
+
     def _leaving(self, draft: Draft, prompt_tokens: int) -> list[int]:
         messages = draft.prompt
 
