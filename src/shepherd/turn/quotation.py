@@ -22,6 +22,7 @@ from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question
 from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.answer_types import BACK, Wanted, content_of, numbers_in, tells_somebody, wanted_by
+from shepherd.turn.cries_for_help import needs_help
 from shepherd.types import Fact, Message, SearchResult
 
 __all__ = [
@@ -170,8 +171,9 @@ def _of_memory(memory: SearchResult) -> Iterator[Source]:
 
 
 def _told(text: str) -> Source:
-    """Return what the user stated in a text, neither questions nor tasks."""
-    return Source("told", "", "", [one for one in _short_sentences(text) if is_statement(one)])
+    """Return what the user stated in a text, neither questions nor tasks nor cries for help."""
+    said = [one for one in _short_sentences(text) if is_statement(one) and not needs_help(one)]
+    return Source("told", "", "", said)
 
 
 def _short_sentences(text: str) -> list[str]:

@@ -55,7 +55,8 @@ from shepherd.turn.answer_judge import (
 )
 from shepherd.turn.answer_types import wanted_by
 from shepherd.turn.answers import Found, joined
-from shepherd.turn.courtesies import is_sad, is_unpleasant, reply_to_small_talk
+from shepherd.turn.courtesies import is_harmless, is_sad, reply_to_small_talk
+from shepherd.turn.cries_for_help import reply_to_cry_for_help
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
 from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
@@ -145,6 +146,8 @@ class Promise:
 
     def acknowledgement(self, text: str) -> str:
         """Return what can truly be said to a message that the model wants to remember."""
+        if reply := reply_to_cry_for_help(text):
+            return reply
         if not _tells_something(text):
             return UNKNOWN if _is_question(text) else SEEN
         if self.stores and not self.keeps_secrets:
@@ -162,7 +165,7 @@ class Promise:
         if _is_hearsay(text):
             return _HEARSAY if self.stores else SEEN
         reply = ACKNOWLEDGED if self.stores else KEPT_FOR_NOW
-        return reply.removeprefix("Nice, ") if is_unpleasant(text) else reply
+        return reply if is_harmless(text) else reply.removeprefix("Nice, ")
 
 
 class Review:
