@@ -399,6 +399,17 @@ def test_what_is_no_longer_so_is_no_answer():
         # As it is learned of "I'm allergic to peanuts and penicillin".
         ("allergy", "peanuts and penicillin", "Can I take penicillin?", "You are allergic to penicillin."),
         ("avoids", "pork", "Is there pork in it?", "You avoid pork."),
+        ("allergy", "strawberries", "Can I have a strawberry?", "You are allergic to strawberries."),
+        ("allergy", "strawberries", "Can I eat strawberry jam?", "You are allergic to strawberries."),
+        ("allergy", "walnuts", "Can I eat walnut cake?", "You are allergic to walnuts."),
+        ("allergy", "nuts", "Are hazelnuts in it?", "You are allergic to nuts."),
+        ("allergy", "cats", "Should I get a cat?", "You are allergic to cats."),
+        ("son_allergy", "nuts", "Can my son have nuts?", "Your son is allergic to nuts."),
+        ("son_allergy", "nuts", "Can my child have a nut bar?", "Your son is allergic to nuts."),
+        ("son_allergy", "nuts", "Can we bake with walnuts?", "Your son is allergic to nuts."),
+        ("son_allergy", "nuts", "Can my dad have nuts?", None),
+        ("allergy", "nuts", "Can my dad have nuts?", None),
+        ("allergy", "oats", "Can I stroke a goat?", None),
         ("allergy", "penicillin, latex", "Can I take aspirin?", None),
         ("location", "Braga", "Is Braga nice?", None),
     ],
@@ -409,6 +420,18 @@ def test_question_about_what_harms_the_user_is_answered_by_that(key, value, ques
     said = review.feed(DECLINED) + review.end("stop")
 
     assert said == answer if answer else "run `shepherd -m hf:" in said
+
+
+def test_what_harms_somebody_is_told_where_they_are_named():
+    question, facts = (
+        "Can Tim have walnuts?",
+        {"son_name": "Tim", "son_allergy": "nuts", "allergy": "walnuts"},
+    )
+    tail = ", ".join(f"{key}={value}" for key, value in facts.items())
+    messages = [Message("user", question, sent=f"{question}\n\n[facts: {tail}]")]
+    review = Review(messages, [Fact(key, value, 0, 0) for key, value in facts.items()], Promise(stores=True))
+
+    assert review.feed(DECLINED) + review.end("stop") == "Your son is allergic to nuts."
 
 
 def test_advice_names_a_program_that_can_be_run_and_no_absolute_path(monkeypatch):
