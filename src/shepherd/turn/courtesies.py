@@ -75,17 +75,22 @@ _UNPLEASANT = re.compile(
     r"|lonely|hate|failed|missed|unemployed|debts?|in trouble|worse|worst|unfortunately|sadly|argument"
     r"|quarrel\w*|crash(?:ed)?|dead|dying|death|die[ds]?|kill\w*|late|widow\w*|prison|jail|arrested|hospice"
     r"|shelter"
+    r"|cancel\w+|over|gone|lost|clos(?:ed|ing|es)|bust|ruined|destroyed|terrible|awful|horrible|bad|badly"
     r"|war|refugee|addict\w*|alcoholic|abortion|infertile|diagnos\w+|disease|clinic|rehab|cut myself)\b",
     re.IGNORECASE,
 )
 # What may be called nice: plain facts with these keys, whose values say no more than a name or a word or two.
 _NEUTRAL = re.compile(
-    r"(?:\w+_)?(?:name|birthday)|nickname|location|origin|hometown|birthplace|nationality|employer|job"
-    r"|study|university"
-    r"|school|degree|languages?|learning|(?:\w+_)?editor|browser|operating_system|laptop|phone"
-    r"|favou?rite_\w+|likes|prefers"
-    r"|hobby|plays|supports|collects|car|drives|bike|pets|children|siblings|grandchildren|team|uses"
-    r"|timezone|pronouns|age"
+    r"origin|hometown|birthplace|nationality|study|university|degree|languages?|learning|likes|prefers|plays|supports"
+    r"|collects|drives|uses|pets|children|siblings|grandchildren|height|favou?rite_\w+|operating_system"
+    r"|(?:\w+_)?(?:location|employer|job|age|name|nickname)"
+    r"|(?:\w+_)?(?:birthday|editor|browser|laptop|phone|number|email|website|address|postcode|floor|school|hobby|team"
+    r"|pronouns|timezone|time_zone|star_sign|shoe_size|size|bank|landlord|flatmate|boss|title|business|department"
+    r"|room|desk|office|project|car|van|bike|bicycle|motorbike|scooter|boat|registration|plate|breed|colou?r|book"
+    r"|author|film|movie|music|band|genre|song|album|show|podcast|sport|gym|club|choir|instrument|piano|guitar|violin"
+    r"|game|drink|coffee|tea|beer|wine|dish|dessert|restaurant|pub|shop|season|flower|hotel|flight|airline|airport"
+    r"|village|town|city|country|museum|printer|camera|router|wifi|monitor|keyboard|server|distro|shell|telescope"
+    r"|locker|tent|seat|party|currency|username)"
 )
 _GONE = re.compile(r"(?:^|_)(?:ex|late|former|dead)(?:_|$)")
 _MOST_NEUTRAL_WORDS = 6  # of a value

@@ -1,4 +1,4 @@
-"""What is said to a message about suicide or violence, whatever the model writes: where a person helps.
+"""What is said to a message about suicide, violence or an emergency, whatever the model writes: who helps.
 
 The words of English, German, French, Spanish, Italian, Portuguese and Dutch are known; the reply is in
 English, which is all that the bundled model speaks.
@@ -28,6 +28,10 @@ _BY_OTHERS = (
 _TO_OTHERS = (
     f"I'm so sorry. If somebody is in danger, call {_EMERGENCY}. Crisis lines are also there for those who"
     f" worry about somebody: {_LINES}."
+)
+_IN_AN_EMERGENCY = (
+    f"I'm only a program and can't call anybody. Please call {_EMERGENCY}, right now, or ask somebody near"
+    " you to."
 )
 
 _END = r"(?= any ?more| anymore|\s*(?:$|[.!?,;:)]))"
@@ -154,6 +158,17 @@ _OTHERS = (
 )
 
 
+_URGENT = (
+    r"\b(?:call|get|send)\b[^.!?\n]{0,20}\b(?:an ambulance|the ambulance|911|112|999)\b",
+    r"\bI(?:'m| am) (?:having (?:a|an) (?:heart attack|stroke|allergic shock)|bleeding (?:heavily|badly"
+    r"|to death|out)"
+    r"|choking|dying right now)\b|\b(?:I|he|she) (?:can't|cannot|can not) breathe\b|\bisn't breathing\b",
+    r"\b(?:took|taken|swallowed) (?:too many|all (?:of )?(?:my|the)|a lot of"
+    r"|an overdose of) (?:\w+ )?(?:pills|tablets"
+    r"|sleeping pills|paracetamol|painkillers)\b|\bI(?:'ve)? overdosed\b",
+)
+
+
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns), re.IGNORECASE)
 
@@ -181,7 +196,12 @@ def _reply_to(text: str) -> str:
 
 @cache
 def _replies() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return (_any_of(_SUICIDE), _TO_SELF), (_any_of(_VIOLENCE), _BY_OTHERS), (_any_of(_OTHERS), _TO_OTHERS)
+    return (
+        (_any_of(_URGENT), _IN_AN_EMERGENCY),
+        (_any_of(_SUICIDE), _TO_SELF),
+        (_any_of(_VIOLENCE), _BY_OTHERS),
+        (_any_of(_OTHERS), _TO_OTHERS),
+    )
 
 
 def needs_help(text: str) -> bool:

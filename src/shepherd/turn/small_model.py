@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd.claims import Verdict, corrected_facts, ended_facts, ended_values, plain_facts
-from shepherd.claims.keys import LISTS, items_of
+from shepherd.claims.keys import LISTS
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
@@ -31,7 +31,7 @@ from shepherd.prompt.asked_facts import (
     names_a_thing,
     words_in,
 )
-from shepherd.prompt.concepts import are_related, content_words, is_kind_of, relations_among
+from shepherd.prompt.concepts import are_related, content_words
 from shepherd.prompt.near_facts import NearFact, nearest_fact
 from shepherd.prompt.phrases import in_key, in_question
 from shepherd.prompt.plan import Part
@@ -57,6 +57,7 @@ from shepherd.turn.answer_types import wanted_by
 from shepherd.turn.answers import Found, joined
 from shepherd.turn.courtesies import is_harmless, is_sad, reply_to_small_talk
 from shepherd.turn.cries_for_help import reply_to_cry_for_help
+from shepherd.turn.harms import harm_asked_about
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
 from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
@@ -103,11 +104,7 @@ _CALCULATES = re.compile(
 _ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 # "At breakfast", "whenever it rains"
 _AT_AN_EVENT = re.compile(r"\b(?:at|during|every|each|whenever|while|as soon as) (?-i:[a-z])", re.IGNORECASE)
-_OF_HEALTH = re.compile(r"(?:\w+_)?(?:allergy|allergies|avoids|condition|intolerance)")
-# Foods whose name ends like this are one of them: "walnut" of nuts.
-_KINDS_OF_FOOD = frozenset(("bean", "berri", "cheese", "fish", "milk", "nut", "seed"))
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
-_MYSELF = _PERSONAL - {"my", "our"}
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
     r"|what \w+ (?:does|do|has|have) (?:the|my|our))\b",
@@ -467,18 +464,9 @@ class Review:
         return None if near and self._judge.sources.tells_ended(near.fact.value) else near
 
     def _warning(self) -> str:
-        """Return what harms somebody whom a question touches: "Can I take penicillin?", "May Tim have nuts?"."""
-        if not _is_question(self._asked):
-            return ""
-        known = self._judge.sources.known
-        facts = [
-            Fact(fact.key, item, fact.created_at, fact.updated_at)
-            for fact in known
-            if _OF_HEALTH.fullmatch(fact.key) and _concerns(self._asked, fact, known)
-            for item in items_of(fact.key, fact.value, apart=True)
-            if _touches(self._asked, item)
-        ]
-        return joined([tuple(facts)]) if facts else ""
+        """Return what harms the user or their people, if the question touches it."""
+        facts = harm_asked_about(self._asked, self._judge.sources.known) if _is_question(self._asked) else ()
+        return joined([facts]) if facts else ""
 
     def _instead(self, text: str) -> str:
         self._is_over = True
@@ -500,32 +488,6 @@ class Review:
         self._said.append(sentence)
         before, self._has_text = " " if self._has_text else "", True
         return before + sentence
-
-
-def _touches(question: str, item: str) -> bool:
-    """Return whether a question has all words of what harms somebody: "a strawberry" of "strawberries"."""
-    asked, harms = content_words(question), content_words(item)
-    return bool(harms) and all(
-        any(word == one or (one in _KINDS_OF_FOOD and word.endswith(one)) for word in asked) for one in harms
-    )
-
-
-def _concerns(question: str, fact: Fact, known: Sequence[Fact]) -> bool:
-    """Return whether a fact about somebody's health matters to a question: those of whom it speaks, if of any.
-
-    What may be eaten by nobody in particular matters to the user and to all of their people.
-    """
-    *owner, _ = words_in(in_key(fact.key))
-    people = relations_among(content_words(question))
-    named = named_in(question, known)
-    is_of_nobody = not people and not named
-    if not owner:
-        return is_of_nobody or not _MYSELF.isdisjoint(words_in(question))
-    if any(one.key == f"{'_'.join(owner)}_name" for one in named):
-        return True
-    mine = relations_among(content_words(" ".join(owner)))
-    is_theirs = any(is_kind_of(one, other) or is_kind_of(other, one) for one in people for other in mine)
-    return is_of_nobody or is_theirs
 
 
 def _states_beginning(sentence: str, fact: Fact) -> bool:
