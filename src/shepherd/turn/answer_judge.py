@@ -235,10 +235,10 @@ class Sources:
         return not words
 
     def is_told(self, claimed: Claimed) -> bool:
-        """Return whether one of the sentences with a value tells it of those of whom it is claimed."""
+        """Return whether a sentence with a value, if there is any, tells it of those of whom it is claimed."""
         quote = f" {' '.join(claimed.value)} "
-        lines = (*self.lines(), *self._typed())
-        return any(map(claimed.is_told_by, (one for one in lines if quote in f" {' '.join(words_in(one))} ")))
+        lines = [line for line in (*self.lines(), *self._typed()) if quote in f" {' '.join(words_in(line))} "]
+        return not lines or any(map(claimed.is_told_by, lines))
 
     def counts(self, value: Sequence[str], things: Collection[str]) -> bool:
         """Return whether a number stands beside what it counts: "2 small kids", "my fish are 56"."""

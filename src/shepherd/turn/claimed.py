@@ -39,7 +39,7 @@ _TOLD_AS = {
         "age": r"years?|old|age[ds]?|turn(?:s|ed|ing)?|months?|birthday",
     }.items()
 }
-_IS_A = re.compile(r"\b(?:is|was|as|am|'m|are) (?:an? )?$", re.IGNORECASE)
+_IS_A = re.compile(r"\b(?:is|was|as|am|'m|are|became|become) (?:an? |the )?$", re.IGNORECASE)
 # Of two wives or brothers, these tell one from the other; some also that she or he is gone.
 _GONE = frozenset(("ex", "former", "late"))
 _ORDER = ("first", "second", "third", "older", "elder", "younger", "eldest", "oldest", "youngest")
@@ -98,6 +98,9 @@ class Claimed:
         if self.words[0] == "you":
             verb, value = self.words[1], self.value
             is_opposite = verb in _LIKING and _DISLIKES.search(line)
+            # "My fish are 56"
+            if verb == "have" and tells_of_theirs(line, self.thing or ("children",), value):
+                return True
             return not is_opposite and tells_of_user(line, value, of_wishes=verb in _OF_WISHES)
         is_theirs = tells_of_theirs(line, self.thing, self.value, by_name=self.is_by_name)
         return is_theirs and not (self.is_of_person and not self._is_told_as_such(line))
@@ -109,6 +112,9 @@ class Claimed:
         if told is None or written is None:
             return True
         before = line[: written.start()]
+        # An answer that was stored: "71"
+        if words_in(line) == list(self.value):
+            return True
         if told.search(before) or told.search(line[written.end() :]):
             return True
         if self.about == "name":
@@ -122,7 +128,7 @@ class Claimed:
         not by his job, and "You like fish" not by what the user dislikes. `known` are all facts, which tell
         who has which name; `is_told_with` says whether the value is told together with a word.
         """
-        *owner, kind = words_in(key.replace("_", " ")) or [""]
+        owner, kind = _parts_of(key)
         is_theirs = any(map(names_a_person, owner))
         if self.words[0] == "you" and not self.is_quoting:
             verb = self.words[1]
@@ -142,6 +148,13 @@ class Claimed:
         if theirs - mine:
             return not (theirs - mine) & _GONE
         return all(is_told_with(one) for one in mine - theirs)
+
+
+def _parts_of(key: str) -> tuple[list[str], str]:
+    """Return whose a key is, and its kind: "children" and "name" of children_names."""
+    kind, of, whose = key.partition("_of_")
+    *owner, last = words_in((f"{whose}_{kind}" if of else key).replace("_", " ")) or [""]
+    return owner, "name" if last == "names" else last
 
 
 def _is_same_kind(kind: str, about: str) -> bool:

@@ -54,6 +54,13 @@ _NO_NAME = re.compile(
     r"|today|yesterday|tomorrow|nobody|everybody|everyone|someone|somebody|nothing|everything|\w+ly|\w+ing|\w+ed)",
     re.IGNORECASE,
 )
+# Before a statement: "Remember: my gym is Zen", "You should know that I work at BP".
+_LEAD_IN = re.compile(
+    r"\W*(?:(?:please |just )?(?:remember|note|fyi|ps|update|reminder|correction|for the record|by the way"
+    r"|btw)\s*:"
+    r"|you should (?:also )?know(?: that)?)\s*",
+    re.IGNORECASE,
+)
 _DREAMS = re.compile(
     r"\b(?:dream\w*|wish(?:es|ed)?|would|imagin\w+|pretend\w*|if (?:I|we) (?:were|was|had|could|win|won))\b"
     r"|\b(?:I|we)['\u2019]d (?:love|like|rather|prefer)\b",
@@ -138,7 +145,7 @@ def _is_of_user(sentence: str, begin: int, end: int, *, of_wishes: bool) -> bool
 
 def _is_unreal(sentence: str, begin: int) -> bool:
     """Return whether the clause before a value tells a wish, a plan or a guess: "I'd love to live in"."""
-    return rule("unreal").search(_CLAUSES.split(sentence[:begin])[-1]) is not None
+    return rule("unreal").search(_CLAUSES.split(_LEAD_IN.sub("", sentence[:begin]))[-1]) is not None
 
 
 def _names_theirs(text: str) -> bool:
@@ -174,7 +181,7 @@ def _is_of_ours(sentence: str, stems: Set[str], subject: _Mention | None) -> boo
         if owners:
             if stems >= set(content_words(_POSSESSIVE.sub("", owners[-1]))):
                 return True
-        elif not _MINE.isdisjoint(before):
+        elif not {*_MINE, "me", "us"}.isdisjoint(before):
             return True
         elif _DETERMINERS.isdisjoint(before[-2:]) or not {"the", "a", "an"}.isdisjoint(before[-2:]):
             governing = _subject_at(sentence, words[n].start())
@@ -185,7 +192,10 @@ def _is_of_ours(sentence: str, stems: Set[str], subject: _Mention | None) -> boo
 
 def _places(sentence: str, value: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield where these words begin and end in a sentence, unless they are quoted."""
-    if not value or f" {' '.join(value)} " not in f" {' '.join(words_in(own_words(sentence)))} ":
+    if (
+        not value
+        or f" {' '.join(value)} " not in f" {' '.join(words_in(own_words(_LEAD_IN.sub('', sentence))))} "
+    ):
         return
     pattern = r"[\W_]+".join(map(re.escape, value))
     yield from (found.span() for found in re.finditer(rf"(?<!\w){pattern}(?!\w)", sentence, re.IGNORECASE))
