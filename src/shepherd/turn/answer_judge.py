@@ -235,7 +235,7 @@ class Sources:
         return not words
 
     def is_told(self, claimed: Claimed) -> bool:
-        """Return whether a sentence with a value, if there is any, tells it of those of whom it is claimed."""
+        """Return whether a sentence with a value, if any has it, tells it of those of whom it is claimed."""
         quote = f" {' '.join(claimed.value)} "
         lines = [line for line in (*self.lines(), *self._typed()) if quote in f" {' '.join(words_in(line))} "]
         return not lines or any(map(claimed.is_told_by, lines))
