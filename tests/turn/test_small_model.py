@@ -52,6 +52,7 @@ DECLINED = (
 )
 NOTHING = "I have nothing stored about that."
 ACKNOWLEDGED = "Nice, I'll remember that."
+REMEMBERED = "I'll remember that."
 FORGETS = (
     "I can't forget something just because you ask me to. In a chat, find it with `/facts` or"
     " `/memory WORDS`, then use `/forget KEY` or `/forget NUMBER`. In a shell, run"
@@ -142,12 +143,12 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ),
         ("What is it?", "", UNKNOWN),
         # A statement is acknowledged, whatever the model makes of it.
-        ("Always use metric units.", "Your units units.", ACKNOWLEDGED),
-        ("Always use metric units.", NOTHING, ACKNOWLEDGED),
-        ("Please always answer in one sentence.", "I see.", ACKNOWLEDGED),
+        ("Always use metric units.", "Your units units.", REMEMBERED),
+        ("Always use metric units.", NOTHING, REMEMBERED),
+        ("Please always answer in one sentence.", "I see.", REMEMBERED),
         ("I hate my boss.", NOTHING, "I'll remember that."),
         ("I hate my boss.", "I see.", "I see."),
-        ("I don't work there any more.", "You work as a luthier.", ACKNOWLEDGED),
+        ("I don't work there any more.", "You work as a luthier.", REMEMBERED),
         # Courtesies are no answers, nor is what the question names.
         ("What should I feed my heron?", "You're welcome!", UNKNOWN),
         ("what should i feed my heron", ACKNOWLEDGED, UNKNOWN),
@@ -162,7 +163,7 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         ("languages I speak", ACKNOWLEDGED, UNKNOWN),
         ("The bank wants a number that it can ring", ACKNOWLEDGED, UNKNOWN),
         ("Forget that I have a boat.", "You have a boat.", FORGETS),
-        ("My sister has a boat called Iris.", "Your sister sister sister sister boat.", ACKNOWLEDGED),
+        ("My sister has a boat called Iris.", "Your sister sister sister sister boat.", REMEMBERED),
     ],
 )
 def test_rest_of_an_answer_is_replaced_or_dropped(question, written, answer):
@@ -179,7 +180,7 @@ def test_small_talk_is_answered_whatever_the_model_writes():
 def test_one_acknowledgement_is_enough():
     told = f"{ACKNOWLEDGED} {ACKNOWLEDGED} {ACKNOWLEDGED}"
 
-    assert shown("I like jazz, and we keep bees.", told) == ACKNOWLEDGED
+    assert shown("I like jazz, and we keep bees.", told) == REMEMBERED
 
 
 def test_acknowledgement_promises_only_what_is_kept():
@@ -188,7 +189,7 @@ def test_acknowledgement_promises_only_what_is_kept():
 
     assert shown(told, ACKNOWLEDGED, stores) == ACKNOWLEDGED
     assert "won't learn" in shown(secret, ACKNOWLEDGED, stores)
-    assert shown(secret, ACKNOWLEDGED, keeps_all) == ACKNOWLEDGED
+    assert shown(secret, ACKNOWLEDGED, keeps_all) == REMEMBERED
     assert shown(told, ACKNOWLEDGED, Promise()).endswith("for this conversation.")
     assert shown("ok then", ACKNOWLEDGED, stores) == "I see."
     assert "won't learn" in shown(secret, "nice, I'll remember that", stores)
@@ -216,7 +217,7 @@ def test_question_that_is_left_open_is_answered_by_the_passage_that_was_found():
     assert quoted("What closes the lid of the glue press?") == f"{doubtful}The glue press runs at 6 bar."
     assert quoted("How many lamps are there in the workshop?", ACKNOWLEDGED) == f"{said}It has 2 lamps."
     assert quoted("Is there a gym or press in my house in Rome?") == NOTHING  # one word of four
-    assert quoted("My press has 2 lamps.", "You have have have.") == ACKNOWLEDGED
+    assert quoted("My press has 2 lamps.", "You have have have.") == REMEMBERED
     assert quoted("What is my name?", "Your name is Marta Silva.") == "Your name is Marta Silva."
 
 
@@ -398,6 +399,17 @@ def test_what_is_no_longer_so_is_no_answer():
         # As it is learned of "I'm allergic to peanuts and penicillin".
         ("allergy", "peanuts and penicillin", "Can I take penicillin?", "You are allergic to penicillin."),
         ("avoids", "pork", "Is there pork in it?", "You avoid pork."),
+        ("allergy", "strawberries", "Can I have a strawberry?", "You are allergic to strawberries."),
+        ("allergy", "strawberries", "Can I eat strawberry jam?", "You are allergic to strawberries."),
+        ("allergy", "walnuts", "Can I eat walnut cake?", "You are allergic to walnuts."),
+        ("allergy", "nuts", "Are hazelnuts in it?", "You are allergic to nuts."),
+        ("allergy", "cats", "Should I get a cat?", "You are allergic to cats."),
+        ("son_allergy", "nuts", "Can my son have nuts?", "Your son is allergic to nuts."),
+        ("son_allergy", "nuts", "Can my child have a nut bar?", "Your son is allergic to nuts."),
+        ("son_allergy", "nuts", "Can we bake with walnuts?", "Your son is allergic to nuts."),
+        ("son_allergy", "nuts", "Can my dad have nuts?", None),
+        ("allergy", "nuts", "Can my dad have nuts?", None),
+        ("allergy", "oats", "Can I stroke a goat?", None),
         ("allergy", "penicillin, latex", "Can I take aspirin?", None),
         ("location", "Braga", "Is Braga nice?", None),
     ],
@@ -408,6 +420,18 @@ def test_question_about_what_harms_the_user_is_answered_by_that(key, value, ques
     said = review.feed(DECLINED) + review.end("stop")
 
     assert said == answer if answer else "run `shepherd -m hf:" in said
+
+
+def test_what_harms_somebody_is_told_where_they_are_named():
+    question, facts = (
+        "Can Tim have walnuts?",
+        {"son_name": "Tim", "son_allergy": "nuts", "allergy": "walnuts"},
+    )
+    tail = ", ".join(f"{key}={value}" for key, value in facts.items())
+    messages = [Message("user", question, sent=f"{question}\n\n[facts: {tail}]")]
+    review = Review(messages, [Fact(key, value, 0, 0) for key, value in facts.items()], Promise(stores=True))
+
+    assert review.feed(DECLINED) + review.end("stop") == "Your son is allergic to nuts."
 
 
 def test_advice_names_a_program_that_can_be_run_and_no_absolute_path(monkeypatch):
@@ -859,7 +883,7 @@ def test_a_question_about_what_has_ended_is_answered_with_its_end() -> None:
     [
         ("Rex died this morning", "Goodbye!", "I'm sorry to hear that. I'll remember it."),
         ("My bike was stolen", "Nice, I'll remember that.", "I'm sorry to hear that. I'll remember it."),
-        ("I gave my sister a bike", "You're welcome!", "Nice, I'll remember that."),
+        ("I gave my sister a bike", "You're welcome!", "I'll remember that."),
         ("Goodbye", "Goodbye!", "Goodbye!"),
     ],
 )
@@ -875,10 +899,10 @@ def test_sad_news_are_no_farewell_and_not_nice(said: str, written: str, shown: s
         ("My friend Bartek says I'm the worst driver", "I'll remember that they said so."),
         ("Everybody at work keeps telling me I talk too much.", "I'll remember that they said so."),
         ("Anna thinks I'm funny. My dad says we are all lazy.", "I'll remember that they said so."),
-        ("People say I am a bad loser, but I won twice", "Nice, I'll remember that."),
-        ("My brother says hi from Spain, I went there in May", "Nice, I'll remember that."),
-        ("My doctor says I'm allergic to nuts", "Nice, I'll remember that."),
-        ("My friend Bartek drives badly", "Nice, I'll remember that."),
+        ("People say I am a bad loser, but I won twice", "I'll remember that."),
+        ("My brother says hi from Spain, I went there in May", "I'll remember that."),
+        ("My doctor says I'm allergic to nuts", "I'll remember that."),
+        ("My friend Bartek drives badly", "I'll remember that."),
     ],
 )
 def test_what_others_say_of_the_user_is_not_promised_as_a_fact(said: str, shown: str) -> None:

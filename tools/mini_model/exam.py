@@ -69,7 +69,8 @@ def is_right(question: Question, answer: str, exam: dict[str, Any]) -> bool:
         told = any(holds(folded, value) for value in exam["facts"].values())
         return NOT_KNOWN.search(answer) is not None and not told
     if group == "told":
-        return answer.startswith("Nice") and not any(holds(folded, v) for v in exam["facts"].values())
+        is_noted = answer.startswith(("Nice", "I'll remember that."))
+        return is_noted and not any(holds(folded, v) for v in exam["facts"].values())
     if group == "beyond":
         return "and can't help with that" in answer
     return all(holds(folded, value) for value in wanted)

@@ -47,7 +47,10 @@ _NOTED = re.compile(
     r"|\s*i'll remember that they said so\.\s*$"
     r"|\s*(?:i'll (?:remember that|keep that in mind), but )?i can't set reminders, alarms or timers[^\n]*$"
     r"|\s*i can't forget something just because you ask me to\.[^\n]*$"
-    r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$",
+    r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$"
+    # Where people help, in reply to a cry for help.
+    r"|\s*i'm so sorry[^\n]{1,400}findahelpline\.com[^\n]*$"
+    r"|\s*i'm only a program and can't call anybody\.[^\n]*$",
     re.IGNORECASE,
 )
 _LONGEST_SHORT = 200  # characters; a longer answer adds something

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from shepherd._native.text import STOP_WORDS, keywords
@@ -12,8 +12,10 @@ from shepherd.prompt.asked_facts import words_in
 from shepherd.prompt.concepts import are_related, content_words
 from shepherd.prompt.fact_kinds import tells_name_asked_for
 from shepherd.sentences import is_question, split_sentences
+from shepherd.turn.claimed import Claimed
 from shepherd.turn.fact_sentences import fact_clause
 from shepherd.turn.quotation import repeats, without_attached
+from shepherd.turn.subjects import names_a_person
 from shepherd.types import Fact, Message
 
 __all__ = [
@@ -141,8 +143,9 @@ _SEVERAL = frozenset(
 _ASKING = frozenset(("how", "what", "when", "where", "which", "who", "whose"))
 _OTHER_TIME = frozenset(("before", "was", "were", "did", "used", "previously", "ago", "formerly"))
 # "Where does Ida live?" is not answered by "You live in Ulm".
-_ABOUT_THE_USER = re.compile(r"you\b(?! said\b)", re.IGNORECASE)
+_ABOUT_THE_USER = re.compile(r"you\b(?! said\b| have\b)", re.IGNORECASE)
 _OWN = frozenset(("i", "my", "me", "mine", "myself", "m", "we", "our", "us", "am"))
+_MYSELF = _OWN - {"my", "our"}
 # "What colour is my car?", "What is my car's price?": of the car something else is asked than the car itself.
 _ATTRIBUTE = re.compile(
     r"\b(?:what|which) (\w+) (?:is|are|was|has|does) (?:my|our)\b|\bthe (\w+) of (?:my|our)\b"
@@ -161,7 +164,8 @@ _GAP = re.compile(r"[^\w\s]+|_+")
 _LONGEST_GAP = 3
 # Markers of the blocks of a tail, which say nothing.
 _MARKERS = re.compile(
-    r"^=== [\w ]+ ===$|^Source: |^\[(facts|context|the user's instructions): |(^| )User: |^Assistant: |`{3,}",
+    r"^=== [\w ]+ ===$|^Source: |^\[(facts|context|the user's instructions): |(?<!\S)User: |^Assistant: "
+    r"|`{3,}",
     re.MULTILINE,
 )
 _PAIR = re.compile(r"([^=]+)=(.+)")
@@ -230,6 +234,12 @@ class Sources:
                 return True
         return not words
 
+    def is_told(self, claimed: Claimed) -> bool:
+        """Return whether a sentence with a value, if any has it, tells it of those of whom it is claimed."""
+        quote = f" {' '.join(claimed.value)} "
+        lines = [line for line in (*self.lines(), *self._typed()) if quote in f" {' '.join(words_in(line))} "]
+        return not lines or any(map(claimed.is_told_by, lines))
+
     def counts(self, value: Sequence[str], things: Collection[str]) -> bool:
         """Return whether a number stands beside what it counts: "2 small kids", "my fish are 56"."""
         stems = content_words(" ".join(things))
@@ -247,12 +257,18 @@ class Sources:
         return False
 
     def is_told_of(
-        self, value: Sequence[str], stems: Collection[str], *, of_all: bool, by_owner: bool = False
+        self,
+        value: Sequence[str],
+        stems: Collection[str],
+        *,
+        of_all: bool,
+        by_owner: bool = False,
+        tells: Callable[[str], bool] | None = None,
     ) -> bool:
         """Return whether a sentence with this value has one of the stems (or all), or words for the same.
 
         With `by_owner`, a sentence that isn't from the current message must also say whose thing it is: "that
-        sign looks serious" tells of nobody's sign.
+        sign looks serious" tells of nobody's sign. Only sentences count of which `tells` is true.
         """
         quote, own = f" {' '.join(value)} ", set(content_words(" ".join(value)))
         recalled = (line for line in self.lines() if not (by_owner and _OWN.isdisjoint(words_in(line))))
@@ -262,7 +278,7 @@ class Sources:
                 found = {stem: {word for word in said if are_related(word, stem)} for stem in stems}
                 # One word doesn't stand for two.
                 n_found = len(set().union(*found.values())) if all(found.values()) or not of_all else 0
-                if n_found >= (len(found) if of_all else 1):
+                if n_found >= (len(found) if of_all else 1) and (tells is None or tells(line)):
                     return True
         return False
 
@@ -347,12 +363,17 @@ class Judge:
             return True
         if self.sources.tells_ended(sentence):
             return False
-        is_of_others = is_question(self.asked) and _OWN.isdisjoint(words_in(self.asked))
-        if is_of_others and _ABOUT_THE_USER.match(sentence):
+        if _ABOUT_THE_USER.match(sentence) and self._asks_of_others():
             return False
         return self.sources.quotes(words, is_whole=True) or any(
             self._fits(words, *form) for form in _COMPILED
         )
+
+    def _asks_of_others(self) -> bool:
+        """Return whether nothing is asked of the user: "Where does Ida live?", "Where does my wife live?"."""
+        asked = words_in(self.asked)
+        is_theirs = _MYSELF.isdisjoint(asked) and any(map(names_a_person, asked))
+        return is_question(self.asked) and (_OWN.isdisjoint(asked) or is_theirs)
 
     def can_begin(self, text: str, said: Sequence[str]) -> bool:
         """Return whether text can be the beginning of a sentence: it was cut off."""
@@ -407,7 +428,8 @@ class Judge:
         says_nothing = asked.issuperset(thing) and not asked.isdisjoint(_ASKING)
         is_repeated = asked.issuperset(value) and (says_nothing or not asked.isdisjoint(_OTHER_TIME))
         counts = "children" if about.startswith("children") else ""
-        is_bad = is_repeated or value[-1] in _UNFINISHED
+        claimed = Claimed(words, thing, value, about)
+        is_bad = is_repeated or value[-1] in _UNFINISHED or claimed.is_of_today(self.asked)
         if is_bad or not tells_name_asked_for(self.asked, counts, groups["v"], is_name=about == "name"):
             return False
         keys = self.sources.keys_of(value)
@@ -422,14 +444,15 @@ class Judge:
         if about not in ("", "name") and any({*thing, "name"}.issuperset(words_in(key)) for key in known):
             return False
         if keys:
-            return any(self._says_of(said, thing, key) for key in keys)
-        if any(self._says_of(said, thing, key) for key in known):
+            return any(self._says_of(said, key, claimed) for key in keys)
+        if any(self._says_of(said, key, claimed) for key in known):
             return True
         if STOP_WORDS.issuperset(value) or self.sources.is_part_of_list(value):
             return False
         if not "".join(value).isdigit():
-            return self._is_backed(words[: len(words) - len(value)], value, thing, about)
-        return not known and self._is_number_of(value, thing, about)
+            return self._is_backed(claimed)
+        is_told = not known and self.sources.is_told(claimed)
+        return is_told and self._is_number_of(value, thing, about)
 
     def _is_number_of(self, value: Sequence[str], thing: Sequence[str], about: str) -> bool:
         """Return whether a number is told of the thing; alone, it may be said of anything.
@@ -460,30 +483,37 @@ class Judge:
         value = self.sources.facts.get(key)
         return value is not None and fact_clause(key, value).startswith("you ")
 
-    def _is_backed(self, said: Sequence[str], value: Sequence[str], thing: Sequence[str], about: str) -> bool:
+    def _is_backed(self, claimed: Claimed) -> bool:
         """Return whether what no fact says is told in one sentence with its subject, and not denied."""
-        if list(said[:2]) == ["you", "want"]:
-            return self.sources.is_said_of(value, _WISHES)
-        if list(said[:2]) in (["nice", "to"], ["your", "notes"], ["you", "said"]):
+        value = claimed.value
+        if claimed.is_quoting:
             return not self.sources.is_denied(value)
+        if list(claimed.words[:2]) == ["you", "want"]:
+            return self.sources.is_said_of(value, _WISHES) and self.sources.is_told(claimed)
         # Every word of the thing counts.
-        things = content_words(" ".join(thing))
-        words = things or content_words(about) or content_words(self.asked)
+        things = content_words(" ".join(claimed.thing))
+        words = things or content_words(claimed.about) or content_words(self.asked)
         is_told = self.sources.is_told_of(
-            value, words, of_all=bool(things), by_owner=said[0] in ("you", "your")
+            value, words, of_all=bool(things), by_owner=not claimed.is_by_name, tells=claimed.is_told_by
         )
         return is_told and not self.sources.is_denied(value)
 
-    def _says_of(self, said: str, thing: Sequence[str], key: str) -> bool:
+    def _says_of(self, said: str, key: str, claimed: Claimed) -> bool:
         """Return whether a sentence about a thing, with the words of the question, says a fact."""
-        asked = words_in(self.asked)
+        asked, thing = words_in(self.asked), claimed.thing
         others = (word for found in _ATTRIBUTE.findall(self.asked) for word in found if word)
         if any(not is_about(other.casefold(), key) and not _names(key, other) for other in others):
             return False
         is_named = all(
             word in _NOUNS or word in asked or is_about(word, key) or _names(key, word) for word in thing
         )
-        return is_named and _is_about(said, key)
+        if not is_named or not _is_about(said, key):
+            return False
+
+        def is_told_with(word: str) -> bool:
+            return self.sources.is_told_of(claimed.value, [word], of_all=True)
+
+        return claimed.is_told_by_fact(key, self.sources.known, is_told_with)
 
 
 def states(sentence: str, fact: Fact, n_words: int | None = None) -> bool:

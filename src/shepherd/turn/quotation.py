@@ -22,6 +22,8 @@ from shepherd.prompt.plan import Part
 from shepherd.prompt.questions import Question
 from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.answer_types import BACK, Wanted, content_of, numbers_in, tells_somebody, wanted_by
+from shepherd.turn.cries_for_help import needs_help
+from shepherd.turn.subjects import tells_of_another
 from shepherd.types import Fact, Message, SearchResult
 
 __all__ = [
@@ -91,6 +93,9 @@ _ABOUT_WORTH = 0.01  # beside the sentences of other sections
 _COVER = "\u2022\u2022"
 _FEW = 2  # sentences of a section that have the form of an answer
 _SURE = 0.8  # closeness of words that are as good as the same
+
+_ASKS_OF_USER = re.compile(r"\b(?:I|we)\b", re.IGNORECASE)
+_FORMER = re.compile(r"\b(?:ex[- ]|former |late |first |second )\w+", re.IGNORECASE)
 
 _Names = Sequence[tuple[frozenset[str], frozenset[str]]]
 
@@ -170,8 +175,9 @@ def _of_memory(memory: SearchResult) -> Iterator[Source]:
 
 
 def _told(text: str) -> Source:
-    """Return what the user stated in a text, neither questions nor tasks."""
-    return Source("told", "", "", [one for one in _short_sentences(text) if is_statement(one)])
+    """Return what the user stated in a text, neither questions nor tasks nor cries for help."""
+    said = [one for one in _short_sentences(text) if is_statement(one) and not needs_help(one)]
+    return Source("told", "", "", said)
 
 
 def _short_sentences(text: str) -> list[str]:
@@ -310,6 +316,8 @@ def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) 
         if not is_document and _is_of_another(question.text, sentence):
             continue
         is_sure = is_sure and _has_same_owner(question.text, sentence)
+        if not is_document and _ASKS_OF_USER.search(question.text) and tells_of_another(sentence):
+            is_sure = False
         if is_document and not is_sure:
             near = [one for value, one, _ in found if value >= _NEARLY * score][:_MOST_QUOTED]
             if sentence in near and len(" ".join(near)) <= _LONGEST_QUOTED:
@@ -396,8 +404,9 @@ def _words_of(text: str, names: _Names) -> frozenset[str]:
     """Return the stems of a text, with the names of the people and animals in it, or what they are."""
     words = content_of(text)
     kinds = Counter(one for one, _ in names)
-    # "the dogs" are not Biscuit alone.
-    meant = (one | other for one, other in names if (one <= words and kinds[one] == 1) or other <= words)
+    # "the dogs" are not Biscuit alone, and "my ex-wife" is not Dora.
+    today = content_of(_FORMER.sub(" ", text)) if names else words
+    meant = (one | other for one, other in names if (one <= today and kinds[one] == 1) or other <= words)
     return words.union(*meant)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shepherd.claims import Verdict, corrected_facts, ended_facts, ended_values, plain_facts
-from shepherd.claims.keys import LISTS, items_of
+from shepherd.claims.keys import LISTS
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
@@ -56,7 +56,9 @@ from shepherd.turn.answer_judge import (
 )
 from shepherd.turn.answer_types import wanted_by
 from shepherd.turn.answers import Found, joined
-from shepherd.turn.courtesies import is_sad, is_unpleasant, reply_to_small_talk
+from shepherd.turn.courtesies import is_harmless, is_sad, reply_to_small_talk
+from shepherd.turn.cries_for_help import reply_to_cry_for_help
+from shepherd.turn.harms import harm_asked_about
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
 from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
@@ -103,7 +105,6 @@ _CALCULATES = re.compile(
 _ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 # "At breakfast", "whenever it rains"
 _AT_AN_EVENT = re.compile(r"\b(?:at|during|every|each|whenever|while|as soon as) (?-i:[a-z])", re.IGNORECASE)
-_OF_HEALTH = ("allergy", "avoids", "condition")
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
@@ -146,6 +147,8 @@ class Promise:
 
     def acknowledgement(self, text: str) -> str:
         """Return what can truly be said to a message that the model wants to remember."""
+        if reply := reply_to_cry_for_help(text):
+            return reply
         if not _tells_something(text):
             return UNKNOWN if _is_question(text) else SEEN
         if self.stores and not self.keeps_secrets:
@@ -163,7 +166,7 @@ class Promise:
         if _is_hearsay(text):
             return _HEARSAY if self.stores else SEEN
         reply = ACKNOWLEDGED if self.stores else KEPT_FOR_NOW
-        return reply.removeprefix("Nice, ") if is_unpleasant(text) else reply
+        return reply if is_harmless(text) else reply.removeprefix("Nice, ")
 
 
 class Review:
@@ -464,16 +467,9 @@ class Review:
         return None if near and self._judge.sources.tells_ended(near.fact.value) else near
 
     def _warning(self) -> str:
-        """Return a fact about the user's health that a question touches: "Can I take penicillin?"."""
-        words = f" {' '.join(words_in(self._asked))} "
-        facts = [
-            Fact(fact.key, item, fact.created_at, fact.updated_at)
-            for fact in self._judge.sources.known
-            if fact.key in _OF_HEALTH and _is_question(self._asked)
-            for item in items_of(fact.key, fact.value, apart=True)
-            if f" {' '.join(words_in(item))} " in words
-        ]
-        return joined([tuple(facts)]) if facts else ""
+        """Return what harms the user or their people, if the question touches it."""
+        facts = harm_asked_about(self._asked, self._judge.sources.known) if _is_question(self._asked) else ()
+        return joined([facts]) if facts else ""
 
     def _instead(self, text: str) -> str:
         self._is_over = True
