@@ -131,6 +131,14 @@ def test_was_is_no_past_in_german(question, key):
     assert found.fact.key == key
 
 
+@pytest.mark.parametrize("whose", ["wife", "husband", "partner", "girlfriend", "brother"])
+def test_where_a_partner_lives_is_not_where_the_user_does(whose):
+    facts = [Fact("location", "Lisbon", 0, 0), Fact("birthday", "4 May", 0, 0)]
+
+    for question in (f"Where does my {whose} live?", f"When was my {whose} born?"):
+        assert nearest_fact(questions_in(question)[0], question, facts) is None
+
+
 def test_near_misses_stay_unanswered():
     facts: list[Fact] = []
     found = []

@@ -93,6 +93,11 @@ __all__ = [
 
 _WORD = re.compile(r"[^\W_]+")
 _SPELLINGS = {"favourite": "favorite", "colour": "color"}
+# What a couple did, not where one of them lives.
+_TOGETHER = re.compile(
+    r"\b(?:i|we|us|me|our|marr(?:y|ied|iage)|wed(?:ding)?|anniversary|engage(?:d|ment)|met|meet|propose[ds]?)\b",
+    re.IGNORECASE,
+)
 _THEIRS = re.compile(
     r"\b(?:his|her|their)\s+\w|\b(?:is|are|was|does|do|did|has|have|can|will|should)\s+(?:he|she|they)\b"
     r"|\b(?:he|she|they)(?:'s|'re)?\s+\w",
@@ -695,7 +700,7 @@ def is_theirs(one: Profile, asked: Asked, known: Known) -> bool:
             relation
             for relation in asked.relations
             # "When did Maeve and I get married?", "What can't Mateo eat?"
-            if not (one.is_event and is_kind_of(relation, "partner") and MINE.search(asked.text))
+            if not (one.is_event and is_kind_of(relation, "partner") and _TOGETHER.search(asked.text))
             and not any(relation in known.names[name] for name in one.value & known.names.keys())
             and relation not in relations_among(one.value)
             and not serves(one, relation)
