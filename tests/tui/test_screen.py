@@ -174,3 +174,39 @@ def test_in_a_terminal_it_ends_with_the_conversation_on_stdout(home, scripted_mo
 
     assert child.exitstatus == 0
     assert [message["role"] for message in json.loads(said.read_text())] == ["user", "assistant"]
+
+
+def test_a_byte_that_is_not_utf_8_ends_nothing(home, scripted_model):
+    child = pexpect.spawn(
+        sys.executable, ["-m", "shepherd", "tui", "-m", str(scripted_model)], dimensions=(24, 80), timeout=120
+    )
+    child.expect(b"memory on")
+    child.send(b"caf\xe9 and \xff\xfe caf\xc3\xa9")
+    child.expect("\N{REPLACEMENT CHARACTER} and".encode())
+    child.send(b"\r")
+    child.expect(b"is open today!")
+    child.expect(b"reused")
+    child.send(b"\x11")  # Ctrl-Q
+    shown = child.read()
+    child.close()
+
+    assert child.exitstatus == 0
+    assert b"Traceback" not in shown
+
+
+def test_an_error_of_the_screen_itself_is_a_failure(home, scripted_model):
+    broken = (
+        "import sys; from shepherd.cli.main import main\n"
+        "from textual.drivers.linux_driver import LinuxDriver\n"
+        "LinuxDriver.process_message = lambda self, event: 1 / 0\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    child = pexpect.spawn(
+        sys.executable, ["-c", broken, "tui", "-m", str(scripted_model)], dimensions=(24, 80), timeout=120
+    )
+    child.send(b"x")
+    child.expect(b"ZeroDivisionError")
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert child.exitstatus == 1

@@ -75,7 +75,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         raise app.failure
     if arguments.json:
         screen.json([{"role": message.role, "content": message.raw} for message in app.conversation.said])
-    return app.return_code or 0
+    return 1 if app.return_code is None else app.return_code  # None: it ended without having been told to
 
 
 def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdApp:
