@@ -260,9 +260,14 @@ def _of_fragment(name: str, config: Config, screen: Screen) -> Attached:
 
 
 def _mentions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the source of each document that a text names; a word that cannot be one stays."""
+    """Yield the name and the source of each document that a text names; a word that cannot be one stays.
+
+    Raises UsageError for a path that was mistyped. Program text is full of `@` (`from "@/lib/utils"`,
+    `@"C:\\temp"`): in quotes, in brackets and in a text of several lines, a path without a file stays, too.
+    """
     from shepherd.knowledge.importing.documents import SUFFIXES
 
+    is_one_line = "\n" not in text.strip()
     for found in _MENTION.finditer(text):
         word = found[1] or found[2]
         path = word if found[1] else word.rstrip(_AFTER if "(" not in word else _AFTER.replace(")", ""))
@@ -272,7 +277,8 @@ def _mentions(text: str) -> Iterator[tuple[str, str]]:
             yield path, path
         else:
             is_path = path.startswith(("/", "./", "../", "~/")) or Path(path).suffix.lower() in SUFFIXES
-            if found[1] or is_path:
+            is_told = is_one_line and (found.start() == 0 or text[found.start() - 1].isspace())
+            if is_path and is_told:
                 raise UsageError(f"@{path}: there is no such file", hint="correct the path, or drop the @")
 
 
