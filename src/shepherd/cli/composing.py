@@ -35,6 +35,7 @@ __all__ = [
     "composer_of",
     "read_attached",
     "require_room",
+    "require_utf8",
     "word_at_end",
 ]
 
@@ -160,6 +161,14 @@ def composer_of(
     pending = [_of_option(source, config, screen) for source in arguments.attach]
     pending += [_of_fragment(name, config, screen) for name in arguments.fragment]
     return Composer(config, screen, templates=templates, pending=pending)
+
+
+def require_utf8(line: str) -> None:
+    """Raise UsageError for a typed line with bytes that aren't UTF-8, which arrive as surrogates."""
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("that line is not UTF-8", hint="paste it again from a UTF-8 terminal") from None
 
 
 def require_room(message: Composed, assistant: Assistant) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from shepherd import __version__
 from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
+from shepherd.cli.composing import require_utf8
 from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.commands.waiting import SILENT_S, waiting_in_words
@@ -115,15 +116,13 @@ class Conversation:
         self._can_mend = False
         session_id = self._assistant.session_id
         try:
-            text.encode("utf-8")
+            require_utf8(text)
             message = self._chat.message_of(text)
             self._has_listed = self._chat.listed is not before
             if message is not None:
                 self._answer(self._composed(message))
             elif self._assistant.session_id not in (None, session_id):
                 self._show_last_exchange()
-        except UnicodeEncodeError:
-            self._screen.error("that line is not UTF-8", "paste it again from a UTF-8 terminal")
         except InternalError:
             raise
         except ShepherdError as error:
