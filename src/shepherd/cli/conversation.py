@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shepherd.cli.markdown import MarkdownStream
     from shepherd.memory import Memory
 
-__all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
+__all__ = ["Conversation", "cancelling_on_interrupt", "raising_on_interrupt", "show_turn"]
 
 # Characters that are shown of the last message and the last answer when a conversation is continued.
 _RECAP_CHARS = 300
@@ -336,5 +336,24 @@ def cancelling_on_interrupt(assistant: Assistant) -> Iterator[Callable[[], bool]
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         yield lambda: presses > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def raising_on_interrupt() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt, too: a question would wait for its answer after the cancelling."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(signal_number: int, frame: FrameType | None) -> None:
+        if callable(before):
+            before(signal_number, frame)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
     finally:
         signal.signal(signal.SIGINT, before)
