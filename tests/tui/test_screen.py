@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ import pexpect
 import pytest
 from textual.widgets._footer import FooterKey
 
+from shepherd.config.file import load
+from shepherd.factory import open_memory
 from shepherd.memory import Memory
 from shepherd.tui.footer import KeysFooter
 from tests.tui.conftest import masked
@@ -210,3 +213,32 @@ def test_an_error_of_the_screen_itself_is_a_failure(home, scripted_model):
     child.close()
 
     assert child.exitstatus == 1
+
+
+@pytest.mark.parametrize("way", ["closed", "SIGHUP", "SIGTERM"])
+def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_model, way):
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", "tui", "-m", str(endless_model), "--max-tokens", "0", "--ctx", "65536"],
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("memory on")
+    child.send("Remember the milk\r")
+    child.expect("esc stops")
+    child.expect(r"(?s).{3000}")
+
+    if way == "closed":
+        child.ptyproc.fileobj.close()
+    else:
+        child.kill(getattr(signal, way))
+        child.expect(pexpect.EOF)
+        assert "Traceback" not in child.before
+    status = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+
+    assert status == 128 + (signal.SIGTERM if way == "SIGTERM" else signal.SIGHUP)
+    with open_memory(load().config) as memory:
+        said = memory.load_session()
+    assert [one.role for one in said] == ["user", "assistant"]
+    assert said[0].raw == "Remember the milk"

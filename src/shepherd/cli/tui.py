@@ -16,6 +16,7 @@ from shepherd.cli.chat import (
     local_model,
 )
 from shepherd.cli.first_start import offer_full_model
+from shepherd.cli.leaving import ending_by_signal
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -101,11 +102,12 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         runnable=screen.runnable,
     )
     app = ShepherdApp(options, gc_policy)
-    try:
-        app.run()
-    finally:
-        app.conversation.stop()
-        app.conversation.join()
+    with ending_by_signal(app.end):
+        try:
+            app.run()
+        finally:
+            app.conversation.stop()
+            app.conversation.join()
     return app
 
 

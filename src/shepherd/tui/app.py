@@ -125,6 +125,7 @@ class ShepherdApp(App[None]):
         self.is_answering = False
         self._news: tuple[str, ...] = ()  # about what was learned, held back while an answer comes
         self._has_asked_to_quit = False
+        self._events_of: asyncio.AbstractEventLoop | None = None  # from the first screen on
 
     def get_driver_class(self) -> type[Driver]:
         """Return what reads the keys, unless the environment names another."""
@@ -143,6 +144,7 @@ class ShepherdApp(App[None]):
 
     def on_mount(self) -> None:
         """Open the session while the first screen is drawn."""
+        self._events_of = asyncio.get_running_loop()
         self.conversation.start()
         self._prompt.focus()
         self._load_history()
@@ -177,6 +179,13 @@ class ShepherdApp(App[None]):
         self.is_answering = True
         self.conversation.say(line)
         return True
+
+    def end(self) -> None:
+        """End the application soon. From any thread, and from a signal handler."""
+        self.conversation.stop()
+        with suppress(RuntimeError):  # it has ended already
+            if self._events_of is not None:
+                self._events_of.call_soon_threadsafe(self.exit)
 
     # ---- input
 
