@@ -241,7 +241,7 @@ def show_turn(
 
     lost: OSError | None = None
     with (
-        ending_by_signal(lambda: assistant.cancel()) as is_ending,
+        ending_by_signal(assistant.cancel) as is_ending,
         cancelling_on_interrupt(assistant) as is_interrupted,
         _waiting(assistant, screen) as has_begun,
     ):
