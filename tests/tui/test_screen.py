@@ -242,3 +242,23 @@ def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_mo
         said = memory.load_session()
     assert [one.role for one in said] == ["user", "assistant"]
     assert said[0].raw == "Remember the milk"
+
+
+def test_what_takes_time_at_the_end_is_shown_on_the_normal_screen(home, endless_model):
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", "tui", "-m", str(endless_model), "--max-tokens", "0", "--ctx", "65536"],
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("memory on")
+    child.send("My dog is called Rex\r")
+    child.expect(r"(?s).{3000}")
+    child.send("\x11")  # Ctrl-Q
+    child.expect(r"\x1b\[\?1049l")  # the normal screen is back
+    child.expect("ending the conversation|saving the conversation|learning from your last messages")
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert child.exitstatus == 0

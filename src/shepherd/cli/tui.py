@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.config import Config
     from shepherd.tui.app import ShepherdApp
-    from shepherd.tui.conversation import Prepared
+    from shepherd.tui.conversation import Conversation, Prepared
 
 __all__ = ["build_parser", "execute", "preparing"]
+
+# Nothing is shown of an end that comes within the first seconds; then it is looked every so many.
+_SOON_S, _LOOK_S = 0.2, 0.1
 
 _DESCRIPTION = """\
 Chat full-screen. A panel shows the memories that were added to each message, with scores and sources, and
@@ -107,8 +110,19 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
             app.run()
         finally:
             app.conversation.stop()
-            app.conversation.join()
+            _wait_for(app.conversation, screen)
     return app
+
+
+def _wait_for(conversation: Conversation, screen: Screen) -> None:
+    """Wait until a conversation has ended, and show on the normal screen what it does meanwhile."""
+    conversation.join(_SOON_S)
+    try:
+        while conversation.is_alive():
+            screen.transient(conversation.closing or "ending the conversation …")
+            conversation.join(_LOOK_S)
+    finally:
+        screen.transient("")
 
 
 def preparing(config: Config) -> Callable[[Assistant, str], Prepared]:
