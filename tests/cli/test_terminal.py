@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import signal
 import socket
@@ -748,7 +747,7 @@ def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_mo
     else:
         child.kill(getattr(signal, way))
         child.expect(pexpect.EOF)
-    status = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+    status = child.wait()
 
     assert status == 128 + (signal.SIGTERM if way == "SIGTERM" else signal.SIGHUP)
     [one] = json.loads(shepherd("conversations", "list", "--json").stdout)

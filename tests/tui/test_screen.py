@@ -235,7 +235,7 @@ def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_mo
         child.kill(getattr(signal, way))
         child.expect(pexpect.EOF)
         assert "Traceback" not in child.before
-    status = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+    status = child.wait()
 
     assert status == 128 + (signal.SIGTERM if way == "SIGTERM" else signal.SIGHUP)
     with open_memory(load().config) as memory:
