@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -11,6 +12,10 @@ import pytest
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from shepherd.cli.composing import Composed, Composer
+from shepherd.commands.screen import Screen
+from shepherd.config import Config
+from shepherd.errors import UsageError
 from tests.cli.test_terminal import CTRL_D, TURN_ENDED, UP, terminal
 from tests.vision_models import png, seeing
 
@@ -310,6 +315,38 @@ def test_a_message_with_a_file_that_cannot_be_read_comes_back_with_the_up_key(te
     chat.type(UP + UP)
 
     assert "attached: ~/notes.md (" in chat.expect(TURN_ENDED)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        'import { cn } from "@/lib/utils"',
+        'Why does path = @"C:\\temp" work?',
+        'NSString *hello = @"Hello";',
+        '[label setText:@"Hello.txt"]',
+        "import a from '@/a.md'\nimport b from\n  @/b.md",
+    ],
+)
+def test_pasted_program_text_names_no_files(program):
+    composer = Composer(Config(), Screen(io.StringIO(), io.StringIO()))
+
+    assert composer.compose(program, finds_paths=True) == Composed(program)
+
+
+@pytest.mark.parametrize("message", ["@none.md", "Read @/none/at/all ", 'Read @"my notes.md", please\n'])
+def test_a_mistyped_path_is_an_error(message):
+    composer = Composer(Config(), Screen(io.StringIO(), io.StringIO()))
+
+    with pytest.raises(UsageError, match="there is no such file"):
+        composer.compose(message, finds_paths=True)
+
+
+def test_a_file_in_a_text_of_several_lines_is_attached(letter):
+    composer = Composer(Config(), Screen(io.StringIO(), io.StringIO()))
+
+    composed = composer.compose(f'Read this:\n"@{letter}"', finds_paths=True)
+
+    assert [one.text for one in composed.attached] == [LETTER]
 
 
 def test_paths_are_completed_and_quoted(terminal, model, home):

@@ -43,6 +43,9 @@ class Talk:
         self.asked.append((message, how, self.private))
         yield from self._events
 
+    def cancel(self) -> None:
+        """There is nothing to end."""
+
 
 def screen() -> Screen:
     return Screen(io.StringIO(), io.StringIO())

@@ -112,3 +112,29 @@ def test_everything_of_a_user_is_deleted_and_others_stay(shepherd, home, told) -
     assert shepherd("memory", "audit", "--canary", WORD).returncode == 0
     assert typed(home) == []
     assert "Anna's?" in shepherd("memory", "list", "--user", "anna").stdout
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_everything_of_another_database_leaves_what_was_typed_for_the_usual_one(
+    shepherd, home, told, tmp_path, by_option
+) -> None:
+    other = tmp_path / "other.db"
+    with Memory(other, user_id="steve") as memory:
+        memory.append_message(memory.start_session(), Message("user", "hello"))
+    words = ("memory", "forget", "--everything", "--yes", "--receipt")
+
+    if by_option:
+        done = shepherd(*words, "--memory-db", other)
+    else:
+        done = shepherd(*words, SHEPHERD_MEMORY_DATABASE=str(other))
+
+    assert "1 conversation" in done.stderr
+    assert "lines of the prompt's history: 1" in done.stdout
+    assert "the prompt's history, which your databases share, keeps its other lines" in done.stderr
+    assert typed(home) == [f"+My cat is {WORD}", "+What is my cat called?"]
+
+
+def test_the_usual_database_may_be_named(shepherd, home, told) -> None:
+    shepherd("memory", "forget", "--everything", "--yes", "--memory-db", home.database)
+
+    assert typed(home) == []

@@ -158,6 +158,55 @@ def test_pieces_end_as_the_whole_does(text: str, cuts: list[int], columns: int) 
     assert drawn(pieces, columns) == drawn([text], columns)
 
 
+@pytest.mark.parametrize(
+    ("markdown", "lines"),
+    [
+        ("Use List<String> here.", ["Use List<String> here."]),
+        ("Dear <name>,\nyour <order> is ready", ["Dear <name>, your <order> is ready"]),
+        ("<think>\nsecret\n</think>\nAnswer", ["<think> secret </think> Answer"]),
+        ("<details>\n\nmore\n\n</details>", ["<details>", "", "more", "", "</details>"]),
+        ("<!-- a remark -->", ["<!-- a remark -->"]),
+        ("# Map<K, V>", ["Map<K, V>"]),
+        ("As [1] says.\n\n[1]: https://example.org", ["As [1] says.", "", "[1]: https://example.org"]),
+    ],
+)
+def test_html_and_definitions_are_text(markdown: str, lines: list[str]) -> None:
+    assert drawn([markdown]).splitlines() == lines
+
+
+HTML = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "ab",
+                "<b>",
+                "</b>",
+                "<br>",
+                "<think>",
+                "<!-- ",
+                " -->",
+                "<?php ",
+                "<pre>",
+                "[cd]: ",
+                "[ef](gh)",
+            ),
+            *(" ", "\n", "\n\n", "- ", "> ", "# ", "    ", "~~", "**"),
+        ]
+    ),
+    max_size=30,
+).map("".join)
+
+
+@given(text=HTML, columns=st.sampled_from([20, 200]))
+@settings(max_examples=examples(60), deadline=None)
+def test_every_word_of_an_answer_is_on_the_screen(text: str, columns: int) -> None:
+    shown = re.findall(r"[a-z]+", drawn(list(text), columns=columns))
+    said = re.findall(r"[a-z]+", text)
+
+    # A word may be broken at the end of a line.
+    assert "".join(said) == "".join(shown)
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 7])
 def test_no_line_is_lost_on_a_small_screen(rows: int) -> None:
     shown = drawn(list(LETTER), rows=rows).splitlines()

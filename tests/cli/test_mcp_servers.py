@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import models
-from tests.cli.test_terminal import start
+from tests.cli.test_terminal import CTRL_C, start
 
 WORKSHOP = Path(__file__).parents[1] / "tools" / "mcp_workshop.py"
 
@@ -47,6 +47,23 @@ def test_call_that_may_change_something_is_asked_about(home, listed, putting_mod
     terminal.prompt()
     terminal.type("/quit")
     assert terminal.end() == 0
+
+
+def test_ctrl_c_at_the_question_refuses_the_call_and_ends_the_answer(home, listed, putting_model, shepherd):
+    terminal = start(home, "-m", putting_model, "--mcp", "workshop")
+    terminal.prompt()
+
+    terminal.type("Put the rope away.")
+    terminal.expect(r"Allow it\? \[y/N\] ")
+    terminal.type(CTRL_C, enter=False)
+    shown = terminal.prompt()
+    terminal.type("/quit")
+
+    assert terminal.end() == 0
+    assert "Done." not in shown
+    [one] = json.loads(shepherd("conversations", "list", "--json").stdout)
+    kept = shepherd("conversations", "show", one["id"]).stdout
+    assert "Put the rope away." in kept
 
 
 def test_where_nobody_can_be_asked_it_is_refused(shepherd, listed, putting_model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -90,6 +91,22 @@ def test_what_one_says_at_the_prompt_the_other_sees_above_his(home, url):
     finally:
         one.child.close(force=True)
         other.child.close(force=True)
+
+
+def test_a_line_that_is_not_utf_8_is_refused_and_the_conversation_goes_on(home, url):
+    client = start(home, "--backend", "cli", "--api-base", url)
+    try:
+        client.prompt()
+        os.write(client.child.fileno(), b"caf\xe9\r")
+        client.expect("that line is not UTF-8")
+        client.prompt()
+        client.type("hello")
+        client.expect(ANSWER)
+        client.prompt()
+        client.type("/quit")
+        assert client.end() == 0
+    finally:
+        client.child.close(force=True)
 
 
 def test_ctrl_c_ends_the_answer_and_not_the_client(home, endless_model):

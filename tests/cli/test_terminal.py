@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import socket
 import stat
 import sys
@@ -725,3 +726,32 @@ def test_a_server_warns_of_a_provider_that_takes_no_connection(terminal, shepher
     server = terminal("serve", "-m", model, "--port", "0", "--providers", "all", wait=False)
 
     server.expect(r"warning:\S* provider away \S+\s+refused\s+the\s+connection")
+
+
+@pytest.mark.parametrize("way", ["closed", "SIGHUP", "SIGTERM"])
+def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_model, shepherd, way):
+    home.has_asked()
+    child = pexpect.spawn(  # a child of our own, whose end can be waited for when the terminal is gone
+        sys.executable,
+        ["-m", "shepherd", "-m", str(endless_model), "--max-tokens", "0", "--ctx", "65536"],
+        env={**home.environment, "PROMPT_TOOLKIT_NO_CPR": "1"},
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("> ")
+    child.send("Remember the milk\r")
+    child.expect(r"(?s)the milk.{300}")
+
+    if way == "closed":
+        child.ptyproc.fileobj.close()
+    else:
+        child.kill(getattr(signal, way))
+        child.expect(pexpect.EOF)
+    status = child.wait()
+
+    assert status == 128 + (signal.SIGTERM if way == "SIGTERM" else signal.SIGHUP)
+    [one] = json.loads(shepherd("conversations", "list", "--json").stdout)
+    kept = shepherd("conversations", "show", one["id"]).stdout
+    assert "Remember the milk" in kept
+    assert len(kept) > 100  # some of the answer, too
+    assert not list(home.history.parent.glob("crash-*"))

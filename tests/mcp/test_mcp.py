@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -92,6 +93,28 @@ def test_client_works_with_memory_over_stdin_and_stdout(database, tmp_path, era)
 
     with Memory(database, user_id="steve") as memory:
         assert memory.get_fact("editor") == "vim"
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_one_interrupt_ends_it_while_the_client_is_silent(database, tmp_path, is_used):
+    ask = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with subprocess.Popen(
+        [sys.executable, *command(database)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"HOME": str(tmp_path)},
+    ) as server:
+        server.stdin.write(json.dumps(ask).encode() + b"\n")
+        server.stdin.flush()
+        assert json.loads(server.stdout.readline())["id"] == 1  # it has started
+        if is_used:
+            server.stdin.write(b'{"jsonrpc": ')  # half a line
+            server.stdin.flush()
+        server.send_signal(signal.SIGINT)
+
+        assert server.wait(30) == 130
+        assert b"Traceback" not in server.stderr.read()
 
 
 @pytest.fixture(scope="module")

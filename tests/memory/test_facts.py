@@ -227,6 +227,47 @@ def test_import_clears_what_was_cleared_there_later(
         assert other.check().problems == ()
 
 
+def bare(value: str, at: int) -> dict[str, object]:
+    """A fact as people write it by hand: without its history."""
+    return {"type": "fact", "key": "city", "value": value, "updated_at": at}
+
+
+def test_a_value_imported_without_its_history_stays_in_it(ticking: Memory, clock: list[float]) -> None:
+    def changed() -> list[tuple[str | None, str, int]]:
+        return [(change.value, change.source, change.changed_at) for change in ticking.fact_history("city")]
+
+    ticking.set_fact("city", "Oslo")
+    ticking.import_memories([bare("Rome", 200)])
+    ticking.import_memories([bare("Bonn", 300)])
+    clock[0] = 400
+    ticking.set_fact("city", "Graz")
+    ticking.import_memories([bare("Linz", 500)])
+    clock[0] = 600
+    ticking.clear_fact("city")
+    ticking.import_memories([bare("Kiel", 700)])
+    clock[0] = 800
+    ticking.set_fact("city", "Cork")
+
+    values = ["Oslo", "Rome", "Bonn", "Graz", "Linz", None, "Kiel", "Cork"]
+    assert [value for value, _, _ in changed()] == values
+    assert [at for _, source, at in changed() if source == "import"] == [200, 300, 500, 700]
+    periods = [(period.value, period.since, period.until) for period in ticking.fact_periods("city")]
+    assert periods[1:3] == [("Rome", 200, 300), ("Bonn", 300, 400)]
+    assert ticking.check().problems == ()
+
+    exported = list(ticking.export_memories())
+    ticking.import_memories(exported)
+
+    assert list(ticking.export_memories())[1:] == exported[1:]
+
+
+def test_a_change_without_a_key_is_refused(memory: Memory) -> None:
+    counts = memory.import_memories([{"type": "fact-change", "key": " ", "value": "x", "changed_at": 5}])
+
+    assert counts.problems == ("line 1: a change of a fact without key",)
+    assert memory.fact_history() == []
+
+
 def test_claim_does_not_bring_back_what_its_user_cleared_later(ticking: Memory, clock: list[float]) -> None:
     ticking.set_fact("color", "blue", "local")
     clock[0] = 200

@@ -30,6 +30,8 @@ NOW = 1_700_000_000
         (-100_000_000_000, -100_000_000),
         (LARGEST_TIME * 1000 - 1, LARGEST_TIME - 1),
         (LARGEST_TIME * 1000, NOW),
+        pytest.param(10**400, NOW, id="many digits"),
+        pytest.param(-(10**400), NOW, id="minus many digits"),
         *((value, NOW) for value in (True, None, math.nan, math.inf, "5", "", "soon", "2023-13-01", [5])),
         ("2023-11-14", 1_699_920_000),
         (" 2023-11-14T22:13:20Z ", 1_700_000_000),

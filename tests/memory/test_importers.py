@@ -7,18 +7,20 @@ import json
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shepherd.errors import UsageError
 from shepherd.memory import Memory
 from shepherd.memory.importers import NO_EXPORT
 from shepherd.memory.importers.records import Bad, json_items
+from shepherd.memory.importers.source import Source
+from tests.examples import examples
 from tests.postgres import IN_A_FILE
 
 
@@ -292,6 +294,66 @@ def test_bad_lines_of_a_graph_are_named(memory: Memory, file: Path) -> None:
     assert [problem.split(":")[0] for problem in counts.problems] == ["line 2", "line 3", "line 4", "line 6"]
 
 
+# ---- odd values
+
+
+@pytest.mark.parametrize(
+    ("good", "odd"),
+    [
+        (MEM0[0], {"memory": "Likes tea", "categories": 5}),
+        (MEM0[0], {"memory": "Likes tea", "created_at": 10**400}),
+        (TALK, {**TALK, "current_node": ["n1"]}),
+        (
+            TALK,
+            {**TALK, "current_node": {}, "mapping": {"n1": {"message": TALK["mapping"]["n2"]["message"]}}},
+        ),
+    ],
+)
+def test_an_item_with_an_odd_value_costs_no_other(memory: Memory, file: Path, good: Any, odd: Any) -> None:
+    alone = memory.import_file(write(file, [good]))
+    counts = memory.import_file(write(file, [good, odd, good]))
+
+    assert alone.memories
+    assert counts.duplicates >= 2 * alone.memories
+    assert counts.memories + counts.duplicates + counts.skipped > 2 * alone.memories
+
+
+ODD = st.recursive(
+    st.sampled_from([None, True, 0, -1, 10**400, 1e308, 5.5, "", "x", "2024-01-01", "entity"]),
+    lambda values: (
+        st.lists(values, max_size=2)
+        | st.dictionaries(st.sampled_from(["text", "message", "n1", "role"]), values, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def with_one_odd(value: Any, draw: Callable[[Any], Any]) -> Any:
+    """The value with something else at one place."""
+    if isinstance(value, dict) and value and draw(st.booleans()):
+        key = draw(st.sampled_from(sorted(value)))
+        return {**value, key: with_one_odd(value[key], draw)}
+    if isinstance(value, list) and value and draw(st.booleans()):
+        at = draw(st.integers(0, len(value) - 1))
+        return [*value[:at], with_one_odd(value[at], draw), *value[at + 1 :]]
+    return draw(ODD)
+
+
+@given(data=st.data())
+@settings(max_examples=examples(100), deadline=None)
+def test_no_value_ends_the_reading_of_a_file(data: st.DataObject) -> None:
+    formats = {"chatgpt": TALK, "mem0": MEM0[0], "mcp": ENTITIES[0], "shepherd": MEMORY | FACT}
+    format = data.draw(st.sampled_from(sorted(formats)))
+    good = formats[format]
+    items = [good, with_one_odd(good, data.draw), good]
+    content = "\n".join(map(json.dumps, items)) if format in ("mcp", "shepherd") else json.dumps(items)
+
+    with Source(io.BytesIO(content.encode()), format) as source:
+        entries = list(source.entries(5))
+
+    assert type(entries[0]) is type(entries[-1]) is not Bad
+
+
 # ---- simonw/llm
 
 LLM_OLD = """
@@ -358,6 +420,16 @@ def test_turns_of_newer_llm_are_memories_without_fragments_and_tools(memory: Mem
         ("Which dog?", "Rex", 1767323045),
         ("What is this?", "Looking.\n\nA cat.", 1767323105),
     ]
+
+
+def test_a_part_of_llm_that_is_no_text_costs_no_other(memory: Memory, file: Path) -> None:
+    odd = "UPDATE parts SET text = x'ff00' WHERE message_hash = 'u1';"
+    nested = f"UPDATE parts SET text = NULL, payload = '{'[' * 100_000}' WHERE message_hash = 'a3';"
+
+    counts = memory.import_file(database(file, LLM_NEW + odd + nested))
+
+    assert counts.memories == 2
+    assert [answer for _, answer, _ in told(memory)] == ["Rex", "Looking."]
 
 
 def test_turn_that_is_in_both_generations_comes_once(memory: Memory, file: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ import pexpect
 import pytest
 from textual.widgets._footer import FooterKey
 
+from shepherd.config.file import load
+from shepherd.factory import open_memory
 from shepherd.memory import Memory
 from shepherd.tui.footer import KeysFooter
 from tests.tui.conftest import masked
@@ -174,3 +177,88 @@ def test_in_a_terminal_it_ends_with_the_conversation_on_stdout(home, scripted_mo
 
     assert child.exitstatus == 0
     assert [message["role"] for message in json.loads(said.read_text())] == ["user", "assistant"]
+
+
+def test_a_byte_that_is_not_utf_8_ends_nothing(home, scripted_model):
+    child = pexpect.spawn(
+        sys.executable, ["-m", "shepherd", "tui", "-m", str(scripted_model)], dimensions=(24, 80), timeout=120
+    )
+    child.expect(b"memory on")
+    child.send(b"caf\xe9 and \xff\xfe caf\xc3\xa9")
+    child.expect("\N{REPLACEMENT CHARACTER} and".encode())
+    child.send(b"\r")
+    child.expect(b"is open today!")
+    child.expect(b"reused")
+    child.send(b"\x11")  # Ctrl-Q
+    shown = child.read()
+    child.close()
+
+    assert child.exitstatus == 0
+    assert b"Traceback" not in shown
+
+
+def test_an_error_of_the_screen_itself_is_a_failure(home, scripted_model):
+    broken = (
+        "import sys; from shepherd.cli.main import main\n"
+        "from textual.drivers.linux_driver import LinuxDriver\n"
+        "LinuxDriver.process_message = lambda self, event: 1 / 0\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    child = pexpect.spawn(
+        sys.executable, ["-c", broken, "tui", "-m", str(scripted_model)], dimensions=(24, 80), timeout=120
+    )
+    child.send(b"x")
+    child.expect(b"ZeroDivisionError")
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert child.exitstatus == 1
+
+
+@pytest.mark.parametrize("way", ["closed", "SIGHUP", "SIGTERM"])
+def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_model, way):
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", "tui", "-m", str(endless_model), "--max-tokens", "0", "--ctx", "65536"],
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("memory on")
+    child.send("Remember the milk\r")
+    child.expect("esc stops")
+    child.expect(r"(?s).{3000}")
+
+    if way == "closed":
+        child.ptyproc.fileobj.close()
+    else:
+        child.kill(getattr(signal, way))
+        child.expect(pexpect.EOF)
+        assert "Traceback" not in child.before
+    status = child.wait()
+
+    assert status == 128 + (signal.SIGTERM if way == "SIGTERM" else signal.SIGHUP)
+    with open_memory(load().config) as memory:
+        said = memory.load_session()
+    assert [one.role for one in said] == ["user", "assistant"]
+    assert said[0].raw == "Remember the milk"
+
+
+def test_what_takes_time_at_the_end_is_shown_on_the_normal_screen(home, endless_model):
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "shepherd", "tui", "-m", str(endless_model), "--max-tokens", "0", "--ctx", "65536"],
+        dimensions=(24, 80),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("memory on")
+    child.send("My dog is called Rex\r")
+    child.expect(r"(?s).{3000}")
+    child.send("\x11")  # Ctrl-Q
+    child.expect(r"\x1b\[\?1049l")  # the normal screen is back
+    child.expect("ending the conversation|saving the conversation|learning from your last messages")
+    child.expect(pexpect.EOF)
+    child.close()
+
+    assert child.exitstatus == 0

@@ -13,10 +13,14 @@ import signal
 from functools import partial
 from types import FrameType
 
-__all__ = ["INTERRUPTED", "exit_on_interrupt", "raise_on_interrupt"]
+__all__ = ["INTERRUPTED", "Terminated", "exit_on_interrupt", "raise_on_interrupt"]
 
 INTERRUPTED = 130
 _STDERR = 2
+
+
+class Terminated(SystemExit):
+    """A signal has asked for the end; `code` is the exit code for it."""
 
 
 def exit_on_interrupt(message: str = "interrupted\n") -> None:

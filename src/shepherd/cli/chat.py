@@ -429,12 +429,19 @@ def is_first_today() -> bool:
 
 
 def _confirm(screen: Screen, name: str, arguments: dict[str, Any]) -> bool:
-    """Ask whether a tool can be called, after showing all arguments of the call."""
+    """Ask whether a tool can be called, after showing all arguments of the call. Ctrl-C refuses it."""
+    from shepherd.cli.conversation import raising_on_interrupt
     from shepherd.cli.editor import keep_typed_ahead
 
     keep_typed_ahead()
     shown = arguments_in_full(arguments)
-    return screen.agrees(printable(f"{shown}\n{name} can change something. Allow it?").lstrip("\n"))
+    question = printable(f"{shown}\n{name} can change something. Allow it?").lstrip("\n")
+    try:
+        with raising_on_interrupt():
+            return screen.agrees(question)
+    except KeyboardInterrupt:
+        screen.note()  # ends the line of the question
+        return False
 
 
 def _use_templates(arguments: Namespace) -> tuple[list[string.Template], bool]:

@@ -35,6 +35,7 @@ __all__ = [
     "composer_of",
     "read_attached",
     "require_room",
+    "require_utf8",
     "word_at_end",
 ]
 
@@ -162,6 +163,14 @@ def composer_of(
     return Composer(config, screen, templates=templates, pending=pending)
 
 
+def require_utf8(line: str) -> None:
+    """Raise UsageError for a typed line with bytes that aren't UTF-8, which arrive as surrogates."""
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError("that line is not UTF-8", hint="paste it again from a UTF-8 terminal") from None
+
+
 def require_room(message: Composed, assistant: Assistant) -> None:
     """Raise UsageError when what is attached is too long for the window, or a picture that can't be read."""
     if message.pictures and not assistant.engine.reads_pictures:
@@ -260,9 +269,14 @@ def _of_fragment(name: str, config: Config, screen: Screen) -> Attached:
 
 
 def _mentions(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the source of each document that a text names; a word that cannot be one stays."""
+    """Yield the name and the source of each document that a text names; a word that cannot be one stays.
+
+    Raises UsageError for a path that was mistyped. Program text is full of `@` (`from "@/lib/utils"`,
+    `@"C:\\temp"`): in quotes, in brackets and in a text of several lines, a path without a file stays, too.
+    """
     from shepherd.knowledge.importing.documents import SUFFIXES
 
+    is_one_line = "\n" not in text.strip()
     for found in _MENTION.finditer(text):
         word = found[1] or found[2]
         path = word if found[1] else word.rstrip(_AFTER if "(" not in word else _AFTER.replace(")", ""))
@@ -272,7 +286,8 @@ def _mentions(text: str) -> Iterator[tuple[str, str]]:
             yield path, path
         else:
             is_path = path.startswith(("/", "./", "../", "~/")) or Path(path).suffix.lower() in SUFFIXES
-            if found[1] or is_path:
+            is_told = is_one_line and (found.start() == 0 or text[found.start() - 1].isspace())
+            if is_path and is_told:
                 raise UsageError(f"@{path}: there is no such file", hint="correct the path, or drop the @")
 
 

@@ -12,7 +12,9 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from shepherd import __version__
-from shepherd.assistant import Assistant, Delta, Finished, Recalled, ToolResult, Warned
+from shepherd.assistant import Assistant, Delta, Event, Finished, Recalled, ToolResult, Warned
+from shepherd.cli.composing import require_utf8
+from shepherd.cli.leaving import TERMINATING, ending_by_signal
 from shepherd.commands.explain import about_learning, memory_in_words, news_in_words, turn_in_words
 from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.commands.waiting import SILENT_S, waiting_in_words
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from shepherd.cli.markdown import MarkdownStream
     from shepherd.memory import Memory
 
-__all__ = ["Conversation", "cancelling_on_interrupt", "show_turn"]
+__all__ = ["Conversation", "cancelling_on_interrupt", "raising_on_interrupt", "show_turn"]
 
 # Characters that are shown of the last message and the last answer when a conversation is continued.
 _RECAP_CHARS = 300
@@ -115,15 +117,13 @@ class Conversation:
         self._can_mend = False
         session_id = self._assistant.session_id
         try:
-            text.encode("utf-8")
+            require_utf8(text)
             message = self._chat.message_of(text)
             self._has_listed = self._chat.listed is not before
             if message is not None:
                 self._answer(self._composed(message))
             elif self._assistant.session_id not in (None, session_id):
                 self._show_last_exchange()
-        except UnicodeEncodeError:
-            self._screen.error("that line is not UTF-8", "paste it again from a UTF-8 terminal")
         except InternalError:
             raise
         except ShepherdError as error:
@@ -213,36 +213,55 @@ def show_turn(
 ) -> Finished:
     """Stream an answer to stdout, the rest to stderr. Ctrl-C ends it; it always ends with a line feed.
 
-    The model reads `composed` in place of the message where that is given. Markdown is rendered on a
-    terminal, unless `plain`.
+    If nobody can read it any more, it ends, too, is kept, and OSError or Terminated is raised. The model
+    reads `composed` in place of the message where that is given. Markdown is rendered on a terminal, unless
+    `plain`.
     """
     finished: Finished | None = None
     answer, thought = _output(screen, plain=plain), ""
-    with cancelling_on_interrupt(assistant) as is_interrupted, _waiting(assistant, screen) as has_begun:
+
+    def show(event: Event) -> None:
+        nonlocal thought
+        if isinstance(event, Thought):
+            thought += event.text
+            screen.transient(f"thinking: {thought[-60:]}".replace("\n", " "))
+            return
+        if thought:
+            thought = ""
+            screen.transient("")
+        if isinstance(event, Delta):
+            answer.write(event.text)
+        elif isinstance(event, Recalled) and show_context and (event.injection or composed):
+            screen.note(f"[prompt+context] {composed or message}{event.injection.tail}")
+        elif isinstance(event, (Warned, ToolCall)):
+            answer.finish()
+            _note(screen, event)
+        elif isinstance(event, ToolResult) and event.failed:
+            screen.note(f"{event.name}: {shortened(event.text)}")
+
+    lost: OSError | None = None
+    with (
+        ending_by_signal(assistant.cancel) as is_ending,
+        cancelling_on_interrupt(assistant) as is_interrupted,
+        _waiting(assistant, screen) as has_begun,
+    ):
         try:
             for event in assistant.ask(message, composed=composed, pictures=pictures):
-                if is_interrupted():  # perhaps before there was an answer to cancel
+                if is_interrupted() or is_ending():  # perhaps before there was an answer to cancel
                     assistant.cancel()
                 if not isinstance(event, Recalled):
                     has_begun()
-                if isinstance(event, Thought):
-                    thought += event.text
-                    screen.transient(f"thinking: {thought[-60:]}".replace("\n", " "))
-                    continue
-                if thought:
-                    thought = ""
-                    screen.transient("")
-                if isinstance(event, Delta):
-                    answer.write(event.text)
-                elif isinstance(event, Recalled) and show_context and (event.injection or composed):
-                    screen.note(f"[prompt+context] {composed or message}{event.injection.tail}")
-                elif isinstance(event, (Warned, ToolCall)):
-                    answer.finish()
-                    _note(screen, event)
-                elif isinstance(event, ToolResult) and event.failed:
-                    screen.note(f"{event.name}: {shortened(event.text)}")
-                elif isinstance(event, Finished):
+                if isinstance(event, Finished):
                     finished = event
+                if lost is None:
+                    try:
+                        show(event)
+                    except OSError as error:
+                        # An error in this loop would close the turn before it is kept.
+                        lost = error
+                        assistant.cancel()
+            if lost is not None:
+                raise lost
         finally:
             has_begun()
             answer.finish()
@@ -339,3 +358,28 @@ def cancelling_on_interrupt(assistant: Assistant) -> Iterator[Callable[[], bool]
         yield lambda: presses > 0
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def raising_on_interrupt() -> Iterator[None]:
+    """Let Ctrl-C, and signals that end the program, raise KeyboardInterrupt beside what they do already.
+
+    A question would go on waiting for its answer after a handler that only cancels.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *TERMINATING)}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handlers[number](number, frame)
+        raise KeyboardInterrupt
+
+    for number in handlers:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

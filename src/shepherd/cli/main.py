@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
-from shepherd.cli import INTERRUPTED, exit_on_interrupt, raise_on_interrupt
+from shepherd.cli import INTERRUPTED, Terminated, exit_on_interrupt, raise_on_interrupt
 
 if os.path.basename(sys.argv[0]) == "shepherd":  # the command, which begins with this module
     exit_on_interrupt()
@@ -147,6 +147,8 @@ def main(arguments: Sequence[str]) -> int:
         with suppress(KeyboardInterrupt):
             screen.note("interrupted")
         return INTERRUPTED
+    except Terminated as end:
+        return int(end.code or 0)
     except Exception as error:
         if verbose:
             screen.traceback()

@@ -51,7 +51,7 @@ class MarkdownStream:
         self._out = out
         self._has_colour = has_colour
         self._size, self._pause_s = size or (lambda: terminal_size(out)), pause_s
-        self._parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+        self._parser = _parser()
         self._open = ""  # text behind the finished blocks
         self._has_finished = False  # a block was finished: an empty line precedes the next one
         # Lines of the open text that are on the screen; the cursor is at the end of the last one.
@@ -139,7 +139,7 @@ class MarkdownStream:
                 # Not wrapped: the terminal copies a line that it wrapped itself as one line.
                 console.print(_highlighted(tokens[0].content, tokens[0].info), soft_wrap=True)
             else:
-                console.print(_AnswerMarkdown(source, hyperlinks=False))
+                console.print(_AnswerMarkdown(source))
         lines = [_PADDING.sub(r"\1", line) for line in capture.get().split("\n")]
         said = [number for number, line in enumerate(lines) if _ESCAPES.sub("", line).strip()]
         return lines[said[0] : said[-1] + 1] if said else []
@@ -163,12 +163,28 @@ class _Code(CodeBlock):
 
 
 class _AnswerMarkdown(Markdown):
+    """Markdown of an answer, of which nothing is left out."""
+
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,
         "heading_open": _Title,
         "fence": _Code,
         "code_block": _Code,
     }
+
+    def __init__(self, source: str) -> None:
+        super().__init__("", hyperlinks=False)
+        self.markup = source
+        self.parsed = _parser().parse(source)
+
+
+def _parser() -> MarkdownIt:
+    """Return a parser for which HTML is text, since a terminal draws no HTML: `List<String>` stays whole.
+
+    So do definitions such as `[1]: https://…`: blocks are drawn one by one, and none could refer to another.
+    """
+    parser = MarkdownIt("commonmark", {"html": False})
+    return parser.enable(["table", "strikethrough"]).disable("reference")
 
 
 def _highlighted(code: str, info: str) -> Text:

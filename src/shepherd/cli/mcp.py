@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING
 
+from shepherd.cli import INTERRUPTED
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -39,6 +46,8 @@ examples:
 
 _HOST = "127.0.0.1"
 _SHUTDOWN_S = 2.0
+_STDIN = 0
+_PIECE_BYTES = 1 << 16
 
 
 def build_parser() -> Parser:
@@ -82,8 +91,9 @@ def execute(arguments: Namespace, screen: Screen) -> int:
             has_graph=arguments.graph,
         )
         if not arguments.http:
-            anyio.run(serve_stdio, catalog)
-            return 0
+            with _ending_at_interrupt() as is_interrupted:
+                anyio.run(serve_stdio, catalog)
+            return INTERRUPTED if is_interrupted() else 0
         from shepherd.server.process import Phases, bound, run
 
         with bound(_HOST, arguments.port) as listening:
@@ -95,6 +105,45 @@ def execute(arguments: Namespace, screen: Screen) -> int:
                 ready=lambda: screen.announce(url, f"MCP at {url} (Ctrl-C ends it)"),
             )
     return 0
+
+
+@contextmanager
+def _ending_at_interrupt() -> Iterator[Callable[[], bool]]:
+    """Let Ctrl-C end stdin, and with it the server; gives a function that returns whether it did.
+
+    The server reads stdin in a thread, which can't be interrupted: without this, Ctrl-C would wait for the
+    client's next line.
+    """
+    presses = 0
+    try:
+        source = os.dup(_STDIN)
+    except OSError:  # it is closed: there is no client
+        yield lambda: False
+        return
+    reading, writing = os.pipe()
+    os.dup2(reading, _STDIN)
+    os.close(reading)
+    pipe = open(writing, "wb", buffering=0)  # noqa: SIM115  (closed by whoever comes first)
+
+    def copy() -> None:
+        with pipe, suppress(OSError, ValueError):  # the server has left, or Ctrl-C was first
+            while data := os.read(source, _PIECE_BYTES):
+                while data:
+                    data = data[pipe.write(data) or 0 :]
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal presses
+        presses += 1
+        pipe.close()
+        if presses > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    threading.Thread(target=copy, name="shepherd-stdin", daemon=True).start()
+    try:
+        yield lambda: presses > 0
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _explained(app: ASGIApp, url: str) -> ASGIApp:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import loaded_settings
 from shepherd.commands.screen import Screen
+from shepherd.config.file import load
 from shepherd.errors import StoreError
+from shepherd.paths import history_file
 from shepherd.stored_files import copies_of_database
 
 if TYPE_CHECKING:
-    from shepherd.memory import Receipt
+    from shepherd.config.file import Loaded
+    from shepherd.memory import Memory, Receipt
 
-__all__ = ["add_receipt", "forget_typed", "print_receipt", "receipt_value"]
+__all__ = [
+    "add_receipt",
+    "forget_typed",
+    "print_receipt",
+    "receipt_value",
+    "typed_elsewhere",
+]
 
 _LINES = "lines of the prompt's history"
 # Rows by table, as users know them.
@@ -77,6 +87,36 @@ def forget_typed(
             f"{path}: {error.strerror}; it may contain what was forgotten", hint="delete this file"
         ) from error
     receipt.removed[_LINES] += n_removed
+
+
+def typed_elsewhere(
+    memory: Memory, users: Collection[str], arguments: Namespace
+) -> Callable[[str], bool] | None:
+    """Return what knows the lines that are in the users' conversations, or None if all lines belong to these.
+
+    All databases that aren't encrypted share one history, which is that of the database in the settings file:
+    for another one, only lines that it knows can be told to be its own.
+    """
+    from shepherd.factory import history_place
+
+    path, _ = history_place(loaded_settings(arguments).config, with_memory=True)
+    if path != history_file() or _database_of(loaded_settings(arguments)) == _database_of(load(environ={})):
+        return None
+    typed = {
+        _folded(message.raw)
+        for user in users
+        for one in memory.list_sessions(user, limit=memory.count_sessions(user))
+        for message in memory.load_session(one.id, user)
+        if message.role == "user"
+    }
+    return lambda line: _folded(line) in typed
+
+
+def _database_of(settings: Loaded) -> str:
+    from shepherd.factory import memory_file
+
+    file = memory_file(settings.config)
+    return settings.config.memory_database if file is None else os.path.realpath(file)
 
 
 def _folded(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from shepherd.cli import INTERRUPTED
+from shepherd.cli.composing import require_utf8
 from shepherd.commands.screen import Screen, counted, near_miss, printable
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError
@@ -132,6 +133,7 @@ class _Conversation:
 
     def _handle(self, text: str) -> None:
         try:
+            require_utf8(text)
             message = self._message_of(text)
             if message is not None:
                 with self._lock:

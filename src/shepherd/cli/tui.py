@@ -16,6 +16,7 @@ from shepherd.cli.chat import (
     local_model,
 )
 from shepherd.cli.first_start import offer_full_model
+from shepherd.cli.leaving import ending_by_signal
 from shepherd.cli.parsing import (
     Parser,
     add_common_options,
@@ -32,9 +33,12 @@ if TYPE_CHECKING:
     from shepherd.assistant import Assistant
     from shepherd.config import Config
     from shepherd.tui.app import ShepherdApp
-    from shepherd.tui.conversation import Prepared
+    from shepherd.tui.conversation import Conversation, Prepared
 
 __all__ = ["build_parser", "execute", "preparing"]
+
+# Nothing is shown of an end that comes within the first seconds; then it is looked every so many.
+_SOON_S, _LOOK_S = 0.2, 0.1
 
 _DESCRIPTION = """\
 Chat full-screen. A panel shows the memories that were added to each message, with scores and sources, and
@@ -75,7 +79,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         raise app.failure
     if arguments.json:
         screen.json([{"role": message.role, "content": message.raw} for message in app.conversation.said])
-    return app.return_code or 0
+    return 1 if app.return_code is None else app.return_code  # None: it ended without having been told to
 
 
 def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdApp:
@@ -101,12 +105,24 @@ def _run(arguments: Namespace, screen: Screen, gc_policy: GCPolicy) -> ShepherdA
         runnable=screen.runnable,
     )
     app = ShepherdApp(options, gc_policy)
-    try:
-        app.run()
-    finally:
-        app.conversation.stop()
-        app.conversation.join()
+    with ending_by_signal(app.end):
+        try:
+            app.run()
+        finally:
+            app.conversation.stop()
+            _wait_for(app.conversation, screen)
     return app
+
+
+def _wait_for(conversation: Conversation, screen: Screen) -> None:
+    """Wait until a conversation has ended, and show on the normal screen what it does meanwhile."""
+    conversation.join(_SOON_S)
+    try:
+        while conversation.is_alive():
+            screen.transient(conversation.closing or "ending the conversation …")
+            conversation.join(_LOOK_S)
+    finally:
+        screen.transient("")
 
 
 def preparing(config: Config) -> Callable[[Assistant, str], Prepared]:

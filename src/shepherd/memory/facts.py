@@ -198,10 +198,8 @@ def _change(
     imported = 0
     if known is not None:
         key = known.key
-        if value is not None and _last_change(connection, user_id, key) is None:
-            # It was imported without its history.
-            before = FactChange(key, known.value, "import", known.updated_at, known.valid_from)
-            imported = _remember(connection, user_id, before)
+        if not _is_recorded(connection, user_id, known):
+            imported = _remember_import(connection, user_id, known)
     since = since or now
     if value is None:
         after = None
@@ -392,6 +390,17 @@ def _source(connection: Connection, user_id: str, key: str) -> str:
 def _last_change(connection: Connection, user_id: str, key: str) -> int | None:
     rows = connection.execute(f"SELECT id {_CHANGES} LIMIT 1", (user_id, key))
     return rows[0][0] if rows else None
+
+
+def _is_recorded(connection: Connection, user_id: str, fact: Fact) -> bool:
+    """Return whether the history has the value of a fact: not if that was imported without its history."""
+    rows = connection.execute(f"SELECT value, changed_at {_CHANGES} LIMIT 1", (user_id, fact.key))
+    return bool(rows) and (rows[0][0] == fact.value or rows[0][1] > fact.updated_at)
+
+
+def _remember_import(connection: Connection, user_id: str, fact: Fact) -> int:
+    change = FactChange(fact.key, fact.value, "import", fact.updated_at, fact.valid_from)
+    return _remember(connection, user_id, change)
 
 
 def clear(
@@ -587,6 +596,7 @@ def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: 
     either side is cleared.
     """
     recorded = history(connection, user_id, None)
+    told = {(fold_key(change.key) or change.key, change.value) for change in changes}
     last_here = {fold_key(change.key) or change.key: change for change in recorded}
     n_taken = 0
     for fact in facts:
@@ -596,6 +606,13 @@ def merge(connection: Connection, user_id: str, facts: Sequence[Fact], changes: 
         last = last_here.get(fold_key(fact.key) or fact.key)
         if here is None and last is not None and last.value is None and last.changed_at >= fact.updated_at:
             continue
+        if (
+            here is not None
+            and here.value != fact.value
+            and (fold_key(here.key) or here.key, here.value) not in told
+            and not _is_recorded(connection, user_id, here)
+        ):
+            _remember_import(connection, user_id, here)
         key = here.key if here else fact.key
         since = fact.valid_from or fact.updated_at
         _write(connection, user_id, Fact(key, fact.value, fact.created_at, fact.updated_at, since))

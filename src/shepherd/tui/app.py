@@ -9,10 +9,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on, work
+from textual import constants, events, on, work
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
+from textual.driver import Driver
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, TextArea
@@ -41,6 +42,7 @@ from shepherd.tui.conversation import (
     settle,
 )
 from shepherd.tui.dialogs import Confirm, Pick, Reading, Revise, help_text
+from shepherd.tui.driver import TerminalDriver
 from shepherd.tui.panels import SidePanel, StatusLine
 from shepherd.tui.prompt import Hints, Prompt, PromptHistory
 from shepherd.tui.transcript import RecallNote, Transcript
@@ -123,6 +125,11 @@ class ShepherdApp(App[None]):
         self.is_answering = False
         self._news: tuple[str, ...] = ()  # about what was learned, held back while an answer comes
         self._has_asked_to_quit = False
+        self._events_of: asyncio.AbstractEventLoop | None = None  # from the first screen on
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return what reads the keys, unless the environment names another."""
+        return TerminalDriver if constants.DRIVER is None else super().get_driver_class()
 
     def compose(self) -> ComposeResult:
         """Build conversation, panel, status line and keys."""
@@ -137,6 +144,7 @@ class ShepherdApp(App[None]):
 
     def on_mount(self) -> None:
         """Open the session while the first screen is drawn."""
+        self._events_of = asyncio.get_running_loop()
         self.conversation.start()
         self._prompt.focus()
         self._load_history()
@@ -171,6 +179,13 @@ class ShepherdApp(App[None]):
         self.is_answering = True
         self.conversation.say(line)
         return True
+
+    def end(self) -> None:
+        """End the application soon. From any thread, and from a signal handler."""
+        self.conversation.stop()
+        with suppress(RuntimeError):  # it has ended already
+            if self._events_of is not None:
+                self._events_of.call_soon_threadsafe(self.exit)
 
     # ---- input
 

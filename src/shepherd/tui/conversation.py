@@ -217,6 +217,7 @@ class Conversation(threading.Thread):
         self._n_said = self._n_cancelled = self._n_begun = 0
         self._asked_at = math.inf  # until the answer begins, on time.monotonic's clock
         self._watched: Memory | None = None
+        self.closing = ""  # about what takes time when the session or a provider is closed
         self.farewell: list[str] = []  # what was learned at the end, once the thread has ended
 
     @property
@@ -300,6 +301,7 @@ class Conversation(threading.Thread):
                 memory=options.memory,
                 warn=self._warn,
                 loading=self._load,
+                closing=self._close,
                 report=self._report,
                 confirm=self.confirm,
                 is_limited=options.is_limited,
@@ -422,6 +424,10 @@ class Conversation(threading.Thread):
 
     def _load(self, text: str) -> None:
         self._post(Loading(text))
+
+    def _close(self, text: str) -> None:
+        self.closing = text
+        self._load(text)
 
     def _report(self, event: Transferred | Waiting) -> None:
         from shepherd.inference.hub import Transferred

@@ -13,7 +13,16 @@ from collections.abc import Iterator
 from io import BufferedReader
 from typing import Any
 
-from shepherd.memory.importers.records import ABOUT_USER, Bad, Entry, json_items, moment, statement, text
+from shepherd.memory.importers.records import (
+    ABOUT_USER,
+    Bad,
+    Entry,
+    json_items,
+    moment,
+    statement,
+    text,
+    understood,
+)
 from shepherd.memory.records import NewMemory
 
 __all__ = ["is_part", "read"]
@@ -36,7 +45,7 @@ def read(file: BufferedReader, now: int) -> Iterator[Entry]:
         if isinstance(item, Bad):
             yield item
         elif isinstance(item, dict) and isinstance(item.get("mapping"), dict):
-            yield from _conversation(item, now)
+            yield from understood(place, _conversation(item, now))
         elif isinstance(item, dict) and (said := text(item.get("content")) or text(item.get("memory"))):
             created = moment(item.get("created_at", item.get("create_time")), now)
             yield statement(ABOUT_USER, said, created, SOURCE)
@@ -81,7 +90,7 @@ def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the messages from the root to the leaf that was read last."""
     mapping = conversation["mapping"]
     node_id = conversation.get("current_node")
-    if node_id not in mapping:
+    if not isinstance(node_id, str) or node_id not in mapping:
         node_id = _latest_leaf(mapping)
     messages: list[dict[str, Any]] = []
     seen = set()
@@ -96,7 +105,7 @@ def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _latest_leaf(mapping: dict[str, Any]) -> str | None:
     leaves = [
-        (moment((node.get("message") or {}).get("create_time"), 0), node_id)
+        (moment(node["message"].get("create_time"), 0), node_id)
         for node_id, node in mapping.items()
         if isinstance(node, dict) and not node.get("children") and isinstance(node.get("message"), dict)
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from shepherd._native.store import SQLiteError
 from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreCorruptError, UsageError
@@ -101,12 +102,12 @@ def _turn(place: str, asked: str, answered: str, timestamp: int, session: object
     return NewMemory(asked, answered, timestamp, SOURCE, f"llm:{session}" if session else "")
 
 
-def _literal(written: str | None, payload: str | None) -> str:
+def _literal(written: object, payload: Any) -> str:
     """Return the typed words of a part: its text, or the pieces between its fragments."""
     if written is not None or payload is None:
-        return written or ""
+        return written if isinstance(written, str) else ""
     try:
         pieces = json.loads(payload).get("text_ref") or []
         return "".join(piece.get("literal", "") for piece in pieces)
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return ""

@@ -19,6 +19,7 @@ from shepherd.memory.importers.records import (
     relation,
     statement,
     text,
+    understood,
 )
 
 __all__ = ["read"]
@@ -40,7 +41,7 @@ def read(file: BufferedReader, now: int) -> Iterator[Entry]:
         if isinstance(item, Bad):
             yield item
         else:
-            yield from _records(place, kind, item, now)
+            yield from understood(place, _records(place, kind, item, now))
 
 
 def _is_graph(head: bytes) -> bool:

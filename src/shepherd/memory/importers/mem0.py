@@ -21,6 +21,7 @@ from shepherd.memory.importers.records import (
     relation,
     statement,
     text,
+    understood,
 )
 
 __all__ = ["read"]
@@ -40,7 +41,7 @@ def read(file: BufferedReader, now: int) -> Iterator[Entry]:
         if isinstance(item, Bad):
             yield item
         elif key not in _IGNORED:
-            yield _record(place, item, now)
+            yield from understood(place, _records(place, item, now))
 
 
 def _has_lines(file: BufferedReader) -> bool:
@@ -50,17 +51,19 @@ def _has_lines(file: BufferedReader) -> bool:
         return False
 
 
-def _record(place: str, item: Any, now: int) -> Entry:
+def _records(place: str, item: Any, now: int) -> Iterator[Entry]:
     problem = Bad(place, "not a memory of mem0's")
     if not isinstance(item, dict):
-        return problem
-    if said := text(item.get("memory")) or text(item.get("data")):
+        yield problem
+    elif said := text(item.get("memory")) or text(item.get("data")):
         created = moment(item.get("updated_at") or item.get("created_at"), now)
         is_agents = bool(item.get("agent_id")) and not item.get("user_id")
         subject = _ABOUT_AGENT if is_agents else ABOUT_USER
-        if categories := [text(name) for name in item.get("categories") or () if text(name)]:
+        names = item.get("categories")
+        if categories := [text(name) for name in (names if isinstance(names, list) else ()) if text(name)]:
             subject += ": " + ", ".join(categories)
-        return statement(subject, said, created, SOURCE, text(item.get("run_id")))
-    verb = text(item.get("relationship")) or text(item.get("relation"))
-    target = text(item.get("target")) or text(item.get("destination"))
-    return relation(text(item.get("source")), verb, target, now, SOURCE) or problem
+        yield statement(subject, said, created, SOURCE, text(item.get("run_id")))
+    else:
+        verb = text(item.get("relationship")) or text(item.get("relation"))
+        target = text(item.get("target")) or text(item.get("destination"))
+        yield relation(text(item.get("source")), verb, target, now, SOURCE) or problem

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ __all__ = [
     "relation",
     "statement",
     "text",
+    "understood",
 ]
 
 LARGEST_TIME = 1 << 40
@@ -148,6 +148,17 @@ class _BoundedText:
         return found
 
 
+def understood(place: str, records: Iterator[Entry]) -> Iterator[Entry]:
+    """Yield the records of one item, or a Bad from where a value isn't of the type that its format has there.
+
+    One odd item must not cost those before and behind it.
+    """
+    try:
+        yield from records
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        yield Bad(place, "a value has an unexpected type")
+
+
 def text(value: object) -> str:
     """Return a text as it can be stored, trimmed; "" for anything else."""
     return storable(value).strip() if isinstance(value, str) else ""
@@ -155,10 +166,11 @@ def text(value: object) -> str:
 
 def moment(value: object, default: int) -> int:
     """Return unix seconds of a number, or of an ISO 8601 date and time (UTC unless it says otherwise)."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
-        seconds = float(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not abs(value) < 1000 * LARGEST_TIME:  # NaN compares with nothing; a longer integer has no float
+            return default
         # Some programs count milliseconds.
-        seconds = seconds / 1000 if abs(seconds) >= 1e11 else seconds
+        seconds = value / 1000 if abs(value) >= 1e11 else value
         return int(seconds) if abs(seconds) < LARGEST_TIME else default
     if isinstance(value, str) and _DAY.match(value.strip()):
         written = _FRACTION.sub(r"\1", value.strip().replace("Z", "+00:00").replace("z", "+00:00"))

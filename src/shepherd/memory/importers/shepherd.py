@@ -68,10 +68,12 @@ def _fact(entry: Mapping[str, Any], now: int) -> Fact:
 
 
 def _change(entry: Mapping[str, Any], now: int) -> FactChange:
-    value = None if entry.get("value", "") is None else _text(entry, "value")
+    key, value = _text(entry, "key"), None if entry.get("value", "") is None else _text(entry, "value")
+    if not key.strip():
+        raise ValueError("a change of a fact without key")
     changed_at = _time(entry, "changed_at", now)
     return FactChange(
-        _text(entry, "key"),
+        key,
         value,
         _text(entry, "source", "import"),
         changed_at,
