@@ -47,7 +47,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def interrupted(monkeypatch: pytest.MonkeyPatch, path: Path, *arguments: str) -> int:
     """Encrypt, and press Ctrl-C while the bytes of the old database are overwritten."""
 
-    overwrite = conversion._overwrite
+    overwrite = conversion.overwrite
 
     def overwrite_until_replaced(descriptor: int) -> bool:
         if Path(f"{path}-key").exists():  # written when the new database is in its place
@@ -55,7 +55,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, path: Path, *arguments: str) ->
         return overwrite(descriptor)
 
     with monkeypatch.context() as patch:
-        patch.setattr(conversion, "_overwrite", overwrite_until_replaced)
+        patch.setattr(conversion, "overwrite", overwrite_until_replaced)
         code = main(["encrypt", "-y", "--memory-db", str(path), *arguments])
     forget_keys()  # the next command is another process
     return code

@@ -97,7 +97,7 @@ def typed_elsewhere(
     All databases that aren't encrypted share one history, which is that of the database in the settings file:
     for another one, only lines that it knows can be told to be its own.
     """
-    from shepherd.factory import history_place
+    from shepherd.commands.history_place import history_place
 
     path, _ = history_place(loaded_settings(arguments).config, with_memory=True)
     if path != history_file() or _database_of(loaded_settings(arguments)) == _database_of(load(environ={})):
