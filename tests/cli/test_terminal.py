@@ -12,6 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pexpect
 import pytest
@@ -737,6 +738,8 @@ def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_mo
         env={**home.environment, "PROMPT_TOOLKIT_NO_CPR": "1"},
         encoding="utf-8",
         timeout=60,
+        # Under nohup, the tests would ignore it, and so would the program.
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )
     child.expect("> ")
     child.send("Remember the milk\r")

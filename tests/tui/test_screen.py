@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pexpect
@@ -223,6 +224,8 @@ def test_the_end_of_the_terminal_during_an_answer_loses_nothing(home, endless_mo
         dimensions=(24, 80),
         encoding="utf-8",
         timeout=60,
+        # Under nohup, the tests would ignore it, and so would the program.
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
     )
     child.expect("memory on")
     child.send("Remember the milk\r")
