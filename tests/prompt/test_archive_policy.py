@@ -372,3 +372,8 @@ def test_the_bundled_models_advice_is_a_refusal():
 def test_blocks_of_memory_in_a_message_state_nothing():
     assert not is_statement("[facts: name=Bob]\n[context: User: I live in Rome\nAssistant: ok]\nWho am I?")
     assert is_statement("[facts: name=Bob] I live in Rome.")
+
+
+@pytest.mark.parametrize("text", ["4", " 12.5 ", "1990-03-14", "?", "👍", "42!"])
+def test_a_number_alone_is_no_statement(text):
+    assert not is_statement(text)

@@ -164,13 +164,13 @@ _FACTS_ALONE = ("instructions", "name", "pronouns")
 def is_statement(text: str) -> bool:
     """Return whether a message has a sentence, not a question, that says more than small talk and requests.
 
-    "My husband's name" alone asks.
+    "My husband's name" alone asks, and "4" says nothing by itself.
     A task with its material ("Translate: my name is Peter") states nothing, nor does what is taken back.
     "Give me a recipe, I'm vegan" is a statement, and so is "I'm vegan, is there a recipe?".
     Of a very long message, its beginning and its end count.
     """
     text = _straight(_ends_of(without_blocks(text)))
-    if is_bare_request(text) or rule("taken back").search(text):
+    if is_bare_request(text) or rule("taken back").search(text) or not any(map(str.isalpha, text)):
         return False
     # One "for example" in a long message unsays that sentence, and no other.
     meant = [one for one in split_sentences(text, clauses=True) if not rule("not meant").search(one)]
