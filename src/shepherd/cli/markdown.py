@@ -163,7 +163,7 @@ class _Code(CodeBlock):
 
 
 class _AnswerMarkdown(Markdown):
-    """Markdown of an answer, of which nothing is left out."""
+    """Markdown of an answer. HTML and link definitions in it are shown as text."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
         **Markdown.elements,

@@ -81,7 +81,7 @@ class Tables(Protocol):
     copy: str
     """Tells the saved indexes of several machines apart; "" where only one folder can have any."""
     has_marks: bool
-    """Whether versions have marks of their own."""
+    """True if each version has a random mark, as on a server."""
     most_at_once: int
     """Work (Ahead.work) up to which a thread brings the index up to date itself; the background does more."""
     patience_s: float
@@ -178,7 +178,7 @@ class Ahead(NamedTuple):
     state: list[tuple[int, int, int, int, int]]
     changes: list[tuple[int, int]]
     is_known: bool
-    """Whether the tables have had what the index has."""
+    """True if the index was built from an earlier state of these tables."""
     page: list[tuple[Any, ...]]  # the first of the new rows
 
     def work(self, followed: Followed) -> int:

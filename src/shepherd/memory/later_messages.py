@@ -1,6 +1,7 @@
-"""What has ended since a line was typed that is learned from late: an end ends nothing that is not known yet.
+"""Claims from a message that is learned from late, without what later messages have ended meanwhile.
 
-With two processes, or after a failed try, a later message may have been learned from already.
+With two processes, or after a failed try, a later message may have been learned from first. Its "I no longer
+work at Bosch" ended nothing then, since the job was not known yet.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a sentence of the model claims, of whom, and of which kind; facts and sentences may bear it out."""
+"""A sentence of the model as a claim about somebody, which facts or the user's sentences may confirm."""
 
 from __future__ import annotations
 

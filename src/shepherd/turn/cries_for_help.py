@@ -1,4 +1,4 @@
-"""What is said to a message about suicide, violence or an emergency, whatever the model writes: who helps.
+"""Replies that name help, for messages about suicide, violence or an emergency, whatever the model writes.
 
 The words of English, German, French, Spanish, Italian, Portuguese and Dutch are known; the reply is in
 English, which is all that the bundled model speaks.

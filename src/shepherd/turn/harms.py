@@ -1,4 +1,4 @@
-"""What harms the user or their people, for questions that touch it: "Can I take penicillin?"."""
+"""Finds the allergies and conditions that a question such as "Can I take penicillin?" touches."""
 
 from __future__ import annotations
 

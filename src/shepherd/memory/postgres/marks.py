@@ -41,7 +41,7 @@ def _statements(corpus: Corpus) -> tuple[str, ...]:
 
 
 STATEMENTS = (*_statements(MEMORIES), *_statements(CHUNKS))
-"""What makes the marks; they may be there already."""
+"""SQL that creates the functions and triggers for the marks; it may run again."""
 FIRST = tuple(_FIRST.format(corpus=corpus) for corpus in (MEMORIES, CHUNKS))
 """Mark the versions that have no mark yet."""
 ARE_THERE = (
