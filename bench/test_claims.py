@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bench.small import JUDGED, sized
-from shepherd.claims import learned
+from shepherd.claims.judge import learned
 from shepherd.claims.statements import assertions
 from shepherd.prompt.concepts import content_words
 from tests.claims.lines import lines_of

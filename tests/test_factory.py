@@ -19,8 +19,8 @@ from shepherd.errors import (
     StoreReadOnlyError,
     UsageError,
 )
-from shepherd.factory import (
-    _retry_interval_s,
+from shepherd.factory import _retry_interval_s
+from shepherd.memory_factory import (
     is_memory_encrypted,
     memory_file,
     open_memory_or_read_only,
@@ -137,7 +137,7 @@ def test_a_conversation_goes_on_without_a_memory_that_is_busy_or_full(error, mon
     def fails(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("shepherd.factory.open_memory", fails)
+    monkeypatch.setattr("shepherd.memory_factory.open_memory", fails)
     opened = open_memory_or_warn(Config(), lambda message, hint: warnings.append((message, hint)))
 
     assert opened == (None, False)
@@ -152,7 +152,7 @@ def test_a_damaged_memory_ends_the_start_with_the_way_around_it(hint, told, monk
     def fails(*_: object, **__: object) -> None:
         raise StoreCorruptError("damaged", hint=hint)
 
-    monkeypatch.setattr("shepherd.factory.open_memory", fails)
+    monkeypatch.setattr("shepherd.memory_factory.open_memory", fails)
     with pytest.raises(StoreCorruptError, match="damaged") as caught:
         open_memory_or_warn(Config(), lambda message, hint: None)
 
@@ -168,7 +168,7 @@ def test_a_memory_that_cannot_be_written_is_read(monkeypatch):
             return opened
         raise StoreReadOnlyError("no right to write", hint="chmod")
 
-    monkeypatch.setattr("shepherd.factory.open_memory", opens)
+    monkeypatch.setattr("shepherd.memory_factory.open_memory", opens)
 
     assert open_memory_or_read_only(Config(), lambda *told: warnings.append(told)) == (opened, False)
     assert warnings == [("the memory is read-only, so nothing new is stored: no right to write", "chmod")]
@@ -178,7 +178,7 @@ def test_a_memory_that_cannot_be_read_either_has_the_first_reason(monkeypatch):
     def fails(config: Config, *, read_only: bool = False, warn: object = None) -> None:
         raise StoreError("cannot be read") if read_only else StoreReadOnlyError("no right to write")
 
-    monkeypatch.setattr("shepherd.factory.open_memory", fails)
+    monkeypatch.setattr("shepherd.memory_factory.open_memory", fails)
     with pytest.raises(StoreReadOnlyError, match="no right to write"):
         open_memory_or_read_only(Config(), lambda message, hint: None)
 

@@ -9,34 +9,35 @@ from typing import Any
 import gguf
 import pytest
 
-from shepherd import factory, setting_checks
+from shepherd import factory, memory_factory, setting_checks
 from shepherd.config import Config
 from shepherd.errors import ModelLoadError, StoreMissingError, StoreReadOnlyError, UsageError
 from shepherd.extraction import EndpointExtractor, ExtractionWorker, LocalExtractor, WorkerSettings
 from shepherd.factory import (
-    LazyReranker,
     engine_settings,
-    existing_file,
     extraction_model,
-    keys_without_memory,
     learning_of,
-    model_path,
-    open_embedder,
     open_engine,
-    open_memory,
-    open_memory_to_read,
     own_summarizer,
-    reranker_of,
     running_worker,
     summarizer_of,
     sums_up,
-    unlock_copy,
-    unlock_memory,
-    vector_settings,
 )
 from shepherd.inference import Engine, EngineSettings, PriorityLock, embedding, embedding_endpoint
 from shepherd.inference.names import BUILT_IN_FILE
 from shepherd.memory import Memory
+from shepherd.memory_factory import (
+    LazyReranker,
+    keys_without_memory,
+    open_embedder,
+    open_memory,
+    open_memory_to_read,
+    reranker_of,
+    unlock_copy,
+    unlock_memory,
+    vector_settings,
+)
+from shepherd.model_files import existing_file, model_path
 from shepherd.paths import default_database
 from shepherd.setting_checks import check_setting, try_server
 from shepherd.types import Learning
@@ -311,7 +312,7 @@ def test_vectors_and_rerankers_are_optional(value: str) -> None:
 
 
 def test_vectors_come_from_a_server_or_a_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factory, "open_embedder", lambda config, path: path)
+    monkeypatch.setattr(memory_factory, "open_embedder", lambda config, path: path)
     config = Config(
         memory_vectors=" http://host:1/v1 ", memory_vectors_model="m", memory_vectors_weight=0.25,
         memory_vectors_api_key="key",
@@ -538,7 +539,7 @@ def test_a_memory_to_read_need_not_be_writable(home: Path, monkeypatch: pytest.M
             raise StoreReadOnlyError("no")
         return "memory"
 
-    monkeypatch.setattr(factory, "open_memory", opens)
+    monkeypatch.setattr(memory_factory, "open_memory", opens)
 
     assert open_memory_to_read(ANNA) == "memory"
     assert opened == [False, True]
@@ -558,7 +559,7 @@ def test_the_key_of_a_memory_is_asked_for_as_the_settings_say(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, str]] = []
-    monkeypatch.setattr(factory.encryption, "use_settings", lambda *given: asked.append(given))
+    monkeypatch.setattr(memory_factory.encryption, "use_settings", lambda *given: asked.append(given))
     config = replace(ANNA, memory_key_command="print key", memory_key_file="key.txt")
 
     open_memory(config).close()
@@ -578,7 +579,7 @@ def test_a_memory_whose_account_cannot_be_found_is_closed(
     def fails(*_: object, **__: object) -> None:
         raise StoreReadOnlyError("no")
 
-    monkeypatch.setattr(factory, "find_user", fails)
+    monkeypatch.setattr(memory_factory, "find_user", fails)
     with pytest.raises(StoreReadOnlyError):
         open_memory(Config())
 
@@ -597,7 +598,7 @@ def test_an_account_may_have_begun_its_memory_under_another_name(
             asked.append(options)
             return "old:ada", message
 
-        monkeypatch.setattr(factory, "find_user", finds)
+        monkeypatch.setattr(memory_factory, "find_user", finds)
         with open_memory(Config(), read_only=read_only) as memory:
             assert memory.user_id == "old:ada"
         assert [record.getMessage() for record in caplog.records] == told

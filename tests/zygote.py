@@ -30,7 +30,8 @@ from typing import Any
 MOST_BYTES = 1 << 20
 # Besides the modules of all commands, those that they import when they begin.
 PRELOADED = (
-    *("shepherd.factory", "shepherd.chat_session", "shepherd.cli.conversation", "shepherd.server.factory"),
+    *("shepherd.memory_factory", "shepherd.chat_session", "shepherd.cli.conversation"),
+    "shepherd.server.factory",
     *("rich.console", "rich.markdown", "prompt_toolkit", "uvicorn", "numpy", "openai"),
 )
 # These read the whole environment or the home folder when they are imported, for variables of CGI and for the

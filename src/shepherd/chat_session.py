@@ -14,19 +14,12 @@ from types import TracebackType
 
 from shepherd.assistant import Assistant
 from shepherd.config import Config
-from shepherd.factory import (
-    is_memory_encrypted,
-    learning_of,
-    model_path,
-    open_engine,
-    open_memory_or_warn,
-    running_worker,
-    summarizer_of,
-    sums_up,
-)
+from shepherd.factory import learning_of, open_engine, running_worker, summarizer_of, sums_up
 from shepherd.inference import Engine
 from shepherd.inference.hub import Report
 from shepherd.memory import Memory
+from shepherd.memory_factory import is_memory_encrypted, open_memory_or_warn
+from shepherd.model_files import model_path
 from shepherd.paths import mcp_file
 from shepherd.providers import ChatModel, ProviderSettings, ProviderTable
 from shepherd.tools import AssistantTool, Confirm, chosen_servers, opened_servers, read_servers

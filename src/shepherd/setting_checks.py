@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 from shepherd.config import Config
 from shepherd.errors import ModelError, StoreMissingError, UsageError
-from shepherd.factory import MODEL_SETTINGS, existing_file, open_memory
 from shepherd.http_endpoint import api_url, connection_error
 from shepherd.inference.names import HUB_PREFIX
+from shepherd.memory_factory import open_memory
+from shepherd.model_files import MODEL_SETTINGS, existing_file
 from shepherd.paths import from_home, mcp_file
 
 __all__ = ["NAMING_SETTINGS", "check_setting", "try_server"]

@@ -13,7 +13,8 @@ from importlib import import_module
 
 import pytest
 
-from shepherd.claims import assertions, judge, plain_facts
+from shepherd.claims.judge import judge, plain_facts
+from shepherd.claims.statements import assertions
 from shepherd.secret_detection import find_secrets
 from tests.claims.lines import false_facts, is_learned, lines_of
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims import assertions, corrected_facts, learned
+from shepherd.claims.corrections import corrected_facts
+from shepherd.claims.judge import learned
+from shepherd.claims.statements import assertions
 from shepherd.extraction.answer import Extracted, select
 from shepherd.memory import Memory
 from shepherd.types import Fact

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.claims import ended_facts
+from shepherd.claims.known_endings import ended_facts
 from shepherd.types import Fact
 
 FACTS = {

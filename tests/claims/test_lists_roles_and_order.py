@@ -2,8 +2,8 @@
 
 import pytest
 
-from shepherd.claims import plain_facts
 from shepherd.claims.counts import counts_alike, merged_counts
+from shepherd.claims.judge import plain_facts
 
 
 def facts(line: str, key: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims import plain_facts
+from shepherd.claims.judge import plain_facts
 
 
 def names(message: str) -> dict[str, str]:

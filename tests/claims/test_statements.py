@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims import (
-    assertions,
-    concerns,
-    ended_values,
-    is_borne_out,
-    joined_values,
-    judge,
-    learned,
-    plain_facts,
-    stating_sentences,
-)
+from shepherd.claims.judge import concerns, ended_values, is_borne_out, judge, learned, plain_facts
+from shepherd.claims.keys import joined_values
+from shepherd.claims.statements import assertions, stating_sentences
 
 NOTHING = """
 Is my name Bob?

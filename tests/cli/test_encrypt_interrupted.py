@@ -16,8 +16,8 @@ from shepherd.cli.main import main
 from shepherd.commands.history import open_history
 from shepherd.commands.history_place import history_place
 from shepherd.config import Config
-from shepherd.factory import open_memory
 from shepherd.memory import conversion
+from shepherd.memory_factory import open_memory
 from tests.memory.blind import forget_keys
 
 pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")

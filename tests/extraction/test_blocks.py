@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shepherd.claims import own_words
+from shepherd.claims.material import own_words
 from shepherd.escaping import without_blocks
 from shepherd.memory import Memory, OpenJob, Turn
 from shepherd.prompt.archive_policy import is_statement

@@ -11,10 +11,10 @@ import pytest
 
 from shepherd.config import Config
 from shepherd.errors import ModelError, UsageError
-from shepherd.factory import open_memory, reranker_of
 from shepherd.knowledge import Knowledge
 from shepherd.knowledge.records import ChunkResult
 from shepherd.knowledge.retrieval import MOST_RERANKED, reranked
+from shepherd.memory_factory import open_memory, reranker_of
 from shepherd.prompt import take_snapshot
 from shepherd.prompt.gathering import Gatherer
 from tests import models

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from shepherd.config import Config
-from shepherd.factory import open_memory
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.memory.account import Account, find_user, is_own_file
+from shepherd.memory_factory import open_memory
 
 LAPTOP, DESKTOP = 11, 22  # numbers of an account on two machines
 

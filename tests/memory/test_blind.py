@@ -18,11 +18,11 @@ from shepherd._native.text import scoped
 from shepherd.config import Config
 from shepherd.encryption import set_asker
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError, UsageError
-from shepherd.factory import open_memory, unlock_memory
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Claim, Memory, OpenJob, Turn, hot
 from shepherd.memory.postgres.store import PostgresStore
 from shepherd.memory.schema import APPLICATION_ID
+from shepherd.memory_factory import open_memory, unlock_memory
 from shepherd.trace import Traces
 from shepherd.types import Injection, Message
 from tests.examples import examples

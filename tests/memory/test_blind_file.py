@@ -13,9 +13,9 @@ from shepherd.commands.history_place import history_place
 from shepherd.config import Config
 from shepherd.encryption.key_file import read_entries
 from shepherd.errors import StoreError, StoreKeyError, StoreMissingError
-from shepherd.factory import unlock_memory
 from shepherd.memory import Memory
 from shepherd.memory.database import is_encrypted
+from shepherd.memory_factory import unlock_memory
 from tests.memory.blind import forget_keys, known_key
 from tests.memory.canaries import USER, Canaries
 from tests.memory.histories import NOW, found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.claims import KNOWN
+from shepherd.claims.endings import KNOWN
 from shepherd.extraction.answer import Extracted, select
 from shepherd.memory import Claim, Memory
 from tests.learned import learn

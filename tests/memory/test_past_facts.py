@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 
-from shepherd.claims import KNOWN
+from shepherd.claims.endings import KNOWN
 from shepherd.memory import Claim, EndedValue, FactPeriod, Memory, Turn
 from shepherd.memory.periods import beginning, ending, without_time
 from shepherd.types import Fact

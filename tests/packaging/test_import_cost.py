@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,9 +29,13 @@ HEAVY = {
 
 
 def modules_after(statement: str) -> set[str]:
+    return {name.split(".")[0] for name in all_modules_after(statement)}
+
+
+def all_modules_after(statement: str) -> list[str]:
     code = f"import sys; {statement}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return {name.split(".")[0] for name in done.stdout.split()}
+    return done.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -58,3 +63,13 @@ def test_native_modules_load_no_model_library_before_an_engine_is_made() -> None
     loaded = modules_after("from shepherd._native import rank, store, text, tokens")
 
     assert loaded & HEAVY == set()
+
+
+def test_opening_a_memory_loads_nothing_of_conversations(tmp_path: Path) -> None:
+    loaded = all_modules_after(
+        "from shepherd.config import Config; from shepherd.memory_factory import open_memory;"
+        f"open_memory(Config(memory_database={str(tmp_path / 'memory.db')!r})).close()"
+    )
+
+    of_conversations = ("extraction", "factory", "inference", "prompt", "turn")
+    assert not set(loaded) & {f"shepherd.{name}" for name in of_conversations}

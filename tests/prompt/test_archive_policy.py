@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shepherd.claims import own_words, plain_facts
+from shepherd.claims.judge import plain_facts
+from shepherd.claims.material import own_words
 from shepherd.prompt.archive_policy import is_refusal, is_statement, is_worth_a_memory
 from shepherd.prompt.exchanges import strip_tails
 from shepherd.types import Injection, Message, RecalledPassage

@@ -19,8 +19,8 @@ import pytest
 from textual.widgets._footer import FooterKey
 
 from shepherd.config.file import load
-from shepherd.factory import open_memory
 from shepherd.memory import Memory
+from shepherd.memory_factory import open_memory
 from shepherd.tui.footer import KeysFooter
 from tests.tui.conftest import masked
 

@@ -326,7 +326,7 @@ def names_a_title(arguments: Namespace, config: Config, *, is_terminal: bool) ->
     if not is_possible or arguments.nomemory or arguments.json:
         return False
     from shepherd.commands.conversations import is_in_a_title
-    from shepherd.factory import open_memory_to_read
+    from shepherd.memory_factory import open_memory_to_read
 
     try:
         with open_memory_to_read(config) as memory:
@@ -344,7 +344,7 @@ def conversation_to_continue(arguments: Namespace, config: Config) -> str | None
     if not name or arguments.nomemory:  # without memory, continuing is an error that needs no name
         return name
     from shepherd.commands.conversations import conversation_named
-    from shepherd.factory import open_memory_to_read
+    from shepherd.memory_factory import open_memory_to_read
 
     hint = (
         "shepherd conversations list --all shows all conversations; to ask a question in the last one, use"
@@ -372,8 +372,8 @@ def local_model(config: Config, model: str, screen: Screen) -> tuple[str, str]:
     A remote provider's `model` is returned as it is.
     """
     from shepherd.cli.progress import downloads
-    from shepherd.factory import model_path
     from shepherd.inference.models import is_built_in
+    from shepherd.model_files import model_path
     from shepherd.providers import ProviderTable
 
     provider = ProviderTable().configured(config.provider)

@@ -140,7 +140,7 @@ def _providers(**_: Any) -> Iterable[str]:
 
 def _facts(**_: Any) -> Iterable[str]:
     from shepherd.config.file import load
-    from shepherd.factory import open_memory_to_read
+    from shepherd.memory_factory import open_memory_to_read
 
     try:
         with open_memory_to_read(load().config) as memory:
@@ -153,7 +153,7 @@ def _conversations(**_: Any) -> dict[str, str]:
     """Return the ids of the latest conversations, each with its title."""
     from shepherd.commands.conversations import short_id, title_in_words
     from shepherd.config.file import load
-    from shepherd.factory import open_memory_to_read
+    from shepherd.memory_factory import open_memory_to_read
 
     try:
         with open_memory_to_read(load().config) as memory:

@@ -49,7 +49,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; returns its exit code."""
-    from shepherd.factory import open_memory_to_read
+    from shepherd.memory_factory import open_memory_to_read
 
     question = " ".join(arguments.question) if arguments.question else _from_stdin()
     if not question.strip():
@@ -64,8 +64,9 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _build(question: str, config: Config, memory: Memory, arguments: Namespace) -> OneShot:
-    from shepherd.factory import model_path, own_summarizer
+    from shepherd.factory import own_summarizer
     from shepherd.inference.tokenization import open_tokenizer
+    from shepherd.model_files import model_path
     from shepherd.prompt.one_shot import DEFAULT_TOKENS
     from shepherd.prompt.window_budget import TokenCounts
     from shepherd.turn.components import LAST_SESSION, build_context

@@ -71,7 +71,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; returns its exit code."""
-    from shepherd.factory import open_memory, open_memory_to_read
+    from shepherd.memory_factory import open_memory, open_memory_to_read
 
     opened = open_memory if arguments.action in ("rename", "delete") else open_memory_to_read
     with opened(loaded_settings(arguments).config) as memory:

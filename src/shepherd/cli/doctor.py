@@ -72,7 +72,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Print the findings; returns 1 when there is a problem."""
-    from shepherd.factory import unlock_memory
+    from shepherd.memory_factory import unlock_memory
 
     findings = [_versions()]
     try:
@@ -193,7 +193,7 @@ def _sqlite(config: Config) -> Finding:
 
 
 def _database(config: Config) -> Finding:
-    from shepherd.factory import open_memory
+    from shepherd.memory_factory import open_memory
     from shepherd.paths import default_database, from_home
 
     if "://" in config.memory_database:
@@ -227,7 +227,7 @@ def _locked(path: Path) -> Path | None:
 
 def _server(config: Config) -> Finding:
     """Check a memory in PostgreSQL."""
-    from shepherd.factory import open_memory
+    from shepherd.memory_factory import open_memory
 
     try:
         memory = open_memory(config, read_only=True)
@@ -358,9 +358,10 @@ def _providers(config: Config, providers: Sequence[ProviderSettings]) -> Finding
 
 def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Finding:
     """Say whether something is learned from what is said, and with which model, after the other findings."""
-    from shepherd.factory import learning_of, model_path
+    from shepherd.factory import learning_of
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX
+    from shepherd.model_files import model_path
     from shepherd.paths import default_database, from_home
     from shepherd.providers import ProviderTable
     from shepherd.setting_checks import try_server
@@ -399,10 +400,10 @@ def _learning(config: Config, given: str, findings: Iterable[Finding]) -> Findin
 
 def _model(config: Config, given: str) -> Finding:
     """Check the model that answers: that of -m, else the provider's, else the setting's."""
-    from shepherd.factory import model_path
     from shepherd.inference import read_header
     from shepherd.inference.models import ModelRegistry
     from shepherd.inference.names import HUB_PREFIX, parse_hub_name
+    from shepherd.model_files import model_path
     from shepherd.providers import ProviderTable
 
     if config.provider or not given:

@@ -150,7 +150,7 @@ def execute_decrypt(arguments: Namespace, screen: Screen) -> int:
 
 
 def _path(config: Config) -> Path:
-    from shepherd.factory import memory_file
+    from shepherd.memory_factory import memory_file
 
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
     path = memory_file(config)

@@ -15,7 +15,7 @@ from shepherd.encryption import MemoryKey, new_salt
 from shepherd.encryption.key import USUAL_COST, master_key
 from shepherd.encryption.unlocking import keyring_name, remember
 from shepherd.errors import ShepherdError, UsageError
-from shepherd.factory import database_address
+from shepherd.memory_factory import database_address
 
 __all__ = ["rekey_server"]
 

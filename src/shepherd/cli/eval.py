@@ -118,7 +118,7 @@ def _results(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]
 
 def _run(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]:
     from shepherd.evaluation import evaluate, read_corpus
-    from shepherd.factory import vector_settings
+    from shepherd.memory_factory import vector_settings
 
     config = loaded_settings(arguments).config
     return evaluate(
@@ -134,7 +134,7 @@ def _run(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]:
 
 def _relevance(file: Path, arguments: Namespace, screen: Screen) -> dict[str, object]:
     from shepherd.evaluation import THRESHOLDS, measure_relevance, read_corpus
-    from shepherd.factory import vector_settings
+    from shepherd.memory_factory import vector_settings
 
     config = loaded_settings(arguments).config
     found = measure_relevance(

@@ -190,7 +190,7 @@ def _taken(chosen: FullModel, config: Config, model: str, screen: Screen) -> tup
 
 def _with_download(chosen: FullModel, config: Config, screen: Screen) -> Config:
     from shepherd.cli.progress import downloads
-    from shepherd.factory import model_path
+    from shepherd.model_files import model_path
 
     with downloads(screen, again=f"shepherd -m {chosen.name}") as report:
         model_path(replace(config, model=chosen.name), report)

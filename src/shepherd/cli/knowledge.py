@@ -135,8 +135,8 @@ def _add_transfer(actions: Any) -> None:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; returns its exit code."""
-    from shepherd.factory import open_memory, open_memory_to_read
     from shepherd.knowledge import Knowledge
+    from shepherd.memory_factory import open_memory, open_memory_to_read
 
     reads = arguments.action in ("list", "show", "search", "hubs", "dimensions", "export")
     if arguments.action == "focus":

@@ -78,7 +78,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         import uvicorn  # noqa: F401  (installed with it)
 
         from shepherd.mcp import Catalog, create_server, serve_stdio
-    from shepherd.factory import open_memory, open_memory_to_read
+    from shepherd.memory_factory import open_memory, open_memory_to_read
 
     config = loaded_settings(arguments).config
     opened = partial(open_memory_to_read, creates=True) if arguments.read_only else open_memory

@@ -188,7 +188,7 @@ def _add_upkeep(actions: Any) -> None:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; returns its exit code."""
-    from shepherd.factory import open_memory, open_memory_to_read
+    from shepherd.memory_factory import open_memory, open_memory_to_read
 
     if arguments.action == "restore":
         return _restore(arguments, screen)
@@ -483,7 +483,7 @@ def _claimed(memories: int, facts: int, nodes: int, sessions: int) -> str:
 
 
 def _stats(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    from shepherd.factory import memory_file
+    from shepherd.memory_factory import memory_file
 
     with working(screen, "counting"):
         stats = memory.stats()
@@ -568,9 +568,9 @@ def _needed_to_read(backup: str) -> str:
 
 
 def _restore(arguments: Namespace, screen: Screen) -> int:
-    from shepherd.factory import open_memory, unlock_copy
     from shepherd.memory.database import is_encrypted
     from shepherd.memory.restore import aside_of, check_backup, restore
+    from shepherd.memory_factory import open_memory, unlock_copy
 
     config = loaded_settings(arguments).config
     named = config.memory_database

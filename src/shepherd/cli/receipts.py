@@ -113,7 +113,7 @@ def typed_elsewhere(
 
 
 def _database_of(settings: Loaded) -> str:
-    from shepherd.factory import memory_file
+    from shepherd.memory_factory import memory_file
 
     file = memory_file(settings.config)
     return settings.config.memory_database if file is None else os.path.realpath(file)

@@ -78,7 +78,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Sync once, or again and again; returns the exit code."""
-    from shepherd.factory import open_memory
+    from shepherd.memory_factory import open_memory
     from shepherd.sync import last_folder
 
     with open_memory(loaded_settings(arguments).config) as memory:

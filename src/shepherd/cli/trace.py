@@ -95,7 +95,7 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run one action; returns its exit code."""
-    from shepherd.factory import open_memory, open_memory_to_read
+    from shepherd.memory_factory import open_memory, open_memory_to_read
     from shepherd.trace import Traces
 
     config = loaded_settings(arguments).config

@@ -27,7 +27,7 @@ from shepherd.cli.parsing import (
 from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.screen import Screen
 from shepherd.errors import UsageError
-from shepherd.factory import unlock_memory
+from shepherd.memory_factory import unlock_memory
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant

@@ -9,8 +9,8 @@ from pathlib import Path
 from shepherd.config import Config
 from shepherd.encryption import Sealer
 from shepherd.errors import StoreError
-from shepherd.factory import is_memory_encrypted, memory_file
 from shepherd.memory.database import is_open, key_of_file
+from shepherd.memory_factory import is_memory_encrypted, memory_file
 from shepherd.paths import history_file
 
 __all__ = ["history_place", "sealed_history_file"]

@@ -11,18 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from shepherd._native.text import STOP_WORDS, terms
-from shepherd.claims import (
-    KNOWN,
-    Assertion,
-    Verdict,
-    corrected_facts,
-    ended_facts,
-    is_borne_out,
-    learned,
-    may_end,
-    stating_sentences,
-)
+from shepherd.claims.corrections import corrected_facts
+from shepherd.claims.endings import KNOWN, may_end
+from shepherd.claims.judge import Verdict, is_borne_out, learned
 from shepherd.claims.keys import LISTS, items_of, joined_items
+from shepherd.claims.known_endings import ended_facts
+from shepherd.claims.statements import Assertion, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
 from shepherd.memory import Claim, EndedValue, Memory

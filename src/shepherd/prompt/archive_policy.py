@@ -11,7 +11,9 @@ from collections.abc import Iterable
 from functools import cache
 
 from shepherd._native.text import keywords
-from shepherd.claims import assertions, own_words, plain_facts
+from shepherd.claims.judge import plain_facts
+from shepherd.claims.material import own_words
+from shepherd.claims.statements import assertions
 from shepherd.claims.wordings import alternatives, rule
 from shepherd.escaping import without_blocks
 from shepherd.memory.stop_words import is_filler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from shepherd.claims import plain_facts
+from shepherd.claims.judge import plain_facts
 from shepherd.claims.wordings import alternatives
 from shepherd.escaping import without_blocks
 from shepherd.prompt.archive_policy import is_statement

@@ -10,21 +10,18 @@ from pathlib import Path
 from shepherd.config import Config
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.extraction import ExtractionWorker
-from shepherd.factory import (
-    LazyReranker,
-    existing_file,
-    extraction_model,
-    keys_without_memory,
-    learning_of,
-    model_path,
-    open_embedder,
-    open_memory_or_read_only,
-    reranker_of,
-    running_worker,
-)
+from shepherd.factory import extraction_model, learning_of, running_worker
 from shepherd.inference.hub import Report
 from shepherd.inference.models import ModelRegistry
 from shepherd.memory import Memory
+from shepherd.memory_factory import (
+    LazyReranker,
+    keys_without_memory,
+    open_embedder,
+    open_memory_or_read_only,
+    reranker_of,
+)
+from shepherd.model_files import existing_file, model_path
 from shepherd.providers import ProviderSettings, ProviderTable
 from shepherd.server.middleware import require_keys_for
 from shepherd.server.model_maker import ModelMaker, reserved_bytes

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
-from shepherd.factory import (
-    engine_settings,
-    existing_file,
-    extraction_model,
-    open_engine,
-    summarizer_of,
-    sums_up,
-)
+from shepherd.factory import engine_settings, extraction_model, open_engine, summarizer_of, sums_up
 from shepherd.inference import Engine, EngineSettings, PriorityLock
 from shepherd.inference.load_check import model_bytes
 from shepherd.inference.model import DEFAULT_WINDOW
+from shepherd.model_files import existing_file
 from shepherd.prompt import Summarizer
 from shepherd.providers import LOCAL, ProviderSettings, RemoteModel, open_remote
 from shepherd.server.models import Models

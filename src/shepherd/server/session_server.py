@@ -28,7 +28,7 @@ from pydantic import Field
 from shepherd import __version__
 from shepherd.chat_session import Session
 from shepherd.config import Config
-from shepherd.factory import keys_without_memory, open_memory_or_read_only
+from shepherd.memory_factory import keys_without_memory, open_memory_or_read_only
 from shepherd.server.app import memory_app
 from shepherd.server.description import described
 from shepherd.server.errors import Denied

@@ -22,8 +22,8 @@ from shepherd.types import NOT_LEARNING, Learning
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
-    from shepherd.factory import LazyReranker
     from shepherd.inference.models import StoredModel
+    from shepherd.memory_factory import LazyReranker
     from shepherd.server.background import BackgroundResponse
     from shepherd.server.retrieval_api import Embeddings
     from shepherd.server.turns import Conversations

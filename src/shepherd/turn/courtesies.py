@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from shepherd.claims import Verdict, plain_facts
+from shepherd.claims.judge import Verdict, plain_facts
 from shepherd.prompt.archive_policy import is_statement
 from shepherd.prompt.concepts import content_words
 from shepherd.sentences import split_sentences

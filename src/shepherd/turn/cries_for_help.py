@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from shepherd.claims import own_words
+from shepherd.claims.material import own_words
 from shepherd.prompt.tasks import is_task
 
 __all__ = ["needs_help", "reply_to_cry_for_help"]

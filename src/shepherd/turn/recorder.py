@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from shepherd.claims import own_words
+from shepherd.claims.material import own_words
 from shepherd.errors import ShepherdError, StoreError
 from shepherd.escaping import ATTACHED
 from shepherd.memory import Memory, Turn

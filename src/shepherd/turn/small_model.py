@@ -13,8 +13,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from shepherd.claims import Verdict, corrected_facts, ended_facts, ended_values, plain_facts
+from shepherd.claims.corrections import corrected_facts
+from shepherd.claims.judge import Verdict, ended_values, plain_facts
 from shepherd.claims.keys import LISTS
+from shepherd.claims.known_endings import ended_facts
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN

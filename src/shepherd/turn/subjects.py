@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shepherd._native.text import STOP_WORDS
-from shepherd.claims import own_words
+from shepherd.claims.material import own_words
 from shepherd.claims.wordings import rule
 from shepherd.prompt.asked_facts import words_in
 from shepherd.prompt.concepts import are_related, content_words, is_common, relation_of

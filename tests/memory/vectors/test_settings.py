@@ -11,8 +11,8 @@ import pytest
 
 from shepherd.config import Config
 from shepherd.errors import ModelError, ProviderUnavailableError, UsageError
-from shepherd.factory import open_memory, vector_settings
 from shepherd.inference.embedding_endpoint import EndpointEmbedder, embeddings_url
+from shepherd.memory_factory import open_memory, vector_settings
 from tests import models
 
 

@@ -1,0 +1,44 @@
+"""The files of the models that settings name, downloaded if need be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shepherd.config import Config
+from shepherd.errors import UsageError
+from shepherd.inference.hub import Report
+from shepherd.inference.models import resolve
+
+__all__ = ["MODEL_SETTINGS", "existing_file", "model_path"]
+
+# Settings whose values name models, with the hint for a wrong name.
+MODEL_SETTINGS = {
+    "model": "name a GGUF file with -m or the setting 'model'",
+    "memory_vectors": "name a GGUF file or a server in memory_vectors, or set it to off",
+    "knowledge_reranker": "name a GGUF file in knowledge_reranker, or set it to off",
+    "memory_extraction_model": "name a GGUF file in memory_extraction_model, or unset it",
+    "server_embeddings": "name a GGUF made for embeddings in server_embeddings",
+    "draft_model": "name a GGUF file in draft_model, or unset it",
+}
+
+
+def model_path(config: Config, report: Report = lambda event: None) -> Path:
+    """Return the file of the configured model; one named hf:… is downloaded if it is not here.
+
+    Raises UsageError if there is no such file.
+    """
+    return existing_file(config.model, "model", report)
+
+
+def existing_file(model: str, setting: str, report: Report = lambda event: None) -> Path:
+    """Return the file of a model that a setting names, downloaded if need be; UsageError if there is none."""
+    try:
+        path = resolve(model, report)
+    except UsageError as error:
+        if setting == "model":
+            error.hint = f"{error.hint}; {MODEL_SETTINGS[setting]}"
+            raise
+        raise UsageError(f"{setting}: {error}", hint=error.hint) from None
+    if not path.exists():
+        raise UsageError(f"{path}: there is no such file", hint=MODEL_SETTINGS[setting])
+    return path
