@@ -70,34 +70,19 @@ def preload() -> list[str]:
 
 def _prepare() -> None:
     """Do what programs do at their first message: 0.5 seconds for patterns and 0.02 for llama.cpp."""
-    from shepherd.claims import statements
-    from shepherd.claims.judge import learned, plain_facts
-    from shepherd.claims.known_endings import ended_facts
+    from shepherd.claims.judge import learned
     from shepherd.inference.binding import llama_module
-    from shepherd.prompt.archive_policy import is_refusal, is_statement
-    from shepherd.prompt.near_facts import nearest_fact
-    from shepherd.prompt.questions import questions_in
-    from shepherd.secret_detection import find_secrets, holds_secret
+    from shepherd.prompt.archive_policy import is_refusal
+    from shepherd.secret_detection import holds_secret
     from shepherd.secret_detection.unexplained import find_unexplained
-    from shepherd.types import Fact
+    from shepherd.turn import warm_up
 
-    facts = [Fact("location", "Ulm", 0, 0)]
-    for sentence in (
-        "I live in Ulm.",
-        "My name is Ada.",
-        "I have a dog called Rex.",
-        "I work at Bosch.",
-    ):
-        assert statements.assertions(sentence)
-        assert is_statement(sentence)
-        assert plain_facts(sentence)
+    warm_up.compile_patterns()
+    for sentence in ("I live in Ulm.", "I work at Bosch."):
         assert not holds_secret(sentence, "In room 7.")
         assert not find_unexplained(sentence)
     assert learned({"location": "Ulm"}, ["I live in Ulm."])[0]
-    assert ended_facts("I sold the car.", [Fact("car", "Yaris", 0, 0)])
-    assert find_secrets("My password is tulip-42-Rain.")
     assert is_refusal("I can't help with that.")
-    assert nearest_fact(questions_in("Where do I live?")[0], "Where do I live?", facts)
     llama_module("llama_cpp")
 
 

@@ -7,10 +7,12 @@ import sys
 import pexpect
 import pytest
 
-# Name each module of the process when it ends.
+# Name each module of the process when it ends; BEGUN says that it was to compile the patterns of turns.
 _PROGRAM = """\
 import atexit, pathlib, sys
 from shepherd.cli.main import main
+from shepherd.turn import warm_up
+warm_up.begin = lambda: sys.modules.setdefault("BEGUN", sys)
 names = pathlib.Path(sys.argv[1])
 atexit.register(lambda: names.write_text("\\n".join(sys.modules)))
 sys.exit(main(sys.argv[2:]))
@@ -65,7 +67,7 @@ def test_prompt_stands_before_anything_heavy_is_loaded(home):
     loaded = modules_of(home, ["chat"], "(?s)Ctrl-D quits.*> ", "\x04")
 
     assert "prompt_toolkit" in loaded
-    assert "shepherd.inference.engine" in loaded
+    assert {"shepherd.inference.engine", "BEGUN"} <= loaded
     assert loaded & HEAVY_AT_THE_PROMPT == set()
 
 
@@ -73,7 +75,7 @@ def test_whole_screen_stands_before_anything_heavy_is_loaded(home):
     loaded = modules_of(home, ["tui"], "memory on", "\x11")
 
     assert "textual" in loaded
-    assert "shepherd.inference.engine" in loaded
+    assert {"shepherd.inference.engine", "BEGUN"} <= loaded
     assert loaded & (HEAVY - {"email.message", "importlib.metadata"}) == set()
 
 

@@ -19,6 +19,7 @@ from shepherd.commands.explain import about_learning, memory_in_words, news_in_w
 from shepherd.commands.screen import Screen, counted, shortened
 from shepherd.commands.waiting import SILENT_S, waiting_in_words
 from shepherd.errors import ContextOverflowError, InternalError, ShepherdError
+from shepherd.turn import warm_up
 from shepherd.types import Picture, Thought, ToolCall
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Conversation:
         """Converse until /quit or Ctrl-D; returns the exit code."""
         self._greet(resumed)
         self._screen.begin_chat()
+        warm_up.begin()
         with ExitStack() as stack:
             while not self._chat.done:
                 self._editor.private = self._assistant.private

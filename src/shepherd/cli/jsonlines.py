@@ -19,6 +19,7 @@ from shepherd.cli.conversation import cancelling_on_interrupt
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.sequences import with_sequence
+from shepherd.turn import warm_up
 from shepherd.types import Injection, Thought, ToolCall
 from shepherd.wording import as_written
 
@@ -36,6 +37,8 @@ def answer_lines(
     Returns the exit code of the last failure, 0 without one, 130 when the last answer was interrupted.
     """
     put(screen, "ready", _about(assistant))
+    if messages is None:
+        warm_up.begin()
     code = 0
     for line in lines_of_stdin() if messages is None else messages:
         try:

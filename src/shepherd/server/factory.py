@@ -30,6 +30,7 @@ from shepherd.server.pool import ModelPool
 from shepherd.server.retrieval_api import Embeddings
 from shepherd.server.served_model import ServedModel
 from shepherd.server.state import ServerState
+from shepherd.turn import warm_up
 from shepherd.turn.components import with_auto_resolved
 
 __all__ = ["opened_server"]
@@ -85,6 +86,7 @@ def opened_server(
         reranker = _reranker(config)
         if reranker is not None:
             stack.callback(reranker.close)
+        warm_up.begin()
         yield ServerState(
             with_auto_resolved(config, pool.default.engine),
             opened,

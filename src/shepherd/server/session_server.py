@@ -40,6 +40,7 @@ from shepherd.server.request_record import record_of
 from shepherd.server.shared_conversation import Request, SessionEvent, SharedConversation, Watcher
 from shepherd.server.state import AppState
 from shepherd.server.streaming import cancelled_on_disconnect
+from shepherd.turn import warm_up
 
 if TYPE_CHECKING:
     from shepherd.assistant import Assistant
@@ -106,6 +107,7 @@ def opened_shared_session(
         elif memory:
             opened, is_writable = open_memory_or_read_only(config, warn)[0], False
             stack.callback(opened.close)
+        warm_up.begin()
         yield assistant, AppState(config, opened, is_writable, keys=keys, learning=assistant.learning)
 
 

@@ -292,6 +292,7 @@ class Conversation(threading.Thread):
         # Here, since these imports take as long as drawing the first screen.
         from shepherd.chat_session import Session
         from shepherd.commands.slash import Chat
+        from shepherd.turn import warm_up
 
         options = self._options
         with (
@@ -320,6 +321,7 @@ class Conversation(threading.Thread):
             self._watch(stack)
             self._post_news()
             self._post(_state_of(session))
+            warm_up.begin()
             while not chat.done and (line := self._lines.get()) is not None:
                 if isinstance(line, _Unfinished):
                     chat.assistant.read_ahead(line.text)

@@ -18,6 +18,7 @@ from shepherd.prompt import Draft, Plan, WindowBudget
 from shepherd.prompt.exchanges import added_stats, message_of
 from shepherd.prompt.overflow import prepare_prompt, start_answer
 from shepherd.tools import Toolbox, ToolResult
+from shepherd.turn import warm_up
 from shepherd.turn.small_model import Promise, Review, is_small_model
 from shepherd.types import (
     ANONYMOUS_USERS,
@@ -212,6 +213,7 @@ class Turn:
 
     def prepare(self, *, compact: Callable[[], None] = lambda: None) -> None:
         """Make the prompt; `compact` may replace old turns by a summary."""
+        warm_up.wait()
         prepare_prompt(self.draft, self.budget, plan=self._plan, compact=compact)
 
     def start(self) -> Reply:
