@@ -146,11 +146,12 @@ def test_a_socket_of_another_host_is_closed_and_other_scopes_pass():
 
 def test_a_route_without_v1_is_served_as_with_it():
     inside = Inside()
-    for path in ("/models", "/v1/health", "/v1/facts"):
+    for path in ("/models", "/v1/health", "/v1/facts", "/responses/resp_1/cancel", "/messages/count_tokens"):
         served(Aliases(inside), scope(path), b"")
 
-    assert [one["path"] for one in inside.reached] == ["/v1/models", "/health", "/v1/facts"]
-    assert [one["raw_path"] for one in inside.reached] == [b"/v1/models", b"/health", b"/v1/facts"]
+    paths = ["/v1/models", "/health", "/v1/facts", "/v1/responses/resp_1/cancel", "/v1/messages/count_tokens"]
+    assert [one["path"] for one in inside.reached] == paths
+    assert [one["raw_path"] for one in inside.reached] == [path.encode() for path in paths]
 
 
 @pytest.mark.parametrize(

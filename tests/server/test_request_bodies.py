@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from shepherd.server import anthropic_api, ollama_api, openai_api
 from shepherd.server.chat import MOST_TOKENS, ChatRequest
-from shepherd.server.errors import Denied
+from shepherd.server.errors import Denied, problem_of_fields
 from shepherd.server.limits import MOST_MESSAGES, MOST_STOP_CHARS, MOST_TOOLS
 from shepherd.types import ReplySchema, Thought, Tool, ToolCall
 
@@ -442,3 +442,27 @@ def test_anthropics_answer_is_in_blocks_whole_and_streamed() -> None:
         {"type": "text_delta", "text": "end"},
     ]
     assert events[0]["content_block"] == {"type": "thinking", "thinking": "", "signature": ""}
+
+
+@pytest.mark.parametrize(
+    ("make", "fields", "message"),
+    [
+        (openai, {"stop": ["x"] * 17}, "stop: List should have at most 16 items after validation, not 17"),
+        (openai, {"stop": 7}, "stop: Input should be a valid string"),
+        (anthropic, {"thinking": "on"}, "thinking: Input should be a valid object"),
+        (ollama, {"options": []}, "options: Input should be a valid object"),
+    ],
+    ids=["too many", "neither type", "not an object", "a list for an object"],
+)
+def test_a_refused_field_is_named_as_clients_know_it(make, fields, message):
+    with pytest.raises(ValidationError) as refused:
+        make(**fields)
+
+    problem = problem_of_fields(refused.value.errors())
+    assert (problem.message, problem.param) == (message, message.partition(":")[0])
+
+
+def test_a_body_that_is_no_json_is_not_named_by_a_position():
+    error = {"type": "json_invalid", "loc": ("body", 1), "msg": "JSON decode error"}
+
+    assert problem_of_fields([error]).message == "the body: JSON decode error"

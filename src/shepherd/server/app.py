@@ -36,7 +36,7 @@ from shepherd.server import (
     retrieval_api,
 )
 from shepherd.server.description import description_of
-from shepherd.server.errors import Denied, Problem, error_of, problem_of
+from shepherd.server.errors import Denied, Problem, error_of, problem_of, problem_of_fields
 from shepherd.server.logs import route_of
 from shepherd.server.reference import routes as reference
 from shepherd.server.state import AppState, ServerState
@@ -120,11 +120,7 @@ async def _answer_error(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _answer_invalid(request: Request, error: Any) -> JSONResponse:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))
-    # Only where and why: the value is the user's text.
-    problem = Problem(400, "invalid_request", f"{where or 'the body'}: {first['msg']}", where or None)
-    return _answer(request, problem)
+    return _answer(request, problem_of_fields(error.errors()))
 
 
 async def _answer_http(request: Request, error: Any) -> JSONResponse:

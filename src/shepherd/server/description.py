@@ -12,7 +12,16 @@ from typing import Any, TypeVar
 
 from shepherd.errors import InternalError
 
-__all__ = ["ALIASES", "JSON_LINES", "MODEL", "USER", "Description", "described", "description_of"]
+__all__ = [
+    "ALIASED_BELOW",
+    "ALIASES",
+    "JSON_LINES",
+    "MODEL",
+    "USER",
+    "Description",
+    "described",
+    "description_of",
+]
 
 _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 _NAME = "shepherd_description"
@@ -29,8 +38,10 @@ ALIASES = {
     "/v1/reranking": "/v1/rerank",
     "/chat/completions/input_tokens": "/v1/chat/completions/input_tokens",
     **{f"/{name}": f"/v1/{name}" for name in ("chat/completions", "embeddings", "messages")},
-    **{f"/{name}": f"/v1/{name}" for name in ("models", "responses")},
+    **{f"/{name}": f"/v1/{name}" for name in ("models", "responses", "conversations")},
 }
+# What is below these is below `/v1`, too: /responses/resp_1/cancel.
+ALIASED_BELOW = ("/messages/", "/responses/", "/conversations/")
 
 
 @dataclass(frozen=True, slots=True)

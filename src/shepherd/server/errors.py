@@ -11,6 +11,8 @@ text of a request.
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,6 +42,7 @@ __all__ = [
     "ollama_error",
     "openai_error",
     "problem_of",
+    "problem_of_fields",
     "refuse_gone",
     "unsupported",
 ]
@@ -79,6 +82,33 @@ class Denied(Exception):  # noqa: N818 - a refusal need not be anybody's error
         self.code = code
         self.param = param
         self.headers = headers or {}
+
+
+_BRANCH = re.compile(r"[a-z]+\[.*\]|constrained-\w+|str|int|float|bool|list|dict|none|_?[A-Z]\w*")
+
+
+def problem_of_fields(errors: Sequence[Mapping[str, Any]]) -> Problem:
+    """Return what the client learns about fields that Pydantic refused: of the first one, where and why.
+
+    A field of several types has an error for each of them. One about the value tells more than one about
+    its type.
+    """
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return Problem(400, "invalid_request", f"the body: {first['msg']}")
+    field = _field(first)
+    same = [error for error in errors if _field(error) == field]
+    told = next((error for error in same if not error["type"].endswith("_type")), first)
+    where = ".".join(field)
+    reason = re.sub(r"valid dictionary or instance of \w+", "valid object", told["msg"])
+    # The value is the user's text, and isn't repeated.
+    return Problem(400, "invalid_request", f"{where or 'the body'}: {reason}", where or None)
+
+
+def _field(error: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the path of a field, without the names of types that stand for the branches of a union."""
+    parts = [part for part in error["loc"] if part not in ("body", "query", "path")]
+    return tuple(str(part) for part in parts if isinstance(part, int) or not _BRANCH.fullmatch(part))
 
 
 def missing(what: str) -> Denied:
@@ -138,6 +168,9 @@ def _problem_of(error: Exception) -> Problem:
         return Problem(400, "invalid_request", f"{error} ({hint})", "messages")
     if isinstance(error, ProviderUnavailableError):
         wait = (("Retry-After", str(int(error.retry_after_s + 1))),) if error.retry_after_s else ()
+        if error.hint and not error.is_absent:
+            # That hint is for whoever can type commands in a chat.
+            message = f"{error} (try again later, or choose another model)"
         return Problem(503, "upstream_unavailable", message, headers=wait)
     if isinstance(error, ProviderKeyError):
         # The server's key, not the client's: the client cannot mend it.

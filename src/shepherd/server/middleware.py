@@ -19,7 +19,7 @@ import anyio.to_thread
 from shepherd.errors import StoreError, UsageError
 from shepherd.memory.api_keys import PREFIX
 from shepherd.server import monitoring, page
-from shepherd.server.description import ALIASES
+from shepherd.server.description import ALIASED_BELOW, ALIASES
 from shepherd.server.errors import Denied, Problem, problem_of
 from shepherd.server.identity import CHAT, MEMORY, METRICS, MODELS
 from shepherd.server.knowledge_resources import UPLOADS
@@ -133,6 +133,8 @@ class Aliases(Middleware):
         path = ALIASES.get(scope["path"])
         if path is not None:
             scope["path"], scope["raw_path"] = path, path.encode()
+        elif scope["path"].startswith(ALIASED_BELOW):
+            scope["path"], scope["raw_path"] = f"/v1{scope['path']}", b"/v1" + scope["raw_path"]
         await self._app(scope, receive, send)
 
 
