@@ -430,7 +430,7 @@ class Engine:
             tools={tool.name: parameter_types(tool.parameters) for tool in tools},
         )
         return self._begin(
-            partial(Answer, parser=parser, review=review),
+            partial(Answer, parser=parser, review=review, stop=stop),
             prompt,
             sampling or Sampling(),
             max_tokens=max_tokens,

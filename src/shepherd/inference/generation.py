@@ -305,10 +305,13 @@ class Answer(_Run):
         *arguments: Any,
         parser: ReplyParser,
         review: Callable[[], Review] | None = None,
+        stop: Sequence[str] = (),
         **keywords: Any,
     ) -> None:
         super().__init__(*arguments, **keywords)
         self._parser = parser
+        self._stops = stop
+        self._stopped_by = -1
         self._review = None if review is None else review()
         # Text without calls and thoughts, as the model wrote it.
         self._written: list[str] = []
@@ -404,6 +407,8 @@ class Answer(_Run):
     def stats(self) -> TurnStats:
         """Tokens and times, from the engine's own counters."""
         stats = self._ended()[2]
+        if self._review is not None:
+            stats = replace(stats, stopped_by=self._stopped_by)
         if self._is_ended_by_review:
             return replace(stats, finish_reason="stop")
         if self._calls and stats.finish_reason == "stop":
@@ -434,9 +439,10 @@ class Answer(_Run):
         self._add(self._parser.end())
         if self._review is not None and not self._is_ended_by_review and not self._calls:
             reason = self._ended()[2].finish_reason
-            self._say(*_WORDS.findall(self._review.end(reason)))
+            self._say_reviewed(self._review.end(reason))
             # Nothing is missing in what is shown.
-            self._is_ended_by_review = reason == "length" and not self._review.is_cut
+            if reason == "length" and not self._review.is_cut:
+                self._is_ended_by_review = True
 
     def _add(self, events: Iterable[ReplyEvent]) -> None:
         for event in events:
@@ -460,10 +466,21 @@ class Answer(_Run):
         if self._review is None:
             self._say(text)
         elif not self._is_ended_by_review:
-            self._say(*_WORDS.findall(self._review.feed(text)))
-            if self._review.is_over:
+            self._say_reviewed(self._review.feed(text))
+            if self._review.is_over or self._stopped_by >= 0:
                 self._is_ended_by_review = True
                 self.cancel()
+
+    def _say_reviewed(self, text: str) -> None:
+        """Show text of the review as far as the first stop string in it: the engine saw the model's alone."""
+        said = "".join(self._said)
+        places = [(said + text).find(stop, max(0, len(said) + 1 - len(stop))) for stop in self._stops]
+        if found := [(place, n) for n, place in enumerate(places) if place >= 0]:
+            place, self._stopped_by = min(found)
+            # What is shown already can't be taken back.
+            text = text[: max(0, place - len(said))]
+            self._is_ended_by_review = True
+        self._say(*_WORDS.findall(text))
 
     def _say(self, *pieces: str) -> None:
         self._said += pieces
