@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from shepherd.claims.wordings import rule
+from shepherd.entities.attribute_values import age_in, is_subject, sort_in, title_in, value_in
 from shepherd.entities.mentions import Spot
 from shepherd.entities.records import EntityType, Resolved
 from shepherd.entities.state import State
@@ -76,18 +77,10 @@ _ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for 
 _MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
 _LABELLED_VALUE = re.compile(
     r"(?:['\u2019]s|['\u2019])?\s+((?:work\s+|private\s+|new\s+)?e-?mail(?:\s+address)?|(?:phone|mobile)(?:\s+number)?|birthday"
-    r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)\s+(?:is|:)\s+",
+    r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)(?:\s+is|\s*:)\s+",
     re.IGNORECASE,
 )
 _SHORT_NAMES = {"mobile": "phone", "job": "title", "e-mail": "email"}
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
-_PHONE = re.compile(r"\+?\d[\d\s()/-]{4,18}\d")
-_VALUE = re.compile(r"(?:[^.;!?\n]|\.(?=\w)){1,80}")
-_IS_A = re.compile(
-    r"(?:\s*,\s*|\s+(?:is|works\s+as)\s+)(?:a|an)\s+(?!(?:former|ex)\b)([a-z][\w]*(?:[ -][a-z]\w*){0,3}?)"
-    r"(?=\s*(?:[,.;!\n]|\Z)|\s+(?:at|in|for|from|who|and|with|but|of|that)\b)"
-)
-_AGE = re.compile(r"\s+(?:is|turned)\s+(\d{1,3})(?:\s+years\s+old)?(?=\s*(?:[,.;!\n]|\Z|and\b))")
 
 
 def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], state: State) -> None:
@@ -109,10 +102,8 @@ def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], stat
             after = sure[n + 2] if n + 2 < len(sure) else None
             _note_relation(text, first, second, after, state)
     for one in sure:
-        if sentences.asks(one.start):
-            continue
-        _note_value(text, one, owners, state)
         if sentences.states(one.start):
+            _note_value(text, one, owners, state)
             _note_kind(text, one, state)
 
 
@@ -122,23 +113,15 @@ class _Sentences:
     def __init__(self, text: str) -> None:
         spans = sentence_spans(text) or [(0, 0)]
         self._starts = [start for start, _ in spans]
-        self._asks = [is_question(text[start:end]) for start, end in spans]
         # A question asserts nothing anyway, and the search is the slowest step of a short message.
         self._states = [
-            not asks and rule("unreal").search(text, start, end) is None
-            for asks, (start, end) in zip(self._asks, spans, strict=True)
+            not is_question(text[start:end]) and rule("unreal").search(text, start, end) is None
+            for start, end in spans
         ]
-
-    def asks(self, start: int) -> bool:
-        """Return whether the sentence at `start` is a question."""
-        return self._asks[self._at(start)]
 
     def states(self, start: int) -> bool:
         """Return whether the sentence at `start` asserts something."""
-        return self._states[self._at(start)]
-
-    def _at(self, start: int) -> int:
-        return max(bisect_right(self._starts, start) - 1, 0)
+        return self._states[max(bisect_right(self._starts, start) - 1, 0)]
 
 
 def _note_relation(
@@ -203,22 +186,24 @@ def _note_value(text: str, one: Resolved, spots: dict[int, Spot], state: State) 
     elif words[-1] in ("address", "number") and len(words) > 1:
         name = words[-2]
     name = _SHORT_NAMES.get(name, name)
-    shape = {"email": _EMAIL, "phone": _PHONE}.get(name, _VALUE)
-    value = shape.match(text, match.end())
-    if value is not None:
-        state.note(one.entity_id, name, value[0])
+    if value := value_in(name, text, match.end()):
+        state.note(one.entity_id, name, value)
 
 
 def _note_kind(text: str, one: Resolved, state: State) -> None:
     """Note what `Anna is a dentist`, `Anna is 34` and `Acme, a software company` say."""
     entity = state.entities[one.entity_id]
-    age = _AGE.match(text, one.end)
-    if age is not None and entity.type == "person":
-        state.note(one.entity_id, "age", age[1])
-    match = _IS_A.match(text, one.end)
-    if match is None:
+    is_person = entity.type == "person"
+    age = age_in(text, one.end) if is_person else ""
+    said = title_in(text, one.end) if is_person else "" if entity.description else sort_in(text, one.end)
+    if not (age or said):
         return
-    if entity.type == "person":
-        state.note(one.entity_id, "title", match[1], 0.9)
-    elif not entity.description:
-        state.describe(one.entity_id, match[1])
+    # "The man beside Anna, a dentist, is tall" says it of Anna, "The man beside Anna is a dentist" does not.
+    if text[one.end :].lstrip()[:1] != "," and not is_subject(text, one.start):
+        return
+    if age:
+        state.note(one.entity_id, "age", age)
+    if said and is_person:
+        state.note(one.entity_id, "title", said, 0.9)
+    elif said:
+        state.describe(one.entity_id, said)
