@@ -86,6 +86,29 @@ def test_nobody_works_at_a_city_and_no_city_works(text):
     assert all(not entity.relations for entity in told(text))
 
 
+@pytest.mark.parametrize(
+    ("turns", "both"),
+    [
+        (("Anna and Tom live in Berlin.",), ["lives in Berlin"]),
+        (("My friends Anna and Tom are from Berlin.",), ["from Berlin"]),
+        (("Tom, Bob and Anna moved to Berlin.",), ["lives in Berlin"]),
+        (("Anna and Tom work at Acme.", "Anna and Tom left Acme."), []),
+        (("The parents of Anna and Tom live in Berlin.",), []),
+    ],
+)
+def test_what_is_said_of_two_is_noted_of_both(turns, both):
+    registry = told(*turns)
+    labels = [[one for one in relations(registry, name) if "user" not in one] for name in ("Anna", "Tom")]
+
+    assert labels == [both, both]
+
+
+def test_the_subject_of_another_clause_is_not_meant():
+    registry = told("I live with Anna and Tom works at Acme.")
+
+    assert [relations(registry, name) for name in ("Anna", "Tom")] == [[], ["works at Acme"]]
+
+
 def test_who_moved_from_somewhere_lives_there_no_longer():
     registry = told("Tom lives in Bonn.", "Tom moved from Bonn, and Ulm is nice.")
 

@@ -16,9 +16,10 @@ from shepherd.entities.lexicon import (
     ROLES,
     SORTS,
     is_occupation,
+    singular_role,
 )
 
-__all__ = ["age_in", "is_subject", "sort_in", "title_in", "value_in"]
+__all__ = ["age_in", "is_behind_preposition", "is_subject", "sort_in", "title_in", "value_in"]
 
 # A bare whole number: 1.70 m, 5,5 km, 10/10, 18:30, 80%, 3rd and 20 minutes are no ages.
 _AGE = re.compile(
@@ -39,6 +40,9 @@ _LEADS = re.compile(
 _PREPOSITION = (
     r"(?:of|for|to|with|from|in|at|by|about|near|behind|beside|next|than|like|on|under|without|between|before"
     r"|after)"
+)
+_BEHIND_PREPOSITION = re.compile(
+    rf"\b{_PREPOSITION}\s+(?:(?:my|our|your|his|her|their|the)\s+)?\Z", re.IGNORECASE
 )
 _WHOSE = re.compile(
     rf"(?:my|our|your|his|her|their|its|the|[\w.-]+(?:\s+[\w.-]+)?['\u2019]s?)\s+"
@@ -143,7 +147,13 @@ def is_subject(text: str, start: int) -> bool:
     if not rest.strip():
         return True
     whose = _WHOSE.fullmatch(rest.strip())
-    return whose is not None and (whose["role"].casefold() in ROLES or whose["role"].casefold() in KINDS)
+    role = "" if whose is None else whose["role"].casefold()
+    return role in ROLES or role in KINDS or singular_role(role) != ""
+
+
+def is_behind_preposition(text: str, start: int) -> bool:
+    """Return whether a preposition stands before the name at `start`, as in "the parents of Anna"."""
+    return _BEHIND_PREPOSITION.search(text[max(start - _LONGEST_BEFORE, 0) : start]) is not None
 
 
 def age_in(text: str, end: int) -> str:

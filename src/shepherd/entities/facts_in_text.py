@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from shepherd.claims.wordings import rule
-from shepherd.entities.attribute_values import age_in, is_subject, sort_in, title_in, value_in
+from shepherd.entities.attribute_values import (
+    age_in,
+    is_behind_preposition,
+    is_subject,
+    sort_in,
+    title_in,
+    value_in,
+)
 from shepherd.entities.mentions import Spot
 from shepherd.entities.records import EntityType, Resolved
 from shepherd.entities.state import State
@@ -26,27 +33,27 @@ _NOW = r"(?:now\s+|still\s+|currently\s+)?"
 _JOB = r"(?!(?:former|ex)\b)[\w\s-]{2,30}"
 # Text between two entities, the relation that it states, and the types that follow.
 _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
-    (rf"{_NOW}(?:(?:is\s+)?working|works?)\s+(?:at|for)", "works at", "person", "organization"),
+    (rf"{_NOW}(?:(?:(?:is|are)\s+)?working|works?)\s+(?:at|for)", "works at", "person", "organization"),
     (r"worked\s+(?:at|for)", "worked at", "person", "organization"),
     (rf"is\s+{_NOW}(?:a|an|the)\s+{_JOB}\s+(?:at|for)", "works at", "person", "organization"),
     (rf"was\s+(?:a|an|the)\s+{_JOB}\s+(?:at|for)", "worked at", "person", "organization"),
-    (rf"{_NOW}(?:(?:is\s+)?living|lives?)\s+in", "lives in", "person", "location"),
+    (rf"{_NOW}(?:(?:(?:is|are)\s+)?living|lives?)\s+in", "lives in", "person", "location"),
     (r"lived\s+in", "lived in", "person", "location"),
-    (r"(?:has\s+)?(?:just\s+|recently\s+)?moved\s+to", "lives in", "person", "location"),
-    (rf"is\s+{_NOW}(?:based|located)\s+in", "located in", "unknown", "location"),
-    (r"(?:is|was|comes?)\s+from", "from", "unknown", "location"),
+    (r"(?:(?:has|have)\s+)?(?:just\s+|recently\s+)?moved\s+to", "lives in", "person", "location"),
+    (rf"(?:is|are)\s+{_NOW}(?:based|located)\s+in", "located in", "unknown", "location"),
+    (r"(?:is|are|was|were|comes?)\s+from", "from", "unknown", "location"),
     (r"(?:is|got)\s+married\s+to", "married to", "person", "person"),
     (r"married", "married to", "person", "person"),
     (r"reports?\s+to", "reports to", "person", "person"),
-    (r"(?:manages|leads|runs)", "leads", "person", "unknown"),
+    (r"(?:manages?|leads?|runs?)", "leads", "person", "unknown"),
     (r"founded", "founded", "person", "organization"),
-    (r"owns", "owns", "unknown", "unknown"),
-    (r"(?:is\s+studying|studies)\s+at", "studies at", "person", "organization"),
+    (r"owns?", "owns", "unknown", "unknown"),
+    (r"(?:(?:is|are)\s+studying|stud(?:ies|y))\s+at", "studies at", "person", "organization"),
     (r"studied\s+at", "studied at", "person", "organization"),
-    (r"teaches\s+at", "teaches at", "person", "organization"),
+    (r"teach(?:es)?\s+at", "teaches at", "person", "organization"),
     (r"(?:wrote|is\s+the\s+author\s+of)", "author of", "person", "unknown"),
     (r"(?:is|are)\s+(?:a\s+)?part\s+of", "part of", "unknown", "unknown"),
-    (r"knows", "knows", "person", "person"),
+    (r"knows?", "knows", "person", "person"),
 )
 # Text between two entities that ends a relation.
 _NO_MORE = (
@@ -75,6 +82,11 @@ _BETWEEN = tuple(
 )
 _ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for pattern, labels in _ENDINGS)
 _MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
+_JOINED = (" and ", ", ", ", and ", " & ")
+_RELATES = re.compile(r"\s*(?:,|who\b|which\b)", re.IGNORECASE)
+_SAID_OF_ONE = re.compile(
+    rf"\s*(?:,|who\b|which\b|{_NOW}(?:is|was|has|does|isn|wasn|hasn|doesn|[a-z]+s)\b)", re.IGNORECASE
+)
 _LABELLED_VALUE = re.compile(
     r"(?:['\u2019]s|['\u2019])?\s+((?:work\s+|private\s+|new\s+)?e-?mail(?:\s+address)?|(?:phone|mobile)(?:\s+number)?|birthday"
     r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)(?:\s+is|\s*:)\s+",
@@ -99,8 +111,7 @@ def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], stat
     sentences = _Sentences(text)
     for n, (first, second) in enumerate(pairwise(sure)):
         if sentences.states(first.start) and second.start - first.end <= _LONGEST_BETWEEN:
-            after = sure[n + 2] if n + 2 < len(sure) else None
-            _note_relation(text, first, second, after, state)
+            _note_relation(text, sure, n, state)
     for one in sure:
         if sentences.states(one.start):
             _note_value(text, one, owners, state)
@@ -124,40 +135,58 @@ class _Sentences:
         return self._states[max(bisect_right(self._starts, start) - 1, 0)]
 
 
-def _note_relation(
-    text: str, first: Resolved, second: Resolved, after: Resolved | None, state: State
-) -> None:
+def _note_relation(text: str, sure: Sequence[Resolved], n: int, state: State) -> None:
+    """Note what stands between the entities `n` and `n + 1`, of all to whom it applies."""
+    first, second = sure[n : n + 2]
     between = text[first.end : second.start]
     for pattern, labels in _ENDED:
         if pattern.fullmatch(between):
-            for label in labels:
-                _end(state, first.entity_id, label, second.entity_id)
-            if after is None or _MOVED_FROM.fullmatch(between) is None:
-                return
-            if text[second.end : after.start] == " to ":
-                _relate(state, first, "lives in", after, "person", "location")
+            after = sure[n + 2] if n + 2 < len(sure) else None
+            is_way = after is not None and _MOVED_FROM.fullmatch(between) is not None
+            for subject in _subjects(text, sure, n):
+                for label in labels:
+                    _end(state, subject, label, second.entity_id)
+                if after is not None and is_way and text[second.end : after.start] == " to ":
+                    _relate(state, subject, "lives in", after.entity_id, "person", "location")
             return
     for pattern, label, first_type, second_type in _BETWEEN:
         if pattern.fullmatch(between):
-            _relate(state, first, label, second, first_type, second_type)
+            for subject in _subjects(text, sure, n):
+                _relate(state, subject, label, second.entity_id, first_type, second_type)
             return
 
 
+def _subjects(text: str, sure: Sequence[Resolved], n: int) -> list[int]:
+    """Return the entities of which something is said behind number `n`: this one, and those joined to it.
+
+    "Anna and Bob live in Ulm" is said of both, "Anna is here and Bob lives in Ulm" of one, and "The parents
+    of Bob live in Ulm" of nobody.
+    """
+    said, begin = text[sure[n].end : sure[n + 1].start], sure[n].start
+    joined, has_and = [sure[n].entity_id], False
+    if _SAID_OF_ONE.match(said) is None:
+        for one in reversed(sure[:n]):
+            gap = text[one.end : begin]
+            if gap not in _JOINED and not (gap == " " and one.entity_id == joined[-1]):
+                break
+            has_and = has_and or gap.strip(" ,") != ""
+            joined.append(one.entity_id)
+            begin = one.start
+    if is_behind_preposition(text, begin) and not _RELATES.match(said):
+        return []
+    return joined if has_and and is_subject(text, begin) else joined[:1]
+
+
 def _relate(
-    state: State,
-    first: Resolved,
-    label: str,
-    second: Resolved,
-    first_type: EntityType,
-    second_type: EntityType,
+    state: State, subject: int, label: str, target: int, subject_type: EntityType, target_type: EntityType
 ) -> None:
-    if not (_may_be(state, first, first_type) and _may_be(state, second, second_type)):
+    if not (_may_be(state, subject, subject_type) and _may_be(state, target, target_type)):
         return
-    state.characterise(first.entity_id, first_type)
-    state.characterise(second.entity_id, second_type)
-    state.relate(first.entity_id, label, second.entity_id)
+    state.characterise(subject, subject_type)
+    state.characterise(target, target_type)
+    state.relate(subject, label, target)
     if label == "lives in":
-        state.note(first.entity_id, "location", state.entities[second.entity_id].name, 0.9)
+        state.note(subject, "location", state.entities[target].name, 0.9)
 
 
 def _end(state: State, entity_id: int, label: str, target: int) -> None:
@@ -166,8 +195,8 @@ def _end(state: State, entity_id: int, label: str, target: int) -> None:
         state.remove_attribute(entity_id, "location", state.entities[target].name)
 
 
-def _may_be(state: State, one: Resolved, kind: EntityType) -> bool:
-    known = state.entities[one.entity_id].type
+def _may_be(state: State, entity_id: int, kind: EntityType) -> bool:
+    known = state.entities[entity_id].type
     return "unknown" in (kind, known) or known == kind
 
 

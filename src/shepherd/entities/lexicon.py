@@ -16,6 +16,8 @@ __all__ = [
     "DEPARTMENTS",
     "ENDINGS",
     "FEMALE_NAMES",
+    "GERMAN_POSSESSIVES",
+    "GERMAN_ROLES",
     "GIVEN_NAMES",
     "HEADS",
     "HONORIFICS",
@@ -223,6 +225,21 @@ PRONOUNS = {
     **dict.fromkeys(("they", "them", "their", "theirs", "themselves"), "p"),
 }
 POSSESSIVES = _words("my our his her their its")
+
+# In German, the noun between "meine" and a name has a capital, too.
+GERMAN_POSSESSIVES = frozenset(
+    f"{stem}{ending}"
+    for stem in ("mein", "dein", "sein", "ihr", "unser", "euer", "eur")
+    for ending in ("", "e", "em", "en", "er", "es")
+)
+GERMAN_ROLES = _words(
+    "bruder chef chefin cousin cousine enkel enkelin enkeltochter ex-freund ex-freundin freund freundin"
+    " großmutter großvater halbbruder halbschwester kater katze kollege kollegen kollegin hund hündin lehrer"
+    " lehrerin mutter mama mitbewohner mitbewohnerin mann nachbar nachbarin nachbarn neffe neffen nichte oma"
+    " onkel opa papa partner partnerin patenkind schwager schwägerin schwester schwiegermutter schwiegersohn"
+    " schwiegertochter schwiegervater sohn stiefbruder stiefmutter stiefschwester stiefvater tante tochter"
+    " vater verlobte verlobter"
+)
 
 HONORIFICS: dict[str, Gender] = {
     **dict.fromkeys(("mr", "sir", "herr"), "m"),
