@@ -74,6 +74,15 @@ DIALOGUES: dict[str, list[tuple[str, list[str]]]] = {
         ("Where is the woman?", ["Anna"]),
         ("Where is the man?", []),
     ],
+    "a nickname within a name": [
+        ('I met William "Bill" Turner.', ["William Turner"]),
+        ("Did Bill call?", ["William Turner"]),
+        ("William (Bill) Turner's boat is nice.", ["William Turner"]),
+    ],
+    "a relative's name in German": [
+        ("Meine Schwester Anna wohnt in Berlin.", ["Anna", "Berlin"]),
+        ("Ich war mit meiner Schwester Anna im Kino.", ["Anna"]),
+    ],
     "a title beside a name": [
         ("The manager Bob called.", ["Bob"]),
         ("Ask the manager.", ["Bob"]),

@@ -31,6 +31,10 @@ def location(registry: EntityRegistry, name: str) -> str | None:
     return None if found is None else found.value
 
 
+def attributes(registry: EntityRegistry) -> list[tuple[str, str]]:
+    return [(one.name, one.value) for entity in registry for one in entity.attributes]
+
+
 def test_who_moves_lives_in_one_place():
     registry = told("My sister Anna lives in Berlin.", "Anna moved to Munich last month.")
 
@@ -80,6 +84,29 @@ def test_what_is_supposed_states_nothing(text):
 )
 def test_nobody_works_at_a_city_and_no_city_works(text):
     assert all(not entity.relations for entity in told(text))
+
+
+@pytest.mark.parametrize(
+    ("turns", "both"),
+    [
+        (("Anna and Tom live in Berlin.",), ["lives in Berlin"]),
+        (("My friends Anna and Tom are from Berlin.",), ["from Berlin"]),
+        (("Tom, Bob and Anna moved to Berlin.",), ["lives in Berlin"]),
+        (("Anna and Tom work at Acme.", "Anna and Tom left Acme."), []),
+        (("The parents of Anna and Tom live in Berlin.",), []),
+    ],
+)
+def test_what_is_said_of_two_is_noted_of_both(turns, both):
+    registry = told(*turns)
+    labels = [[one for one in relations(registry, name) if "user" not in one] for name in ("Anna", "Tom")]
+
+    assert labels == [both, both]
+
+
+def test_the_subject_of_another_clause_is_not_meant():
+    registry = told("I live with Anna and Tom works at Acme.")
+
+    assert [relations(registry, name) for name in ("Anna", "Tom")] == [[], ["works at Acme"]]
 
 
 def test_who_moved_from_somewhere_lives_there_no_longer():
@@ -198,6 +225,80 @@ def test_attributes_have_short_names(text, attribute, value):
 
     assert tom is not None
     assert [(one.name, one.value) for one in tom.attributes] == [(attribute, value)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My sister Anna is 1.70 m tall.",
+        "My colleague Eva is 5,5 km away.",
+        "Anna is 10.5 years old.",
+        "Anna is 6 and a half.",
+        "Anna is 5, 10 minutes late at most.",
+        "Room for Anna is 12.",
+        "Dinner for Bob and Anna is 12.",
+        "The seat next to my boss Anna is 12.",
+    ],
+)
+def test_a_measure_or_the_number_of_something_else_is_no_age(text):
+    assert attributes(told(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "age"),
+    [
+        ("My son Max is 3 and my niece Mia is 5.", ["3", "5"]),
+        ("My daughter Lena is now 12 years old, I think it suits her.", ["12"]),
+        ("I know Anna's brother Tom turned 60 last week.", ["60"]),
+    ],
+)
+def test_an_age_is_said_of_the_subject_of_a_clause(text, age):
+    assert sorted(attributes(told(text))) == [("age", years) for years in age]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna is a bit tired today.",
+        "My boss Karl is a pain.",
+        "Anna is a role model and a good cook.",
+        "Anna is a winner in my eyes.",
+        "The man beside Anna is a dentist.",
+        "My sister Anna's job is stressful.",
+        "Anna's title is not doctor.",
+        "Anna's birthday is next week.",
+        "Anna's address is still unknown.",
+        "Anna's address is 5 km from mine.",
+        "Anna's department is being closed.",
+        "Anna's hobby is getting expensive.",
+        "Anna's favourite song is playing right now.",
+        "Anna's favourite cake is finished.",
+        "Anna's phone is 10 000 euros.",
+        "Maybe Anna's birthday is 3 May.",
+    ],
+)
+def test_a_remark_is_no_value(text):
+    assert attributes(told(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "value"),
+    [
+        ("My neighbour Tom is a retired police officer.", "title", "retired police officer"),
+        ("Tom is a radiographer now.", "title", "radiographer"),
+        ("Tom works as a juggler.", "title", "juggler"),
+        ("Tom's job title is head of sales.", "title", "head of sales"),
+        ("Tom's birthday is on the 3rd of May, I think.", "birthday", "the 3rd of May"),
+        ("Tom's birthday: 12.3.1988", "birthday", "12.3.1988"),
+        ("Tom's address is 12 Elm Street, Leeds.", "address", "12 Elm Street, Leeds"),
+        ("Tom's department is human resources.", "department", "human resources"),
+        ("Tom's hobby is restoring clocks, but he has no time.", "hobby", "restoring clocks"),
+        ("Tom's favourite film is Lost in Translation.", "favorite film", "Lost in Translation"),
+        ("Tom's favourite colour is red.", "favorite colour", "red"),
+    ],
+)
+def test_a_value_is_noted_without_what_follows_it(text, attribute, value):
+    assert attributes(told(text)) == [(attribute, value)]
 
 
 def test_what_a_thing_is_describes_it_once():

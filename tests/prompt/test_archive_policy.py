@@ -173,6 +173,25 @@ def test_question_with_a_greeting_or_thanks_is_no_statement(text):
     assert not is_statement(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        ("Does my sister Zoe live in Rome?", False),
+        ("What does my dog Rex eat? And has my son Max got a bike?", False),
+        ("where does my sister Zoe live", False),
+        ("does my sister Zoe live in Rome", False),
+        ("My sister Zoe called; does she live in Rome?", True),
+        ("I moved in with my sister Zoe. Is it far?", True),
+        ("What can I cook with my nut allergy?", True),
+        ("What a lovely day with my sister Zoe", True),
+        ("How nice of my sister Zoe!", True),
+        ("Could you remember my sister Zoe?", True),
+    ],
+)
+def test_a_name_within_a_question_tells_nothing(text, tells):
+    assert is_statement(text) is tells
+
+
 @given(st.text(max_size=40), st.sampled_from(["?", "\uff1f", "\u061f"]))
 def test_one_sentence_with_a_question_mark_is_never_a_statement(text, mark):
     sentence = re.sub(r"[,.!?;…\u061f\u3001\u3002\uff01\uff0c\uff1f]|\s", " ", text)

@@ -61,6 +61,24 @@ def test_a_plain_question_asks_for_its_fact(question, key):
     assert keys(question) == [[key]]
 
 
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("Does my sister Elsa live in Rome?", ["sister_location"]),
+        ("does my sister still live in rome", ["sister_location"]),
+        ("Do I work for Bosch at the moment?", ["employer"]),
+        ("Is my cat 9 years old?", ["cat_age"]),
+        ("Is my sister called Ida?", ["sister_name"]),
+        ("Does my sister Ida live in Rome?", []),
+        ("Did I live in Rome?", []),
+        ("Do I live in Rome in summer?", []),
+        ("Does my cat live in Rome?", []),
+    ],
+)
+def test_a_question_for_another_value_asks_for_the_known_one(question, meant):
+    assert keys(question) == [meant]
+
+
 def test_what_one_does_for_a_living_is_no_place():
     assert keys("What do I do for a living?") == [["employer", "job"]]
 

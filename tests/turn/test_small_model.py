@@ -551,6 +551,23 @@ def test_who_or_when_is_not_known_and_no_task_for_a_larger_model():
     assert "run `shepherd -m hf:" in shown("Write a poem about herons.", DECLINED)
 
 
+@pytest.mark.parametrize("written", [ACKNOWLEDGED, "I see.", DECLINED])
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Does my sister Zoe live in Rome?", "Your sister lives in Oslo."),
+        ("Where does my sister Zoe live", "Your sister lives in Oslo."),
+        ("Has my sister Zoe got a bike?", UNKNOWN),
+        ("What does my dog Rex eat?", UNKNOWN),
+    ],
+)
+def test_a_question_that_names_somebody_is_answered_as_a_question(question, written, answer):
+    facts = [Fact("sister_name", "Zoe", 0, 0), Fact("sister_location", "Oslo", 0, 0)]
+    review = Review([Message("user", question)], facts, Promise(stores=True))
+
+    assert review.feed(written) + review.end("stop") == answer
+
+
 def test_only_who_says_his_name_is_met():
     met = "Nice to meet you, Olga."
 

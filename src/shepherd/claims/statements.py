@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from shepherd.claims.beginnings import joined, with_subject
@@ -47,6 +47,9 @@ _LABEL = re.compile(r":(?:\s|$)")
 _CLAUSE_MARK = re.compile(r"[,;:]\s")
 _HAS_HAD = re.compile(r"\b(?:has|have) had\b", re.IGNORECASE)
 _CAPITALISED = re.compile(r"\b(?-i:[A-Z])\w+")
+_EXCLAIMS = re.compile(
+    r"\W*(?:what an?|how (?:nice|lovely|sweet|great|good|cool|funny|sad|strange|wonderful))\b", re.IGNORECASE
+)
 _REMARK = re.compile(r"\s*,\s*|\s+\(|\s+[-\u2013\u2014]+\s+|\s*[;:]\s+|\.{2,}|!+|\u2026")
 _PLACES = ("location", "origin", "birthplace")
 # Kinds whose value is a proper name, behind which "and hates the rain" is another statement.
@@ -81,6 +84,7 @@ class Assertion:
 
     `topic` names the relation ("sister"), "" where the kind says it all. `ends`: it holds no longer.
     `changes`: the wording says that it is new. `is_weak`: it may mean something else ("I'm Steve").
+    `in_question`: a question names somebody, and tells nothing else: "Where does my sister Zoe live?".
     """
 
     kind: str
@@ -90,6 +94,7 @@ class Assertion:
     changes: bool = False
     ends: bool = False
     is_weak: bool = False
+    in_question: bool = False
 
 
 def assertions(message: str) -> list[Assertion]:
@@ -178,7 +183,14 @@ def _stated(sentence: str, typed: str, asks: bool, *, greets: bool) -> list[Asse
         return [one for one in stated if one.ends or one.kind != "relative"]
     known = [f" {assertion.value.replace(',', ' ')} " for assertion in stated]
     passing = _named_in_passing(sentence, typed)
+    if (asks or _asks_unmarked(sentence)) and not rule("asked to keep", begins=True).match(sentence):
+        passing = [replace(one, in_question=True) if one.kind in _NAMED else one for one in passing]
     return [*stated, *(one for one in passing if not any(f" {one.value} " in value for value in known))]
+
+
+def _asks_unmarked(sentence: str) -> bool:
+    begins = rule("questions", begins=True).match(sentence)
+    return begins is not None and _EXCLAIMS.match(sentence) is None
 
 
 def _instructed(sentence: str, typed: str) -> list[Assertion]:

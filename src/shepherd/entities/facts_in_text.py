@@ -11,6 +11,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from shepherd.claims.wordings import rule
+from shepherd.entities.attribute_values import (
+    age_in,
+    is_behind_preposition,
+    is_subject,
+    sort_in,
+    title_in,
+    value_in,
+)
 from shepherd.entities.mentions import Spot
 from shepherd.entities.records import EntityType, Resolved
 from shepherd.entities.state import State
@@ -25,27 +33,27 @@ _NOW = r"(?:now\s+|still\s+|currently\s+)?"
 _JOB = r"(?!(?:former|ex)\b)[\w\s-]{2,30}"
 # Text between two entities, the relation that it states, and the types that follow.
 _STATEMENTS: tuple[tuple[str, str, EntityType, EntityType], ...] = (
-    (rf"{_NOW}(?:(?:is\s+)?working|works?)\s+(?:at|for)", "works at", "person", "organization"),
+    (rf"{_NOW}(?:(?:(?:is|are)\s+)?working|works?)\s+(?:at|for)", "works at", "person", "organization"),
     (r"worked\s+(?:at|for)", "worked at", "person", "organization"),
     (rf"is\s+{_NOW}(?:a|an|the)\s+{_JOB}\s+(?:at|for)", "works at", "person", "organization"),
     (rf"was\s+(?:a|an|the)\s+{_JOB}\s+(?:at|for)", "worked at", "person", "organization"),
-    (rf"{_NOW}(?:(?:is\s+)?living|lives?)\s+in", "lives in", "person", "location"),
+    (rf"{_NOW}(?:(?:(?:is|are)\s+)?living|lives?)\s+in", "lives in", "person", "location"),
     (r"lived\s+in", "lived in", "person", "location"),
-    (r"(?:has\s+)?(?:just\s+|recently\s+)?moved\s+to", "lives in", "person", "location"),
-    (rf"is\s+{_NOW}(?:based|located)\s+in", "located in", "unknown", "location"),
-    (r"(?:is|was|comes?)\s+from", "from", "unknown", "location"),
+    (r"(?:(?:has|have)\s+)?(?:just\s+|recently\s+)?moved\s+to", "lives in", "person", "location"),
+    (rf"(?:is|are)\s+{_NOW}(?:based|located)\s+in", "located in", "unknown", "location"),
+    (r"(?:is|are|was|were|comes?)\s+from", "from", "unknown", "location"),
     (r"(?:is|got)\s+married\s+to", "married to", "person", "person"),
     (r"married", "married to", "person", "person"),
     (r"reports?\s+to", "reports to", "person", "person"),
-    (r"(?:manages|leads|runs)", "leads", "person", "unknown"),
+    (r"(?:manages?|leads?|runs?)", "leads", "person", "unknown"),
     (r"founded", "founded", "person", "organization"),
-    (r"owns", "owns", "unknown", "unknown"),
-    (r"(?:is\s+studying|studies)\s+at", "studies at", "person", "organization"),
+    (r"owns?", "owns", "unknown", "unknown"),
+    (r"(?:(?:is|are)\s+studying|stud(?:ies|y))\s+at", "studies at", "person", "organization"),
     (r"studied\s+at", "studied at", "person", "organization"),
-    (r"teaches\s+at", "teaches at", "person", "organization"),
+    (r"teach(?:es)?\s+at", "teaches at", "person", "organization"),
     (r"(?:wrote|is\s+the\s+author\s+of)", "author of", "person", "unknown"),
     (r"(?:is|are)\s+(?:a\s+)?part\s+of", "part of", "unknown", "unknown"),
-    (r"knows", "knows", "person", "person"),
+    (r"knows?", "knows", "person", "person"),
 )
 # Text between two entities that ends a relation.
 _NO_MORE = (
@@ -74,20 +82,17 @@ _BETWEEN = tuple(
 )
 _ENDED = tuple((re.compile(_AROUND.format(pattern), re.IGNORECASE), labels) for pattern, labels in _ENDINGS)
 _MOVED_FROM = re.compile(r"\s+(?:has\s+)?(?:just\s+|recently\s+)?moved\s+from\s+", re.IGNORECASE)
+_JOINED = (" and ", ", ", ", and ", " & ")
+_RELATES = re.compile(r"\s*(?:,|who\b|which\b)", re.IGNORECASE)
+_SAID_OF_ONE = re.compile(
+    rf"\s*(?:,|who\b|which\b|{_NOW}(?:is|was|has|does|isn|wasn|hasn|doesn|[a-z]+s)\b)", re.IGNORECASE
+)
 _LABELLED_VALUE = re.compile(
     r"(?:['\u2019]s|['\u2019])?\s+((?:work\s+|private\s+|new\s+)?e-?mail(?:\s+address)?|(?:phone|mobile)(?:\s+number)?|birthday"
-    r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)\s+(?:is|:)\s+",
+    r"|address|department|job\s+title|title|job|hobby|favou?rite\s+\w+)(?:\s+is|\s*:)\s+",
     re.IGNORECASE,
 )
 _SHORT_NAMES = {"mobile": "phone", "job": "title", "e-mail": "email"}
-_EMAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]*\w")
-_PHONE = re.compile(r"\+?\d[\d\s()/-]{4,18}\d")
-_VALUE = re.compile(r"(?:[^.;!?\n]|\.(?=\w)){1,80}")
-_IS_A = re.compile(
-    r"(?:\s*,\s*|\s+(?:is|works\s+as)\s+)(?:a|an)\s+(?!(?:former|ex)\b)([a-z][\w]*(?:[ -][a-z]\w*){0,3}?)"
-    r"(?=\s*(?:[,.;!\n]|\Z)|\s+(?:at|in|for|from|who|and|with|but|of|that)\b)"
-)
-_AGE = re.compile(r"\s+(?:is|turned)\s+(\d{1,3})(?:\s+years\s+old)?(?=\s*(?:[,.;!\n]|\Z|and\b))")
 
 
 def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], state: State) -> None:
@@ -106,13 +111,10 @@ def note_facts(text: str, spots: Sequence[Spot], found: Sequence[Resolved], stat
     sentences = _Sentences(text)
     for n, (first, second) in enumerate(pairwise(sure)):
         if sentences.states(first.start) and second.start - first.end <= _LONGEST_BETWEEN:
-            after = sure[n + 2] if n + 2 < len(sure) else None
-            _note_relation(text, first, second, after, state)
+            _note_relation(text, sure, n, state)
     for one in sure:
-        if sentences.asks(one.start):
-            continue
-        _note_value(text, one, owners, state)
         if sentences.states(one.start):
+            _note_value(text, one, owners, state)
             _note_kind(text, one, state)
 
 
@@ -122,59 +124,69 @@ class _Sentences:
     def __init__(self, text: str) -> None:
         spans = sentence_spans(text) or [(0, 0)]
         self._starts = [start for start, _ in spans]
-        self._asks = [is_question(text[start:end]) for start, end in spans]
         # A question asserts nothing anyway, and the search is the slowest step of a short message.
         self._states = [
-            not asks and rule("unreal").search(text, start, end) is None
-            for asks, (start, end) in zip(self._asks, spans, strict=True)
+            not is_question(text[start:end]) and rule("unreal").search(text, start, end) is None
+            for start, end in spans
         ]
-
-    def asks(self, start: int) -> bool:
-        """Return whether the sentence at `start` is a question."""
-        return self._asks[self._at(start)]
 
     def states(self, start: int) -> bool:
         """Return whether the sentence at `start` asserts something."""
-        return self._states[self._at(start)]
-
-    def _at(self, start: int) -> int:
-        return max(bisect_right(self._starts, start) - 1, 0)
+        return self._states[max(bisect_right(self._starts, start) - 1, 0)]
 
 
-def _note_relation(
-    text: str, first: Resolved, second: Resolved, after: Resolved | None, state: State
-) -> None:
+def _note_relation(text: str, sure: Sequence[Resolved], n: int, state: State) -> None:
+    """Note what stands between the entities `n` and `n + 1`, of all to whom it applies."""
+    first, second = sure[n : n + 2]
     between = text[first.end : second.start]
     for pattern, labels in _ENDED:
         if pattern.fullmatch(between):
-            for label in labels:
-                _end(state, first.entity_id, label, second.entity_id)
-            if after is None or _MOVED_FROM.fullmatch(between) is None:
-                return
-            if text[second.end : after.start] == " to ":
-                _relate(state, first, "lives in", after, "person", "location")
+            after = sure[n + 2] if n + 2 < len(sure) else None
+            is_way = after is not None and _MOVED_FROM.fullmatch(between) is not None
+            for subject in _subjects(text, sure, n):
+                for label in labels:
+                    _end(state, subject, label, second.entity_id)
+                if after is not None and is_way and text[second.end : after.start] == " to ":
+                    _relate(state, subject, "lives in", after.entity_id, "person", "location")
             return
     for pattern, label, first_type, second_type in _BETWEEN:
         if pattern.fullmatch(between):
-            _relate(state, first, label, second, first_type, second_type)
+            for subject in _subjects(text, sure, n):
+                _relate(state, subject, label, second.entity_id, first_type, second_type)
             return
 
 
+def _subjects(text: str, sure: Sequence[Resolved], n: int) -> list[int]:
+    """Return the entities of which something is said behind number `n`: this one, and those joined to it.
+
+    "Anna and Bob live in Ulm" is said of both, "Anna is here and Bob lives in Ulm" of one, and "The parents
+    of Bob live in Ulm" of nobody.
+    """
+    said, begin = text[sure[n].end : sure[n + 1].start], sure[n].start
+    joined, has_and = [sure[n].entity_id], False
+    if _SAID_OF_ONE.match(said) is None:
+        for one in reversed(sure[:n]):
+            gap = text[one.end : begin]
+            if gap not in _JOINED and not (gap == " " and one.entity_id == joined[-1]):
+                break
+            has_and = has_and or gap.strip(" ,") != ""
+            joined.append(one.entity_id)
+            begin = one.start
+    if is_behind_preposition(text, begin) and not _RELATES.match(said):
+        return []
+    return joined if has_and and is_subject(text, begin) else joined[:1]
+
+
 def _relate(
-    state: State,
-    first: Resolved,
-    label: str,
-    second: Resolved,
-    first_type: EntityType,
-    second_type: EntityType,
+    state: State, subject: int, label: str, target: int, subject_type: EntityType, target_type: EntityType
 ) -> None:
-    if not (_may_be(state, first, first_type) and _may_be(state, second, second_type)):
+    if not (_may_be(state, subject, subject_type) and _may_be(state, target, target_type)):
         return
-    state.characterise(first.entity_id, first_type)
-    state.characterise(second.entity_id, second_type)
-    state.relate(first.entity_id, label, second.entity_id)
+    state.characterise(subject, subject_type)
+    state.characterise(target, target_type)
+    state.relate(subject, label, target)
     if label == "lives in":
-        state.note(first.entity_id, "location", state.entities[second.entity_id].name, 0.9)
+        state.note(subject, "location", state.entities[target].name, 0.9)
 
 
 def _end(state: State, entity_id: int, label: str, target: int) -> None:
@@ -183,8 +195,8 @@ def _end(state: State, entity_id: int, label: str, target: int) -> None:
         state.remove_attribute(entity_id, "location", state.entities[target].name)
 
 
-def _may_be(state: State, one: Resolved, kind: EntityType) -> bool:
-    known = state.entities[one.entity_id].type
+def _may_be(state: State, entity_id: int, kind: EntityType) -> bool:
+    known = state.entities[entity_id].type
     return "unknown" in (kind, known) or known == kind
 
 
@@ -203,22 +215,24 @@ def _note_value(text: str, one: Resolved, spots: dict[int, Spot], state: State) 
     elif words[-1] in ("address", "number") and len(words) > 1:
         name = words[-2]
     name = _SHORT_NAMES.get(name, name)
-    shape = {"email": _EMAIL, "phone": _PHONE}.get(name, _VALUE)
-    value = shape.match(text, match.end())
-    if value is not None:
-        state.note(one.entity_id, name, value[0])
+    if value := value_in(name, text, match.end()):
+        state.note(one.entity_id, name, value)
 
 
 def _note_kind(text: str, one: Resolved, state: State) -> None:
     """Note what `Anna is a dentist`, `Anna is 34` and `Acme, a software company` say."""
     entity = state.entities[one.entity_id]
-    age = _AGE.match(text, one.end)
-    if age is not None and entity.type == "person":
-        state.note(one.entity_id, "age", age[1])
-    match = _IS_A.match(text, one.end)
-    if match is None:
+    is_person = entity.type == "person"
+    age = age_in(text, one.end) if is_person else ""
+    said = title_in(text, one.end) if is_person else "" if entity.description else sort_in(text, one.end)
+    if not (age or said):
         return
-    if entity.type == "person":
-        state.note(one.entity_id, "title", match[1], 0.9)
-    elif not entity.description:
-        state.describe(one.entity_id, match[1])
+    # "The man beside Anna, a dentist, is tall" says it of Anna, "The man beside Anna is a dentist" does not.
+    if text[one.end :].lstrip()[:1] != "," and not is_subject(text, one.start):
+        return
+    if age:
+        state.note(one.entity_id, "age", age)
+    if said and is_person:
+        state.note(one.entity_id, "title", said, 0.9)
+    elif said:
+        state.describe(one.entity_id, said)

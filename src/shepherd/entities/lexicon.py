@@ -6,18 +6,24 @@ In other languages only names and known entities are found.
 
 from __future__ import annotations
 
+import re
+
 from shepherd._native.text import STOP_WORDS
 from shepherd.entities.records import EntityType, Gender
 
 __all__ = [
     "CONNECTORS",
+    "DEPARTMENTS",
     "ENDINGS",
     "FEMALE_NAMES",
+    "GERMAN_POSSESSIVES",
+    "GERMAN_ROLES",
     "GIVEN_NAMES",
     "HEADS",
     "HONORIFICS",
     "KINDS",
     "NO_NAMES",
+    "OCCUPATIONS",
     "ORDINARY_NAMES",
     "OWNED_KINDS",
     "PERSONAL_VERBS",
@@ -26,9 +32,11 @@ __all__ = [
     "POSSESSIVES",
     "PRONOUNS",
     "ROLES",
+    "SORTS",
     "family_of",
     "gender_of_name",
     "go_together",
+    "is_occupation",
     "is_plain_word",
     "singular_role",
 ]
@@ -108,6 +116,93 @@ KINDS: dict[str, EntityType] = {
     **dict.fromkeys(_words("dog cat horse parrot rabbit hamster pet"), "unknown"),
 }
 
+# Heads of what somebody is by work, rank or training. What else ends in "er" or "ist" is as often an opinion:
+# a whiner, a charmer, a racist.
+OCCUPATIONS = (
+    ROLES.keys()
+    - _COMPANIONS
+    - _FEMALE_ROLES
+    - _MALE_ROLES
+    - _words("spouse child kid baby cousin parent boss client customer")
+) | _words(
+    "accountant actor actress actuary admin administrator adviser agent ambassador anaesthetist analyst"
+    " anesthetist animator apprentice arborist archivist artist assessor astronaut astronomer attendant"
+    " attorney auctioneer auditor baker banker barber barista barmaid barman barrister bartender bassist"
+    " biologist bishop blacksmith blogger bookbinder bookseller bricklayer broker builder butcher buyer"
+    " cabinetmaker cameraman captain cardiologist caregiver carer caretaker carpenter cashier caterer cellist"
+    " chairman chairperson chairwoman chaplain chauffeur chemist chief cleaner clerk cobbler columnist"
+    " commander composer concierge conductor confectioner conservator constable consultant controller cook"
+    " coordinator copywriter coroner councillor councilor counsellor counselor courier crew curate curator"
+    " cutler dancer deacon dean decorator dermatologist detective dev diplomat dispatcher diver dj doorman"
+    " driver drummer economist electrician embalmer endocrinologist entrepreneur environmentalist estimator"
+    " executive farmer farrier firefighter fireman fisherman fishmonger fitter florist footballer forester"
+    " freelancer gardener geographer geologist geophysicist glazier goldsmith governor greengrocer grocer"
+    " guard guide guitarist gynaecologist gynecologist hairdresser handyman hatter head headmaster"
+    " headmistress headteacher historian hostess househusband housekeeper housewife hygienist illustrator"
+    " imam inspector installer instructor interpreter jailer janitor jeweler jeweller jockey joiner"
+    " journalist judge laborer labourer landlady landlord lawyer lead lecturer librarian lieutenant lifeguard"
+    " linguist locksmith logistician machinist magistrate maid manicurist masseur masseuse mathematician"
+    " mayor mechanic mediator medic merchant meteorologist midwife milkman miller miner minister missionary"
+    " model monk musician nanny navigator neurologist notary novelist nun nutritionist obstetrician officer"
+    " official operator optician optometrist organist orthodontist osteopath paediatrician painter paralegal"
+    " paramedic pastor pathologist pediatrician pensioner pharmacist phd photographer physician physicist"
+    " physio physiotherapist pianist picker pilot plasterer playwright plumber podiatrist poet policeman"
+    " policewoman politician porter postdoc postie postman postwoman potter pr presenter priest principal"
+    " printer producer programmer proofreader prosecutor psychiatrist psychoanalyst psychologist"
+    " psychotherapist publisher pupil rabbi radiographer radiologist ranger realtor receptionist rector"
+    " referee registrar rep reporter representative researcher retiree roofer sailor saleslady salesman"
+    " salesperson saleswoman sculptor seamstress senator sergeant sheriff shoemaker shopkeeper singer"
+    " sociologist soldier solicitor sommelier soprano specialist statistician steward stewardess stockbroker"
+    " stonemason student stylist superintendent surgeon surveyor sysadmin tailor tanner technician"
+    " technologist temp tenor tester tiler trader trainee translator treasurer trucker tutor typist umpire"
+    " undertaker upholsterer usher valet valuer verger veterinarian vicar violinist volunteer vp waiter"
+    " waitress warden watchmaker weaver welder winemaker woodworker worker writer zoologist"
+)
+# Endings of occupations that are made up of two words or of Greek.
+_OCCUPATION = re.compile(
+    r"\w{2,}(?:ologist|ographer|iatrist|iatrician|therapist|smith|wright|monger|maker|keeper|worker|master"
+    r"|driver|player|teacher|nurse|dresser|grower|breeder|blower|layer|planner|officer|manager|engineer"
+    r"|developer|designer|scientist)"
+)
+_NO_OCCUPATIONS = _words(
+    "troublemaker peacemaker mischief-maker timekeeper scorekeeper puppetmaster widowmaker"
+)
+
+# Sorts of organisations, places, works, devices and animals: what something can be said to be.
+SORTS = KINDS.keys() - _words("man woman guy girl boy lady gentleman person party") | _words(
+    "airline airport algorithm api archive association bakery bank bar bay beach beagle bird blog bookshop"
+    " bookstore bot brand brewery bridge broadcaster broker browser budgie bunny business butcher cafe café"
+    " camera campsite canal canary capital carmaker castle cathedral chain charity chatbot chicken church"
+    " cinema client clinic cockatiel codebase collective college collie comic community compiler congregation"
+    " console consultancy continent cooperative corgi corporation council court cow dachshund dam database"
+    " deli department device distribution distributor district division donkey duck editor encyclopedia"
+    " engine estate exchange extension factory faculty farm ferret filesystem fish font forest format"
+    " foundation franchise gallery game garage garden gecko goat goldfish goose greyhound grocer guinea-pig"
+    " guitar gym hall harbor harbour hen hill hospice hostel hotel husky inn institute instrument insurer"
+    " journal kernel keyboard kindergarten kitchen kitten lab laboratory labrador lake lizard machine"
+    " magazine mall manual manufacturer mare market microscope mill mine ministry model module monastery"
+    " mosque motorbike motorcycle mountain mule municipality museum musical neighborhood neighbourhood"
+    " network newspaper ngo nonprofit nursery office opera operating-system orchestra os outlet package park"
+    " peninsula pharmacy plant platform play plugin podcast poem pony poodle port practice printer program"
+    " programme protocol province pub publisher pug puppy quarter railway refinery resort retailer retriever"
+    " river robot router runtime salon satellite school scooter seaport series server service sheep shipyard"
+    " shop snake society software spaniel spreadsheet square stadium stallion station store street studio"
+    " subsidiary suburb suite supermarket supplier symphony synagogue system tablet telescope temple terminal"
+    " terrier theater theatre think-tank toolkit tortoise tractor truck trust turtle union utility valley van"
+    " vehicle vendor venue vineyard warehouse whippet wiki winery workshop yacht"
+)
+
+DEPARTMENTS = _words(
+    "accounting accounts admin administration advertising analytics architecture audit biology cardiology"
+    " catering chemistry communications compliance controlling data dermatology design development economics"
+    " editorial education engineering english facilities finance geography history hr infrastructure it law"
+    " legal linguistics logistics maintenance manufacturing marketing mathematics maths medicine music"
+    " neurology nursing oncology operations paediatrics payroll pediatrics philosophy physics planning pr"
+    " procurement product production psychiatry psychology purchasing qa quality r&d radiology recruiting"
+    " recruitment research sales security shipping sociology software statistics support surgery tax"
+    " technology training treasury urology"
+)
+
 # Things that people own, belong to or come from, which a conversation mentions as theirs.
 OWNED_KINDS = _words(
     "company firm startup employer organization organisation university college school team band hometown"
@@ -130,6 +225,21 @@ PRONOUNS = {
     **dict.fromkeys(("they", "them", "their", "theirs", "themselves"), "p"),
 }
 POSSESSIVES = _words("my our his her their its")
+
+# In German, the noun between "meine" and a name has a capital, too.
+GERMAN_POSSESSIVES = frozenset(
+    f"{stem}{ending}"
+    for stem in ("mein", "dein", "sein", "ihr", "unser", "euer", "eur")
+    for ending in ("", "e", "em", "en", "er", "es")
+)
+GERMAN_ROLES = _words(
+    "bruder chef chefin cousin cousine enkel enkelin enkeltochter ex-freund ex-freundin freund freundin"
+    " großmutter großvater halbbruder halbschwester kater katze kollege kollegen kollegin hund hündin lehrer"
+    " lehrerin mutter mama mitbewohner mitbewohnerin mann nachbar nachbarin nachbarn neffe neffen nichte oma"
+    " onkel opa papa partner partnerin patenkind schwager schwägerin schwester schwiegermutter schwiegersohn"
+    " schwiegertochter schwiegervater sohn stiefbruder stiefmutter stiefschwester stiefvater tante tochter"
+    " vater verlobte verlobter"
+)
 
 HONORIFICS: dict[str, Gender] = {
     **dict.fromkeys(("mr", "sir", "herr"), "m"),
@@ -290,6 +400,12 @@ def gender_of_name(name: str) -> Gender:
     if first in FEMALE_NAMES:
         return "f"
     return "m" if first in MALE_NAMES else ""
+
+
+def is_occupation(word: str) -> bool:
+    """Return whether a word in lower case is what somebody can be by work, rank or training."""
+    known = word in OCCUPATIONS or _OCCUPATION.fullmatch(word) is not None
+    return known and word not in _NO_OCCUPATIONS
 
 
 def is_plain_word(word: str) -> bool:

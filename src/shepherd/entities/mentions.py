@@ -12,6 +12,8 @@ from typing import Literal
 
 from shepherd.entities.lexicon import (
     CONNECTORS,
+    GERMAN_POSSESSIVES,
+    GERMAN_ROLES,
     GIVEN_NAMES,
     HEADS,
     HONORIFICS,
@@ -61,6 +63,12 @@ _SELF_INTRODUCTION = re.compile(
     r"(?:\bI['\u2019]?\s*a?m|\bmy\s+(?:full\s+|first\s+|last\s+)?name\s+is|\bmy\s+name['\u2019]s|\bcall\s+me)\s+$",
     re.IGNORECASE,
 )
+_NAME = r"[^\W\d_a-z][\w-]*(?:['\u2019][^\W\d_a-z]\w+)?"
+_NICKNAMED = re.compile(
+    rf"(?P<first>{_NAME}) +"
+    rf"(?:\"(?P<straight>{_NAME})\"|\u201c(?P<curly>{_NAME})\u201d|\((?P<round>{_NAME})\))"
+    rf" +(?P<last>{_NAME})"
+)
 # Words that refer to something in lower case, too.
 _REFERRING = frozenset(("the", *POSSESSIVES, *PRONOUNS, *ROLES))
 
@@ -72,7 +80,7 @@ class Spot:
     `entries` are registered entities with that name, `known` are known names by their place. `role` is the
     noun of a description ("sister"), `owner` is my, our, his, her, their, its, the, or "" after a name.
     `is_plural` means everybody with the role. `sentence`
-    counts from 0.
+    counts from 0. `text` is what stands there, without the `nickname` in `William "Bill" Turner`.
     """
 
     kind: Literal["name", "description", "pronoun"]
@@ -87,6 +95,7 @@ class Spot:
     is_possessive: bool = False
     is_first: bool = False
     is_plural: bool = False
+    nickname: str = ""
 
 
 @dataclass(slots=True)
@@ -187,7 +196,7 @@ def _at(reading: _Reading, at: int) -> tuple[Spot | None, int]:
             plural_of = "" if role in ROLES or role in KINDS else singular_role(role)
             spot = _spot("description", text, words, at, length, role=plural_of or role, owner=word.folded)
             return replace(spot, is_plural=bool(plural_of)), length
-    found = _name(reading, at)
+    found = _nicknamed(reading, at) or _name(reading, at)
     if found is not None:
         return found
     if word.folded in PRONOUNS:
@@ -231,6 +240,22 @@ def _description(words: list[_Word], at: int) -> int:
         elif word.folded in NO_NAMES and n > 1:
             return 0
     return 0
+
+
+def _nicknamed(reading: _Reading, at: int) -> tuple[Spot, int] | None:
+    """Return the spot of a name with a nickname in it, such as `William "Bill" Turner`."""
+    words = reading.words
+    if words[at].folded not in GIVEN_NAMES:
+        return None
+    match = _NICKNAMED.match(reading.text, words[at].start)
+    if match is None or match["last"].casefold() in NO_NAMES:
+        return None
+    length = sum(word.start < match.end() for word in words[at : at + _LONGEST_NAME])
+    name = f"{match['first']} {match['last']}"
+    spot = _spot("name", reading.text, words, at, length)
+    entries, known = reading.names.find(name), reading.known.find(name)
+    nickname = match["straight"] or match["curly"] or match["round"]
+    return replace(spot, text=name, nickname=nickname, entries=tuple(entries), known=tuple(known)), length
 
 
 def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
@@ -280,7 +305,7 @@ def _name(reading: _Reading, at: int) -> tuple[Spot | None, int] | None:
 
 def _capitalised(words: list[_Word], at: int) -> int:
     """Return the length of the run of capitalised words from here that can form one name."""
-    if not _is_capital(words[at]) or words[at].folded in NO_NAMES:
+    if not _is_capital(words[at]) or words[at].folded in NO_NAMES or _is_german_role(words, at):
         return 0
     length = 1
     while at + length < len(words) and length < _LONGEST_NAME:
@@ -297,6 +322,13 @@ def _capitalised(words: list[_Word], at: int) -> int:
             continue
         break
     return length
+
+
+def _is_german_role(words: list[_Word], at: int) -> bool:
+    """Return whether a word belongs to "Meine Schwester", before a name."""
+    if words[at].folded in GERMAN_POSSESSIVES:
+        return at + 1 < len(words) and words[at + 1].folded in GERMAN_ROLES
+    return at > 0 and words[at].folded in GERMAN_ROLES and words[at - 1].folded in GERMAN_POSSESSIVES
 
 
 def _is_name(words: list[_Word], at: int, length: int, *, is_known: bool) -> bool:

@@ -105,6 +105,8 @@ class Reading:
             related = [] if owner is None else self._state.related(f"{spot.role} of", owner)
             return [(one.id, _BY_ROLE) for one in related]
         found = self._by_name(spot, i) if spot.kind == "name" else self._by_description(i, spot)
+        if found is not None and spot.nickname and not self._state.names.find(spot.nickname):
+            self._state.alias(found[0], spot.nickname)
         return [] if found is None else [found]
 
     # ---- names

@@ -75,6 +75,7 @@ _ONCE_MORE = r"(?:\s+(?:noch ?mal|noch einmal|denn|eigentlich|gleich|noch|jetzt|
 _ASKED = re.compile(
     rf"(?:(?:what|which|whose|who|how)(?:\s+(?!{_SUBJECT}|\w+ed\b)\w+){{0,3}}?|when|where|why)"
     rf"(?:'s|\s+{_BE})\s+(?!an?\b|it\b){_SUBJECT}"
+    r"|(?:(?:does|did|is|are|am|was|were|has)\s+(?:i|we|my|our)|(?:do|have)\s+(?:i|we))\s+\w"
     r"|wie\s+(?:alt|groß|hoch|lange?|oft|viele?|weit|schwer|teuer)(?:\s+\w+)?\s+(?:ist|sind|bin|war|waren|hat|haben|habe|kostet)"
     rf"{_ONCE_MORE}\s+{_SUBJECT_DE}"
     r"|(?:wo|wohin|woher|wann|warum|wieso|wer|wen|wem|was|wie|welche[rsmn]?\s+\w+)\s+(?!immer\b|auch\b|gesagt\b|ich\b)\w+"
@@ -183,10 +184,11 @@ def is_statement(text: str) -> bool:
     sentences = split_sentences(text, clauses=True)
     if any(_says_something(_told_before(one) if is_question(one) else one) for one in sentences):
         return True
+    # The name in "Where does my sister Zoe live?" is learned, but the message only asks.
     if rule("first person").search(text):
-        return bool(assertions(text))
+        return any(not one.in_question for one in assertions(text))
     # "Give me opera any day" has the form of a request.
-    return any(fact.key not in _FACTS_ALONE for fact in plain_facts(text))
+    return any(fact.key not in _FACTS_ALONE and not fact.assertion.in_question for fact in plain_facts(text))
 
 
 def _ends_of(text: str) -> str:

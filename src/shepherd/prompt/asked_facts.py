@@ -69,7 +69,7 @@ from shepherd.prompt.of_others import MINE, is_of_a_work, is_of_somebody_else, i
 from shepherd.prompt.phrases import in_question
 from shepherd.prompt.question_settings import is_at_another_time, is_setting, setting_of, without_clause
 from shepherd.prompt.question_words import is_silent, turns_to_somebody
-from shepherd.prompt.questions import Question, begins_question, core_of, questions_in
+from shepherd.prompt.questions import Question, begins_question, core_of, open_form, questions_in
 from shepherd.prompt.requests import as_question, indirect_request, is_bare_request
 from shepherd.prompt.value_parts import PartOfFact, parts_asked_for
 from shepherd.sentences import is_question, split_sentences
@@ -369,7 +369,10 @@ def _facts_of(question: Question, message: str, known: Known) -> list[Fact]:
         scores = {one.fact.key: scores[one.fact.key] for one in named if one.fact.key in scores}
     if not scores:
         each = _each(asked, known) if re.search(r"\band\b", asked.text) else []
-        return each or facts_about_work(question.text, known.profiles)
+        if found := each or facts_about_work(question.text, known.profiles):
+            return found
+        wanted = open_form(question.text)
+        return _facts_of(replace(question, text=wanted), wanted, known) if wanted else []
     best = max(scores.values())
     return [one.fact for one in known.profiles if scores.get(one.fact.key, 0.0) > best - 0.1]
 

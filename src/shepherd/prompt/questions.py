@@ -11,7 +11,15 @@ from shepherd.prompt.archive_policy import is_statement
 from shepherd.prompt.requests import indirect_request
 from shepherd.sentences import is_question, split_sentences
 
-__all__ = ["Question", "asks_by_form", "begins_question", "core_of", "questions_in", "relations_in"]
+__all__ = [
+    "Question",
+    "asks_by_form",
+    "begins_question",
+    "core_of",
+    "open_form",
+    "questions_in",
+    "relations_in",
+]
 
 _WH = r"(?:(?:what|where|who|when|how)s?|whose|whom|which|why)"
 _BE = r"(?:is|are|am|was|were|do|does|did|has|have|had|can|could|will|would|should|must)"
@@ -114,6 +122,27 @@ _GOES_ON = re.compile(
     r"|again|love|mate|for|to|in case|so|fill me in|help me)\b",
     re.IGNORECASE,
 )
+_WHOM = r"(?P<who>(?:(?:my|our)(?: [\w'\u2019-]+){1,3}?|i|we|(?-i:[A-ZÀ-Þ])[\w'\u2019-]+))"
+_SOMEWHERE = (
+    r"(?!(?:an?|the|my|our|your|his|her|its|their|this|that|these|those|which|what|any|some"
+    r"|the same|home|night|weekends?|free|fun|money|myself|himself|herself)\b)"
+    r"[\w'\u2019&.-]+"
+    r"(?: (?!(?:in|on|at|for|with|from|during|when|while|every|all|if)\b)[\w'\u2019&.-]+){0,2}?"
+)
+_BY_NOW = r"(?:,? (?:still|now|right now|at the moment|these days|currently|any ?more|or not|then))?\W*"
+# Questions that want a yes or a no, and what they ask for.
+_CLOSED = [
+    (re.compile(rf"\W*(?:(?:and|so) )?{pattern}{_BY_NOW}", re.IGNORECASE), form)
+    for pattern, form in (
+        (rf"(?P<verb>do|does) {_WHOM} (?:still )?live in {_SOMEWHERE}", "Where {verb} {who} live?"),
+        (
+            rf"(?P<verb>do|does) {_WHOM} (?:still )?work (?:at|for) {_SOMEWHERE}",
+            "Where {verb} {who} work?",
+        ),
+        (rf"(?P<verb>am|is) {_WHOM} (?:already )?\d{{1,3}}(?: years? old)?", "How old {verb} {who}?"),
+        (rf"(?P<verb>am|is) {_WHOM} (?:called|named) {_SOMEWHERE}", "What {verb} {who} called?"),
+    )
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +178,17 @@ def questions_in(text: str) -> list[Question]:
 def asks_by_form(text: str) -> bool:
     """Return whether a text has the form of a question, marked or not: "who is minding the dog"."""
     return is_question(text) or _STARTS.match(text) is not None
+
+
+def open_form(text: str) -> str:
+    """Return the open question whose answer a closed one has, too, or "".
+
+    "Do I live in Rome?" is answered by where you live.
+    """
+    for pattern, form in _CLOSED:
+        if match := pattern.fullmatch(text):
+            return form.format(verb=match["verb"].casefold(), who=match["who"])
+    return ""
 
 
 @lru_cache(maxsize=8)  # each question of a message asks for that of the message

@@ -301,7 +301,7 @@ class Review:
         if asks_for_all(self._asked) and not self._said:
             # "Nice to meet you, Gerald" may be out of a document.
             return self._passed_on(sentence if sentence in _NO_ANSWERS else NOTHING_STORED)
-        is_learned = words_in(sentence) == words_in(SEEN) and plain_facts(self._asked)
+        is_learned = words_in(sentence) == words_in(SEEN) and _told(self._asked)
         if is_learned or words_in(sentence) == words_in(ACKNOWLEDGED):
             reply = self._promise.acknowledgement(self._asked)
             if self._said and (reply != ACKNOWLEDGED or reply in self._said):
@@ -378,7 +378,7 @@ class Review:
             return True
         core, _ = core_of(self._asked)
         is_asking = asks_by_form(core) or not self._asked.startswith(core)
-        return is_asking and not plain_facts(self._asked)
+        return is_asking and not _told(self._asked)
 
     def _is_in_a_note(self, sentence: str) -> bool:
         """Return whether a document tells what is asked, and the model's sentence tells no fact."""
@@ -446,7 +446,8 @@ class Review:
             sentence = UNKNOWN
         # Who, when or how old is something that the user may have told: nothing that a larger model would do.
         is_not_told = _WANTS_TO_KNOW.match(self._asked) or (
-            _is_question(self._asked) and named_in(self._asked, self._judge.sources.known)
+            _is_question(self._asked)
+            and (named_in(self._asked, self._judge.sources.known) or _names_somebody(self._asked))
         )
         if sentence == DECLINED and is_not_told:
             sentence = UNKNOWN
@@ -479,7 +480,7 @@ class Review:
 
     def _is_told(self, sentence: str) -> bool:
         """Return whether the user told something; what is learned is no request that can be declined."""
-        return bool(plain_facts(self._asked)) or (sentence != DECLINED and _tells_plainly(self._asked))
+        return bool(_told(self._asked)) or (sentence != DECLINED and _tells_plainly(self._asked))
 
     def _stop(self) -> str:
         self._is_over = True
@@ -576,12 +577,22 @@ _FAREWELLS = [words_in(text) for text in ("You're welcome!", "Goodbye!")]
 _COURTESIES = [words_in(SEEN), *_FAREWELLS]
 
 
+def _told(text: str) -> list[Verdict]:
+    """Return what a message plainly states: not the name in "Does my sister Zoe drive?", which is learned."""
+    return [one for one in plain_facts(text) if not one.assertion.in_question]
+
+
+def _names_somebody(text: str) -> bool:
+    """Return whether a question names somebody of the user's: "Does my sister Zoe drive?"."""
+    return any(one.assertion.in_question for one in plain_facts(text))
+
+
 def _is_question(text: str) -> bool:
     """Return whether a message asks something, even without a question mark."""
-    is_by_form = (asks_by_form(core_of(text)[0]) or names_a_thing(text)) and not plain_facts(text)
+    is_by_form = (asks_by_form(core_of(text)[0]) or names_a_thing(text)) and not _told(text)
     if asks(text) or is_by_form or (begins_question(text) and not is_statement(text)):
         return True
-    return (is_bare_request(text) or indirect_request(text) is not None) and not plain_facts(text)
+    return (is_bare_request(text) or indirect_request(text) is not None) and not _told(text)
 
 
 def _calculates(text: str) -> bool:
@@ -596,7 +607,7 @@ def _tells_plainly(text: str) -> bool:
 
 def _tells_something(text: str) -> bool:
     """Return whether a message has something to be kept: a statement, or an instruction for all answers."""
-    return is_statement(text) or (not asks(text) and bool(plain_facts(text)))
+    return is_statement(text) or (not asks(text) and bool(_told(text)))
 
 
 def _is_hearsay(text: str) -> bool:
