@@ -8,6 +8,7 @@ from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.inference.hub import Report
 from shepherd.inference.models import resolve
+from shepherd.inference.names import hub_name_meant
 
 __all__ = ["MODEL_SETTINGS", "existing_file", "model_path"]
 
@@ -40,5 +41,7 @@ def existing_file(model: str, setting: str, report: Report = lambda event: None)
             raise
         raise UsageError(f"{setting}: {error}", hint=error.hint) from None
     if not path.exists():
-        raise UsageError(f"{path}: there is no such file", hint=MODEL_SETTINGS[setting])
+        meant = hub_name_meant(model)
+        hint = f"did you mean {meant}?" if meant else MODEL_SETTINGS[setting]
+        raise UsageError(f"{model if meant else path}: there is no such file", hint=hint)
     return path

@@ -129,7 +129,7 @@ def test_a_name_without_hf_is_a_mistake(model):
     done = model("pull", "acme/Tiny-GGUF")
 
     assert done.returncode == 2
-    assert "hf:user/repo:quant" in done.stderr
+    assert "did you mean hf:acme/Tiny-GGUF?" in done.stderr
 
 
 def test_an_unreachable_hub_is_told_at_once(model):

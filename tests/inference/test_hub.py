@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from shepherd.errors import ModelError, ModelFormatError
+from shepherd.errors import ModelError, ModelFormatError, UsageError
 from shepherd.inference.cache import Repository
 from shepherd.inference.hub import Hub, HubFile, PartialDownload, Transferred, Waiting
 from shepherd.inference.models import ModelRegistry
@@ -141,6 +142,57 @@ def left_over(hub: LoopbackHub, cache: Path, data: bytes) -> None:
     path = cache / "models--acme--Tiny-GGUF" / "blobs" / f"{sha256}.{FILE}.incomplete"
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {
+            "status": 200,
+            "headers": {"Content-Type": "text/html; charset=utf-8"},
+            "body": b"<html>log in</html>",
+        },
+        {"status": 200, "body": b"please log in"},
+        {"status": 204},
+    ],
+    ids=["page", "short text", "nothing"],
+)
+def test_a_login_page_costs_nothing_of_what_has_come(registry, hub, model_bytes, page):
+    fail_store(hub, cut_after=100_000)
+    fail_store(hub, **page)
+
+    model = registry.pull(SPEC)
+
+    first, second, third = hub.asked("store")
+    assert (first.range, second.range) == ("", third.range)
+    assert second.range.startswith("bytes=")
+    assert model.path.read_bytes() == model_bytes
+
+
+def test_a_login_page_is_not_the_beginning_of_a_file(registry, hub, model_bytes):
+    fail_store(hub, status=200, headers={"Content-Type": "text/html"}, body=b"<html>log in</html>")
+
+    model = registry.pull(SPEC)
+
+    assert [request.range for request in hub.asked("store")] == ["", ""]
+    assert model.path.read_bytes() == model_bytes
+
+
+def test_a_download_that_goes_on_is_not_removed(registry, hub, cache, model_bytes):
+    fail_store(hub, stall_after=100_000)
+    pulling = threading.Thread(target=registry.pull, args=(SPEC,))
+    pulling.start()
+    try:
+        while not (partials := list(cache.rglob("*.incomplete"))) or not partials[0].stat().st_size:
+            time.sleep(0.01)
+        (unfinished,) = [model for model in registry.models() if model.repo]
+        with pytest.raises(UsageError, match="is being downloaded"):
+            registry.remove(unfinished)
+    finally:
+        hub.release()
+        pulling.join(60)
+
+    assert registry.find(SPEC).path.read_bytes() == model_bytes
 
 
 def test_two_pulls_at_once_download_it_once(hub, cache):
@@ -398,3 +450,25 @@ def test_a_file_that_another_downloads_is_waited_for(tmp_path):
 
     assert entered.is_set()
     assert events == [Waiting("another program is downloading it", 0.0)]
+
+
+# -- spellings ----
+
+
+def test_another_spelling_of_a_repository_is_the_same_one(registry, hub, model_bytes):
+    stored = registry.pull(SPEC)
+    hub.requests.clear()
+    other = SPEC.replace(REPO, REPO.upper())
+
+    assert registry.find(other) == stored
+    hub.repos[REPO.upper()] = hub.repos[REPO]
+    assert registry.pull(other) == stored
+    assert hub.asked("store") == []
+    assert len([model for model in registry.models() if model.repo]) == 1
+
+
+def test_the_name_of_a_downloaded_file_finds_it(registry):
+    stored = registry.pull(SPEC)
+
+    assert registry.resolve(FILE) == stored.path
+    assert registry.resolve("other.gguf") == Path("other.gguf")

@@ -13,6 +13,7 @@ from shepherd.inference.names import (
     FILE_TYPES,
     HubName,
     choose,
+    hub_name_meant,
     is_projector,
     is_safe_path,
     parse_hub_name,
@@ -218,3 +219,21 @@ def test_a_long_list_ends_with_how_many_more_there_are(n):
 
     assert caught.value.hint.count("hf:u/r/") == _SHOWN
     assert caught.value.hint.endswith(f" and {n - _SHOWN} more" if n > _SHOWN else ".gguf")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("Pub/Big-GGUF", "hf:Pub/Big-GGUF"),
+        ("HF:Pub/Big-GGUF:q4_k_m", "hf:Pub/Big-GGUF:q4_k_m"),
+        ("https://huggingface.co/Pub/Big-GGUF", "hf:Pub/Big-GGUF"),
+        ("huggingface.co/Pub/Big-GGUF/tree/main", "hf:Pub/Big-GGUF"),
+        ("models/big.gguf", ""),
+        ("./models", ""),
+        ("/srv/models", ""),
+        ("~/models/big", ""),
+        ("big", ""),
+    ],
+)
+def test_addresses_and_names_without_their_prefix_are_understood(typed, meant):
+    assert hub_name_meant(typed) == meant

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from shepherd.errors import ModelError
+from shepherd.errors import ModelError, UsageError
 from shepherd.inference.hub import HubFile, Listing, Report, Waiting, disk_errors
 from shepherd.inference.names import HUB_PREFIX, Variant, is_projector, is_safe_path, stem_of, variants
 
@@ -159,7 +159,15 @@ class Repository:
             reference.write_text(commit, encoding="ascii")
 
     def remove(self, stem: str) -> None:
-        """Delete the model of that stem: links, contents that nothing else needs, unfinished downloads."""
+        """Delete the model of that stem: links, contents that nothing else needs, unfinished downloads.
+
+        UsageError if another program is downloading it.
+        """
+        unfinished = {file: path for file, path in self._unfinished().items() if stem_of(file) == stem}
+        if any(_is_held(self._locks / f"{path.name.partition('.')[0]}.lock") for path in unfinished.values()):
+            raise UsageError(
+                f"{HUB_PREFIX}{self.repo}: {stem} is being downloaded", hint="stop the download first"
+            )
         with disk_errors(self.folder):
             for folder in self.folder.glob("snapshots/*"):
                 if folder.is_symlink():  # it may lead anywhere
@@ -167,9 +175,8 @@ class Repository:
                 for file, path in _gguf_files(folder):
                     if stem_of(file) == stem:
                         self._remove_file(path)
-            for file, path in self._unfinished().items():
-                if stem_of(file) == stem:
-                    path.unlink()
+            for path in unfinished.values():
+                path.unlink(missing_ok=True)
             if not self.holdings():
                 self._remove_projectors()
             self._tidy()
@@ -201,7 +208,9 @@ class Repository:
                 os.rmdir(parent)
         if not any(self._blobs.glob("*")) and not (self.folder / "snapshots").exists():
             shutil.rmtree(self.folder)
-            shutil.rmtree(self._locks, ignore_errors=True)
+            # Who waits for one needs the file.
+            if not any(_is_held(lock) for lock in self._locks.glob("*.lock")):
+                shutil.rmtree(self._locks, ignore_errors=True)
 
     def _newest_commit(self) -> str:
         try:
@@ -214,6 +223,19 @@ class Repository:
 
     def _blob(self, file: HubFile) -> Path:
         return self._blobs / file.sha256
+
+
+def _is_held(lock: Path) -> bool:
+    """Return whether a program holds a lock of huggingface_hub at this moment."""
+    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
+
+    if not lock.exists():
+        return False
+    try:
+        with WeakFileLock(lock, timeout=0.1):
+            return False
+    except TimeoutError:
+        return True
 
 
 def _gguf_files(folder: Path) -> list[tuple[str, Path]]:

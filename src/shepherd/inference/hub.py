@@ -328,7 +328,10 @@ def _checked_listing(repo: str, info: Any) -> Listing:
         if not is_safe_path(path):
             raise _invalid_listing(repo, f"has the file name {path[:100]!a}, which leads elsewhere")
         files[path] = HubFile(path, *_size_and_checksum(sibling.lfs))
-    return Listing(repo, info.sha, files)
+    # Names are case-insensitive there; the cache's folders, which the hub's spelling names, may not be.
+    spelled = getattr(info, "id", None)
+    is_same = isinstance(spelled, str) and spelled.casefold() == repo.casefold()
+    return Listing(spelled if is_same else repo, info.sha, files)
 
 
 def _size_and_checksum(lfs: Any) -> tuple[int, str]:
@@ -342,13 +345,28 @@ def _align(target: PartialDownload, response: Any) -> None:
     """Make the end of the file the place where this answer begins."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise ModelError(f"{target.path}: the hub sends it compressed", hint="the mirror is misconfigured")
-    if response.status_code != 206:  # the server ignored Range
-        target.restart()
+    if response.status_code != 206:
+        if not _is_the_file(target, response):
+            # What has come stays: the next answer may be the hub's again.
+            raise _TemporaryError("the answer is not the file; is it a login page of this network?")
+        target.restart()  # the server ignored Range
         return
     match = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
     if not match or int(match[1]) != target.done_bytes or match[2] not in ("*", str(target.size_bytes)):
         target.restart()
         raise _TemporaryError("the hub answered with another part than was asked for")
+
+
+def _is_the_file(target: PartialDownload, response: Any) -> bool:
+    """Return whether an answer can be the whole file: networks that want a login answer with a page, or nothing.
+
+    Without anything to lose, a length that is too small is left to the checks of what arrives.
+    """
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if response.status_code != 200 or kind in ("text/html", "application/xhtml+xml"):
+        return False
+    length = response.headers.get("Content-Length", "")
+    return not (target.done_bytes and length.isdecimal() and int(length) < target.size_bytes)
 
 
 def _refusal(response: Any, endpoint: str, repo: str) -> Exception:

@@ -200,7 +200,8 @@ class ModelRegistry:
         chosen = choose(name, variants(listing.files))
         files = [listing.files[path] for path in _with_projector(chosen, listing)]
         hub.require_checksums(listing, files)
-        repository = Repository(self.cache, name.repo)
+        repo = self._spelled(listing.repo)
+        repository = Repository(self.cache, repo)
         repository.require_space(listing, files)
         for file in files:
             with repository.locked(file, report):
@@ -209,7 +210,7 @@ class ModelRegistry:
                 _require_model(repository, listing, file)
                 repository.install(listing, file)
         repository.set_newest(listing.commit)
-        model = self._find_from_hub(HubName(name.repo, file=chosen.files[0]))
+        model = self._find_from_hub(HubName(repo, file=chosen.files[0]))
         assert model is not None
         return model
 
@@ -262,7 +263,9 @@ class ModelRegistry:
         path = from_home(spec, "model")
         is_path = path.is_file() or path.name != spec or path.suffix.lower() == ".gguf"
         if spec and is_path and not spec.startswith(HUB_PREFIX):
-            return path
+            # The name of a file that was downloaded, perhaps, as `model list` and the hub show it.
+            model = self.find(spec) if path.name == spec and not path.is_file() else None
+            return model.path if model else path
         model = self.find(spec or BUILT_IN)
         return model.path if model else None
 
@@ -289,8 +292,13 @@ class ModelRegistry:
             for name, holding in zip(names, holdings, strict=True)
         }
 
+    def _spelled(self, repo: str) -> str:
+        """Return the name of a repository as the cache spells it, if it is there."""
+        return next((here for here in repositories(self.cache) if here.casefold() == repo.casefold()), repo)
+
     def _find_from_hub(self, name: HubName) -> StoredModel | None:
-        complete = {variant: model for variant, model in self._stored_in(name.repo).items() if model.complete}
+        stored = self._stored_in(self._spelled(name.repo))
+        complete = {variant: model for variant, model in stored.items() if model.complete}
         if not matching(name, list(complete)):
             return None
         return complete[choose(name, list(complete))]

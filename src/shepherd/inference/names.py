@@ -18,6 +18,7 @@ __all__ = [
     "HubName",
     "Variant",
     "choose",
+    "hub_name_meant",
     "is_safe_path",
     "matching",
     "parse_hub_name",
@@ -43,6 +44,12 @@ FILE_TYPES = {
 
 _FORMS = "hf:user/repo:quant, hf:user/repo or hf:user/repo/file.gguf"
 _REPO_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?")
+# What people paste from their browser's address bar, or type without "hf:".
+_MEANT = re.compile(
+    r"(?:(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/|hf:/*)?(?P<repo>[\w-][\w.-]*/[\w-][\w.-]*?)"
+    r"(?P<quant>:[\w-]+)?(?:/(?:tree|blob|resolve)/.*|[/?#].*)?",
+    re.IGNORECASE | re.ASCII,
+)
 _QUANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _QUANT_IN_FILE = re.compile(
     r"(?<![A-Za-z0-9])((?:UD-)?(?:I?Q[1-8](?:_(?:[0148]|NL|X{0,2}[SL]|[KM]))*|TQ[12]_0|(?:MX|NV)FP4(?:_MOE)?"
@@ -105,6 +112,12 @@ def parse_hub_name(text: str) -> HubName:
         if not _REPO_PART.fullmatch(part) or "--" in part or ".." in part:
             raise _malformed(text)
     return HubName(f"{user}/{repo}", quant, file)
+
+
+def hub_name_meant(text: str) -> str:
+    """Return the `hf:` name that an address of the hub, or a name without `hf:`, stands for; else ""."""
+    match = None if text.lower().endswith(".gguf") else _MEANT.fullmatch(text)
+    return f"{HUB_PREFIX}{match['repo']}{match['quant'] or ''}" if match else ""
 
 
 def is_safe_path(path: str) -> bool:
@@ -231,4 +244,6 @@ def _listed(name: HubName, candidates: Sequence[Variant]) -> str:
 
 
 def _malformed(text: str) -> UsageError:
-    return UsageError(f"{text[:100]!a} is not the name of a model on the hub", hint=f"expected {_FORMS}")
+    meant = "" if text.startswith(HUB_PREFIX) else hub_name_meant(text)
+    hint = f"did you mean {meant}?" if meant else f"expected {_FORMS}"
+    return UsageError(f"{text[:100]!a} is not the name of a model on the hub", hint=hint)
