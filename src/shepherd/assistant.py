@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shepherd.config import Config
+from shepherd.config import Config, default_user_id
 from shepherd.errors import ShepherdError, StoreError, UsageError
 from shepherd.inference import Engine, KeptCounts
 from shepherd.knowledge import Knowledge
@@ -90,6 +90,8 @@ class Assistant:
     open Memory; without one nothing is remembered. `close`, which leaving a `with` block calls, closes what
     was opened here; the caller closes what it passed in.
 
+    The user is `user_id`, else the setting user_id, else that of the open Memory, here or in the ModelAccess.
+
     One turn at a time; `cancel()` may be called from any thread, everything else from one. With the setting
     memory_tools the model has tools for the memory of `user_id` alone; `tools` are more of them.
     """
@@ -105,7 +107,7 @@ class Assistant:
     ) -> None:
         self._other_tools = tuple(tools)
         self._config = config or Config()
-        self.user_id = user_id or self._config.effective_user_id
+        self.user_id = user_id or self._config.user_id or _user_of(model, memory)
         self.private = False
         # A question asked alone: `resume` finds its conversation only for another such question.
         self.is_one_off = False
@@ -644,6 +646,12 @@ class Assistant:
             yield
         finally:
             self._turn_lock.release()
+
+
+def _user_of(model: str | Path | ChatModel | ModelAccess, memory: str | Path | Memory | None) -> str:
+    """Return the user of an open memory, else the one of this process."""
+    known = model.memory if isinstance(model, ModelAccess) else memory
+    return known.user_id if isinstance(known, Memory) else default_user_id()
 
 
 def _opened(

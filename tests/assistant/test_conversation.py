@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from shepherd.assistant import Finished, Warned
+from shepherd.assistant import Assistant, Finished, Warned
 from shepherd.canary import WordSearch
+from shepherd.config import Config
 from shepherd.errors import ShepherdError, StoreLockedError, UsageError
 from shepherd.memory import Memory
 from shepherd.turn.components import ModelAccess
@@ -47,6 +48,18 @@ def test_undo_leaves_a_memory_that_was_there_before(new_assistant, memory):
     assistant.undo()
 
     assert memory.count_memories() == 1
+
+
+def test_open_memory_names_the_user(engine, tmp_path):
+    with Memory(tmp_path / "both.db", user_id="anna") as anna, Memory(anna.path, user_id="bob") as bob:
+        assistants = [Assistant(engine, anna), Assistant(ModelAccess(engine, bob))]
+        for assistant in assistants:
+            ask(assistant, "My favourite editor is Helix")
+
+        assert [assistant.user_id for assistant in assistants] == ["anna", "bob"]
+        assert raws(anna.load_session()) == raws(bob.load_session()) == ["My favourite editor is Helix", ANSWER]
+        assert Assistant(engine, anna, config=Config(user_id="carl")).user_id == "carl"
+        assert Assistant(engine, anna, config=Config(user_id="carl"), user_id="dora").user_id == "dora"
 
 
 def test_undo_of_nothing_is_nothing(new_assistant):
