@@ -80,6 +80,8 @@ _log = logging.getLogger(__name__)
 
 # Share of the window that tools may take which nobody asked for by name.
 _TOOLS_SHARE = 0.25
+# What keeps a conversation from being changed, and what to do about it.
+_AN_ANSWER = ("an answer", "wait for it, or cancel it")
 
 
 class Assistant:
@@ -92,7 +94,8 @@ class Assistant:
 
     The user is `user_id`, else the setting user_id, else that of the open Memory, here or in the ModelAccess.
 
-    One turn at a time; `cancel()` may be called from any thread, everything else from one. With the setting
+    One turn at a time, and nothing else changes the conversation meanwhile (UsageError). `cancel()` may be
+    called from any thread, everything else from one. With the setting
     memory_tools the model has tools for the memory of `user_id` alone; `tools` are more of them.
     """
 
@@ -376,7 +379,7 @@ class Assistant:
         For a forgetful model, what memory added to earlier messages and what tools read there is removed.
         If the memory can't be read, this raises StoreError, and nothing has changed.
         """
-        with self._alone("an answer", "wait for it, or cancel it"):
+        with self._alone(*_AN_ANSWER):
             self._ahead.stop()
             session = self._store.session_id
             parts = open_components(access, self._config, self.user_id)
@@ -398,7 +401,7 @@ class Assistant:
         """Take a new snapshot, with present preferences and background. The whole prompt is read again
         once.
         """
-        with self._alone("an answer", "wait for it, or cancel it"):
+        with self._alone(*_AN_ANSWER):
             self._ahead.stop()
             self._snapshot = self._take_snapshot(self._compaction.summary)
             return self._snapshot
@@ -409,15 +412,16 @@ class Assistant:
         Effects of tools stay. Raises StoreError; the conversation then still has the exchange, and undo may
         be tried again.
         """
-        if not self._exchanges:
-            return None
-        self._ahead.stop()
-        exchange = self._exchanges[-1]
-        self._recorder.undo(exchange)
-        self._exchanges.pop()
-        self.last = None
-        self._compaction.cancel()
-        return exchange.user.raw
+        with self._alone(*_AN_ANSWER):
+            if not self._exchanges:
+                return None
+            self._ahead.stop()
+            exchange = self._exchanges[-1]
+            self._recorder.undo(exchange)
+            self._exchanges.pop()
+            self.last = None
+            self._compaction.cancel()
+            return exchange.user.raw
 
     def clear(self) -> None:
         """Begin a new conversation; memory and the stored conversation stay."""
@@ -456,20 +460,21 @@ class Assistant:
 
         If its entities can't be read, this raises StoreError, and the conversation is as before.
         """
-        self._ahead.stop()
-        if self._dialogue is not None:
-            self._dialogue.load(session_id, ((one.user.raw, one.answer.raw) for one in exchanges))
-        self._exchanges = list(shown)
-        self._has_evicted = len(shown) < len(exchanges)
-        if self.is_forgetful:
-            self._hide_memory()
-        self.last = None
-        self._store.release()
-        self._store.session_id = session_id or None
-        self._recorder.begin()
-        self._compaction.reset(summary)
-        self._open_toolbox()
-        self._snapshot = self._take_snapshot(summary)
+        with self._alone(*_AN_ANSWER):
+            self._ahead.stop()
+            if self._dialogue is not None:
+                self._dialogue.load(session_id, ((one.user.raw, one.answer.raw) for one in exchanges))
+            self._exchanges = list(shown)
+            self._has_evicted = len(shown) < len(exchanges)
+            if self.is_forgetful:
+                self._hide_memory()
+            self.last = None
+            self._store.release()
+            self._store.session_id = session_id or None
+            self._recorder.begin()
+            self._compaction.reset(summary)
+            self._open_toolbox()
+            self._snapshot = self._take_snapshot(summary)
 
     # ---- the order of a turn
 

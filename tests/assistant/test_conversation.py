@@ -50,6 +50,21 @@ def test_undo_leaves_a_memory_that_was_there_before(new_assistant, memory):
     assert memory.count_memories() == 1
 
 
+@pytest.mark.parametrize("change", ["undo", "clear", "resume"])
+def test_conversation_cannot_be_changed_during_an_answer(new_assistant, memory, change):
+    assistant = new_assistant()
+    ask(assistant, "first thing")
+    turn = assistant.ask("My favourite editor is Helix")
+    next(turn)
+
+    with pytest.raises(UsageError, match="busy with an answer"):
+        getattr(assistant, change)()
+    list(turn)
+
+    assert raws(assistant.history) == ["first thing", ANSWER, "My favourite editor is Helix", ANSWER]
+    assert raws(memory.load_session()) == raws(assistant.history)
+
+
 def test_open_memory_names_the_user(engine, tmp_path):
     with Memory(tmp_path / "both.db", user_id="anna") as anna, Memory(anna.path, user_id="bob") as bob:
         assistants = [Assistant(engine, anna), Assistant(ModelAccess(engine, bob))]
