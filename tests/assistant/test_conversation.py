@@ -72,7 +72,9 @@ def test_open_memory_names_the_user(engine, tmp_path):
             ask(assistant, "My favourite editor is Helix")
 
         assert [assistant.user_id for assistant in assistants] == ["anna", "bob"]
-        assert raws(anna.load_session()) == raws(bob.load_session()) == ["My favourite editor is Helix", ANSWER]
+        assert (
+            raws(anna.load_session()) == raws(bob.load_session()) == ["My favourite editor is Helix", ANSWER]
+        )
         assert Assistant(engine, anna, config=Config(user_id="carl")).user_id == "carl"
         assert Assistant(engine, anna, config=Config(user_id="carl"), user_id="dora").user_id == "dora"
 
