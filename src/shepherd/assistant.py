@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shepherd.config import Config, default_user_id
+from shepherd.config import Config
 from shepherd.errors import ShepherdError, StoreError, UsageError
 from shepherd.inference import Engine, KeptCounts
 from shepherd.knowledge import Knowledge
@@ -57,7 +57,7 @@ from shepherd.turn.components import ModelAccess, TurnComponents, open_component
 from shepherd.turn.read_ahead import ReadAhead, foresee
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.turn.small_model import Promise
-from shepherd.types import ANONYMOUS_USERS, Learning, Message, Picture, Tool
+from shepherd.types import ANONYMOUS_USERS, NOT_LEARNING, Learning, Message, Picture, Tool
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
@@ -82,15 +82,23 @@ _log = logging.getLogger(__name__)
 _TOOLS_SHARE = 0.25
 # What keeps a conversation from being changed, and what to do about it.
 _AN_ANSWER = ("an answer", "wait for it, or cancel it")
+# Of an assistant without a worker, as programs make them.
+_NOT_LEARNING = replace(
+    NOT_LEARNING, remedy="use shepherd.Session, which learns, or give the ModelAccess an extraction worker"
+)
 
 
 class Assistant:
     """A conversation of one user with one model.
 
-    `model` is the path or name of a model (see `shepherd.Engine`; "" is the bundled one), an open model, or a
-    ModelAccess, which says what the model may do with its memory. `memory` is the path of a database, or an
-    open Memory; without one nothing is remembered. `close`, which leaving a `with` block calls, closes what
-    was opened here; the caller closes what it passed in.
+    `model` is the path or name of a model (see `shepherd.Engine`; "" is that of the setting, else the bundled
+    one), an open model, or a ModelAccess, which says what the model may do with its memory. `memory` is the
+    path of a database, or an open Memory; without one nothing is remembered. What is named is opened by the
+    settings, such as n_ctx or rag_max_results; what is open keeps its own. `close`, which leaving a `with`
+    block calls, closes what was opened here; the caller closes what it passed in.
+
+    Statements are stored as memories. No facts are learned, unless a ModelAccess has a worker for it, as in a
+    `shepherd.Session`, which also opens providers.
 
     The user is `user_id`, else the setting user_id, else that of the open Memory, here or in the ModelAccess.
 
@@ -110,7 +118,7 @@ class Assistant:
     ) -> None:
         self._other_tools = tuple(tools)
         self._config = config or Config()
-        self.user_id = user_id or self._config.user_id or _user_of(model, memory)
+        self.user_id = user_id or self._config.effective_user_id
         self.private = False
         # A question asked alone: `resume` finds its conversation only for another such question.
         self.is_one_off = False
@@ -122,7 +130,9 @@ class Assistant:
         self._turn: Turn | None = None
         self._ahead = ReadAhead()
         with ExitStack() as stack:
-            access = _opened(model, memory, self.user_id, stack)
+            access = _opened(model, memory, self._config, user_id, stack)
+            if access.memory is not None and not (user_id or self._config.user_id):
+                self.user_id = access.memory.user_id
             self._use(open_components(access, self._config, self.user_id))
             self._opened = stack.pop_all()
 
@@ -653,29 +663,29 @@ class Assistant:
             self._turn_lock.release()
 
 
-def _user_of(model: str | Path | ChatModel | ModelAccess, memory: str | Path | Memory | None) -> str:
-    """Return the user of an open memory, else the one of this process."""
-    known = model.memory if isinstance(model, ModelAccess) else memory
-    return known.user_id if isinstance(known, Memory) else default_user_id()
-
-
 def _opened(
     model: str | Path | ChatModel | ModelAccess,
     memory: str | Path | Memory | None,
+    config: Config,
     user_id: str,
     stack: ExitStack,
 ) -> ModelAccess:
-    """Open what is named by a path or a name; `stack` closes it."""
+    """Open by the settings what is named by a path or a name; `stack` closes it."""
     if isinstance(model, ModelAccess):
         return model
     if isinstance(memory, (str, Path)):
-        memory = stack.enter_context(Memory(memory, user_id=user_id))
+        from shepherd.memory_factory import open_memory
+
+        own = replace(config, user_id=user_id or config.user_id)
+        memory = stack.enter_context(
+            open_memory(own, address=str(memory), warn=lambda text, hint: _log.warning("%s; %s", text, hint))
+        )
     if isinstance(model, (str, Path)):
         # Not at the top: llama.cpp is loaded only for a model that runs here.
-        from shepherd.inference import Engine
+        from shepherd.factory import open_named_engine
 
-        model = stack.enter_context(Engine(model))
-    return ModelAccess(model, memory)
+        model = stack.enter_context(open_named_engine(config, str(model)))
+    return ModelAccess(model, memory, learning=NOT_LEARNING if memory is None else _NOT_LEARNING)
 
 
 def _warned(draft: Draft) -> Iterator[Warned]:

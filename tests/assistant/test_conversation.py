@@ -79,6 +79,18 @@ def test_open_memory_names_the_user(engine, tmp_path):
         assert Assistant(engine, anna, config=Config(user_id="carl"), user_id="dora").user_id == "dora"
 
 
+def test_what_is_opened_here_follows_the_settings(scripted_model, tmp_path):
+    config = Config(model=str(scripted_model), n_ctx=320, rag_max_results=1, memory_extraction_secrets=True)
+    with Assistant(memory=tmp_path / "own.db", config=config, user_id="anna") as assistant:
+        memory = assistant.memory
+
+        assert (str(assistant.engine.model.path), assistant.engine.window_tokens) == (str(scripted_model), 320)
+        assert (memory.user_id, memory.max_results, memory.keeps_secrets) == ("anna", 1, True)
+        assert "Session" in assistant.learning.remedy
+    with pytest.raises(UsageError, match="opens no provider"):
+        Assistant(config=Config(provider="openai"))
+
+
 def test_undo_of_nothing_is_nothing(new_assistant):
     assert new_assistant().undo() is None
 
