@@ -71,7 +71,8 @@ def open_memory(
 ) -> Memory:
     """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database.
 
-    `address` is that of another database, as a program names it: nothing in it is expanded. Vectors and reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
+    `address` is that of another database, as a program names it: nothing in it is expanded. Vectors and
+    reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
     """
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
     if address is None:

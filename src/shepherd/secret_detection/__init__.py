@@ -74,7 +74,7 @@ def masked(text: str) -> tuple[str, int]:
 def masked_value(value: Any, name: str = "") -> tuple[Any, int]:
     """Return a copy of a JSON value with the secrets in it covered, and how many there are.
 
-    Names of fields and of those around them tell as well: {"door": {"pin": 4711}}. A covered number is a text.
+    Names of fields tell, too, and those around them: {"door": {"pin": 4711}}. A covered number is a text.
     """
     if isinstance(value, Mapping):
         found = {
