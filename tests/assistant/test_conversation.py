@@ -84,7 +84,10 @@ def test_what_is_opened_here_follows_the_settings(scripted_model, tmp_path):
     with Assistant(memory=tmp_path / "own.db", config=config, user_id="anna") as assistant:
         memory = assistant.memory
 
-        assert (str(assistant.engine.model.path), assistant.engine.window_tokens) == (str(scripted_model), 320)
+        assert (str(assistant.engine.model.path), assistant.engine.window_tokens) == (
+            str(scripted_model),
+            320,
+        )
         assert (memory.user_id, memory.max_results, memory.keeps_secrets) == ("anna", 1, True)
         assert "Session" in assistant.learning.remedy
     with pytest.raises(UsageError, match="opens no provider"):
