@@ -917,7 +917,7 @@ class Memory:
         )
 
     def append_messages(self, name: str, messages: Sequence[Message], user_id: str | None = None) -> str:
-        """Append messages to the conversation of this name or id, or to a new one of that name; return its id.
+        """Append messages to the conversation of this name or id, or to a new one; return its id.
 
         All of them are stored together, or none; another writer's stand before or behind them.
         """
