@@ -207,8 +207,8 @@ GENERATE = {
     "extraction/local.py",
     "cli/provider.py",
 }
-# Besides the turn: LangChain's own interface for a chat's history.
-STORE_MESSAGES = {"turn/recorder.py", "adapters/langchain.py"}
+# Besides the turn: LangChain's own interface for a chat's history, and the memory's methods for asyncio.
+STORE_MESSAGES = {"turn/recorder.py", "adapters/langchain.py", "aio.py"}
 
 
 def using(modules: list[Module], name: str, room: str) -> set[str]:
