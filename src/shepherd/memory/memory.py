@@ -1246,7 +1246,9 @@ def _may_exist(item_id: int) -> bool:
 
 
 def _whole(n: int) -> int:
-    """Return a number of rows that either database takes: at least 0."""
+    """Return a number of rows that either database takes: at least 0. Raises UsageError for half a row."""
+    if not isinstance(n, int):
+        raise UsageError(f"a number of rows, an offset or an id is a whole number, not a {type(n).__name__}")
     return min(max(n, 0), _LARGEST)
 
 
