@@ -103,8 +103,8 @@ class Assistant:
     The user is `user_id`, else the setting user_id, else that of the open Memory, here or in the ModelAccess.
 
     One turn at a time, and nothing else changes the conversation meanwhile (UsageError). `cancel()` may be
-    called from any thread, everything else from one. With the setting
-    memory_tools the model has tools for the memory of `user_id` alone; `tools` are more of them.
+    called from any thread, everything else from one. With the setting memory_tools the model has tools for
+    the memory of `user_id` alone; `tools` are more of them.
     """
 
     def __init__(
