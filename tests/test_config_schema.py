@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from shepherd.config import SETTINGS, Setting
+from shepherd.config import SETTINGS, Config, Setting
 from shepherd.config.schema import parse_limit, parse_size, percentages, shortened
-from shepherd.errors import UsageError
+from shepherd.errors import ConfigError, UsageError
 from tools.config_reference import reference
 
 MIB = 1 << 20
@@ -39,6 +39,13 @@ def test_a_number_can_be_the_end_of_its_range_and_not_beyond(setting: Setting) -
     assert is_valid(setting, setting.default)
     assert not is_valid(setting, math.nan)
     assert whole != is_valid(setting, (setting.least + min(setting.most, setting.least + 1)) / 2)
+
+
+def test_a_program_cannot_make_an_invalid_config() -> None:
+    assert Config(temperature=1).temperature == 1.0
+    for wrong in ({"temperature": "hot"}, {"max_tokens": -1}, {"model": Path("a.gguf")}):
+        with pytest.raises(ConfigError, match=rf"Config: {next(iter(wrong))} is .*; expected .*"):
+            Config(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def chat(engine: Engine, memory: Memory | None) -> str:
 async def chat_awaited(assistant: Assistant, memory: Memory) -> None:
     remembered = AsyncMemory(memory)
     assert_type(await remembered.search("ide"), list[SearchResult])
+    assert_type(await asyncio.create_task(remembered.recall("ide")), Injection)
     await remembered.set_fact("name", 7)  # type: ignore[arg-type]
     async for event in AsyncAssistant(assistant).ask("Hello"):
         assert_type(event, Event)

@@ -1,6 +1,7 @@
 """A local assistant that remembers.
 
 `Memory` works alone, `Knowledge` adds documents, and `Assistant` adds a model and gives its turns as events.
+`Session` is an assistant as in the chat: it opens providers, and learns.
 `AsyncMemory` and `AsyncAssistant` are the same for asyncio.
 
 Importing this package loads neither llama.cpp nor any frontend.
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shepherd.aio import AsyncAssistant, AsyncMemory
     from shepherd.assistant import Assistant
+    from shepherd.chat_session import Session
     from shepherd.config import Config
     from shepherd.errors import ShepherdError
     from shepherd.inference import Engine, EngineSettings
@@ -34,6 +36,7 @@ __all__ = [
     "Knowledge",
     "Memory",
     "Recalled",
+    "Session",
     "ShepherdError",
     "Thought",
     "ToolCall",
@@ -56,6 +59,7 @@ _HOME = {
     "Knowledge": "knowledge",
     "Memory": "memory",
     "Recalled": "turn",
+    "Session": "chat_session",
     "ShepherdError": "errors",
     "Thought": "types",
     "ToolCall": "types",

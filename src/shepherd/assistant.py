@@ -57,7 +57,7 @@ from shepherd.turn.components import ModelAccess, TurnComponents, open_component
 from shepherd.turn.read_ahead import ReadAhead, foresee
 from shepherd.turn.recorder import ConversationStore, Recorder
 from shepherd.turn.small_model import Promise
-from shepherd.types import ANONYMOUS_USERS, Learning, Message, Picture, Tool
+from shepherd.types import ANONYMOUS_USERS, NOT_LEARNING, Learning, Message, Picture, Tool
 
 if TYPE_CHECKING:
     from shepherd.extraction import ExtractionWorker
@@ -80,18 +80,31 @@ _log = logging.getLogger(__name__)
 
 # Share of the window that tools may take which nobody asked for by name.
 _TOOLS_SHARE = 0.25
+# What keeps a conversation from being changed, and what to do about it.
+_AN_ANSWER = ("an answer", "wait for it, or cancel it")
+# Of an assistant without a worker, as programs make them.
+_NOT_LEARNING = replace(
+    NOT_LEARNING, remedy="use shepherd.Session, which learns, or give the ModelAccess an extraction worker"
+)
 
 
 class Assistant:
     """A conversation of one user with one model.
 
-    `model` is the path or name of a model (see `shepherd.Engine`; "" is the bundled one), an open model, or a
-    ModelAccess, which says what the model may do with its memory. `memory` is the path of a database, or an
-    open Memory; without one nothing is remembered. `close`, which leaving a `with` block calls, closes what
-    was opened here; the caller closes what it passed in.
+    `model` is the path or name of a model (see `shepherd.Engine`; "" is that of the setting, else the bundled
+    one), an open model, or a ModelAccess, which says what the model may do with its memory. `memory` is the
+    path of a database, or an open Memory; without one nothing is remembered. What is named is opened by the
+    settings, such as n_ctx or rag_max_results; what is open keeps its own. `close`, which leaving a `with`
+    block calls, closes what was opened here; the caller closes what it passed in.
 
-    One turn at a time; `cancel()` may be called from any thread, everything else from one. With the setting
-    memory_tools the model has tools for the memory of `user_id` alone; `tools` are more of them.
+    Statements are stored as memories. No facts are learned, unless a ModelAccess has a worker for it, as in a
+    `shepherd.Session`, which also opens providers.
+
+    The user is `user_id`, else the setting user_id, else that of the open Memory, here or in the ModelAccess.
+
+    One turn at a time, and nothing else changes the conversation meanwhile (UsageError). `cancel()` may be
+    called from any thread, everything else from one. With the setting memory_tools the model has tools for
+    the memory of `user_id` alone; `tools` are more of them.
     """
 
     def __init__(
@@ -117,7 +130,9 @@ class Assistant:
         self._turn: Turn | None = None
         self._ahead = ReadAhead()
         with ExitStack() as stack:
-            access = _opened(model, memory, self.user_id, stack)
+            access = _opened(model, memory, self._config, user_id, stack)
+            if access.memory is not None and not (user_id or self._config.user_id):
+                self.user_id = access.memory.user_id
             self._use(open_components(access, self._config, self.user_id))
             self._opened = stack.pop_all()
 
@@ -374,7 +389,7 @@ class Assistant:
         For a forgetful model, what memory added to earlier messages and what tools read there is removed.
         If the memory can't be read, this raises StoreError, and nothing has changed.
         """
-        with self._alone("an answer", "wait for it, or cancel it"):
+        with self._alone(*_AN_ANSWER):
             self._ahead.stop()
             session = self._store.session_id
             parts = open_components(access, self._config, self.user_id)
@@ -396,7 +411,7 @@ class Assistant:
         """Take a new snapshot, with present preferences and background. The whole prompt is read again
         once.
         """
-        with self._alone("an answer", "wait for it, or cancel it"):
+        with self._alone(*_AN_ANSWER):
             self._ahead.stop()
             self._snapshot = self._take_snapshot(self._compaction.summary)
             return self._snapshot
@@ -407,15 +422,16 @@ class Assistant:
         Effects of tools stay. Raises StoreError; the conversation then still has the exchange, and undo may
         be tried again.
         """
-        if not self._exchanges:
-            return None
-        self._ahead.stop()
-        exchange = self._exchanges[-1]
-        self._recorder.undo(exchange)
-        self._exchanges.pop()
-        self.last = None
-        self._compaction.cancel()
-        return exchange.user.raw
+        with self._alone(*_AN_ANSWER):
+            if not self._exchanges:
+                return None
+            self._ahead.stop()
+            exchange = self._exchanges[-1]
+            self._recorder.undo(exchange)
+            self._exchanges.pop()
+            self.last = None
+            self._compaction.cancel()
+            return exchange.user.raw
 
     def clear(self) -> None:
         """Begin a new conversation; memory and the stored conversation stay."""
@@ -454,20 +470,21 @@ class Assistant:
 
         If its entities can't be read, this raises StoreError, and the conversation is as before.
         """
-        self._ahead.stop()
-        if self._dialogue is not None:
-            self._dialogue.load(session_id, ((one.user.raw, one.answer.raw) for one in exchanges))
-        self._exchanges = list(shown)
-        self._has_evicted = len(shown) < len(exchanges)
-        if self.is_forgetful:
-            self._hide_memory()
-        self.last = None
-        self._store.release()
-        self._store.session_id = session_id or None
-        self._recorder.begin()
-        self._compaction.reset(summary)
-        self._open_toolbox()
-        self._snapshot = self._take_snapshot(summary)
+        with self._alone(*_AN_ANSWER):
+            self._ahead.stop()
+            if self._dialogue is not None:
+                self._dialogue.load(session_id, ((one.user.raw, one.answer.raw) for one in exchanges))
+            self._exchanges = list(shown)
+            self._has_evicted = len(shown) < len(exchanges)
+            if self.is_forgetful:
+                self._hide_memory()
+            self.last = None
+            self._store.release()
+            self._store.session_id = session_id or None
+            self._recorder.begin()
+            self._compaction.reset(summary)
+            self._open_toolbox()
+            self._snapshot = self._take_snapshot(summary)
 
     # ---- the order of a turn
 
@@ -649,20 +666,26 @@ class Assistant:
 def _opened(
     model: str | Path | ChatModel | ModelAccess,
     memory: str | Path | Memory | None,
+    config: Config,
     user_id: str,
     stack: ExitStack,
 ) -> ModelAccess:
-    """Open what is named by a path or a name; `stack` closes it."""
+    """Open by the settings what is named by a path or a name; `stack` closes it."""
     if isinstance(model, ModelAccess):
         return model
     if isinstance(memory, (str, Path)):
-        memory = stack.enter_context(Memory(memory, user_id=user_id))
+        from shepherd.memory_factory import open_memory
+
+        own = replace(config, user_id=user_id or config.user_id)
+        memory = stack.enter_context(
+            open_memory(own, address=str(memory), warn=lambda text, hint: _log.warning("%s; %s", text, hint))
+        )
     if isinstance(model, (str, Path)):
         # Not at the top: llama.cpp is loaded only for a model that runs here.
-        from shepherd.inference import Engine
+        from shepherd.factory import open_named_engine
 
-        model = stack.enter_context(Engine(model))
-    return ModelAccess(model, memory)
+        model = stack.enter_context(open_named_engine(config, str(model)))
+    return ModelAccess(model, memory, learning=NOT_LEARNING if memory is None else _NOT_LEARNING)
 
 
 def _warned(draft: Draft) -> Iterator[Warned]:

@@ -72,6 +72,14 @@ class ShepherdError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are unpickled by a call with their arguments, which are not those of every subclass.
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[ShepherdError], arguments: tuple[object, ...]) -> ShepherdError:
+    return kind.__new__(kind, *arguments)
+
 
 class UsageError(ShepherdError):
     """The caller made a mistake: an invalid argument, key or value."""

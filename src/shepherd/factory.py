@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from shepherd.config import Config
 from shepherd.config.file import load
-from shepherd.errors import ConfigError, ShepherdError
+from shepherd.errors import ConfigError, ShepherdError, UsageError
 from shepherd.extraction import (
     EndpointExtractor,
     ExtractionWorker,
@@ -28,9 +28,10 @@ from shepherd.http_endpoint import api_url
 from shepherd.inference import Engine, EngineSettings, PriorityLock, load_check
 from shepherd.inference.models import BUILT_IN, is_built_in
 from shepherd.memory import Memory
-from shepherd.model_files import existing_file
+from shepherd.model_files import existing_file, model_path
 from shepherd.paths import from_home
 from shepherd.prompt import Summarizer
+from shepherd.providers import LOCAL
 from shepherd.types import ANONYMOUS_USERS, Learning
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ __all__ = [
     "extraction_model",
     "learning_of",
     "open_engine",
+    "open_named_engine",
     "own_summarizer",
     "running_worker",
     "summarizer_of",
@@ -291,6 +293,23 @@ def open_engine(
         )
     finally:
         loading("")
+
+
+def open_named_engine(config: Config, model: str) -> Engine:
+    """Load the model that a program names, or for "" that of the settings; UsageError if there is none here.
+
+    The files in mmproj and draft_model belong to the model of the settings, not to another one.
+    """
+    if not model and config.provider not in ("", LOCAL):
+        raise UsageError(
+            f"the setting provider is {config.provider!a}, and an Assistant opens no provider",
+            hint="shepherd.Session does, or pass the open model of shepherd.providers.open_remote",
+        )
+    projector, draft_model = config.mmproj, config.draft_model
+    if model not in ("", config.model):
+        projector, draft_model = "none" if projector == "none" else "", ""
+    path = model_path(replace(config, model=model or config.model))
+    return open_engine(config, path, projector=projector, draft_model=draft_model)
 
 
 def _file_of(projector: str) -> str:

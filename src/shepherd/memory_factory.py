@@ -63,17 +63,25 @@ _TRANSIENT_ERRORS = (StoreLockedError, StoreFullError, StoreReadOnlyError)
 
 
 def open_memory(
-    config: Config, *, read_only: bool = False, warn: Callable[[str, str], None] = lambda message, hint: None
+    config: Config,
+    *,
+    address: str | None = None,
+    read_only: bool = False,
+    warn: Callable[[str, str], None] = lambda message, hint: None,
 ) -> Memory:
     """Open the memory of these settings; raises StoreError, or UsageError for an unsupported database.
 
-    Vectors and reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
+    `address` is that of another database, as a program names it: nothing in it is expanded. Vectors and
+    reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
     """
-    named = config.memory_database
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
-    database = database_address(config) if "://" in named else str(from_home(named, "memory_database"))
+    if address is None:
+        named = config.memory_database
+        database = database_address(config) if "://" in named else str(from_home(named, "memory_database"))
+    else:
+        named = database = address
     memory = Memory(
-        database if config.memory_database else "",
+        database if named else "",
         user_id=config.effective_user_id,
         read_only=read_only,
         relevance_threshold=config.rag_relevance_threshold,

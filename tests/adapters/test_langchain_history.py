@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
@@ -21,6 +22,7 @@ from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from shepherd.adapters.langchain import ShepherdChatMessageHistory, ShepherdRetriever
 from shepherd.errors import UsageError
+from shepherd.memory import Memory
 from shepherd.types import Message
 
 # RunnableWithMessageHistory is still what many programs have.
@@ -222,6 +224,30 @@ def test_what_a_session_cannot_keep_is_refused_and_nothing_is_stored(history, me
 
     assert caught.value.hint
     assert history.messages == []
+
+
+def test_messages_of_one_call_stay_together(memory):
+    history = ShepherdChatMessageHistory(memory, "1", remember=False)
+
+    def add(number: int) -> None:
+        for _ in range(5):
+            history.add_messages([HumanMessage(f"{number}"), AIMessage(f"{number}")])
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(add, range(4)))
+    texts = [text for _, text in said(history)]
+    assert texts[::2] == texts[1::2]
+    assert len(texts) == 40
+
+
+def test_memory_that_cannot_be_stored_does_not_fail_the_call(tmp_path, caplog):
+    with Memory(tmp_path / "small.db", user_id="steve", max_db_size="1M") as small:
+        history = ShepherdChatMessageHistory(small, "1")
+        history.add_messages([HumanMessage("My dog is called Rex."), AIMessage("x " * 300_000)])
+
+        assert len(history.messages) == 2
+        assert small.count_memories() == 0
+    assert "too large for max_db_size" in caplog.text
 
 
 def test_conversation_needs_a_name(memory):

@@ -22,6 +22,7 @@ from shepherd.adapters.langgraph import ShepherdStore
 from shepherd.errors import UsageError
 from shepherd.installation import install_extra
 from shepherd.knowledge import Knowledge
+from shepherd.knowledge.transfer import records
 from shepherd.memory import Memory
 from tests.adapters.conftest import ANNA, NOW, STEVE, keys
 
@@ -35,6 +36,39 @@ def test_item_comes_back_as_it_was_put(store):
     item = store.get(STEVE, "one")
 
     assert (item.value, item.key, item.namespace) == (value, "one", STEVE)
+
+
+def test_key_that_is_no_text_is_stored_as_text(store):
+    store.put(STEVE, "k\ud800", {"likes": "pizza"})
+
+    assert store.get(STEVE, "k\ud800").value == {"likes": "pizza"}
+
+
+def test_secrets_of_a_value_are_masked_unless_they_are_kept(memory):
+    value = {
+        "password": "hunter2xyz!",
+        "note": "My password is hunter2xyz!",
+        "rating": 5,
+        "door": {"pin": 4711},
+    }
+    masked = {
+        "password": "•" * 11,
+        "note": "My password is " + "•" * 11,
+        "rating": 5,
+        "door": {"pin": "••••"},
+    }
+    store = ShepherdStore(memory)
+    store.put(STEVE, "one", value)
+
+    [found] = store.search(STEVE, query="password")
+    assert (store.get(STEVE, "one").value, found.value) == (masked, masked)
+    exported = str(list(records(Knowledge(memory.transactions, "steve"))))
+    assert "hunter2xyz" not in exported
+    assert "4711" not in exported
+
+    memory.transactions.keeps_secrets = True
+    store.put(STEVE, "one", value)
+    assert store.get(STEVE, "one").value == value
 
 
 def test_item_that_is_not_there_is_none(filled):

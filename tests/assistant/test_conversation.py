@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from shepherd.assistant import Finished, Warned
+from shepherd.assistant import Assistant, Finished, Warned
 from shepherd.canary import WordSearch
+from shepherd.config import Config
 from shepherd.errors import ShepherdError, StoreLockedError, UsageError
 from shepherd.memory import Memory
 from shepherd.turn.components import ModelAccess
@@ -47,6 +48,50 @@ def test_undo_leaves_a_memory_that_was_there_before(new_assistant, memory):
     assistant.undo()
 
     assert memory.count_memories() == 1
+
+
+@pytest.mark.parametrize("change", ["undo", "clear", "resume"])
+def test_conversation_cannot_be_changed_during_an_answer(new_assistant, memory, change):
+    assistant = new_assistant()
+    ask(assistant, "first thing")
+    turn = assistant.ask("My favourite editor is Helix")
+    next(turn)
+
+    with pytest.raises(UsageError, match="busy with an answer"):
+        getattr(assistant, change)()
+    list(turn)
+
+    assert raws(assistant.history) == ["first thing", ANSWER, "My favourite editor is Helix", ANSWER]
+    assert raws(memory.load_session()) == raws(assistant.history)
+
+
+def test_open_memory_names_the_user(engine, tmp_path):
+    with Memory(tmp_path / "both.db", user_id="anna") as anna, Memory(anna.path, user_id="bob") as bob:
+        assistants = [Assistant(engine, anna), Assistant(ModelAccess(engine, bob))]
+        for assistant in assistants:
+            ask(assistant, "My favourite editor is Helix")
+
+        assert [assistant.user_id for assistant in assistants] == ["anna", "bob"]
+        assert (
+            raws(anna.load_session()) == raws(bob.load_session()) == ["My favourite editor is Helix", ANSWER]
+        )
+        assert Assistant(engine, anna, config=Config(user_id="carl")).user_id == "carl"
+        assert Assistant(engine, anna, config=Config(user_id="carl"), user_id="dora").user_id == "dora"
+
+
+def test_what_is_opened_here_follows_the_settings(scripted_model, tmp_path):
+    config = Config(model=str(scripted_model), n_ctx=320, rag_max_results=1, memory_extraction_secrets=True)
+    with Assistant(memory=tmp_path / "own.db", config=config, user_id="anna") as assistant:
+        memory = assistant.memory
+
+        assert (str(assistant.engine.model.path), assistant.engine.window_tokens) == (
+            str(scripted_model),
+            320,
+        )
+        assert (memory.user_id, memory.max_results, memory.keeps_secrets) == ("anna", 1, True)
+        assert "Session" in assistant.learning.remedy
+    with pytest.raises(UsageError, match="opens no provider"):
+        Assistant(config=Config(provider="openai"))
 
 
 def test_undo_of_nothing_is_nothing(new_assistant):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import gguf
 import pytest
@@ -45,6 +46,47 @@ def test_run_is_kept_and_compared(shepherd, corpus, tmp_path):
 
     assert report["comparison"]["mrr"]["difference"] == [0.0, 0.0, 0.0]
     assert again["measures"]["all"] == report["measures"]["all"]
+
+
+def test_output_replaces_an_earlier_run_and_nothing_else(shepherd, corpus, tmp_path):
+    run, notes = tmp_path / "run.jsonl", tmp_path / "notes.txt"
+    notes.write_text("mine")
+    before = Path(corpus).read_bytes()
+    shepherd("eval", corpus, "--output", str(run))
+
+    assert shepherd("eval", corpus, "--output", str(run)).returncode == 0
+    for options in (
+        [corpus, "--output", corpus],
+        [corpus, "--output", str(run), "--baseline", str(run)],
+        [corpus, "--output", str(notes)],
+    ):
+        refused = shepherd("eval", *options)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "name a new file, or an earlier run" in refused.stderr
+    assert (Path(corpus).read_bytes(), notes.read_text()) == (before, "mine")
+    assert shepherd("eval", str(run)).returncode == 0
+
+
+def test_questions_without_evidence_are_counted_and_named(shepherd, corpus):
+    entry = json.loads(Path(corpus).read_text())
+    wrong = {"question": "Does it rain in Köln?", "evidence": ["33"]}
+    Path(corpus).write_text(json.dumps({**entry, "questions": [*entry["questions"], wrong]}))
+
+    done = shepherd("eval", corpus)
+
+    assert done.stdout.startswith("all\t1\t")
+    assert "1 question isn't measured" in done.stderr
+    assert '"Does it rain in Köln?"' in done.stderr
+
+
+def test_json_that_is_nested_too_deeply_is_refused(shepherd, tmp_path):
+    deep = tmp_path / "deep.jsonl"
+    deep.write_text('{"id": ' + "[" * 100_000)
+
+    refused = shepherd("eval", str(deep))
+
+    assert refused.returncode == 2
+    assert "nested too deeply" in refused.stderr
 
 
 @pytest.fixture

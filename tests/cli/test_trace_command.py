@@ -148,6 +148,14 @@ def test_metta_sees_the_atoms_of_a_path_and_calls_predicates(shepherd, traced):
 
 
 @NEEDS_METTA
+def test_path_without_atoms_is_a_failure(shepherd, traced):
+    done = shepherd("trace", "metta", "--path", "s1/77", "!(+ 1 1)")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is nothing at /context/s1/000077" in done.stderr
+
+
+@NEEDS_METTA
 def test_metta_has_the_models_of_the_settings(shepherd, model):
     turns = '((Turn (content "Bees fly.")) (Turn (content "So they do.")))'
     without = shepherd("trace", "metta", '!(embed-query "x")')

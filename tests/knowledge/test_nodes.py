@@ -172,3 +172,23 @@ def test_secrets_in_a_node_are_covered_and_counted(knowledge):
     assert knowledge.count_secrets(change) == 2
     # What is covered already is no secret: a form that sends all its fields again tells of none.
     assert knowledge.count_secrets({"notes": after.notes, "description": after.description}) == 0
+
+
+def test_secrets_are_covered_in_metadata_edges_and_dimensions(knowledge):
+    said, covered = "My password is Tr0ub4dor&3.", "My password is " + "\u2022" * 11 + "."
+    values = {"metadata": {"said": [said, 2024], "door": {"pin": 4711}}}
+    metadata = {"said": [covered, 2024], "door": {"pin": "\u2022" * 4}}
+    node, other = knowledge.add_node("Home", **values), knowledge.add_node("Bank")
+    edge = knowledge.connect(node.id, other.id, said)
+    knowledge.set_dimension("life", description=said)
+
+    assert (node.metadata, edge.explanation) == (metadata, covered)
+    assert [one.description for one in knowledge.list_dimensions()] == [covered]
+    knowledge.update_node(other.id, **values)
+    knowledge.update_edge(edge.id, explanation=said)
+    assert (knowledge.get_node(other.id).metadata, knowledge.get_edge(edge.id).explanation) == (
+        metadata,
+        covered,
+    )
+    assert knowledge.count_secrets(values) == 2
+    assert knowledge.count_secrets({"metadata": metadata}) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from shepherd.errors import UsageError
 from shepherd.memory import Memory, MemoryFilter
 from shepherd.types import MemoryRecord
 
@@ -118,3 +119,8 @@ def test_growth_is_told_by_source(told: Memory) -> None:
 
     assert activity.per_source == ((0, "import", 1), (0, "import:old", 1), (0, "turn", 2), (0, "user", 1))
     assert activity.per_day == ((0, 5),)
+
+
+def test_half_a_row_is_refused(told: Memory) -> None:
+    with pytest.raises(UsageError, match="whole number, not a float"):
+        told.list_memories(limit=2.5)  # type: ignore[arg-type]

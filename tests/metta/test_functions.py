@@ -135,6 +135,8 @@ def test_content_is_counted_compressed_and_fitted():
     assert len(whole.get("rag_chunks")) == 5
     with pytest.raises(UsageError, match="more than"):
         OWN["compress-content"](CONTENT, 2)
+    nothing = OWN["compress-content"](Record("DialogueState", {}), -5)
+    assert nothing.text("query") == ""
 
 
 def test_budget_gives_nothing_to_what_has_nothing_to_show():

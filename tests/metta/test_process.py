@@ -119,6 +119,14 @@ def test_text_that_is_no_expression_is_refused(metta):
 
 
 @NEEDS_METTA
+def test_atom_of_the_runtime_itself_is_a_symbol(metta):
+    [[error]] = metta.run("!(import! &self nosuch)")
+
+    assert error[0] == "Error"
+    assert "nosuch" in error[-1]
+
+
+@NEEDS_METTA
 def test_evaluation_without_end_is_ended():
     with Metta({}, limit_s=1.0) as metta, pytest.raises(MettaError, match="did not finish"):
         metta.run("(= (again $x) (again $x)) !(again 1)")

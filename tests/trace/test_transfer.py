@@ -108,6 +108,7 @@ def test_import_leaves_no_more_than_200_turns_of_a_session(traces):
     ("data", "message"),
     [
         (b"/context/s/000000/a 1\n", "line 1: there is no tab"),
+        (b"/context/s/000000/a\t" + b"[" * 100_000, "line 1: nested too deeply"),
         (b'/context/s/000000/a\t1\n/context/s/0/a\t"secret"\n', "line 2: not a path of a trace"),
         (b"/context/s/000000/a\t[1]\n", "line 1: the value has to be"),
         (b"/context/s/000000/a\tNaN\n", "line 1: the value has to be"),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from shepherd.errors import UsageError
+from shepherd.errors import StoreError, UsageError
 from shepherd.installation import install_extra
 from shepherd.memory import Memory, Turn
 from shepherd.prompt.archive_policy import archived_answer, is_worth_a_memory
@@ -37,6 +38,8 @@ except ImportError as error:
     ) from error
 
 __all__ = ["ShepherdChatMessageHistory", "ShepherdRetriever"]
+
+_log = logging.getLogger(__name__)
 
 _ROLES: dict[str, Role] = {
     "user": "user",
@@ -89,16 +92,19 @@ class ShepherdChatMessageHistory(BaseChatMessageHistory):
         return [_to_langchain(message) for message in self._stored()]
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Append messages to the conversation."""
+        """Append messages to the conversation; all of them together, or none."""
         new = [_from_langchain(message) for message in messages]
         if not new:
             return
         before = self._stored() if self._remembers and new[0].role != "user" else []
-        session = self._memory.start_session(self._user_id, name=self.session_id)
-        for message in new:
-            self._memory.append_message(session, message, self._user_id)
-        if self._remembers:
+        session = self._memory.append_messages(self.session_id, new, self._user_id)
+        if not self._remembers:
+            return
+        try:
             self._archive(session, before, new)
+        except StoreError as error:
+            # The messages are stored: an error would make the caller add them again.
+            _log.warning("the messages are stored, but no memory of them: %s", error)
 
     def clear(self) -> None:
         """Remove all messages of the conversation; memories stay."""

@@ -11,6 +11,7 @@ from typing import Any
 from shepherd.adapters import items
 from shepherd.adapters.items import StoredItem
 from shepherd.errors import UsageError
+from shepherd.escaping import storable
 from shepherd.installation import install_extra
 from shepherd.knowledge import Knowledge, nodes
 from shepherd.knowledge.chunks import Shelf
@@ -64,6 +65,9 @@ class ShepherdStore(BaseStore):
     there. A search with a query returns items that match by words (and vectors, if the Memory has them);
     `score` is the relevance, 0..1. A search without a query returns the latest changed first. `fields` are
     the default paths to search; "$" is the whole value.
+
+    Secrets in a value (a password, a key, a card number …) are covered by dots, unless the Memory keeps
+    secrets; `get` returns the value as it is stored. Namespaces and keys are stored as they are.
 
     The reads of a batch see the state before it; the writes of one user are one transaction. Thread-safe.
     Raises UsageError for values and queries that are not supported, else the StoreErrors of the Memory.
@@ -219,8 +223,9 @@ class ShepherdStore(BaseStore):
 
     def _write(self, user_id: str, puts: Mapping[tuple[tuple[str, ...], str], PutOp]) -> None:
         now = self._clock()
+        knowledge = self._knowledge(user_id)
         new = {
-            place: self._node(*place, put, now) if put.value is not None else None
+            place: self._node(knowledge, *place, put, now) if put.value is not None else None
             for place, put in puts.items()
         }
 
@@ -228,7 +233,7 @@ class ShepherdStore(BaseStore):
             for (namespace, key), node in new.items():
                 _put(connection, shelf, items.find(connection, user_id, namespace, key), node, int(now))
 
-        self._knowledge(user_id).transaction(
+        knowledge.transaction(
             write,
             sum(
                 4 * len(node.source_text) + len(str(node.metadata)) + _ROW_BYTES
@@ -238,16 +243,21 @@ class ShepherdStore(BaseStore):
             texts=[text for node in new.values() if node is not None for text in nodes.texts_of(node)],
         )
 
-    def _node(self, namespace: tuple[str, ...], key: str, put: PutOp, now: float) -> NewNode:
+    def _node(
+        self, knowledge: Knowledge, namespace: tuple[str, ...], key: str, put: PutOp, now: float
+    ) -> NewNode:
         moment = datetime.fromtimestamp(now, timezone.utc).isoformat()
         assert put.value is not None
-        return NewNode(
-            title=key if key.strip() else "item without a key",
+        # Before the text is made of it: a field's name tells what its value is.
+        value, _ = knowledge.covered(put.value)
+        new = NewNode(
+            title=storable(key) if key.strip() else "item without a key",
             kind=items.KIND,
-            source_text=_searched_text(put.value, self._fields if put.index is None else put.index),
-            metadata={"value": put.value, "created_at": moment, "updated_at": moment},
+            source_text=_searched_text(value, self._fields if put.index is None else put.index),
+            metadata={"value": value, "created_at": moment, "updated_at": moment},
             origin=items.origin_of(namespace, key),
         )
+        return knowledge.without_secrets(new)[0]
 
     # ---- users
 

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, loaded_settings
 from shepherd.commands.screen import Screen
 from shepherd.errors import UsageError
+from shepherd.wording import inflected
 
 if TYPE_CHECKING:
-    from shepherd.evaluation import Answered
+    from shepherd.evaluation import Answered, Conversation
 
 __all__ = ["build_parser", "execute"]
+
+# Questions that a warning names, and how much of each.
+_SHOWN_QUESTIONS = 5
+_SHOWN_CHARS = 60
 
 _EXAMPLES = """\
 FILE is a corpus (JSON lines of conversations with questions, or LongMemEval's JSON), an export of
@@ -70,9 +75,12 @@ def build_parser() -> Parser:
 
 def execute(arguments: Namespace, screen: Screen) -> int:
     """Run, or read runs, and print the measures."""
-    from shepherd.evaluation import read_run, write_run
+    from shepherd.evaluation import check_output, read_run, write_run
 
     files: list[Path] = arguments.files
+    baseline = None if arguments.baseline is None else read_run(arguments.baseline)
+    if arguments.output is not None:
+        check_output(arguments.output, filter(None, [*files, arguments.questions, arguments.baseline]))
     if len(files) > 1 and (arguments.tune or arguments.questions is not None):
         option = "--tune" if arguments.tune else "--questions"
         raise UsageError(f"{option} takes one file, not {len(files)}", hint="run it for each file")
@@ -82,7 +90,6 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     results = [result for file in files for result in _results(file, arguments, screen)]
     if arguments.output is not None:
         write_run(arguments.output, results)
-    baseline = None if arguments.baseline is None else read_run(arguments.baseline)
     corpora = list(dict.fromkeys(result.corpus for result in results))
     reports = {}
     for corpus in corpora:
@@ -117,12 +124,12 @@ def _results(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]
 
 
 def _run(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]:
-    from shepherd.evaluation import evaluate, read_corpus
+    from shepherd.evaluation import evaluate
     from shepherd.memory_factory import vector_settings
 
     config = loaded_settings(arguments).config
     return evaluate(
-        read_corpus(file, arguments.questions),
+        _corpus(file, arguments, screen),
         # The texts of an export are as they were stored.
         dates=not arguments.no_dates and arguments.questions is None,
         rows=arguments.rows,
@@ -130,6 +137,30 @@ def _run(file: Path, arguments: Namespace, screen: Screen) -> list[Answered]:
         vectors=vector_settings(config),
         progress=screen.transient,
     )
+
+
+def _corpus(file: Path, arguments: Namespace, screen: Screen) -> list[Conversation]:
+    """Return the conversations; warn of questions that can't be measured: an id may be wrong."""
+    from shepherd.evaluation import read_corpus
+
+    left_out: list[str] = []
+    corpus = read_corpus(file, arguments.questions, leave_out=left_out.append)
+    if left_out:
+        shown = [f'"{_shortened(question)}"' for question in left_out[:_SHOWN_QUESTIONS]]
+        if len(left_out) > len(shown):
+            shown.append(f"and {len(left_out) - len(shown):,} more")
+        screen.warn(
+            f"{arguments.questions or file}: "
+            + inflected(len(left_out), "{} [question isn't|questions aren't] measured")
+            + f", because no evidence is among the turns: {', '.join(shown)}",
+            "`evidence` has the ids of the turns or memories that answer the question",
+        )
+    return corpus
+
+
+def _shortened(question: str) -> str:
+    line = " ".join(question.split())
+    return line if len(line) <= _SHOWN_CHARS else line[: _SHOWN_CHARS - 1] + "…"
 
 
 def _relevance(file: Path, arguments: Namespace, screen: Screen) -> dict[str, object]:
@@ -303,9 +334,9 @@ def _formatted(metric: str, value: float, sign: str = "") -> str:
 
 def _tune(arguments: Namespace, screen: Screen) -> None:
     from shepherd._native.rank import DEFAULT_WEIGHTS
-    from shepherd.evaluation import METRICS, evaluate, interval, read_corpus, tune
+    from shepherd.evaluation import METRICS, evaluate, interval, tune
 
-    corpus = read_corpus(arguments.files[0], arguments.questions)
+    corpus = _corpus(arguments.files[0], arguments, screen)
     options = {"rows": arguments.rows, "dates": not arguments.no_dates and arguments.questions is None}
     folds = tune(corpus, progress=screen.transient, **options)
     unseen = [result for fold in folds if fold.left_out for result in fold.results]

@@ -274,7 +274,10 @@ def _metta(source: _Source, arguments: Namespace, screen: Screen) -> int:
     program = storable(arguments.program)
     with source.host() as host, Metta(functions(host)) as metta:
         if arguments.path:
-            entries = source.traces.matching(source.path(arguments.path))
+            path = source.path(arguments.path)
+            entries = source.traces.matching(path)
+            if not entries:
+                return _found(entries, path, screen)
             metta.load(entries)
         results = [[as_metta(value) for value in values] for values in metta.run(program)]
     if screen.as_json:

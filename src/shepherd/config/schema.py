@@ -103,6 +103,15 @@ class Setting:
             self.reads(str(value))
         return value
 
+    def checked(self, value: object) -> Any:
+        """Return `value` as `check` does; raises ConfigError with a hint for a program."""
+        try:
+            return self.check(value)
+        except ValueError:
+            error = self.problem(value, "Config")
+            error.hint = f"the default is {shortened(self.default)}"
+            raise error from None
+
     def problem(self, value: object, where: str) -> ConfigError:
         """Return the error for an invalid `value` that was found in `where`."""
         is_variable = where == self.environment
@@ -180,7 +189,12 @@ def _plain(number: float) -> str:
 
 def shortened(value: object) -> str:
     """Return a value as JSON, shortened for a message."""
-    text = json.dumps(value, ensure_ascii=True) if not isinstance(value, str) else f'"{ascii(value)[1:-1]}"'
+    # Programs can pass any object.
+    text = (
+        f'"{ascii(value)[1:-1]}"'
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=True, default=lambda other: f"a {type(other).__name__}")
+    )
     return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
 
 

@@ -72,7 +72,10 @@ _auto_switch = partial(_setting, "switch", "auto", choices=("auto",))
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Values of all settings; docs/reference/configuration.md is generated from the definitions."""
+    """Values of all settings; docs/reference/configuration.md is generated from the definitions.
+
+    Raises ConfigError for an invalid value.
+    """
 
     # The model and how it runs.
     model: str = _text(
@@ -469,6 +472,12 @@ class Config:
         "http://127.0.0.1:8000", "address of the server to join with --backend cli (shepherd serve --session)"
     )
     api_key: str = _text("", "API key for the server at api_base", secret=True)
+
+    def __post_init__(self) -> None:
+        for key, setting in SETTINGS.items():
+            value = getattr(self, key)
+            if value is not setting.default:
+                object.__setattr__(self, key, setting.checked(value))
 
     @property
     def sampling(self) -> dict[str, Any]:

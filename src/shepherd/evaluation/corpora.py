@@ -11,7 +11,7 @@ one conversation a line. LongMemEval (github.com/xiaowu0162/LongMemEval) is one 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -60,16 +60,21 @@ class Conversation:
     questions: tuple[Question, ...]
 
 
-def read_corpus(path: Path, questions: Path | None = None) -> list[Conversation]:
-    """Return the conversations that have questions with evidence; UsageError for an unknown format."""
+def read_corpus(
+    path: Path, questions: Path | None = None, *, leave_out: Callable[[str], object] = lambda question: None
+) -> list[Conversation]:
+    """Return the conversations that have questions with evidence; UsageError for an unknown format.
+
+    `leave_out` is called with each question that has none among the turns, and so can't be measured.
+    """
     entries = list(_objects(path))
     try:
         if questions is not None:
-            found = [_from_export(entries, list(_objects(questions)))]
+            found = [_from_export(entries, list(_objects(questions)), leave_out)]
         elif entries and all("haystack_sessions" in entry for entry in entries):
-            found = [_from_longmemeval(entry) for entry in entries]
+            found = [_from_longmemeval(entry, leave_out) for entry in entries]
         else:
-            found = [_from_own_form(entry) for entry in entries]
+            found = [_from_own_form(entry, leave_out) for entry in entries]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         what = f"no field {error}" if isinstance(error, KeyError) else "a field of another kind"
         raise UsageError(f"{path}: {what}", hint=_FORMS) from error
@@ -101,15 +106,16 @@ def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
     for number, line in lines:
         try:
             value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"{path}: line {number}: not JSON", hint=_FORMS) from error
+        except (ValueError, RecursionError) as error:  # also a number of 5,000 digits
+            what = "nested too deeply" if isinstance(error, RecursionError) else "not JSON"
+            raise UsageError(f"{path}: line {number}: {what}", hint=_FORMS) from error
         for entry in value if isinstance(value, list) else [value]:
             if not isinstance(entry, dict):
                 raise UsageError(f"{path}: line {number}: not an object", hint=_FORMS)
             yield entry
 
 
-def _from_own_form(entry: Mapping[str, Any]) -> Conversation:
+def _from_own_form(entry: Mapping[str, Any], leave_out: Callable[[str], object]) -> Conversation:
     turns = tuple(
         Turn(
             str(turn["id"]),
@@ -122,27 +128,32 @@ def _from_own_form(entry: Mapping[str, Any]) -> Conversation:
         for turn in entry["turns"]
     )
     now = float(entry.get("now") or max((turn.time for turn in turns), default=0))
-    return Conversation(str(entry["id"]), now, turns, _questions(entry["questions"], _by_id(turns)))
+    questions = _questions(entry["questions"], _by_id(turns), leave_out)
+    return Conversation(str(entry["id"]), now, turns, questions)
 
 
 def _by_id(turns: Iterable[Turn]) -> dict[str, Turn]:
     return {turn.id: turn for turn in turns}
 
 
-def _questions(entries: Iterable[Mapping[str, Any]], known: Mapping[str, Turn]) -> tuple[Question, ...]:
+def _questions(
+    entries: Iterable[Mapping[str, Any]], known: Mapping[str, Turn], leave_out: Callable[[str], object]
+) -> tuple[Question, ...]:
     """Return the questions whose evidence is among the `known` turns, by the ids that name them."""
     found = []
     for entry in entries:
         evidence = tuple(dict.fromkeys(known[str(id)].id for id in entry["evidence"] if str(id) in known))
         if evidence:
             found.append(Question(str(entry["question"]), evidence, str(entry.get("category", ""))))
+        else:
+            leave_out(str(entry["question"]))
     return tuple(found)
 
 
 # ---- LongMemEval
 
 
-def _from_longmemeval(entry: Mapping[str, Any]) -> Conversation:
+def _from_longmemeval(entry: Mapping[str, Any], leave_out: Callable[[str], object]) -> Conversation:
     turns: list[Turn] = []
     told, sessions = [], []
     ids = entry.get("haystack_session_ids") or [str(i) for i in range(len(entry["haystack_sessions"]))]
@@ -158,6 +169,8 @@ def _from_longmemeval(entry: Mapping[str, Any]) -> Conversation:
     # Some questions are labelled by session only.
     evidence = tuple(dict.fromkeys(told or sessions))
     question = Question(str(entry["question"]), evidence, str(entry.get("question_type", "")))
+    if not evidence:
+        leave_out(question.text)
     now = float(_moment(entry["question_date"]))
     return Conversation(str(entry["question_id"]), now, tuple(turns), (question,) if evidence else ())
 
@@ -172,7 +185,11 @@ def _moment(date: str) -> int:
 # ---- one's own memory
 
 
-def _from_export(entries: list[Mapping[str, Any]], questions: list[Mapping[str, Any]]) -> Conversation:
+def _from_export(
+    entries: list[Mapping[str, Any]],
+    questions: list[Mapping[str, Any]],
+    leave_out: Callable[[str], object],
+) -> Conversation:
     turns = tuple(
         Turn(
             str(entry["id"]),
@@ -188,7 +205,7 @@ def _from_export(entries: list[Mapping[str, Any]], questions: list[Mapping[str, 
     )
     now = float(max((turn.time for turn in turns), default=0))
     numbered = {sequence: turn for turn in turns if (sequence := _number_of(turn.id))}
-    return Conversation("memory", now, turns, _questions(questions, numbered | _by_id(turns)))
+    return Conversation("memory", now, turns, _questions(questions, numbered | _by_id(turns), leave_out))
 
 
 def _number_of(memory_id: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from shepherd._native.text import keywords
 from shepherd.errors import UsageError, reason_of
 from shepherd.evaluation.corpora import Conversation, Question, Turn
 from shepherd.memory import Memory
+from shepherd.paths import write_atomically
 
 if TYPE_CHECKING:
     from shepherd.memory.vectors import VectorSettings
@@ -37,6 +39,7 @@ __all__ = [
     "Rows",
     "Stored",
     "answered",
+    "check_output",
     "compare",
     "evaluate",
     "interval",
@@ -290,13 +293,31 @@ def compare(values: Sequence[float], baseline: Sequence[float]) -> Comparison:
 
 
 def write_run(path: Path, results: Iterable[Answered]) -> None:
-    """Write one JSON line per question."""
+    """Write one JSON line per question, all or none; see `check_output`."""
+    check_output(path)
+    lines = (json.dumps(asdict(result), ensure_ascii=False) + "\n" for result in results)
     try:
-        with path.open("w", encoding="utf-8") as file:
-            for result in results:
-                file.write(json.dumps(asdict(result), ensure_ascii=False) + "\n")
+        if path.exists() and not path.is_file():  # /dev/stdout, a named pipe
+            with path.open("w", encoding="utf-8") as device:
+                device.writelines(lines)
+        else:
+            write_atomically(Path(os.path.realpath(path)), "".join(lines).encode())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
+
+
+def check_output(path: Path, inputs: Iterable[Path] = ()) -> None:
+    """Raise UsageError for an output that would replace an input, or anything else than an earlier run."""
+    hint = "name a new file, or an earlier run that is to be replaced"
+    try:
+        if not path.is_file():
+            return
+        if any(path.samefile(one) for one in inputs if one.exists()):
+            raise UsageError(f"{path}: this file is read, so it can't be the output", hint=hint)
+        if path.stat().st_size and not is_run(path):
+            raise UsageError(f"{path}: it exists, and is no run of shepherd eval", hint=hint)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint=hint) from error
 
 
 def is_run(path: Path) -> bool:
@@ -304,7 +325,7 @@ def is_run(path: Path) -> bool:
     try:
         with path.open(encoding="utf-8") as file:
             first = json.loads(file.readline())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(first, dict) and "metrics" in first and "found" in first
 
@@ -316,7 +337,7 @@ def read_run(path: Path) -> list[Answered]:
             return [Answered(**json.loads(line)) for line in file if line.strip()]
     except OSError as error:
         raise UsageError(f"{path}: {reason_of(error)}", hint="name a run that --output wrote") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{path}: not a run of shepherd eval", hint="write one with shepherd eval FILE --output RUN.jsonl"
         ) from error

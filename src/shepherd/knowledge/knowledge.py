@@ -29,8 +29,8 @@ _ROW_BYTES = 1024
 # A filtered search is repeated with four times the limit until enough chunks pass the filter.
 _MORE = 4
 _MOST_ASKED = 4096
-# Texts of a new node in which secrets are covered.
-_COVERED = ("title", "description", "notes", "source_text")
+# Fields of a new node in which secrets are covered. Links and origins are addresses: they stay as they are.
+_COVERED = ("title", "description", "notes", "source_text", "metadata")
 # Chunks up to which common words are searched for as well.
 _SMALL_COLLECTION = 200
 
@@ -140,8 +140,8 @@ class Knowledge:
         unknown = values.keys() - set(CHANGEABLE)
         if unknown:
             raise UsageError(f"a node has no {sorted(unknown)[0]!a}", hint="fields: " + ", ".join(CHANGEABLE))
-        stored = {name: self._covered(_storable(value)) for name, value in values.items()}
-        added = self._covered(storable(append_notes).strip())
+        stored = {name: self.covered(_storable(value))[0] for name, value in values.items()}
+        added, _ = self.covered(storable(append_notes).strip())
 
         def change(connection: Connection, shelf: Shelf) -> bool:
             wanted = dict(stored)
@@ -157,32 +157,28 @@ class Knowledge:
         )
 
     def without_secrets(self, new: NewNode) -> tuple[NewNode, int]:
-        """Return a node whose texts have their secrets covered, unless they are kept, and their number."""
-        if self._transactions.keeps_secrets:
-            return new, 0
-        from shepherd.secret_detection import masked
-
-        texts = [masked(getattr(new, name)) for name in _COVERED]
-        n_secrets = sum(n for _, n in texts)
-        if not n_secrets:
-            return new, 0
-        covered: dict[str, Any] = {name: text for name, (text, _) in zip(_COVERED, texts, strict=True)}
-        return replace(new, **covered), n_secrets
+        """Return a node with the secrets in _COVERED covered, unless they are kept, and their number."""
+        found = {name: self.covered(getattr(new, name)) for name in _COVERED}
+        n_secrets = sum(n for _, n in found.values())
+        covered: dict[str, Any] = {name: value for name, (value, _) in found.items()}
+        return (replace(new, **covered) if n_secrets else new), n_secrets
 
     def count_secrets(self, values: Mapping[str, Any], *, is_new: bool = False) -> int:
         """Return the number of secrets in fields of a node, or a new one, that are covered when stored."""
         fields = _COVERED if is_new else values
-        return sum(self._covered_with_count(values.get(name))[1] for name in fields)
+        return sum(self.covered(values.get(name))[1] for name in fields)
 
-    def _covered(self, value: Any) -> Any:
-        return self._covered_with_count(value)[0]
-
-    def _covered_with_count(self, value: Any) -> tuple[Any, int]:
-        if not isinstance(value, str) or self._transactions.keeps_secrets:
+    def covered(self, value: Any) -> tuple[Any, int]:
+        """Return a text or a JSON object with its secrets covered, unless they are kept, and their number."""
+        if not value or not isinstance(value, (str, Mapping)) or self._transactions.keeps_secrets:
             return value, 0
-        from shepherd.secret_detection import masked
+        # Not at the top: most programs that read need no rules.
+        from shepherd.secret_detection import masked, masked_value
 
-        return masked(value)
+        try:
+            return masked(value) if isinstance(value, str) else masked_value(value)
+        except RecursionError as error:
+            raise UsageError("a value in the metadata of a node is nested too deeply") from error
 
     def _texts_after(self, node_id: int, values: Mapping[str, Any], added: str) -> list[str]:
         """Return the texts of a node after a change, whose vectors are made before the transaction."""
@@ -268,7 +264,7 @@ class Knowledge:
                 from_node_id,
                 to_node_id,
                 type=type,
-                explanation=storable(explanation),
+                explanation=self.covered(storable(explanation))[0],
                 confidence=confidence,
                 source=source,
                 now=self.now(),
@@ -290,7 +286,11 @@ class Knowledge:
         confidence: float | None = None,
     ) -> bool:
         """Change the values that are not None; False if there is no such edge."""
-        new: dict[str, Any] = {"type": type, "explanation": _storable(explanation), "confidence": confidence}
+        new: dict[str, Any] = {
+            "type": type,
+            "explanation": self.covered(_storable(explanation))[0],
+            "confidence": confidence,
+        }
         return self.transaction(
             lambda connection, _: edges.change(connection, self.user_id, edge_id, **new), _ROW_BYTES
         )
@@ -331,7 +331,7 @@ class Knowledge:
         name = dimensions.cleaned(storable(name))
         new: dict[str, Any] = {
             "new_name": None if new_name is None else dimensions.cleaned(storable(new_name)),
-            "description": _storable(description),
+            "description": self.covered(_storable(description))[0],
             "icon": _storable(icon),
             "is_priority": is_priority,
         }

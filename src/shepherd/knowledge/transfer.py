@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -96,7 +96,8 @@ def put_graph(
     A known node is changed when it was read from something else than the last time; `by_time`: when it is
     newer. `progress` gets the nodes and edges done, `total` and a noun.
     """
-    tags = list(graph_dimensions)  # a transaction can run twice
+    # A list: a transaction can run twice.
+    tags = [replace(tag, description=knowledge.covered(tag.description)[0]) for tag in graph_dimensions]
     knowledge.transaction(lambda connection, shelf: _put_dimensions(connection, shelf.user_id, tags))
     ids: dict[str, int] = {}
     for key, node_id, state, n_secrets in _put_nodes(knowledge, graph_nodes, by_time=by_time):
@@ -105,7 +106,8 @@ def put_graph(
         yield Outcome(f"node {key}", state, node_id, secrets=n_secrets)
     done = len(ids)
     waiting = iter(graph_edges)
-    while batch := list(islice(waiting, 10 * _BATCH)):
+    while taken := list(islice(waiting, 10 * _BATCH)):
+        batch = [replace(edge, explanation=knowledge.covered(edge.explanation)[0]) for edge in taken]
 
         def store(connection: Connection, shelf: Shelf, batch: Sequence[IncomingEdge] = batch) -> None:
             for edge in batch:

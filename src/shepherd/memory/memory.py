@@ -916,6 +916,21 @@ class Memory:
             job,
         )
 
+    def append_messages(self, name: str, messages: Sequence[Message], user_id: str | None = None) -> str:
+        """Append messages to the conversation of this name or id, or to a new one; return its id.
+
+        All of them are stored together, or none; another writer's stand before or behind them.
+        """
+
+        def append(connection: Connection, user: str, now: int) -> str:
+            session = sessions.start(connection, user, "", now, storable(name), False)
+            for message in messages:
+                sessions.append(connection, user, session, message, now)
+            return session
+
+        size = SMALL_ROW_BYTES + sum(map(sessions.size_of, messages))
+        return self._rows.grow(user_id, size, "", append, self._rows.seconds())
+
     def load_session(self, session_id: str | None = None, user_id: str | None = None) -> list[Message]:
         """Return the messages of a conversation, oldest first; None is the latest one with messages."""
         return self._rows.read(
@@ -1231,7 +1246,9 @@ def _may_exist(item_id: int) -> bool:
 
 
 def _whole(n: int) -> int:
-    """Return a number of rows that either database takes: at least 0."""
+    """Return a number of rows that either database takes: at least 0. Raises UsageError for half a row."""
+    if not isinstance(n, int):
+        raise UsageError(f"a number of rows, an offset or an id is a whole number, not a {type(n).__name__}")
     return min(max(n, 0), _LARGEST)
 
 

@@ -60,7 +60,10 @@ class _Runtime:
         if isinstance(atom, h.ExpressionAtom):
             return [self._wire(child) for child in atom.get_children()]
         if isinstance(atom, h.GroundedAtom):
-            content = getattr(atom.get_object(), "content", None)
+            try:
+                content = getattr(atom.get_object(), "content", None)
+            except TypeError:  # made by the runtime itself, such as a space
+                content = None
             if isinstance(content, (str, int, float)):
                 return content
         return {"s": str(atom)}

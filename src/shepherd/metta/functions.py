@@ -296,7 +296,8 @@ class _Predicates:
         return shapes.measured(part, self._count)
 
     def _compressed(self, parts: Sequence[Part], most: int) -> Sequence[Part]:
-        return compress(parts, most, self._measure, summarize=self._host.summarize).parts
+        # A budget below zero leaves no more room than none.
+        return compress(parts, max(most, 0), self._measure, summarize=self._host.summarize).parts
 
     def _history_candidates(self, state: Record) -> list[Part]:
         turns = _formatted(state.get("turns"))

@@ -9,7 +9,8 @@ typed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from shepherd.secret_detection import codes, command_lines, keys, numbers, passwords
 from shepherd.secret_detection.network_names import spans_of_names
@@ -23,7 +24,7 @@ from shepherd.secret_detection.vocabulary import (
     words_of,
 )
 
-__all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", "masked"]
+__all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", "masked", "masked_value"]
 
 
 def find_secrets(text: str) -> list[Secret]:
@@ -70,6 +71,35 @@ def masked(text: str) -> tuple[str, int]:
     return "".join([*pieces, text[end:]]), len(found)
 
 
+def masked_value(value: Any, name: str = "") -> tuple[Any, int]:
+    """Return a copy of a JSON value with the secrets in it covered, and how many there are.
+
+    Names of fields tell, too, and those around them: {"door": {"pin": 4711}}. A covered number is a text.
+    """
+    if isinstance(value, Mapping):
+        found = {
+            key: (masked(str(key)), masked_value(below, f"{name} {key}".strip()))
+            for key, below in value.items()
+        }
+        fields = {safe[0] if safe[1] else key: below[0] for key, (safe, below) in found.items()}
+        return fields, sum(safe[1] + below[1] for safe, below in found.values())
+    if isinstance(value, (list, tuple)):
+        items = [masked_value(below, name) for below in value]
+        return [item for item, _ in items], sum(n for _, n in items)
+    is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LEAST_CODE
+    if not (is_number or isinstance(value, str)):
+        return value, 0
+    text = str(value)
+    for before in ("", f"{name}: " if name else ""):
+        covered, n_secrets = masked(before + text)
+        # A secret in the name itself is covered there.
+        if n_secrets and covered[len(before) :] != text:
+            return covered[len(before) :], n_secrets
+    if text.strip(f"{COVER} \n") and name and is_secret(name, text):
+        return re.sub(r"\S", COVER, text), 1
+    return value, 0
+
+
 _VAGUE_NAMES = re.compile(r"\b(?:secret|token)\b" + NOT_ITSELF)
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
 _TELLING_NAMES = re.compile(
@@ -79,6 +109,8 @@ _TELLING_NAMES = re.compile(
 
 # More than a rule reads around where question and answer meet.
 _MEETING = 2000
+# A number below it is no code.
+_LEAST_CODE = 100
 _DIGIT = re.compile(r"\d+")
 
 

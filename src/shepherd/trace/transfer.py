@@ -156,9 +156,11 @@ def _read_lines(file: BinaryIO) -> Iterator[tuple[str, Value]]:
             if not tab:
                 raise ValueError("there is no tab in it")
             yield checked_path(path), _json_value(text)
-        except (ValueError, UsageError) as error:
+        except (ValueError, UsageError, RecursionError) as error:
             # The messages of UnicodeDecodeError and JSONDecodeError repeat the text.
             what = str(error) if type(error) in (ValueError, UsageError) else "not UTF-8, or not JSON"
+            if isinstance(error, RecursionError):
+                what = "nested too deeply"
             raise UsageError(
                 f"line {number}: {what}", hint="a line is a path, a tab and a value in JSON"
             ) from None
