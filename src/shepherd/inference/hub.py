@@ -330,8 +330,9 @@ def _checked_listing(repo: str, info: Any) -> Listing:
         files[path] = HubFile(path, *_size_and_checksum(sibling.lfs))
     # Names are case-insensitive there; the cache's folders, which the hub's spelling names, may not be.
     spelled = getattr(info, "id", None)
-    is_same = isinstance(spelled, str) and spelled.casefold() == repo.casefold()
-    return Listing(spelled if is_same else repo, info.sha, files)
+    if not isinstance(spelled, str) or spelled.casefold() != repo.casefold():
+        spelled = repo
+    return Listing(spelled, info.sha, files)
 
 
 def _size_and_checksum(lfs: Any) -> tuple[int, str]:
@@ -358,7 +359,7 @@ def _align(target: PartialDownload, response: Any) -> None:
 
 
 def _is_the_file(target: PartialDownload, response: Any) -> bool:
-    """Return whether an answer can be the whole file: networks that want a login answer with a page, or nothing.
+    """Return whether an answer can be the whole file: a network that wants a login sends a page, or nothing.
 
     Without anything to lose, a length that is too small is left to the checks of what arrives.
     """
