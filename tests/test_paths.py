@@ -115,3 +115,12 @@ def test_a_locked_folder_is_locked_for_others_until_the_end(tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(other)
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(UsageError, match="a device or a pipe"):
+        paths.write_atomically(tmp_path / "pipe", b"x")
+
+    assert (tmp_path / "pipe").is_fifo()

@@ -22,6 +22,7 @@ __all__ = [
     "expanded",
     "from_home",
     "history_file",
+    "is_special",
     "locked",
     "mcp_file",
     "new_file",
@@ -38,9 +39,19 @@ def write_atomically(target: Path, data: bytes) -> None:
         file.write(data)
 
 
+def is_special(path: Path) -> bool:
+    """Return whether there is something at a path that is neither a file nor a folder, such as a device."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Give a new file that replaces the target at the end, synced; after an error it is deleted."""
+    """Give a new file that replaces the target at the end, synced; after an error it is deleted.
+
+    Raises UsageError for a device, a pipe or a socket, which a rename would delete.
+    """
+    if is_special(target):
+        raise UsageError(f"{target}: this is a device or a pipe, not a file", hint="name a file")
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
     try:
         with os.fdopen(descriptor, "w+b") as file:
