@@ -20,7 +20,9 @@ __all__ = [
     "default_database",
     "demo_model_file",
     "expanded",
+    "from_any_folder",
     "from_home",
+    "given_path",
     "history_file",
     "is_special",
     "locked",
@@ -167,6 +169,25 @@ def from_home(text: str, setting: str) -> Path:
     except RuntimeError:
         raise UsageError(
             f"{setting} is {text[:80]!a}, and there is no such user", hint="write the full path"
+        ) from None
+
+
+def from_any_folder(text: str) -> str:
+    """Return a path that means the same in every folder; one with ~ or ${VAR} in front does already."""
+    return text if not text or text.startswith(("~", "${")) else os.path.abspath(text)
+
+
+def given_path(text: str) -> Path:
+    """Return the path that a user wrote with ~ replaced; UsageError for an unknown user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        user = text.partition("/")[0]
+        raise UsageError(
+            f"{text[:80]!a}: there is no user {user[1:]!a}",
+            hint=f"for a file that is called so, write ./{user}"
+            if "/" not in text
+            else "write the full path",
         ) from None
 
 

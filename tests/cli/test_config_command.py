@@ -101,5 +101,39 @@ def test_a_model_named_from_this_folder_is_found_from_others(shepherd, model):
 
     assert done.stderr == f"model = {model}\n"
     missing = shepherd("config", "set", "model", "nofile.gguf")
-    assert shepherd("config", "get", "model").stdout == "nofile.gguf\n"
+    assert shepherd("config", "get", "model").stdout == f"{os.path.abspath('nofile.gguf')}\n"
     assert "to reset model to its default, run shepherd config unset model" in missing.stderr
+
+
+def test_every_path_means_the_same_in_every_folder(shepherd, home):
+    given = {
+        "memory_database": "my.db",
+        "memory_key_file": "my.key",
+        "memory_vectors": "small.gguf",
+        "server_models": "a.gguf, hf:user/repo:Q4_0, installed",
+        "draft_model": "~/draft.gguf",
+    }
+    for key, value in given.items():
+        shepherd("config", "set", key, value)
+    shepherd("provider", "add", "mine", "llamacpp", "--model", "mine.gguf")
+
+    stored = json.loads(home.config.read_text())
+    here = os.getcwd()
+    assert stored.pop("providers") == {"mine": {"kind": "llamacpp", "model": f"{here}/mine.gguf"}}
+    assert stored == {
+        "memory_database": f"{here}/my.db",
+        "memory_key_file": f"{here}/my.key",
+        "memory_vectors": f"{here}/small.gguf",
+        "server_models": f"{here}/a.gguf, hf:user/repo:Q4_0, installed",
+        "draft_model": "~/draft.gguf",
+    }
+
+
+def test_a_relative_database_in_the_file_is_named_where_it_splits_the_memory(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{"memory_database": "nowhere/my.db"}')
+
+    assert "memory_database is a relative path" in shepherd("facts").stderr
+    [finding] = [f for f in json.loads(shepherd("doctor", "--json").stdout) if f["name"] == "database"]
+    assert finding["state"] == "note"
+    assert os.path.abspath("nowhere/my.db") in finding["detail"]

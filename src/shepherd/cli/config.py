@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions
@@ -13,12 +11,13 @@ from shepherd.commands.screen import Screen, near_miss
 from shepherd.config import SETTINGS, known_setting
 from shepherd.config.file import ConfigFile, load_valid, unknown_keys
 from shepherd.errors import ShepherdError
+from shepherd.paths import from_any_folder
 from shepherd.wording import joined_hints
 
 __all__ = ["build_parser", "execute", "reordered"]
 
-# Settings that can name a file in the current folder.
-_MODEL_FILES = ("model", "draft_model", "mmproj")
+# Settings that are paths, unless they are addresses.
+_FILES = ("memory_database", "memory_key_file")
 _ACTIONS = ("show", "get", "set", "unset", "path")
 
 
@@ -83,11 +82,20 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _from_anywhere(arguments: Namespace) -> str:
-    """Return the value; the path of a model file becomes absolute, so that it works from any folder."""
+    """Return the value; the path of a file becomes absolute, so that it means the same in every folder."""
+    from shepherd.model_files import MODEL_SETTINGS, model_from_any_folder
+
     value: str = arguments.value
-    if arguments.key not in _MODEL_FILES or not Path(value).is_file():
-        return value
-    return os.path.abspath(value)
+    if arguments.key in _FILES:
+        return value if "://" in value else from_any_folder(value)
+    if arguments.key == "server_models":
+        return ", ".join(model_from_any_folder(name.strip()) for name in value.split(","))
+    is_of_server = (
+        arguments.key == "memory_extraction_model" and load_valid().config.memory_extraction_endpoint
+    )
+    if arguments.key in (*MODEL_SETTINGS, "mmproj") and not is_of_server:
+        return model_from_any_folder(value)
+    return value
 
 
 def _show(screen: Screen, *, explain: bool) -> int:

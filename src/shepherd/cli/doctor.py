@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 from argparse import Namespace
@@ -200,6 +201,15 @@ def _database(config: Config) -> Finding:
         return _server(config)
     named = config.memory_database
     path = from_home(named, "memory_database") if named else default_database()
+    if not path.is_absolute():
+        return Finding(
+            "database",
+            "note",
+            f"{named} is a relative path, so each folder has its own memory; here it is {path.absolute()}"
+            + ("" if path.exists() else ", which doesn't exist yet"),
+            f"for one memory everywhere, run shepherd config set memory_database {shlex.quote(named)}"
+            " in the folder of the database",
+        )
     if not path.exists():
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         if not (folder.is_dir() and os.access(folder, os.W_OK)):

@@ -17,6 +17,7 @@ from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load, load_valid
 from shepherd.errors import UsageError
 from shepherd.installation import install_extra
+from shepherd.paths import from_any_folder
 
 __all__ = [
     "COUNT",
@@ -345,8 +346,10 @@ def _reader(key: str) -> Callable[[str], Any]:
 
     def read(text: str) -> Any:
         try:
-            return setting.parse(text)
+            value = setting.parse(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"expected {setting.expected}") from None
+        is_file = key == "memory_database" and "://" not in value
+        return from_any_folder(value) if is_file else value
 
     return read
