@@ -124,3 +124,13 @@ def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
         paths.write_atomically(tmp_path / "pipe", b"x")
 
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_an_unknown_user_is_a_mistake_and_a_file_called_so_is_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~draft.md").touch()
+
+    assert paths.given_path("~/notes") == tmp_path / "notes"
+    assert paths.given_path("~draft.md").is_file()
+    with pytest.raises(UsageError, match="there is no such user"):
+        paths.given_path("~nobody.of.this.name/notes")

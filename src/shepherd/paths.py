@@ -178,17 +178,13 @@ def from_any_folder(text: str) -> str:
 
 
 def given_path(text: str) -> Path:
-    """Return the path that a user wrote with ~ replaced; UsageError for an unknown user."""
+    """Return the path that a user wrote, with ~ replaced; UsageError for an unknown user."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
-        user = text.partition("/")[0]
-        raise UsageError(
-            f"{text[:80]!a}: there is no user {user[1:]!a}",
-            hint=f"for a file that is called so, write ./{user}"
-            if "/" not in text
-            else "write the full path",
-        ) from None
+        if os.path.lexists(text):  # a file that is called so
+            return Path(text)
+        raise UsageError(f"{text[:80]!a}: there is no such user", hint="write the full path") from None
 
 
 def history_file() -> Path:

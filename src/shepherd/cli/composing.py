@@ -19,6 +19,7 @@ from shepherd.cli.parsing import Parser, stdin_bytes
 from shepherd.commands.screen import Screen, counted, near_miss
 from shepherd.errors import NotTextError, UsageError
 from shepherd.escaping import PIPED
+from shepherd.paths import given_path
 from shepherd.pictures import KINDS, MOST_BYTES, looks_like_picture, no_pictures, picture_of, size_of
 from shepherd.types import Picture
 
@@ -241,10 +242,10 @@ def _picture_in(source: str, stdin: BytesIO | None) -> Picture | None:
         data = stdin.getvalue()
     else:
         try:
-            with open(Path(source).expanduser(), "rb") as file:
+            with open(given_path(source), "rb") as file:
                 beginning = file.read(_BEGINNING_BYTES)
                 data = beginning if not looks_like_picture(beginning) else beginning + file.read(MOST_BYTES)
-        except (OSError, RuntimeError, ValueError):  # an address, or a file that the reader complains about
+        except (OSError, UsageError, ValueError):  # an address, or a file that the reader complains about
             return None
     return picture_of(data) if looks_like_picture(data) else None
 
@@ -259,7 +260,7 @@ def _of_fragment(name: str, config: Config, screen: Screen) -> Attached:
     saved = fragment_file(name)
     if saved is not None:
         return read_attached(str(saved), config, screen, name)
-    if "://" in name or name == "-" or Path(name).expanduser().exists():
+    if "://" in name or name == "-" or given_path(name).exists():
         return _of_option(name, config, screen)
     raise UsageError(
         f"there is no fragment and no file {name!a}",
@@ -293,8 +294,8 @@ def _mentions(text: str) -> Iterator[tuple[str, str]]:
 
 def _is_file(path: str) -> bool:
     try:
-        return Path(path).expanduser().is_file()
-    except (OSError, RuntimeError, ValueError):  # a name that is too long, an unknown user, a NUL
+        return given_path(path).is_file()
+    except (OSError, UsageError, ValueError):  # a name that is too long, an unknown user, a NUL
         return False
 
 

@@ -14,7 +14,7 @@ from shepherd.encryption.key import new_master_text
 from shepherd.encryption.key_file import Source
 from shepherd.encryption.unlocking import LEAST_CHARS, keyring_name, text_of_command, text_of_file
 from shepherd.errors import UsageError
-from shepherd.paths import from_home, new_file
+from shepherd.paths import from_home, given_path, new_file
 
 __all__ = ["Chosen", "ask_passphrase", "choose", "keep"]
 
@@ -53,7 +53,7 @@ class Chosen:
 def choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> Chosen:
     """Return the key to encrypt with; asks for a passphrase."""
     if arguments.key_file:
-        return _in_file(Path(arguments.key_file).expanduser().absolute(), is_rekeyed)
+        return _in_file(given_path(arguments.key_file).absolute(), is_rekeyed)
     if arguments.passphrase:
         return _typed(file)
     if arguments.keyring:
