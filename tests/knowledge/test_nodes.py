@@ -6,6 +6,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
+from shepherd.knowledge.nodes import NewNode
 from shepherd.memory import Memory
 from tests.memory.conftest import NOW
 
@@ -172,3 +173,16 @@ def test_secrets_in_a_node_are_covered_and_counted(knowledge):
     assert knowledge.count_secrets(change) == 2
     # What is covered already is no secret: a form that sends all its fields again tells of none.
     assert knowledge.count_secrets({"notes": after.notes, "description": after.description}) == 0
+
+
+def test_an_event_date_is_a_day_and_an_older_text_stays(knowledge):
+    old = knowledge.store_node(NewNode("old", event_date="soon"))
+    for wrong in ("yesterday", "2026-02-30", "2026-03", "20260301"):
+        with pytest.raises(UsageError, match="event_date is not a day"):
+            knowledge.add_node("new", event_date=wrong)
+        with pytest.raises(UsageError, match="event_date is not a day"):
+            knowledge.update_node(old, event_date=wrong)
+
+    assert knowledge.update_node(old, title="older", event_date="soon")
+    assert knowledge.update_node(old, event_date="2026-03-01")
+    assert knowledge.update_node(old, event_date="")
