@@ -5,13 +5,14 @@ from __future__ import annotations
 import getpass
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
 from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, duration
 from shepherd.config.file import ConfigFile
-from shepherd.errors import ShepherdError, UsageError
+from shepherd.errors import ConfigError, ShepherdError, UsageError
 from shepherd.providers import KINDS, ProviderSettings, ProviderTable
 from shepherd.providers.keys import ApiKey, find_key, forget_in_keyring, store_in_keyring
 from shepherd.providers.settings import FIELDS, LOCAL
@@ -147,8 +148,8 @@ def _set(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
         raise UsageError(f"{key[:40]!a} needs a value", hint="'' is the default")
     else:
         value = arguments.value
-        if key == "model":
-            value = _from_anywhere(value, table.get(name).kind)
+        with suppress(ConfigError):  # a broken entry can be repaired
+            value = _from_anywhere(value, table.get(name).kind) if key == "model" else value
         provider = table.set(name, key, value)
     screen.result(_record(provider), note=f"{provider.name}: {key} is set")
     return 0
