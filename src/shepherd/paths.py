@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from shepherd.errors import UsageError
+from shepherd.errors import ShepherdError, UsageError
 
 __all__ = [
     "back_up",
@@ -197,14 +197,30 @@ def demo_model_file() -> Path:
     return state_dir() / "demo-model"
 
 
-def new_file(path: str) -> TextIO:
-    """Create a file to write, mode 0600; raises UsageError when it exists or cannot be created.
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[TextIO]:
+    """Give a new file to write, mode 0600, synced at the end; after an error it is deleted.
 
-    What is exported is as private as the database that it comes from.
+    Raises UsageError when it exists or cannot be created, ShepherdError when it cannot be written. What is
+    exported is as private as the database that it comes from.
     """
     try:
-        return open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise UsageError(f"{path} already exists", hint="name a new file") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        if isinstance(error, OSError) and error.filename is None:  # such as a full disk
+            raise ShepherdError(
+                f"{path}: {error.strerror}; the file was deleted", hint="name a file on another disk"
+            ) from error
+        raise
+    sync_folder(Path(path).absolute().parent)
