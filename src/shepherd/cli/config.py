@@ -14,11 +14,11 @@ from shepherd.errors import ShepherdError
 from shepherd.paths import from_any_folder
 from shepherd.wording import joined_hints
 
-__all__ = ["build_parser", "execute", "reordered"]
+__all__ = ["ACTIONS", "build_parser", "execute", "reordered"]
 
 # Settings that are paths, unless they are addresses.
 _FILES = ("memory_database", "memory_key_file")
-_ACTIONS = ("show", "get", "set", "unset", "path")
+ACTIONS = ("show", "get", "set", "unset", "path")
 
 
 def build_parser() -> Parser:
@@ -48,9 +48,9 @@ def build_parser() -> Parser:
 def reordered(arguments: list[str]) -> list[str]:
     """Accept `config KEY` for get, and `config KEY VALUE` for set."""
     words = [argument for argument in arguments if argument not in ("--json", "-v", "--verbose")]
-    if not words or words[0].startswith("-") or words[0] in _ACTIONS:
+    if not words or words[0].startswith("-") or words[0] in ACTIONS:
         return arguments
-    if words[0] not in SETTINGS and near_miss(words[0], _ACTIONS):
+    if words[0] not in SETTINGS and near_miss(words[0], ACTIONS):
         return arguments
     return ["get" if len(words) == 1 else "set", *arguments]
 
@@ -74,7 +74,12 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         _warn_of_missing(screen, arguments.key)
     else:
         was_set = file.unset(arguments.key)
-        default = SETTINGS[arguments.key].default if arguments.key in SETTINGS else None
+        if arguments.key not in SETTINGS:  # of another version
+            screen.result(
+                {"key": arguments.key, "value": None}, note=f"removed {arguments.key} from the file"
+            )
+            return 0
+        default = SETTINGS[arguments.key].default
         value = "its default (empty)" if default == "" else f"{_written(default)} (the default)"
         done = f"reset {arguments.key} to {value}"
         _confirm(screen, arguments.key, done if was_set else f"{arguments.key} was not set", default)
