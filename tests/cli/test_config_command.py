@@ -137,3 +137,21 @@ def test_a_relative_database_in_the_file_is_named_where_it_splits_the_memory(she
     [finding] = [f for f in json.loads(shepherd("doctor", "--json").stdout) if f["name"] == "database"]
     assert finding["state"] == "note"
     assert os.path.abspath("nowhere/my.db") in finding["detail"]
+
+
+def test_an_unknown_key_is_removed_and_has_no_default(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{"modle": "x"}')
+
+    assert shepherd("config", "unset", "modle").stderr == "removed modle from the file\n"
+    assert json.loads(home.config.read_text()) == {}
+
+
+def test_an_origin_that_no_page_has_is_pointed_out(shepherd):
+    assert "'foo bar' is not the origin" in shepherd("config", "set", "server_origins", "foo bar").stderr
+    good = "https://name:8443, http://127.0.0.1, localhost"
+    assert shepherd("config", "set", "server_origins", good).stderr == f"server_origins = {good}\n"
+
+
+def test_a_folder_is_no_model(shepherd, tmp_path):
+    assert "this is a folder, not a model" in shepherd("config", "set", "model", tmp_path).stderr

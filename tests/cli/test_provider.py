@@ -327,3 +327,11 @@ def test_broken_providers_are_repaired_by_the_commands_that_the_warnings_name(sh
     assert json.loads(home.config.read_text()) == {
         "providers": {"c": {"kind": "openai", "timeout": 8.0, "model": "8"}}
     }
+
+
+def test_a_provider_that_cannot_answer_yet_is_pointed_out(shepherd):
+    shepherd("provider", "add", "claude", "anthropic")
+    assert "claude has no model" in shepherd("provider", "use", "claude").stderr
+    shepherd("provider", "set", "claude", "model", "claude-sonnet-4-5")
+    assert "key" in shepherd("provider", "use", "claude").stderr
+    assert "warning" not in shepherd("provider", "use", "claude", ANTHROPIC_API_KEY="k").stderr

@@ -197,9 +197,26 @@ def _choose(provider: ProviderSettings, arguments: Namespace, screen: Screen) ->
     else:
         file.set("provider", provider.name)
     screen.result(_record(provider), note=f"{provider.name} answers from now on")
+    if not screen.as_json and (missing := _missing(provider)) is not None:
+        screen.warn(str(missing), missing.hint)
     if not screen.as_json and _current(arguments) != provider.name:
         screen.warn("SHEPHERD_PROVIDER is set and wins over the file")
     return 0
+
+
+def _missing(provider: ProviderSettings) -> ShepherdError | None:
+    """Return the error with which the first message would fail, as far as that is known without a request."""
+    from shepherd.providers.keys import require_key
+    from shepherd.providers.remote import require_model
+
+    if provider.is_local:
+        return None
+    try:
+        require_model(provider)
+        require_key(provider)
+    except ShepherdError as error:
+        return error
+    return None
 
 
 def _remove(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
