@@ -16,6 +16,7 @@ from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load, load_valid
 from shepherd.errors import UsageError
+from shepherd.escaping import storable
 from shepherd.installation import install_extra
 from shepherd.paths import from_any_folder
 
@@ -200,7 +201,7 @@ _LEAST_LISTED = 0.1
 def add_search(actions: Any, help: str) -> None:
     """Add the action `search`, with words, --limit and --threshold."""
     search = add_action(actions, "search", help)
-    search.add_argument("query", nargs="+", metavar="WORDS", help="words to search for")
+    search.add_argument("query", type=storable, nargs="+", metavar="WORDS", help="words to search for")
     add_limit(search, 10)
     search.add_argument(
         "--threshold",
