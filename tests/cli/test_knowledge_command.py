@@ -41,6 +41,7 @@ def test_hubs_and_focus_are_what_a_model_is_told(shepherd, two):
     assert (focus.returncode, focus.stderr) == (1, "warning: there is no node 9\n")
     assert '### Primary: [NODE:2:"Jane Austen"]\nPreview: a writer\n' in focus.stdout
     assert shepherd("knowledge", "focus").stdout == focus.stdout
+    assert shepherd("knowledge", "focus", "2", "--clear").returncode == 2
     assert shepherd("knowledge", "focus", "--clear").stderr == "no node is in focus\n"
 
 

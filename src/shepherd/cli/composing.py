@@ -51,11 +51,15 @@ _MOST_CHARS_PER_TOKEN = 16
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A document for a message: the name it was given, and its text; or a picture, which has none."""
+    """A document for a message: the name it was given, and its text; or a picture, which has none.
+
+    `source` is what an import takes, if that is not the name.
+    """
 
     name: str
     text: str = ""
     picture: Picture | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +237,7 @@ def read_attached(
         except NotTextError as error:
             hint = f"text, Markdown, HTML, PDF and pictures ({KINDS}) can be attached"
             raise NotTextError(str(error), hint=hint) from error
-    return Attached(shown, document.text)
+    return Attached(shown, document.text, source=source)
 
 
 def _picture_in(source: str, stdin: BytesIO | None) -> Picture | None:
@@ -312,7 +316,7 @@ def _hint(one: Attached, assistant: Assistant) -> str:
     ways = ["attach less of it"]
     is_piped = one.name == PIPED
     saves = "save it as a file and " if is_piped else ""
-    file = "FILE" if is_piped else shlex.quote(one.name)
+    file = "FILE" if is_piped else shlex.quote(one.source or one.name)
     ways.append(f"{saves}run shepherd knowledge import {file}, so that answers use the passages that match")
     trained = getattr(assistant.engine.info, "n_ctx_train", 0)
     if isinstance(trained, int) and assistant.engine.window_tokens < trained:

@@ -280,6 +280,8 @@ def _unlink(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
 
 def _focus(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
     missing: list[int] = []
+    if arguments.ids and arguments.clear:
+        raise UsageError("focus takes ids or --clear, not both", hint="other ids replace those in focus")
     if arguments.ids or arguments.clear:
         found = {node.id for node in knowledge.focus(arguments.ids)}
         missing = [node_id for node_id in arguments.ids if node_id not in found]
