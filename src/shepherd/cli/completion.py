@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Action, Namespace
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -181,32 +180,31 @@ def _values(prefix: str, parsed_args: Namespace, **_: Any) -> Iterable[str]:
     return [*switch, *setting.choices, *files]
 
 
-@contextmanager
-def _memory(parsed_args: Namespace) -> Iterator[Memory | None]:
-    """Open the memory that the words before the cursor name, without its vectors; None if that fails."""
+def _opened(parsed_args: Namespace) -> Memory:
+    """Open the memory that the words before the cursor name, without its vectors."""
     from shepherd.cli.parsing import given_settings
     from shepherd.config.file import load
     from shepherd.memory_factory import open_memory_to_read
 
-    try:
-        config = replace(load(options=given_settings(parsed_args)).config, memory_vectors="off")
-        memory = open_memory_to_read(config)
-    except ShepherdError:
-        yield None
-        return
-    with memory:
-        yield memory
+    config = load(options=given_settings(parsed_args)).config
+    return open_memory_to_read(replace(config, memory_vectors="off", knowledge_reranker="off"))
 
 
 def _facts(parsed_args: Namespace, **_: Any) -> Iterable[str]:
-    with _memory(parsed_args) as memory:
-        return [] if memory is None else [fact.key for fact in memory.get_all_facts()]
+    try:
+        with _opened(parsed_args) as memory:
+            return [fact.key for fact in memory.get_all_facts()]
+    except ShepherdError:
+        return []
 
 
 def _conversations(parsed_args: Namespace, **_: Any) -> dict[str, str]:
     """Return the ids of the latest conversations, each with its title."""
     from shepherd.commands.conversations import short_id, title_in_words
 
-    with _memory(parsed_args) as memory:
-        latest = [] if memory is None else memory.list_sessions(limit=50, one_offs=False)
-        return {short_id(one.id): title_in_words(one) for one in latest}
+    try:
+        with _opened(parsed_args) as memory:
+            latest = memory.list_sessions(limit=50, one_offs=False)
+            return {short_id(one.id): title_in_words(one) for one in latest}
+    except ShepherdError:
+        return {}
