@@ -69,3 +69,23 @@ def test_a_word_across_two_pieces_of_a_file_is_found(
 
     assert WordSearch("zürich").in_file(path)
     assert not WordSearch("zürichs").in_file(path)
+
+
+SCHEMA = [b"CREATE TABLE edges(id INTEGER PRIMARY KEY, from_id TEXT)", b"tableedgesedges"]
+
+
+@pytest.mark.parametrize("at", [0, 1, 20, 40, 63, 64, 100])
+def test_a_word_in_a_known_text_is_no_match_and_beside_it_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    monkeypatch.setattr(canary, "_BLOCK_BYTES", 64)
+    statement, names = SCHEMA
+    known = b"." * at + names + b"\x07" + statement + b"\0" + statement[:45] + b"\0" * 80
+    path = tmp_path / "file"
+
+    for word in ("edges", "Mary", "Key", "table"):
+        path.write_bytes(known)
+        assert WordSearch(word).in_file(path)
+        assert not WordSearch(word, SCHEMA).in_file(path)
+        path.write_bytes(known + word.encode() + known)
+        assert WordSearch(word, SCHEMA).in_file(path)

@@ -262,6 +262,16 @@ def test_a_link_stays_a_link(path, tmp_path):
     assert json.loads(target.read_text()) == {"top_k": 7}
 
 
+def test_a_pipe_is_neither_read_nor_replaced(path):
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path)
+
+    with pytest.raises(ConfigError, match="a device or a pipe"):
+        ConfigFile(path).set("top_k", "7")
+
+    assert path.is_fifo()
+
+
 def test_nothing_is_lost_when_several_processes_change_different_keys(path):
     keys = ["top_k", "seed", "threads", "max_tokens", "n_ctx", "gpu_layers"]
     code = "import sys; from shepherd.config.file import ConfigFile; ConfigFile().set(sys.argv[1], '5')"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from shepherd import paths
-from shepherd.errors import UsageError
+from shepherd.errors import ShepherdError, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -101,9 +101,9 @@ def test_a_new_file_is_private_and_replaces_nothing(tmp_path):
 
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == ("é".encode(), 0o600)
     with pytest.raises(UsageError, match="already exists"):
-        paths.new_file(str(path))
+        paths.new_file(str(path)).__enter__()
     with pytest.raises(UsageError, match="No such file or directory"):
-        paths.new_file(str(tmp_path / "none" / "export"))
+        paths.new_file(str(tmp_path / "none" / "export")).__enter__()
     assert path.read_bytes() == "é".encode()
 
 
@@ -115,3 +115,38 @@ def test_a_locked_folder_is_locked_for_others_until_the_end(tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(other)
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(UsageError, match="a device or a pipe"):
+        paths.write_atomically(tmp_path / "pipe", b"x")
+
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_an_unknown_user_is_a_mistake_and_a_file_called_so_is_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~draft.md").touch()
+
+    assert paths.given_path("~/notes") == tmp_path / "notes"
+    assert paths.given_path("~draft.md").is_file()
+    with pytest.raises(UsageError, match="there is no such user"):
+        paths.given_path("~nobody.of.this.name/notes")
+
+
+def test_a_new_file_that_could_not_be_written_is_deleted(tmp_path):
+    path = tmp_path / "key"
+
+    def write(error: BaseException) -> None:
+        with paths.new_file(str(path)) as file:
+            file.write("half")
+            raise error
+
+    with pytest.raises(ShepherdError, match="key: No space left on device; the file was deleted"):
+        write(OSError(28, "No space left on device"))
+    with pytest.raises(KeyboardInterrupt):
+        write(KeyboardInterrupt())
+
+    assert not path.exists()

@@ -25,6 +25,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 __all__ = [
@@ -172,12 +173,17 @@ _ORDINARY = ("bot", "ai")
 
 
 def storable(text: str) -> str:
-    """`text` as UTF-8 can hold it: surrogate pairs joined, lone surrogates (undecodable input) as U+FFFD."""
+    """`text` as UTF-8 can hold it: surrogate pairs joined, lone surrogates (undecodable input) as U+FFFD.
+
+    Surrogates that stand for bytes of UTF-8, as in an argument under the locale C, become its letters.
+    """
     if text.isascii():  # constant time: a flag of the string object
         return text
     try:
         text.encode()
     except UnicodeEncodeError:
+        with suppress(UnicodeError):
+            return text.encode("utf-8", "surrogateescape").decode("utf-8")
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 

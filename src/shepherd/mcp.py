@@ -16,6 +16,7 @@ import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 
 from shepherd import __version__
 from shepherd.errors import ShepherdError, UsageError
@@ -80,6 +81,9 @@ def hints_of(name: str) -> types.ToolAnnotations:
 
 
 _LATEST = 20
+# How long a client that has left can wait for its last answers, and how often they are looked for.
+_LAST_ANSWERS_S = 30.0
+_LOOK_S = 0.01
 _SCHEME = "shepherd://"
 # As MCP's reference memory server names it.
 _GRAPH = "memory://knowledge-graph"
@@ -284,7 +288,43 @@ def _expect_first_page(params: types.PaginatedRequestParams | None) -> None:
 
 
 async def serve_stdio(catalog: Catalog) -> None:
-    """Serve the client at the other end of stdin and stdout until it disconnects."""
+    """Serve the client at the other end of stdin and stdout until it disconnects.
+
+    What it asked before that is answered first: the package drops such requests, though their changes are
+    stored.
+    """
     server = create_server(catalog)
-    async with stdio_server() as (reading, writing):
-        await server.run(reading, writing, server.create_initialization_options())
+    asked: set[types.RequestId] = set()
+    sending, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, receiving = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async def relay_requests() -> None:
+        async with sending:
+            async for message in reading:
+                _note_request(asked, message)
+                await sending.send(message)
+            with anyio.move_on_after(_LAST_ANSWERS_S):
+                while asked:
+                    await anyio.sleep(_LOOK_S)
+
+    async def relay_answers() -> None:
+        async with writing, receiving:
+            async for message in receiving:
+                await writing.send(message)
+                if isinstance(message.message, (types.JSONRPCResponse, types.JSONRPCError)):
+                    asked.discard(message.message.id)
+
+    async with stdio_server() as (reading, writing), anyio.create_task_group() as tasks:
+        tasks.start_soon(relay_requests)
+        tasks.start_soon(relay_answers)
+        async with outgoing:
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def _note_request(asked: set[types.RequestId], message: SessionMessage | Exception) -> None:
+    """Add the id of a request, and remove that of one that is cancelled, which gets no answer."""
+    content = None if isinstance(message, Exception) else message.message
+    if isinstance(content, types.JSONRPCRequest):
+        asked.add(content.id)
+    elif isinstance(content, types.JSONRPCNotification) and content.method == "notifications/cancelled":
+        asked.discard((content.params or {}).get("requestId"))

@@ -74,6 +74,8 @@ def open_memory(
     `address` is that of another database, as a program names it: nothing in it is expanded. Vectors and
     reranker are optional: if their setting is invalid, `warn` is called, and words are searched.
     """
+    if address is None and not read_only and (file := _relative_file(config)) and not file.exists():
+        _log.warning("%s: this is a new memory, because %s", file.absolute(), _OF_A_FOLDER)
     encryption.use_settings(config.memory_key_command, config.memory_key_file)
     if address is None:
         named = config.memory_database
@@ -101,6 +103,19 @@ def open_memory(
             memory.close()
             raise
     return memory
+
+
+# Options are made absolute where they are read.
+_OF_A_FOLDER = (
+    "memory_database is a relative path, so each folder has its own memory. For one memory everywhere, run"
+    " shepherd config set memory_database PATH in the folder of the database"
+)
+
+
+def _relative_file(config: Config) -> Path | None:
+    """Return the file of the memory if its setting is relative to the current folder."""
+    file = memory_file(config) if config.memory_database else None
+    return None if file is None or file.is_absolute() else file
 
 
 def database_address(config: Config) -> str:
@@ -166,8 +181,9 @@ def open_memory_to_read(
     if not (named or creates or default_database().exists()):
         return _empty_memory(config, warn)
     if named and "://" not in named and not (path := from_home(named, "memory_database")).exists():
+        is_relative = _relative_file(config) is not None
         raise StoreMissingError(
-            f"{path}: there is no such database",
+            f"{path.absolute()}: there is no such database" + (f"; {_OF_A_FOLDER}" if is_relative else ""),
             hint="it is created when something is remembered; --memory-db or memory_database names another",
         )
     try:

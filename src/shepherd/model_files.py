@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from shepherd.config import Config
 from shepherd.errors import UsageError
 from shepherd.inference.hub import Report
 from shepherd.inference.models import resolve
-from shepherd.inference.names import hub_name_meant
+from shepherd.inference.names import HUB_PREFIX, hub_name_meant
+from shepherd.paths import from_any_folder
 
-__all__ = ["MODEL_SETTINGS", "existing_file", "model_path"]
+__all__ = ["MODEL_SETTINGS", "existing_file", "model_from_any_folder", "model_path"]
 
 # Settings whose values name models, with the hint for a wrong name.
 MODEL_SETTINGS = {
@@ -40,8 +42,18 @@ def existing_file(model: str, setting: str, report: Report = lambda event: None)
             error.hint = f"{error.hint}; {MODEL_SETTINGS[setting]}"
             raise
         raise UsageError(f"{setting}: {error}", hint=error.hint) from None
+    if path.is_dir():
+        raise UsageError(f"{path}: this is a folder, not a model", hint=MODEL_SETTINGS[setting])
     if not path.exists():
         meant = hub_name_meant(model)
         hint = f"did you mean {meant}?" if meant else MODEL_SETTINGS[setting]
         raise UsageError(f"{model if meant else path}: there is no such file", hint=hint)
     return path
+
+
+def model_from_any_folder(name: str) -> str:
+    """Return what names a model; the path of a file becomes absolute, whether the file exists or not."""
+    is_path = name.lower().endswith(".gguf") or name.startswith((f".{os.sep}", f"..{os.sep}"))
+    if "://" in name or name.startswith(HUB_PREFIX) or not (is_path or Path(name).is_file()):
+        return name
+    return from_any_folder(name)

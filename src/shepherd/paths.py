@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from shepherd.errors import UsageError
+from shepherd.errors import ShepherdError, UsageError
 
 __all__ = [
     "back_up",
@@ -20,8 +20,11 @@ __all__ = [
     "default_database",
     "demo_model_file",
     "expanded",
+    "from_any_folder",
     "from_home",
+    "given_path",
     "history_file",
+    "is_special",
     "locked",
     "mcp_file",
     "new_file",
@@ -38,9 +41,19 @@ def write_atomically(target: Path, data: bytes) -> None:
         file.write(data)
 
 
+def is_special(path: Path) -> bool:
+    """Return whether there is something at a path that is neither a file nor a folder, such as a device."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Give a new file that replaces the target at the end, synced; after an error it is deleted."""
+    """Give a new file that replaces the target at the end, synced; after an error it is deleted.
+
+    Raises UsageError for a device, a pipe or a socket, which a rename would delete.
+    """
+    if is_special(target):
+        raise UsageError(f"{target}: this is a device or a pipe, not a file", hint="name a file")
     descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # mode 0600
     try:
         with os.fdopen(descriptor, "w+b") as file:
@@ -159,6 +172,21 @@ def from_home(text: str, setting: str) -> Path:
         ) from None
 
 
+def from_any_folder(text: str) -> str:
+    """Return a path that means the same in every folder; one with ~ or ${VAR} in front does already."""
+    return text if not text or text.startswith(("~", "${")) else os.path.abspath(text)
+
+
+def given_path(text: str) -> Path:
+    """Return the path that a user wrote, with ~ replaced; UsageError for an unknown user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        if os.path.lexists(text):  # a file that is called so
+            return Path(text)
+        raise UsageError(f"{text[:80]!a}: there is no such user", hint="write the full path") from None
+
+
 def history_file() -> Path:
     """Return the history file of the chat prompt."""
     return state_dir() / "history"
@@ -169,14 +197,30 @@ def demo_model_file() -> Path:
     return state_dir() / "demo-model"
 
 
-def new_file(path: str) -> TextIO:
-    """Create a file to write, mode 0600; raises UsageError when it exists or cannot be created.
+@contextlib.contextmanager
+def new_file(path: str) -> Iterator[TextIO]:
+    """Give a new file to write, mode 0600, synced at the end; after an error it is deleted.
 
-    What is exported is as private as the database that it comes from.
+    Raises UsageError when it exists or cannot be created, ShepherdError when it cannot be written. What is
+    exported is as private as the database that it comes from.
     """
     try:
-        return open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         raise UsageError(f"{path} already exists", hint="name a new file") from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint="name a file that can be written") from error
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        if isinstance(error, OSError) and error.filename is None:  # such as a full disk
+            raise ShepherdError(
+                f"{path}: {error.strerror}; the file was deleted", hint="name a file on another disk"
+            ) from error
+        raise
+    sync_folder(Path(path).absolute().parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from shepherd.memory_factory import open_memory
 from shepherd.model_files import MODEL_SETTINGS, existing_file
 from shepherd.paths import from_home, mcp_file
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@]+/?", re.IGNORECASE)
+
 __all__ = ["NAMING_SETTINGS", "check_setting", "try_server"]
 
 # All settings that check_setting can check.
 NAMING_SETTINGS = (
     *MODEL_SETTINGS,
-    *("provider", "memory_database", "memory_extraction_endpoint", "mcp_servers"),
+    *("provider", "memory_database", "memory_extraction_endpoint", "mcp_servers", "server_origins"),
 )
 
 
@@ -38,6 +41,8 @@ def check_setting(config: Config, key: str) -> None:
         from shepherd.tools import chosen_servers, read_servers
 
         chosen_servers(read_servers(mcp_file()), value)
+    elif key == "server_origins":
+        _check_origins(value)
     elif key == "memory_database" and value:
         _check_database(value)
     elif key == "memory_vectors" and "://" in value:
@@ -62,6 +67,16 @@ def _check_draft_model(config: Config, path: Path) -> None:
     model = ModelRegistry().configured(config.model)
     if model is not None and model.exists():
         check_pair(path, model)
+
+
+def _check_origins(named: str) -> None:
+    """Raise UsageError if something in the list can't be the origin of a page, so that it never matches."""
+    for origin in filter(None, (one.strip() for one in named.split(","))):
+        if origin.lower() != "localhost" and not _ORIGIN.fullmatch(origin):
+            raise UsageError(
+                f"server_origins: {origin[:80]!a} is not the origin of a page",
+                hint="write it as https://name or https://name:port, without a path",
+            )
 
 
 def _check_database(named: str) -> None:

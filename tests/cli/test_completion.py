@@ -108,7 +108,8 @@ NAMES = {
     "_conversations": {("chat", "resume"), ("conversations delete", "names"),
                        ("conversations rename", "name"), ("conversations show", "name"), ("tui", "resume")},
     "_facts": {("facts clear", "key"), ("facts get", "key"), ("facts history", "key"), ("facts set", "key")},
-    "<lambda>": {("config get", "key"), ("config set", "key"), ("config unset", "key")},
+    "_values": {("config set", "value")},
+    "_settings": {("config get", "key"), ("config set", "key"), ("config unset", "key")},
 }  # fmt: skip
 
 
@@ -165,3 +166,27 @@ def test_a_person_is_told_where_the_script_goes_and_a_file_gets_the_script_alone
     assert note == ""
     assert told("bash", out=Terminal())[1] == f"{completion._WHERE['bash']}\n"
     assert json.loads(told("zsh", "--json", out=Terminal())[0]) == told("zsh", out=io.StringIO())[0][:-1]
+
+
+def test_facts_are_those_of_the_user_and_the_memory_that_were_named(offered, shepherd, tmp_path):
+    shepherd("facts", "set", "dog_name", "Rex")
+    shepherd("facts", "set", "cat_name", "Tom", "--user", "anna")
+    shepherd("facts", "set", "bird_name", "Pip", "--memory-db", tmp_path / "other.db")
+
+    other = f"--memory-db {tmp_path}/other.db"
+    assert offered("shepherd facts get --user anna cat") == ["cat_name"]
+    assert offered(f"shepherd facts get {other} bird") == ["bird_name"]
+    assert offered(f"shepherd facts get {other} dog") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "among"),
+    [
+        ("shepherd config tempera", "temperature"),
+        ("shepherd config role exe", "executor"),
+        ("shepherd config set role exe", "executor"),
+        ("shepherd config set archive_turns f", "false"),
+    ],
+)
+def test_settings_are_completed_without_an_action_and_their_values_too(offered, line, among):
+    assert among in [one.strip() for one in offered(line)]

@@ -228,6 +228,12 @@ def test_what_is_longer_than_the_window_is_named_with_both_lengths(shepherd, mod
     assert piped.returncode == 2
     assert "save it as a file and run shepherd knowledge import FILE" in piped.stderr
 
+    fragment = home.config.parent / "fragments" / "novel.md"
+    fragment.parent.mkdir(parents=True)
+    long.rename(fragment)
+    saved = shepherd("-m", model, "-f", "novel", "what is it?")
+    assert f"shepherd knowledge import {fragment}" in saved.stderr
+
     together = shepherd("-m", model, "-a", half, "-a", half, "-a", half, "what is it?")
     assert together.returncode == 2
     assert f"what is attached, up to {half}, has " in together.stderr

@@ -101,5 +101,57 @@ def test_a_model_named_from_this_folder_is_found_from_others(shepherd, model):
 
     assert done.stderr == f"model = {model}\n"
     missing = shepherd("config", "set", "model", "nofile.gguf")
-    assert shepherd("config", "get", "model").stdout == "nofile.gguf\n"
+    assert shepherd("config", "get", "model").stdout == f"{os.path.abspath('nofile.gguf')}\n"
     assert "to reset model to its default, run shepherd config unset model" in missing.stderr
+
+
+def test_every_path_means_the_same_in_every_folder(shepherd, home):
+    given = {
+        "memory_database": "my.db",
+        "memory_key_file": "my.key",
+        "memory_vectors": "small.gguf",
+        "server_models": "a.gguf, hf:user/repo:Q4_0, installed",
+        "draft_model": "~/draft.gguf",
+    }
+    for key, value in given.items():
+        shepherd("config", "set", key, value)
+    shepherd("provider", "add", "mine", "llamacpp", "--model", "mine.gguf")
+
+    stored = json.loads(home.config.read_text())
+    here = os.getcwd()
+    assert stored.pop("providers") == {"mine": {"kind": "llamacpp", "model": f"{here}/mine.gguf"}}
+    assert stored == {
+        "memory_database": f"{here}/my.db",
+        "memory_key_file": f"{here}/my.key",
+        "memory_vectors": f"{here}/small.gguf",
+        "server_models": f"{here}/a.gguf, hf:user/repo:Q4_0, installed",
+        "draft_model": "~/draft.gguf",
+    }
+
+
+def test_a_relative_database_in_the_file_is_named_where_it_splits_the_memory(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{"memory_database": "nowhere/my.db"}')
+
+    assert "memory_database is a relative path" in shepherd("facts").stderr
+    [finding] = [f for f in json.loads(shepherd("doctor", "--json").stdout) if f["name"] == "database"]
+    assert finding["state"] == "note"
+    assert os.path.abspath("nowhere/my.db") in finding["detail"]
+
+
+def test_an_unknown_key_is_removed_and_has_no_default(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    home.config.write_text('{"modle": "x"}')
+
+    assert shepherd("config", "unset", "modle").stderr == "removed modle from the file\n"
+    assert json.loads(home.config.read_text()) == {}
+
+
+def test_an_origin_that_no_page_has_is_pointed_out(shepherd):
+    assert "'foo bar' is not the origin" in shepherd("config", "set", "server_origins", "foo bar").stderr
+    good = "https://name:8443, http://127.0.0.1, localhost"
+    assert shepherd("config", "set", "server_origins", good).stderr == f"server_origins = {good}\n"
+
+
+def test_a_folder_is_no_model(shepherd, tmp_path):
+    assert "this is a folder, not a model" in shepherd("config", "set", "model", tmp_path).stderr

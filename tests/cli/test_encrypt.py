@@ -195,7 +195,8 @@ def test_history_that_a_crash_left_is_sealed_by_the_next_run(home, shepherd):
     ("arguments", "message"),
     [
         (("encrypt", "--passphrase"), "a passphrase can only be asked for at a terminal"),
-        (("encrypt", "--key-file", "/dev/null"), "a key is one line"),
+        (("encrypt", "--key-file", "/dev/null"), "the file is empty, and should have the key"),
+        (("encrypt", "--key-file", "short", "-y"), "the key is shorter than 8 characters"),
         (
             ("encrypt", "--memory-db", "postgresql://host/name"),
             "PostgreSQL, whose tables Shepherd cannot convert",
@@ -204,7 +205,9 @@ def test_history_that_a_crash_left_is_sealed_by_the_next_run(home, shepherd):
         (("decrypt",), "is not encrypted"),
     ],
 )
-def test_mistakes_change_nothing(home, shepherd, arguments, message):
+def test_mistakes_change_nothing(home, shepherd, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short").write_text("sesame\n")
     assert shepherd("memory", "add", "Which bird?", "a finch").returncode == 0
     before = home.database.read_bytes()
 

@@ -138,3 +138,12 @@ def test_the_usual_database_may_be_named(shepherd, home, told) -> None:
     shepherd("memory", "forget", "--everything", "--yes", "--memory-db", home.database)
 
     assert typed(home) == []
+
+
+@pytest.mark.parametrize("word", ["Rome", "Shep", "Ted"])  # of a statement, the file's header, a key
+def test_a_word_of_the_databases_schema_was_told_by_nobody(shepherd, told, word) -> None:
+    clean = shepherd("memory", "audit", "--canary", word)
+
+    assert (clean.returncode, clean.stdout) == (0, "")
+    shepherd("facts", "set", "friend", word)
+    assert shepherd("memory", "audit", "--canary", word).returncode == 1

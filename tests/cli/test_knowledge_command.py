@@ -41,6 +41,7 @@ def test_hubs_and_focus_are_what_a_model_is_told(shepherd, two):
     assert (focus.returncode, focus.stderr) == (1, "warning: there is no node 9\n")
     assert '### Primary: [NODE:2:"Jane Austen"]\nPreview: a writer\n' in focus.stdout
     assert shepherd("knowledge", "focus").stdout == focus.stdout
+    assert shepherd("knowledge", "focus", "2", "--clear").returncode == 2
     assert shepherd("knowledge", "focus", "--clear").stderr == "no node is in focus\n"
 
 
@@ -278,3 +279,42 @@ def test_a_warning_says_that_a_code_in_a_note_was_masked(shepherd):
     assert edited.stderr == warning
     assert harmless.stderr == ""
     assert as_json == {"id": 2, "secrets": 1}
+
+
+def test_what_a_folder_has_beside_documents_is_named_and_alone_it_is_no_success(shepherd, tmp_path):
+    for name in ("notes", "tables"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "contacts.csv").write_text("anna,1")
+    (tmp_path / "notes" / "a.md").write_text("# Alpha\nwalrus")
+
+    both = shepherd("knowledge", "import", tmp_path / "notes")
+    alone = shepherd("knowledge", "import", tmp_path / "tables")
+    named = shepherd("knowledge", "import", tmp_path / "tables" / "contacts.csv")
+
+    assert (both.returncode, alone.returncode, named.returncode) == (0, 1, 0)
+    assert both.stderr.startswith("1 added, 1 skipped\nskipped, because ")
+    assert "PDF are imported: contacts.csv\n" in both.stderr
+    assert alone.stderr.startswith("1 skipped\n")
+
+
+def test_an_empty_name_is_not_the_current_folder(shepherd):
+    done = shepherd("knowledge", "import", "")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the name of what to import is empty" in done.stderr
+
+
+def test_a_text_is_read_as_an_import_reads_it_and_a_date_is_a_day(shepherd, tmp_path):
+    (tmp_path / "utf16.txt").write_bytes("Zürich".encode("utf-16"))
+    (tmp_path / "table.docx").write_bytes(b"PK\x03\x04\0\0")
+
+    shepherd("knowledge", "add", "City", "--text", tmp_path / "utf16.txt", "--date", "3 May 2019")
+    refused = shepherd("knowledge", "edit", "1", "--text", tmp_path / "table.docx")
+    wrong = shepherd("knowledge", "edit", "1", "--date", "2026-02-30")
+    shown = json.loads(shepherd("knowledge", "show", "1", "--text", "--json").stdout)["node"]
+
+    assert (refused.returncode, wrong.returncode) == (1, 2)
+    assert "this is not text" in refused.stderr
+    assert (shown["source_text"], shown["event_date"]) == ("Zürich", "2019-05-03")
+    shepherd("knowledge", "edit", "1", "--text", "-", input="")
+    assert json.loads(shepherd("knowledge", "show", "1", "--json").stdout)["node"]["text_length"] == 0

@@ -312,3 +312,26 @@ def test_no_command_shows_the_key_whatever_the_server_says(work, home, step, pla
     assert KEY not in shown
     logs = [path for path in home.path.rglob("*") if path.is_file() and path != home.config]
     assert not any(KEY.encode() in path.read_bytes() for path in logs)
+
+
+def test_broken_providers_are_repaired_by_the_commands_that_the_warnings_name(shepherd, home):
+    home.config.parent.mkdir(parents=True)
+    broken = {"a": 5, "b": {"kind": "zzz"}, "c": {"kind": "openai", "timeout": "x", "model": 4}}
+    home.config.write_text(json.dumps({"providers": broken, "provider": "a"}))
+
+    for _ in range(4):
+        [*_, hint] = shepherd("provider", "list").stderr.splitlines()
+        words = hint.partition(";")[0].replace("VALUE", "8").split()
+        shepherd(*words[1:])
+
+    assert json.loads(home.config.read_text()) == {
+        "providers": {"c": {"kind": "openai", "timeout": 8.0, "model": "8"}}
+    }
+
+
+def test_a_provider_that_cannot_answer_yet_is_pointed_out(shepherd):
+    shepherd("provider", "add", "claude", "anthropic")
+    assert "claude has no model" in shepherd("provider", "use", "claude").stderr
+    shepherd("provider", "set", "claude", "model", "claude-sonnet-4-5")
+    assert "key" in shepherd("provider", "use", "claude").stderr
+    assert "warning" not in shepherd("provider", "use", "claude", ANTHROPIC_API_KEY="k").stderr

@@ -193,7 +193,7 @@ def test_a_build_without_ciphers_says_how_to_get_them(database, monkeypatch: pyt
 def test_a_key_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "key").write_text(text)
 
-    with pytest.raises(UsageError, match=r"key: a key is one line$"):
+    with pytest.raises(UsageError, match=r"key: (a key is one line$|the file is empty)"):
         text_of_file(tmp_path / "key")
     (tmp_path / "key").write_bytes(b"one\r\n")
     assert text_of_file(tmp_path / "key") == "one"

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -328,11 +329,11 @@ def test_a_folder_is_imported_twice_and_is_there_once(knowledge, folder):
         ("broken.pdf", "failed"),
         ("c.html", "added"),
         ("d.pdf", "added"),
+        ("sub/picture.png", "skipped"),
     ]
-    assert (
-        states(knowledge, folder, dimensions=["imported"])
-        == ["unchanged"] * 2 + ["failed"] + ["unchanged"] * 2
-    )
+    assert states(knowledge, folder, dimensions=["imported"]) == ["unchanged"] * 2 + ["failed"] + [
+        "unchanged"
+    ] * 2 + ["skipped"]
     assert contents(knowledge) == before
     assert [node.dimensions for node in knowledge.list_nodes()] == [("imported",)] * 4
     assert knowledge.search("platypus")[0].title == "Delta"
@@ -405,6 +406,56 @@ def test_document_whose_file_is_gone_is_named_and_stays(knowledge, folder):
     for node_id in gone.values():
         knowledge.delete_node(node_id)
     assert "gone" not in states(knowledge, folder)
+
+
+def test_documents_of_a_renamed_folder_are_named_and_a_copy_is_none(knowledge, folder):
+    states(knowledge, folder)
+    links = {node.link: node.id for node in knowledge.list_nodes()}
+    folder.rename(folder.with_name("renamed"))
+    (folder.with_name("renamed") / "broken.pdf").unlink()
+
+    outcomes = list(import_from(knowledge, str(folder.with_name("renamed"))))
+
+    assert [outcome.state for outcome in outcomes] == ["added"] * 4 + ["gone"] * 4 + ["skipped"]
+    gone = {Path(one.name).as_uri(): one.node_id for one in outcomes if one.state == "gone"}
+    assert gone == links
+
+
+def test_a_file_without_suffix_is_imported_from_a_folder_if_it_is_text(knowledge, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    read_as_text = {
+        "LICENSE": b"Permission is hereby granted \xe2\x80\x94",
+        "cut": "ü".encode() * 5000 + b"a",  # in a letter where the beginning ends
+        "utf16": "Zürich".encode("utf-16"),
+        "pdf": documents.pdf([["A platypus swims."]]),
+    }
+    others = {
+        "program": b"\x7fELF\x02",
+        "latin1": "Zürich".encode("latin-1"),
+        "blank": b" \n",
+        "v1.2": b"text",
+    }
+    for name, data in {**read_as_text, **others}.items():
+        (folder / name).write_bytes(data)
+
+    outcomes = {outcome.name: outcome.state for outcome in import_from(knowledge, str(folder))}
+
+    assert outcomes == {**dict.fromkeys(read_as_text, "added"), **dict.fromkeys(others, "skipped")}
+
+
+def test_a_pipe_is_a_document_of_its_own_each_time(knowledge, tmp_path):
+    def piped(data: bytes) -> list[str]:
+        return states(knowledge, "-", stdin=io.BytesIO(data))
+
+    assert [piped(b"An otter"), piped(b"A seal"), piped(b"An otter")] == [["added"], ["added"], ["unchanged"]]
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(states, knowledge, tmp_path / "pipe")
+        (tmp_path / "pipe").write_bytes(b"A walrus")
+        assert done.result() == ["added"]
+    with pytest.raises(UsageError, match="is empty"):
+        states(knowledge, "")
 
 
 def uploaded(knowledge: Knowledge, data: bytes, name: str) -> list[str]:
@@ -480,6 +531,8 @@ def test_names_of_any_bytes_are_files_like_others_and_two_of_them_are_two(knowle
 
 
 def test_nothing_in_a_folder_ends_the_import_of_the_rest(knowledge, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
     for name, data in {
         "a.md": b"#   \ntext",
         "b.md": b'---\ntitle: " "\n---\ntext',
@@ -488,9 +541,9 @@ def test_nothing_in_a_folder_ends_the_import_of_the_rest(knowledge, tmp_path):
         "e.txt": b"\0",
         "f.txt": b"the last",
     }.items():
-        (tmp_path / name).write_bytes(data)
+        (folder / name).write_bytes(data)
 
-    assert states(knowledge, tmp_path) == ["added"] * 4 + ["failed", "added"]
+    assert states(knowledge, folder) == ["added"] * 4 + ["failed", "added"]
 
 
 def test_a_link_is_followed_only_to_what_the_folder_itself_has(knowledge, folder, tmp_path):
@@ -501,16 +554,21 @@ def test_a_link_is_followed_only_to_what_the_folder_itself_has(knowledge, folder
     (folder / "within.html").symlink_to(folder / "sub" / "c.html")
     (tmp_path / "link").symlink_to(folder)
 
-    names = [outcome.name for outcome in import_from(knowledge, str(tmp_path / "link"))]
+    outcomes = list(import_from(knowledge, str(tmp_path / "link")))
 
+    names = [outcome.name for outcome in outcomes if outcome.state != "skipped"]
     assert names == ["a.md", "b.TXT", "broken.pdf", "c.html", "c.html", "d.pdf"]
+    skipped = [outcome.name for outcome in outcomes if outcome.state == "skipped"]
+    assert skipped == ["hidden.md", "nowhere.md", "out.md", "sub/picture.png"]
     assert not knowledge.search("private")
     assert not knowledge.search("secret")
 
 
 def test_a_folder_that_cannot_be_listed_is_told_and_the_rest_is_imported(knowledge, tmp_path):
-    (tmp_path / "a.md").write_text("text")
-    here = os.open(tmp_path, os.O_RDONLY)
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text("text")
+    here = os.open(folder, os.O_RDONLY)
     for _ in range(20):  # longer than a path may be, which no right to read it helps with
         os.mkdir("d" * 250, dir_fd=here)
         inner = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
@@ -518,7 +576,7 @@ def test_a_folder_that_cannot_be_listed_is_told_and_the_rest_is_imported(knowled
         here = inner
     os.close(here)
 
-    outcomes = list(import_from(knowledge, str(tmp_path)))
+    outcomes = list(import_from(knowledge, str(folder)))
 
     assert [outcome.state for outcome in outcomes] == ["added", "failed"]
     assert outcomes[1].reason.endswith("File name too long")

@@ -6,6 +6,7 @@ import pytest
 
 from shepherd.errors import UsageError
 from shepherd.knowledge import Knowledge
+from shepherd.knowledge.nodes import NewNode
 from shepherd.memory import Memory
 from tests.memory.conftest import NOW
 
@@ -192,3 +193,16 @@ def test_secrets_are_covered_in_metadata_edges_and_dimensions(knowledge):
     )
     assert knowledge.count_secrets(values) == 2
     assert knowledge.count_secrets({"metadata": metadata}) == 0
+
+
+def test_an_event_date_is_a_day_and_an_older_text_stays(knowledge):
+    old = knowledge.store_node(NewNode("old", event_date="soon"))
+    for wrong in ("yesterday", "2026-02-30", "2026-03", "20260301"):
+        with pytest.raises(UsageError, match="event_date is not a day"):
+            knowledge.add_node("new", event_date=wrong)
+        with pytest.raises(UsageError, match="event_date is not a day"):
+            knowledge.update_node(old, event_date=wrong)
+
+    assert knowledge.update_node(old, title="older", event_date="soon")
+    assert knowledge.update_node(old, event_date="2026-03-01")
+    assert knowledge.update_node(old, event_date="")

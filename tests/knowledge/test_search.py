@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shepherd.knowledge import Knowledge
+from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.retrieval import _age_days, boosted
 from shepherd.memory import Memory
 from tests.examples import examples
@@ -135,7 +136,9 @@ def test_boosts_reorder_and_do_not_decide_who_is_there(knowledge):
     knowledge.add_node("old", source_text="walrus news of the harbour", event_date="2001-01-01")
     knowledge.add_node("new", source_text="walrus news of the harbour", event_date="2023-11-01")
     knowledge.add_node("to come", source_text="walrus news of the harbour", event_date="2099-01-01")
-    knowledge.add_node("Miller", source_text="walrus news of the harbour by Miller", event_date="soon")
+    # From a time when every text was taken.
+    text = "walrus news of the harbour by Miller"
+    knowledge.store_node(NewNode("Miller", source_text=text, event_date="soon"))
     plain = knowledge.search("walrus harbour", part="text")
 
     plain_score = {hit.title: hit.score / plain[0].score for hit in plain}

@@ -444,7 +444,9 @@ def test_damage_of_the_database_names_no_file(database):
         asked(Catalog(memory, "steve", is_read_only=False, keeps_secrets=False), talk)
 
 
-def test_lines_that_are_no_messages_do_not_end_the_server(database, tmp_path):
+def test_all_is_answered_after_the_client_has_closed_stdin_and_odd_lines_do_not_end_the_server(
+    database, tmp_path
+):
     lines = [
         "garbage",
         "[]",
@@ -455,6 +457,8 @@ def test_lines_that_are_no_messages_do_not_end_the_server(database, tmp_path):
         '{"jsonrpc": "2.0", "id": 2, "method": "no/such/method"}',
         '{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": 7}}',
         '{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "get_fact"}}',
+        '{"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "set_fact",'
+        ' "arguments": {"key": "pet", "value": "Rex"}}}',
     ]
     with subprocess.Popen(
         [sys.executable, *command(database)],
@@ -464,21 +468,15 @@ def test_lines_that_are_no_messages_do_not_end_the_server(database, tmp_path):
         env={"HOME": str(tmp_path)},
         text=True,
     ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        answers: dict[int, dict[str, Any]] = {}
-        server.stdin.write("\n".join(lines) + "\n")
-        server.stdin.flush()
-        while 4 not in answers:
-            answer = json.loads(server.stdout.readline())
-            answers[answer.get("id")] = answer
-        server.stdin.close()
-        assert server.wait(60) == 0
+        output, _ = server.communicate("\n".join(lines) + "\n", timeout=60)
+        assert server.returncode == 0
 
+    answers: dict[int, dict[str, Any]] = {one.get("id"): one for one in map(json.loads, output.splitlines())}
     assert answers[1]["result"]["serverInfo"]["name"] == "shepherd"
     assert "error" in answers[2]
     assert "error" in answers[3]
     assert json.loads(answers[4]["result"]["content"][0]["text"]) == {"facts": {"name": "Steve"}}
+    assert json.loads(answers[5]["result"]["content"][0]["text"]) == {"set": True}
 
 
 def test_a_browser_is_told_what_the_address_is_for(url):

@@ -282,3 +282,11 @@ def test_a_message_without_its_blocks(text: str, rest: str) -> None:
     assert len(without_openings(text)) == len(text)
     if text == rest:
         assert without_openings(text) == text
+
+
+def test_an_argument_under_the_locale_c_is_what_was_typed():
+    assert storable("Zürich".encode().decode("ascii", "surrogateescape")) == "Zürich"
+    assert (
+        storable("Zürich".encode("latin-1").decode("ascii", "surrogateescape"))
+        == "Z\N{REPLACEMENT CHARACTER}rich"
+    )

@@ -16,6 +16,7 @@ from shepherd.errors import UsageError
 from shepherd.memory import Memory, Turn
 from shepherd.memory.periods import (
     beginning,
+    day_of,
     mentions_time,
     moment_of,
     named_periods,
@@ -313,3 +314,14 @@ def test_what_is_no_date_is_refused(text: str) -> None:
         moment_of(text, NOW, UTC)
 
     assert caught.value.hint
+
+
+def test_a_day_is_named_by_its_date_or_a_word():
+    names = ("2026-03-01", " 1901-02-03 ", "2099-12-31T23:30", "yesterday", "3 May 2019")
+    yesterday = datetime.fromtimestamp(NOW - 86400, UTC).date().isoformat()
+    assert [day_of(name, NOW, UTC) for name in names] == [
+        *("2026-03-01", "1901-02-03", "2099-12-31", yesterday, "2019-05-03")
+    ]
+    for text in ("2026-02-30", "2026-03", "2026", "May 2019", "soon", "last week", ""):
+        with pytest.raises(UsageError, match="expected a day"):
+            day_of(text, NOW, UTC)

@@ -7,8 +7,11 @@ import logging
 import subprocess
 import sys
 
-from shepherd.errors import StoreError
-from shepherd.server.logs import JsonLines, ReadableLines
+import pytest
+
+from shepherd.errors import StoreError, UsageError
+from shepherd.server.logs import JsonLines, ReadableLines, log_to
+from shepherd.server.process import bound
 
 
 def line_of(error: Exception) -> dict:
@@ -90,3 +93,18 @@ def test_a_log_file_is_its_owners_alone_also_after_rotation(tmp_path):
     assert [file.stat().st_mode & 0o777 for file in (path, rotated)] == [0o600, 0o600]
     assert json.loads(rotated.read_text())["message"] == "first"
     assert json.loads(path.read_text())["message"] == "second"
+
+
+def test_a_log_or_an_address_that_cannot_be_used_is_a_mistake_with_its_own_hint(tmp_path):
+    with pytest.raises(UsageError, match="the log cannot be written: No such file") as log:
+        log_to(str(tmp_path / "none" / "log"))
+    with pytest.raises(UsageError, match=r"cannot listen on 203\.0\.113\.7:0") as address:  # of documentation
+        bound("203.0.113.7", 0)
+    with bound("127.0.0.1", 0) as taken:
+        taken.listen()
+        with pytest.raises(UsageError, match="cannot listen") as port:
+            bound("127.0.0.1", taken.getsockname()[1])
+
+    assert "--log names a file" in log.value.hint
+    assert "name an address of this machine" in address.value.hint
+    assert "--port names another port" in port.value.hint

@@ -48,7 +48,7 @@ _BY_KIND = {
 def search_everywhere(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     """List every file and table with a word; return 1 if there is one."""
     config = loaded_settings(arguments).config
-    search = WordSearch(_word(arguments.canary))
+    search = WordSearch(_word(arguments.canary), memory.schema_texts())
     with working(screen, "searching"):
         found = _found(config, search, memory, screen)
     values = [{"where": where, "what": what, "remedy": remedy} for where, what, remedy in found]

@@ -30,6 +30,7 @@ from shepherd.commands.gc_policy import GCPolicy
 from shepherd.commands.keyboard import echoing
 from shepherd.commands.screen import Screen, counted, printable
 from shepherd.errors import ShepherdError, UsageError
+from shepherd.escaping import storable
 from shepherd.paths import demo_model_file, write_atomically
 from shepherd.sentences import is_question
 
@@ -481,8 +482,7 @@ def _message(
     typed, material = (piped or "", "") if is_message else (prompt or "", piped or "")
     if is_needed and not f"{typed}{material}".strip():
         raise _nothing_asked()
-    _require_text(typed)
-    return typed, material
+    return _as_text(typed), material
 
 
 def _nothing_asked() -> UsageError:
@@ -504,9 +504,13 @@ def _piped_text() -> str | None:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _require_text(message: str) -> None:
-    # An argument that is not UTF-8 arrives with surrogates in place of its bytes.
+def _as_text(message: str) -> str:
+    """Return a message; bytes that the locale can't tell arrive as surrogates, and are UTF-8 or an error."""
     try:
         message.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise UsageError(f"-e: character {error.start:,} is not valid text", hint="use UTF-8") from None
+        text = storable(message)
+        if "\N{REPLACEMENT CHARACTER}" in text:
+            raise UsageError(f"-e: character {error.start:,} is not valid text", hint="use UTF-8") from None
+        return text
+    return message

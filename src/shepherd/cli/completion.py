@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 from argparse import Action, Namespace
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.parsing import Parser, add_common_options
 from shepherd.commands.screen import Screen
 from shepherd.errors import ShepherdError
+
+if TYPE_CHECKING:
+    from shepherd.memory import Memory
 
 __all__ = ["build_parser", "complete", "execute"]
 
@@ -53,6 +57,8 @@ def complete() -> None:
     from shepherd.cli.main import COMMANDS, parser_of
 
     words = os.environ.get("COMP_LINE", "").split()
+    if words[1:2] == ["config"]:
+        _name_action(words)
     if len(words) > 1 and words[1] in COMMANDS and _is_beyond(words[1]):
         # Build this command's parser only: `shepherd COMMAND` is the program to complete.
         parser = parser_of(words[1])
@@ -62,6 +68,19 @@ def complete() -> None:
         parser.add_argument("command", nargs="?", choices=[*COMMANDS, "help"], help="command to run")
     _attach_completers(parser)
     argcomplete.autocomplete(parser)
+
+
+def _name_action(words: list[str]) -> None:
+    """Complete `config KEY` like `config get KEY`, and `config KEY VALUE` like `config set KEY VALUE`."""
+    from shepherd.cli.config import ACTIONS
+
+    line, point = os.environ["COMP_LINE"], int(os.environ.get("COMP_POINT", "0"))
+    if len(words) < 3 or point < len(line) or any(action.startswith(words[2]) for action in ACTIONS):
+        return
+    action = "set" if line[-1:].isspace() or len(words) > 3 else "get"
+    before, _, behind = line.partition(f" {words[2]}")
+    os.environ["COMP_LINE"] = f"{before} {action} {words[2]}{behind}"
+    os.environ["COMP_POINT"] = str(point + len(action) + 1)
 
 
 def _is_beyond(word: str) -> bool:
@@ -91,10 +110,8 @@ def _completer_of(prog: str, action: Action) -> Any:
         return _fragments if action.dest == "fragment" else _templates
     if action.dest == "setting_provider" or (prog.startswith("shepherd provider") and action.dest == "name"):
         return None if prog == "shepherd provider add" else _providers
-    if prog.startswith("shepherd config") and action.dest == "key":
-        from shepherd.config import SETTINGS
-
-        return lambda **_: {name: setting.help for name, setting in SETTINGS.items()}
+    if prog.startswith("shepherd config") and action.dest in ("key", "value"):
+        return _settings if action.dest == "key" else _values
     names_one = prog.startswith("shepherd conversations") and action.dest in ("name", "names")
     if names_one or (action.dest == "resume" and action.nargs == "?"):
         return _conversations
@@ -138,25 +155,55 @@ def _providers(**_: Any) -> Iterable[str]:
     return ProviderTable().names()
 
 
-def _facts(**_: Any) -> Iterable[str]:
+def _settings(**_: Any) -> dict[str, str]:
+    """Return the names of all settings, each with its help."""
+    from shepherd.config import SETTINGS
+
+    return {name: setting.help for name, setting in SETTINGS.items()}
+
+
+def _values(prefix: str, parsed_args: Namespace, **_: Any) -> Iterable[str]:
+    """Return the possible values of the setting that was named, or files."""
+    from argcomplete.completers import FilesCompleter
+
+    from shepherd.config import SETTINGS
+
+    setting = SETTINGS.get(parsed_args.key)
+    if setting is None:
+        return []
+    if setting.key in ("model", "draft_model"):
+        return _models(prefix)
+    if setting.key == "provider":
+        return _providers()
+    switch = ("true", "false") if setting.kind == "switch" else ()
+    files = FilesCompleter()(prefix) if setting.kind == "text" and not setting.choices else []
+    return [*switch, *setting.choices, *files]
+
+
+def _opened(parsed_args: Namespace) -> Memory:
+    """Open the memory that the words before the cursor name, without its vectors."""
+    from shepherd.cli.parsing import given_settings
     from shepherd.config.file import load
     from shepherd.memory_factory import open_memory_to_read
 
+    config = load(options=given_settings(parsed_args)).config
+    return open_memory_to_read(replace(config, memory_vectors="off", knowledge_reranker="off"))
+
+
+def _facts(parsed_args: Namespace, **_: Any) -> Iterable[str]:
     try:
-        with open_memory_to_read(load().config) as memory:
+        with _opened(parsed_args) as memory:
             return [fact.key for fact in memory.get_all_facts()]
     except ShepherdError:
         return []
 
 
-def _conversations(**_: Any) -> dict[str, str]:
+def _conversations(parsed_args: Namespace, **_: Any) -> dict[str, str]:
     """Return the ids of the latest conversations, each with its title."""
     from shepherd.commands.conversations import short_id, title_in_words
-    from shepherd.config.file import load
-    from shepherd.memory_factory import open_memory_to_read
 
     try:
-        with open_memory_to_read(load().config) as memory:
+        with _opened(parsed_args) as memory:
             latest = memory.list_sessions(limit=50, one_offs=False)
             return {short_id(one.id): title_in_words(one) for one in latest}
     except ShepherdError:

@@ -19,6 +19,7 @@ from shepherd.cli.parsing import Parser, stdin_bytes
 from shepherd.commands.screen import Screen, counted, near_miss
 from shepherd.errors import NotTextError, UsageError
 from shepherd.escaping import PIPED
+from shepherd.paths import given_path
 from shepherd.pictures import KINDS, MOST_BYTES, looks_like_picture, no_pictures, picture_of, size_of
 from shepherd.types import Picture
 
@@ -50,11 +51,15 @@ _MOST_CHARS_PER_TOKEN = 16
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A document for a message: the name it was given, and its text; or a picture, which has none."""
+    """A document for a message: the name it was given, and its text; or a picture, which has none.
+
+    `source` is what an import takes, if that is not the name.
+    """
 
     name: str
     text: str = ""
     picture: Picture | None = None
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +237,7 @@ def read_attached(
         except NotTextError as error:
             hint = f"text, Markdown, HTML, PDF and pictures ({KINDS}) can be attached"
             raise NotTextError(str(error), hint=hint) from error
-    return Attached(shown, document.text)
+    return Attached(shown, document.text, source=source)
 
 
 def _picture_in(source: str, stdin: BytesIO | None) -> Picture | None:
@@ -241,10 +246,10 @@ def _picture_in(source: str, stdin: BytesIO | None) -> Picture | None:
         data = stdin.getvalue()
     else:
         try:
-            with open(Path(source).expanduser(), "rb") as file:
+            with open(given_path(source), "rb") as file:
                 beginning = file.read(_BEGINNING_BYTES)
                 data = beginning if not looks_like_picture(beginning) else beginning + file.read(MOST_BYTES)
-        except (OSError, RuntimeError, ValueError):  # an address, or a file that the reader complains about
+        except (OSError, UsageError, ValueError):  # an address, or a file that the reader complains about
             return None
     return picture_of(data) if looks_like_picture(data) else None
 
@@ -259,7 +264,7 @@ def _of_fragment(name: str, config: Config, screen: Screen) -> Attached:
     saved = fragment_file(name)
     if saved is not None:
         return read_attached(str(saved), config, screen, name)
-    if "://" in name or name == "-" or Path(name).expanduser().exists():
+    if "://" in name or name == "-" or given_path(name).exists():
         return _of_option(name, config, screen)
     raise UsageError(
         f"there is no fragment and no file {name!a}",
@@ -293,8 +298,8 @@ def _mentions(text: str) -> Iterator[tuple[str, str]]:
 
 def _is_file(path: str) -> bool:
     try:
-        return Path(path).expanduser().is_file()
-    except (OSError, RuntimeError, ValueError):  # a name that is too long, an unknown user, a NUL
+        return given_path(path).is_file()
+    except (OSError, UsageError, ValueError):  # a name that is too long, an unknown user, a NUL
         return False
 
 
@@ -311,7 +316,7 @@ def _hint(one: Attached, assistant: Assistant) -> str:
     ways = ["attach less of it"]
     is_piped = one.name == PIPED
     saves = "save it as a file and " if is_piped else ""
-    file = "FILE" if is_piped else shlex.quote(one.name)
+    file = "FILE" if is_piped else shlex.quote(one.source or one.name)
     ways.append(f"{saves}run shepherd knowledge import {file}, so that answers use the passages that match")
     trained = getattr(assistant.engine.info, "n_ctx_train", 0)
     if isinstance(trained, int) and assistant.engine.window_tokens < trained:

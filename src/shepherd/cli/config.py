@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions
@@ -13,13 +11,14 @@ from shepherd.commands.screen import Screen, near_miss
 from shepherd.config import SETTINGS, known_setting
 from shepherd.config.file import ConfigFile, load_valid, unknown_keys
 from shepherd.errors import ShepherdError
+from shepherd.paths import from_any_folder
 from shepherd.wording import joined_hints
 
-__all__ = ["build_parser", "execute", "reordered"]
+__all__ = ["ACTIONS", "build_parser", "execute", "reordered"]
 
-# Settings that can name a file in the current folder.
-_MODEL_FILES = ("model", "draft_model", "mmproj")
-_ACTIONS = ("show", "get", "set", "unset", "path")
+# Settings that are paths, unless they are addresses.
+_FILES = ("memory_database", "memory_key_file")
+ACTIONS = ("show", "get", "set", "unset", "path")
 
 
 def build_parser() -> Parser:
@@ -49,9 +48,9 @@ def build_parser() -> Parser:
 def reordered(arguments: list[str]) -> list[str]:
     """Accept `config KEY` for get, and `config KEY VALUE` for set."""
     words = [argument for argument in arguments if argument not in ("--json", "-v", "--verbose")]
-    if not words or words[0].startswith("-") or words[0] in _ACTIONS:
+    if not words or words[0].startswith("-") or words[0] in ACTIONS:
         return arguments
-    if words[0] not in SETTINGS and near_miss(words[0], _ACTIONS):
+    if words[0] not in SETTINGS and near_miss(words[0], ACTIONS):
         return arguments
     return ["get" if len(words) == 1 else "set", *arguments]
 
@@ -75,7 +74,12 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         _warn_of_missing(screen, arguments.key)
     else:
         was_set = file.unset(arguments.key)
-        default = SETTINGS[arguments.key].default if arguments.key in SETTINGS else None
+        if arguments.key not in SETTINGS:  # of another version
+            screen.result(
+                {"key": arguments.key, "value": None}, note=f"removed {arguments.key} from the file"
+            )
+            return 0
+        default = SETTINGS[arguments.key].default
         value = "its default (empty)" if default == "" else f"{_written(default)} (the default)"
         done = f"reset {arguments.key} to {value}"
         _confirm(screen, arguments.key, done if was_set else f"{arguments.key} was not set", default)
@@ -83,11 +87,20 @@ def execute(arguments: Namespace, screen: Screen) -> int:
 
 
 def _from_anywhere(arguments: Namespace) -> str:
-    """Return the value; the path of a model file becomes absolute, so that it works from any folder."""
+    """Return the value; the path of a file becomes absolute, so that it means the same in every folder."""
+    from shepherd.model_files import MODEL_SETTINGS, model_from_any_folder
+
     value: str = arguments.value
-    if arguments.key not in _MODEL_FILES or not Path(value).is_file():
-        return value
-    return os.path.abspath(value)
+    if arguments.key in _FILES:
+        return value if "://" in value else from_any_folder(value)
+    if arguments.key == "server_models":
+        return ", ".join(model_from_any_folder(name.strip()) for name in value.split(","))
+    is_of_server = (
+        arguments.key == "memory_extraction_model" and load_valid().config.memory_extraction_endpoint
+    )
+    if arguments.key in (*MODEL_SETTINGS, "mmproj") and not is_of_server:
+        return model_from_any_folder(value)
+    return value
 
 
 def _show(screen: Screen, *, explain: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import shutil
 import sys
 from argparse import Namespace
@@ -193,13 +194,29 @@ def _sqlite(config: Config) -> Finding:
 
 
 def _database(config: Config) -> Finding:
-    from shepherd.memory_factory import open_memory
     from shepherd.paths import default_database, from_home
 
     if "://" in config.memory_database:
         return _server(config)
     named = config.memory_database
     path = from_home(named, "memory_database") if named else default_database()
+    found = _file(config, path)
+    if path.is_absolute() or found.state == "problem":
+        return found
+    return Finding(
+        "database",
+        "note",
+        f"{found.detail}; memory_database is a relative path, so each folder has its own memory",
+        f"for one memory everywhere, run shepherd config set memory_database {shlex.quote(named)}"
+        " in the folder of the database",
+    )
+
+
+def _file(config: Config, path: Path) -> Finding:
+    """Check a memory in a file."""
+    from shepherd.memory_factory import open_memory
+
+    path = path.absolute()
     if not path.exists():
         folder = next(parent for parent in path.absolute().parents if parent.exists())
         if not (folder.is_dir() and os.access(folder, os.W_OK)):

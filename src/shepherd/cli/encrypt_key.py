@@ -14,7 +14,7 @@ from shepherd.encryption.key import new_master_text
 from shepherd.encryption.key_file import Source
 from shepherd.encryption.unlocking import LEAST_CHARS, keyring_name, text_of_command, text_of_file
 from shepherd.errors import UsageError
-from shepherd.paths import from_home, new_file
+from shepherd.paths import from_home, given_path, new_file
 
 __all__ = ["Chosen", "ask_passphrase", "choose", "keep"]
 
@@ -53,13 +53,13 @@ class Chosen:
 def choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> Chosen:
     """Return the key to encrypt with; asks for a passphrase."""
     if arguments.key_file:
-        return _in_file(Path(arguments.key_file).expanduser().absolute(), is_rekeyed)
+        return _in_file(given_path(arguments.key_file).absolute(), is_rekeyed)
     if arguments.passphrase:
         return _typed(file)
     if arguments.keyring:
         return _in_keyring()
     if config.memory_key_command:
-        text = text_of_command(config.memory_key_command)
+        text = _long_enough(text_of_command(config.memory_key_command), "memory_key_command")
         return Chosen("command", text, "what memory_key_command prints")
     if config.memory_key_file:
         return _in_file(from_home(config.memory_key_file, "memory_key_file").absolute(), is_rekeyed)
@@ -92,12 +92,22 @@ def _in_file(path: Path, is_rekeyed: bool) -> Chosen:
     is_new = not path.exists()
     return Chosen(
         "file",
-        new_master_text() if is_new else text_of_file(path),
+        new_master_text() if is_new else _long_enough(text_of_file(path), str(path)),
         f"the key in {path}",
         "Keep a copy of that file elsewhere: the memory and its backups cannot be read without it.",
         str(path),
         is_new,
     )
+
+
+def _long_enough(text: str, place: str) -> str:
+    """Return a key that is somebody's own choice; UsageError if it is shorter than a passphrase may be."""
+    if len(text) < LEAST_CHARS:
+        raise UsageError(
+            f"{place}: the key is shorter than {LEAST_CHARS} characters",
+            hint="use four words or more; --key-file with the name of a new file makes a random key",
+        )
+    return text
 
 
 def _typed(file: str) -> Chosen:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
+import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.misplaced import refuse_memories
@@ -27,7 +27,7 @@ from shepherd.cli.parsing import (
 )
 from shepherd.cli.progress import amount, working
 from shepherd.commands.screen import Screen, counted, day
-from shepherd.errors import DocumentError, EmptyDocumentError, ShepherdError, UsageError, reason_of
+from shepherd.errors import DocumentError, EmptyDocumentError, ShepherdError, UsageError
 from shepherd.paths import new_file
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _add_fields(action: Parser, dimension_help: str) -> None:
     action.add_argument("--notes", metavar="TEXT", help="your notes about it")
     action.add_argument("--kind", metavar="KIND", help="idea, person, paper …")
     action.add_argument("--link", metavar="URL", help="address of the original")
-    action.add_argument("--date", metavar="YYYY-MM-DD", help="date of the event")
+    action.add_argument("--date", metavar="YYYY-MM-DD", help="day of the event, or a word such as yesterday")
     action.add_argument("--text", metavar="FILE", help="file with its text; - is stdin")
     action.add_argument("--dimension", action="append", metavar="NAME", help=dimension_help)
 
@@ -123,7 +123,9 @@ def _add_transfer(actions: Any) -> None:
         "import documents, folders, web pages, databases of RA-H (a program for notes), MCP's memory.jsonl,"
         " or Shepherd's own export",
     )
-    importing.add_argument("sources", nargs="+", metavar="SOURCE", help="files, folders, addresses")
+    importing.add_argument(
+        "sources", nargs="+", metavar="SOURCE", help="files, folders, addresses; - is stdin"
+    )
     importing.add_argument(
         "--dimension", action="append", metavar="NAME", help="tag for new nodes; can be repeated"
     )
@@ -224,7 +226,7 @@ def _dimensions(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> N
 
 
 def _add(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
-    values = _fields(arguments)
+    values = _fields(arguments, screen)
     node = knowledge.add_node(arguments.title, **values)
     n_secrets = knowledge.count_secrets({"title": arguments.title, **values}, is_new=True)
     screen.result({"id": node.id, "secrets": n_secrets}, str(node.id))
@@ -232,7 +234,7 @@ def _add(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
 
 
 def _edit(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
-    values = _fields(arguments)
+    values = _fields(arguments, screen)
     if arguments.title is not None:
         values["title"] = arguments.title
     if not values and not arguments.append:
@@ -278,6 +280,8 @@ def _unlink(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
 
 def _focus(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
     missing: list[int] = []
+    if arguments.ids and arguments.clear:
+        raise UsageError("focus takes ids or --clear, not both", hint="other ids replace those in focus")
     if arguments.ids or arguments.clear:
         found = {node.id for node in knowledge.focus(arguments.ids)}
         missing = [node_id for node_id in arguments.ids if node_id not in found]
@@ -301,30 +305,40 @@ def _removed(arguments: Namespace, screen: Screen, noun: str, missing: list[int]
     return 1 if missing else 0
 
 
-def _fields(arguments: Namespace) -> dict[str, Any]:
+def _fields(arguments: Namespace, screen: Screen) -> dict[str, Any]:
     """Return the fields that were given."""
+    from shepherd.knowledge.importing import WebLimits
+    from shepherd.memory.periods import day_of
+
+    limits = WebLimits.of(loaded_settings(arguments).config)
     given = {
         "description": arguments.description,
         "notes": arguments.notes,
         "kind": arguments.kind,
         "link": arguments.link,
-        "event_date": arguments.date,
+        "event_date": arguments.date and day_of(arguments.date, time.time()),
         "dimensions": arguments.dimension,
-        "source_text": None if arguments.text is None else _text(arguments.text),
+        "source_text": None if arguments.text is None else _text(arguments.text, limits, screen),
     }
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _text(file: str) -> str:
-    if file == "-":
-        return stdin_bytes().read().decode("utf-8", "replace")
+def _text(file: str, limits: WebLimits, screen: Screen) -> str:
+    """Return the text of a document, read as an import reads it; one without text removes it."""
+    from shepherd.knowledge.importing import read_document
+
     try:
-        return Path(os.path.expanduser(file)).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"{file}: {reason_of(error)}", hint="name a file with the text") from error
+        document = read_document(file, limits, stdin_bytes() if file == "-" else None)
+    except EmptyDocumentError:
+        return ""
+    if document.remark:
+        screen.warn(document.remark)
+    return document.text
 
 
 # ---- import and export
+
+_SHOWN = 5  # skipped files, or kinds of them
 
 
 def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
@@ -342,9 +356,8 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
         if outcomes or isinstance(error, KeyboardInterrupt):
             screen.note(f"{counts['added']:,} added; the same command continues with the rest")
         raise
-    states = [
-        state for state in ("added", "changed", "unchanged", "failed", "empty", "gone") if counts[state]
-    ]
+    order = ("added", "changed", "unchanged", "failed", "empty", "gone", "skipped")
+    states = [state for state in order if counts[state]]
     screen.result(
         {"counts": dict(counts), "documents": outcomes},
         note=", ".join(f"{counts[state]:,} {state}" for state in states) or "nothing to import",
@@ -361,8 +374,26 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
         screen.note(
             f"to remove {'it' if len(gone) == 1 else 'them'}: shepherd knowledge forget {' '.join(gone)}"
         )
-    is_nothing = counts["empty"] > 0 and counts["empty"] + counts["gone"] == len(outcomes)
+    skipped = [outcome.name for outcome in outcomes if outcome.state == "skipped"]
+    if skipped and not screen.as_json:
+        screen.note(_skipped(skipped))
+    n_without = counts["empty"] + counts["skipped"]
+    is_nothing = n_without > 0 and n_without + counts["gone"] == len(outcomes)
     return 1 if counts["failed"] or is_nothing else 0
+
+
+def _skipped(names: Sequence[str]) -> str:
+    """Return which files of folders were not imported, and how to import them."""
+    kinds = Counter(PurePath(name).suffix.lower() or "without suffix" for name in names)
+    by_kind = ", ".join(f"{n:,} {kind}" for kind, n in kinds.most_common(_SHOWN))
+    more = ", …" if len(kinds) > _SHOWN else ""
+    examples = ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    shown = examples if len(names) <= _SHOWN else f"{by_kind}{more} (such as {examples})"
+    return (
+        f"skipped, because from a folder only text, Markdown, HTML and PDF are imported: {shown}\n"
+        "to import other text, such as CSV or code, name the files: shepherd knowledge import FILE …;"
+        " save other documents, such as Word's, as PDF or text first"
+    )
 
 
 def _outcomes(
@@ -375,10 +406,12 @@ def _outcomes(
     with amount(screen, "importing") as progress:
         for source in arguments.sources:
             try:
-                refuse_memories(source)
+                if source.strip():
+                    refuse_memories(source)
                 yield from import_from(
                     knowledge,
                     source,
+                    stdin=stdin_bytes() if source == "-" else None,
                     dimensions=arguments.dimension or (),
                     limits=limits,
                     progress=lambda done, total, name: progress(done, total),

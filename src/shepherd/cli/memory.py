@@ -9,7 +9,6 @@ from argparse import Namespace
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli.misplaced import refuse_documents
@@ -40,7 +39,7 @@ from shepherd.commands.explain import decided_in_words, item_in_words, nothing_t
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.escaping import PIPED
-from shepherd.paths import default_database, from_home, new_file
+from shepherd.paths import default_database, from_home, given_path, new_file
 from shepherd.wording import inflected
 
 if TYPE_CHECKING:
@@ -580,7 +579,7 @@ def _restore(arguments: Namespace, screen: Screen) -> int:
             hint="pg_restore restores what pg_dump has saved",
         )
     database = from_home(named, "memory_database") if named else default_database()
-    backup = Path(arguments.file).expanduser()
+    backup = given_path(arguments.file)
     unlock_copy(config, backup)  # before there is anything else on the screen
     with working(screen, "checking the backup"):
         check_backup(backup)

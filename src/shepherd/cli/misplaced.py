@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 from shepherd.errors import UsageError
+from shepherd.paths import given_path
 
 __all__ = ["refuse_documents", "refuse_memories"]
 
@@ -59,7 +60,7 @@ def refuse_memories(source: str) -> None:
     from shepherd.knowledge.importing import entities
     from shepherd.memory.importers import Source
 
-    path = Path(source).expanduser()
+    path = given_path(source)
     beginning = _beginning(path)
     if _is_our_database(beginning):
         raise UsageError(

@@ -16,7 +16,9 @@ from shepherd.commands.screen import Screen, fitted, near_miss
 from shepherd.config import SETTINGS
 from shepherd.config.file import Loaded, load, load_valid
 from shepherd.errors import UsageError
+from shepherd.escaping import storable
 from shepherd.installation import install_extra
+from shepherd.paths import from_any_folder
 
 __all__ = [
     "COUNT",
@@ -199,7 +201,7 @@ _LEAST_LISTED = 0.1
 def add_search(actions: Any, help: str) -> None:
     """Add the action `search`, with words, --limit and --threshold."""
     search = add_action(actions, "search", help)
-    search.add_argument("query", nargs="+", metavar="WORDS", help="words to search for")
+    search.add_argument("query", type=storable, nargs="+", metavar="WORDS", help="words to search for")
     add_limit(search, 10)
     search.add_argument(
         "--threshold",
@@ -345,8 +347,10 @@ def _reader(key: str) -> Callable[[str], Any]:
 
     def read(text: str) -> Any:
         try:
-            return setting.parse(text)
+            value = setting.parse(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"expected {setting.expected}") from None
+        is_file = key == "memory_database" and "://" not in value
+        return from_any_folder(value) if is_file else value
 
     return read

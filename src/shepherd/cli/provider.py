@@ -5,13 +5,14 @@ from __future__ import annotations
 import getpass
 import sys
 from argparse import Namespace
+from contextlib import suppress
 from typing import Any
 
 from shepherd.cli.parsing import Parser, add_action, add_actions, finish_actions, loaded_settings
 from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, counted, duration
 from shepherd.config.file import ConfigFile
-from shepherd.errors import ShepherdError, UsageError
+from shepherd.errors import ConfigError, ShepherdError, UsageError
 from shepherd.providers import KINDS, ProviderSettings, ProviderTable
 from shepherd.providers.keys import ApiKey, find_key, forget_in_keyring, store_in_keyring
 from shepherd.providers.settings import FIELDS, LOCAL
@@ -90,6 +91,7 @@ def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
     from shepherd.providers.settings import parsed
 
     given = {key: getattr(arguments, key) for key in ("model", "base_url", "memory", "key_env")}
+    given["model"] = _from_anywhere(given["model"], arguments.kind)
     values = {key: parsed(key, text) for key, text in given.items() if text is not None}
     provider = table.add(arguments.name, {"kind": arguments.kind, **values})
     name = provider.name
@@ -102,6 +104,13 @@ def _add(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
         needs = "it needs a key" if provider.is_at_home else "if its server needs a key"
         screen.note(f"{needs}: shepherd provider set {provider.name} api_key")
     return 0
+
+
+def _from_anywhere(model: str | None, kind: str) -> str | None:
+    """Return a model's name; the path of a file on this machine becomes absolute."""
+    from shepherd.model_files import model_from_any_folder
+
+    return model_from_any_folder(model) if model and KINDS[kind].is_local else model
 
 
 def _list(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
@@ -138,7 +147,10 @@ def _set(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:
     elif arguments.value is None:
         raise UsageError(f"{key[:40]!a} needs a value", hint="'' is the default")
     else:
-        provider = table.set(name, key, arguments.value)
+        value = arguments.value
+        with suppress(ConfigError):  # a broken entry can be repaired
+            value = _from_anywhere(value, table.get(name).kind) if key == "model" else value
+        provider = table.set(name, key, value)
     screen.result(_record(provider), note=f"{provider.name}: {key} is set")
     return 0
 
@@ -185,9 +197,26 @@ def _choose(provider: ProviderSettings, arguments: Namespace, screen: Screen) ->
     else:
         file.set("provider", provider.name)
     screen.result(_record(provider), note=f"{provider.name} answers from now on")
+    if not screen.as_json and (missing := _missing(provider)) is not None:
+        screen.warn(str(missing), missing.hint)
     if not screen.as_json and _current(arguments) != provider.name:
         screen.warn("SHEPHERD_PROVIDER is set and wins over the file")
     return 0
+
+
+def _missing(provider: ProviderSettings) -> ShepherdError | None:
+    """Return the error with which the first message would fail, as far as that is known without a request."""
+    from shepherd.providers.keys import require_key
+    from shepherd.providers.remote import require_model
+
+    if provider.is_local:
+        return None
+    try:
+        require_model(provider)
+        require_key(provider)
+    except ShepherdError as error:
+        return error
+    return None
 
 
 def _remove(table: ProviderTable, arguments: Namespace, screen: Screen) -> int:

@@ -20,6 +20,7 @@ from shepherd.cli.progress import working
 from shepherd.commands.screen import Screen, age_in_words, counted, printable, size
 from shepherd.config.file import ConfigFile
 from shepherd.errors import StoreError, UsageError
+from shepherd.paths import given_path
 
 if TYPE_CHECKING:
     from shepherd.memory import Memory
@@ -82,7 +83,7 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     from shepherd.sync import last_folder
 
     with open_memory(loaded_settings(arguments).config) as memory:
-        folder = Path(arguments.folder).expanduser().absolute() if arguments.folder else last_folder(memory)
+        folder = given_path(arguments.folder).absolute() if arguments.folder else last_folder(memory)
         if arguments.leave:
             return _leave(memory, arguments, screen)
         if folder is None:
@@ -134,7 +135,7 @@ def _passphrase(folder: Path, arguments: Namespace, *, is_new: bool) -> str:
     from shepherd.encryption.unlocking import text_of_command, text_of_file
 
     if arguments.key_file:
-        text = text_of_file(Path(arguments.key_file).expanduser())
+        text = text_of_file(given_path(arguments.key_file))
     elif arguments.key_command:
         text = text_of_command(arguments.key_command)
     else:

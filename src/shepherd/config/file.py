@@ -17,7 +17,7 @@ from typing import Any, Literal
 from shepherd.config import SETTINGS, Config, known_setting
 from shepherd.config.schema import Setting
 from shepherd.errors import ConfigError
-from shepherd.paths import config_file, locked, write_atomically
+from shepherd.paths import config_file, is_special, locked, write_atomically
 
 __all__ = ["ConfigFile", "Loaded", "Source", "all_of", "load", "load_valid", "parse_document", "unknown_keys"]
 
@@ -148,6 +148,8 @@ class ConfigFile:
         """Give the whole document, and write it back at the end of the block if it was changed."""
         # Read and write under one lock, so that two processes can change different keys at once.
         target = Path(os.path.realpath(self.path))  # a link into a dotfiles folder stays a link
+        if is_special(target):  # a rename would delete it, and reading a pipe could wait forever
+            raise ConfigError(f"{self.path}: this is a device or a pipe, not a file", hint=_ELSEWHERE)
         try:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with locked(target.parent):

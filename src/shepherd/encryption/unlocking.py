@@ -260,6 +260,11 @@ def text_of_file(path: Path) -> str:
             f"{path}: the key of the memory cannot be read: {error.strerror}",
             hint="memory_key_file names the file with the key",
         ) from error
+    if not data.strip():
+        raise UsageError(
+            f"{path}: the file is empty, and should have the key of the memory",
+            hint="put the key back from your copy; if it never had one, delete the file",
+        )
     return _one_line(data, str(path))
 
 

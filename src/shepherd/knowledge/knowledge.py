@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from shepherd._native.text import STOP_WORDS
@@ -29,6 +30,7 @@ _ROW_BYTES = 1024
 # A filtered search is repeated with four times the limit until enough chunks pass the filter.
 _MORE = 4
 _MOST_ASKED = 4096
+_DAY_CHARS = len("2026-03-01")
 # Fields of a new node in which secrets are covered. Links and origins are addresses: they stay as they are.
 _COVERED = ("title", "description", "notes", "source_text", "metadata")
 # Chunks up to which common words are searched for as well.
@@ -82,7 +84,8 @@ class Knowledge:
         metadata: Mapping[str, Any] | None = None,
         dimensions: Iterable[str] = (),
     ) -> Node:
-        """Store and return a new node."""
+        """Store and return a new node; UsageError for an `event_date` that is no day."""
+        _require_day(event_date)
         new = NewNode(
             storable(title),
             storable(kind),
@@ -140,6 +143,10 @@ class Knowledge:
         unknown = values.keys() - set(CHANGEABLE)
         if unknown:
             raise UsageError(f"a node has no {sorted(unknown)[0]!a}", hint="fields: " + ", ".join(CHANGEABLE))
+        if (day := values.get("event_date")) is not None:
+            known = self.get_node(node_id)
+            if known is None or day != known.event_date:  # older ones can be anything
+                _require_day(day)
         stored = {name: self.covered(_storable(value))[0] for name, value in values.items()}
         added, _ = self.covered(storable(append_notes).strip())
 
@@ -611,6 +618,16 @@ def _storable(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(map(_storable, value))
     return value
+
+
+def _require_day(given: Any) -> None:
+    """Raise UsageError for an event date that is neither empty nor a day: age and order need one."""
+    try:
+        is_day = not given or (len(given) == _DAY_CHARS and date.fromisoformat(given))
+    except (TypeError, ValueError):
+        is_day = False
+    if not is_day:
+        raise UsageError("event_date is not a day", hint="write it as YYYY-MM-DD, such as 2026-03-01")
 
 
 def _chunk_ids(connection: Connection, user_id: str, node_id: int) -> list[int]:

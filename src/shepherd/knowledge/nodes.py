@@ -259,12 +259,12 @@ def of_file(connection: Connection, user_id: str, name: str, digest: str) -> int
     return next(found, None)
 
 
-def linked_below(connection: Connection, user_id: str, begins: str) -> list[tuple[int, str, str]]:
-    """Return id, link and origin of imported nodes whose link begins so, by id; it goes through all nodes."""
+def of_files(connection: Connection, user_id: str) -> list[tuple[int, str, str, str]]:
+    """Return id, link, origin and content hash of imported files' nodes, by id; it goes through all nodes."""
     return connection.execute(
-        "SELECT id, link, origin FROM nodes"
-        " WHERE user_id = ? AND origin <> '' AND substr(link, 1, CAST(? AS INTEGER)) = ? ORDER BY id",
-        (user_id, len(begins), begins),
+        "SELECT id, link, origin, content_hash FROM nodes"
+        " WHERE user_id = ? AND origin <> '' AND substr(link, 1, 5) = 'file:' ORDER BY id",
+        (user_id,),
     )
 
 

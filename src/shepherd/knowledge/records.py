@@ -120,14 +120,15 @@ class ChunkResult:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one imported node or document: added, changed, unchanged, empty, failed or gone.
+    """Result of one imported node or document: added, changed, unchanged, empty, failed, gone or skipped.
 
     `reason` says why, or what could not be read of one that was added or changed. gone: a node is there, its
-    file is not any more. `secrets` in its texts, such as passwords and keys, were covered.
+    file is not any more. skipped: a folder has it, and it is of another kind. `secrets` in its texts, such as
+    passwords and keys, were covered.
     """
 
     name: str
-    state: Literal["added", "changed", "unchanged", "empty", "failed", "gone"]
+    state: Literal["added", "changed", "unchanged", "empty", "failed", "gone", "skipped"]
     node_id: int = 0
     reason: str = ""
     secrets: int = 0

@@ -72,7 +72,7 @@ def read_only(path: str) -> StoreReadOnlyError:
     """Return the error for missing permissions."""
     return StoreReadOnlyError(
         f"{path}: the database or its folder cannot be written",
-        hint="give yourself write permission, or point memory_database elsewhere; --nomemory runs without it",
+        hint="give yourself write permission, or point memory_database elsewhere",
     )
 
 

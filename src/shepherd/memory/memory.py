@@ -1122,6 +1122,10 @@ class Memory:
         """Return how many rows of each table, of all users, have one of these forms of a word."""
         return self._store.tables_with(forms)
 
+    def schema_texts(self) -> list[bytes]:
+        """Return the texts that the file of an empty memory has, which nobody said."""
+        return self._store.schema_texts()
+
     def audit(self, user_id: str | None = None) -> list[AuditFinding]:
         """Return memories and facts that a person may want to look at: duplicates, echoes, secrets, …"""
         from shepherd.memory import audit

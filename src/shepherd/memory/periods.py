@@ -18,6 +18,7 @@ from shepherd.memory.records import Periods
 __all__ = [
     "NamedTimes",
     "beginning",
+    "day_of",
     "ending",
     "mentions_time",
     "moment_of",
@@ -324,6 +325,7 @@ def _between(first: datetime, end: datetime) -> tuple[int, int]:
 
 _ISO_MONTH = re.compile(r"(\d{4})(?:-(\d\d))?")
 _ISO_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_LONGEST_DAY_S = 25 * 3600  # when daylight saving time ends
 # Their periods reach until today, since "last week" may mean the last seven days.
 _VAGUE = re.compile(r"\b(?:last|past|this|ago|since)\b")
 
@@ -353,3 +355,22 @@ def moment_of(text: str, now: float, zone: tzinfo | None = None) -> float:
     except (ValueError, OverflowError, OSError):
         hint = "a month (2026-03), a year or a moment (2026-03-01 14:30) is possible, too"
         raise UsageError("expected a date such as 2026-03-01", hint=hint) from None
+
+
+def day_of(text: str, now: float, zone: tzinfo | None = None) -> str:
+    """Return the day that a date names, as YYYY-MM-DD; UsageError for anything else, such as a month.
+
+    >>> day_of("3 May 2023", 1_800_000_000)
+    '2023-05-03'
+    """
+    given = text.strip()
+    try:
+        if given[:4].isdigit() and given[4:5] == "-":
+            return datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", given)).date().isoformat()
+        periods = () if _VAGUE.search(given.lower()) else named_periods(given, now, zone)
+        first, end = max(periods)
+        if end - first <= _LONGEST_DAY_S:
+            return datetime.fromtimestamp(first, zone).date().isoformat()
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise UsageError("expected a day such as 2026-03-01", hint="yesterday and 1 March 2026 are possible, too")

@@ -314,6 +314,11 @@ class SQLiteStore(MemoryStore):
             )
             return word_rows.count_rows(connection, columns, forms)
 
+    def schema_texts(self) -> list[bytes]:
+        """Return the texts that the file of an empty database has: those of its schema."""
+        with self._database.read() as connection:
+            return word_rows.schema_texts(connection)
+
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
         return ownership.claim(_Engine(self._database), from_user, user_id)

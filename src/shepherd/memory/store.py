@@ -118,6 +118,10 @@ class MemoryStore(ABC):
     def tables_with(self, forms: Sequence[str]) -> dict[str, int]:
         """Return how many rows of each table have one of the forms of a word."""
 
+    def schema_texts(self) -> list[bytes]:
+        """Return the texts that the files of an empty database have."""
+        return []
+
     @abstractmethod
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+from shepherd.memory.schema import APPLICATION_ID
 from shepherd.transactions import Connection
 
-__all__ = ["count_read_rows", "count_rows"]
+__all__ = ["count_read_rows", "count_rows", "schema_texts"]
 
 # Columns of one statement, each with all forms of the word: a statement has 64 parameters at most.
 _MOST_PARAMETERS = 60
+# Types of 0, 1 and integers of up to 32 bits in a record of SQLite.
+_INTEGERS = (8, 9, 1, 2, 3, 4)
+# Keys of the table `meta` that every memory has.
+_OWN_KEYS = ("overwrites", "recalls_counted_since", "tokenizer_version")
 
 
 def count_rows(
@@ -28,7 +33,7 @@ def count_rows(
     patterns = [f"%{form}%" for form in escaped[:_MOST_PARAMETERS]]
     found = {}
     for table, names in by_table.items():
-        if n := _count(connection, table, names, patterns):
+        if n := _count(connection, table, names, patterns) - _n_own(connection, table, forms):
             found[table] = n
     return found
 
@@ -45,9 +50,33 @@ def count_read_rows(
     for table, names in by_table.items():
         rows = connection.execute(f"SELECT {', '.join(names)} FROM {table}")
         n = sum(any(form in (text or "").lower() for text in row for form in lowered) for row in rows)
-        if n:
+        if n := n - _n_own(connection, table, forms):
             found[table] = n
     return found
+
+
+def schema_texts(connection: Connection) -> list[bytes]:
+    """Return the texts in the file of an empty database in SQLite: its header, and names and statements."""
+    texts = [b"SQLite format 3\0", bytes(4) + APPLICATION_ID.to_bytes(4, "big") + bytes(20)]
+    rows = connection.execute("SELECT type || name || tbl_name, sql FROM sqlite_master")
+    texts += [text.encode() for row in rows for text in row if text]
+    keys = list(_OWN_KEYS)
+    for (table,) in connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE '%!_fts!_config' ESCAPE '!'"
+    ):
+        keys += [key for (key,) in connection.execute(f"SELECT k FROM {table}")]
+    for key in set(keys):
+        # The header of a row with a key and a number has the length of the key, and the type of the number.
+        texts += [bytes((3, 2 * len(key) + 13, kind)) + key.encode() for kind in _INTEGERS]
+    return texts
+
+
+def _n_own(connection: Connection, table: str, forms: Collection[str]) -> int:
+    """Return how many rows of a table have the word only since every memory has them."""
+    if table != "meta":
+        return 0
+    with_word = [key for key in _OWN_KEYS if any(form.lower() in key for form in forms)]
+    return sum(bool(connection.execute("SELECT 1 FROM meta WHERE key = ?", (key,))) for key in with_word)
 
 
 def _count(connection: Connection, table: str, names: list[str], patterns: list[str]) -> int:

@@ -363,6 +363,19 @@ class RemoteReply:
         )
 
 
+def require_model(provider: ProviderSettings) -> None:
+    """Raise UsageError if a provider needs the name of a model, and has none."""
+    if (
+        not provider.model
+        and provider.kind not in _CHOOSES
+        and (provider.kind != "openai" or provider.is_at_home)
+    ):
+        raise UsageError(
+            f"provider {provider.name} has no model",
+            hint=f"shepherd provider set {provider.name} model NAME, or -m NAME",
+        )
+
+
 def open_remote(
     provider: ProviderSettings,
     *,
@@ -378,15 +391,7 @@ def open_remote(
     """
     if provider.is_local:
         raise UsageError(f"provider {provider.name} is in this process", hint="open its model with Engine")
-    if (
-        not provider.model
-        and provider.kind not in _CHOOSES
-        and (provider.kind != "openai" or provider.is_at_home)
-    ):
-        raise UsageError(
-            f"provider {provider.name} has no model",
-            hint=f"shepherd provider set {provider.name} model NAME, or -m NAME",
-        )
+    require_model(provider)
     require_client(provider)
     key = require_key(provider)
     protocol = AnthropicMessages if provider.kind == "anthropic" else ChatCompletions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -191,7 +192,13 @@ class ProviderSettings:
         if "kind" not in values:
             raise ConfigError(f"provider {name}: its kind is missing", hint=_again(name))
         if values.get("base_url"):
-            _checked_url(values["base_url"])
+            try:
+                _checked_url(values["base_url"])
+            except UsageError as error:
+                raise ConfigError(
+                    f"provider {name}: {error}",
+                    hint=f"{error.hint}: shepherd provider set {shlex.quote(name)} base_url URL",
+                ) from None
         return cls(name, **values)
 
     @property
@@ -255,12 +262,14 @@ def _checked_url(url: str) -> str:
 def _problem(name: str, setting: Setting) -> ConfigError:
     return ConfigError(
         f"provider {name}: {setting.key} is not valid; expected {setting.expected}",
-        hint=f"shepherd provider set {name} {setting.key} VALUE",
+        hint=_again(name)
+        if setting.key == "kind"
+        else f"shepherd provider set {shlex.quote(name)} {setting.key} VALUE",
     )
 
 
 def _again(name: str) -> str:
-    return f"shepherd provider remove {name}, and add it again"
+    return f"shepherd provider remove {shlex.quote(name)}; then add it again"
 
 
 _SECTION = "providers"
@@ -307,17 +316,22 @@ class ProviderTable:
 
     def set(self, name: str, key: str, text: str) -> ProviderSettings:
         """Change one field to what a person wrote; "" goes back to the default. The kind stays."""
-        provider = self.get(name)
+        name = name or LOCAL
+        entry = self._entries().get(name)
+        if not isinstance(entry, Mapping) or entry.get("kind") not in KINDS:
+            self.get(name)  # other fields than the one to set can be broken
         if key not in FIELDS or key == "kind":
             known = [field for field in FIELDS if field != "kind"]
             near = get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"fields: {', '.join(known)}"
             raise UsageError(f"a provider has no field {ascii(key)[:42]} to set", hint=hint)
-        return self._store(provider.name, {key: parsed(key, text)})
+        return self._store(name, {key: parsed(key, text)}, is_repair=True)
 
     def remove(self, name: str) -> None:
         """Forget it, and its key in the file with it; of the local one, what was set."""
-        if self.get(name).name not in self._entries():
+        name = name or LOCAL
+        if name not in self._entries():  # one that is there can be broken
+            self.get(name)
             raise UsageError(
                 "'local' cannot be removed",
                 hint="it stands for the model in this process, and is always there",
@@ -327,16 +341,18 @@ class ProviderTable:
             if document.get("provider") == name:
                 del document["provider"]
 
-    def _store(self, name: str, values: dict[str, Any]) -> ProviderSettings:
+    def _store(self, name: str, values: dict[str, Any], *, is_repair: bool = False) -> ProviderSettings:
+        """Store fields of an entry, and return it; a repair stores them though others are still broken."""
         with self._file.changing() as document:
             section = document.setdefault(_SECTION, {})
             if not isinstance(section, dict):
                 raise _no_table(self._file)
             entry = {"kind": "llamacpp"} | dict(section.get(name, {})) | values
             entry = {key: value for key, value in entry.items() if value is not None}
-            stored = ProviderSettings.from_entry(name, entry)
+            if not is_repair:
+                ProviderSettings.from_entry(name, entry)
             section[name] = entry
-        return stored
+        return ProviderSettings.from_entry(name, entry)
 
     def _entries(self) -> dict[str, Any]:
         section = self._file.read().get(_SECTION, {})

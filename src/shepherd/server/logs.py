@@ -16,7 +16,7 @@ from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 from shepherd.commands.screen import duration
-from shepherd.errors import ShepherdError
+from shepherd.errors import ShepherdError, UsageError
 from shepherd.server.request_record import (
     App,
     Middleware,
@@ -159,7 +159,13 @@ def log_to(path: str = "") -> None:
             file = os.open(self.baseFilename, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             return TextIOWrapper(BufferedWriter(FileIO(file, "ab")), encoding="utf-8")
 
-    handler: logging.Handler = PrivateFile(path) if path else logging.StreamHandler(sys.stderr)
+    try:
+        handler: logging.Handler = PrivateFile(path) if path else logging.StreamHandler(sys.stderr)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: the log cannot be written: {error.strerror}",
+            hint="--log names a file in a folder that exists",
+        ) from error
     is_read = not path and sys.stderr.isatty()
     handler.setFormatter(ReadableLines() if is_read else JsonLines())
     if is_read:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import faulthandler
 import gc
 import logging
@@ -139,9 +140,13 @@ def bound(host: str, port: int, setting: str = "--port") -> socket.socket:
             raise
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or "no such address"
+        is_of_port = isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES)
+        other_port = f"another program may have it; {setting} names another port"
+        other_host = (
+            "name an address of this machine: 127.0.0.1 for itself alone, 0.0.0.0 for its network, too"
+        )
         raise UsageError(
-            f"cannot listen on {host}:{port}: {reason}",
-            hint=f"another program may have it; {setting} names another port",
+            f"cannot listen on {host}:{port}: {reason}", hint=other_port if is_of_port else other_host
         ) from None
     return found
 

@@ -13,7 +13,7 @@ from shepherd.escaping import storable
 from shepherd.knowledge.importing import html, pdf
 from shepherd.wording import counted
 
-__all__ = ["SUFFIXES", "Document", "read"]
+__all__ = ["SNIFFED_BYTES", "SUFFIXES", "Document", "read", "seems_readable"]
 
 SUFFIXES = {
     ".txt": "text",
@@ -29,6 +29,7 @@ SUFFIXES = {
     ".xhtml": "html",
     ".pdf": "pdf",
 }
+SNIFFED_BYTES = 8192
 _TYPES = {
     "text/html": "html",
     "application/xhtml+xml": "html",
@@ -45,6 +46,8 @@ _BOMS = (
 )
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(.*?\n)---[^\S\n]*(?:\n|\Z)", re.DOTALL)
+# Text has line breaks, tabs, form feeds and, for colours, escapes.
+_BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 # Trailing white space is stripped afterwards: in the patterns it would take quadratic time.
 _FIELD = re.compile(r"^(title|date)[^\S\n]*:(.*)$", re.MULTILINE | re.IGNORECASE)
 _HEADING = re.compile(r"^#{1,6}[^\S\n]+(\S.*)$", re.MULTILINE)
@@ -111,6 +114,17 @@ def read(
     return Document(stem, text, form, "", "", {}, remark)
 
 
+def seems_readable(beginning: bytes) -> bool:
+    """Return whether a file whose name tells nothing begins like a text in UTF-8 or UTF-16, or like a PDF."""
+    if beginning.startswith((b"%PDF-", codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return True
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(beginning)  # the last letter can be cut
+    except UnicodeDecodeError:
+        return False
+    return bool(text.strip()) and _BINARY.search(text) is None
+
+
 def _form(data: bytes, name: str, content_type: str) -> str:
     if data[:1024].lstrip().startswith(b"%PDF-"):
         return "pdf"
@@ -128,7 +142,7 @@ def _decoded(data: bytes, name: str, charset: str, form: str) -> tuple[str, int]
     for mark, encoding in _BOMS:
         if data.startswith(mark):
             return data.decode(encoding, "replace"), 0
-    if b"\0" in data[:8192]:
+    if b"\0" in data[:SNIFFED_BYTES]:
         raise NotTextError(f"{name}: this is not text", hint="use a text, Markdown, HTML or PDF file")
     declared = _META_CHARSET.search(data[:4096]) if form == "html" and not charset else None
     named = _encoding(charset or (declared[1].decode() if declared else ""))

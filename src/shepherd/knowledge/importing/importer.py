@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from shepherd.knowledge.importing.web import WebLimits
 from shepherd.knowledge.knowledge import Knowledge
 from shepherd.knowledge.nodes import NewNode
 from shepherd.knowledge.records import Outcome
+from shepherd.paths import is_special
 
 __all__ = ["Progress", "import_from", "import_upload", "read_document", "read_upload"]
 
@@ -42,21 +43,31 @@ def import_from(
     dimensions: Iterable[str] = (),
     limits: WebLimits | None = None,
     progress: Progress = lambda done, total, name: None,
+    stdin: BinaryIO | None = None,
 ) -> Iterator[Outcome]:
-    """Import `source`, a path or an address; yield the outcome of each document.
+    """Import `source`, a path, an address or "-" for `stdin`; yield the outcome of each document.
 
-    A file of a folder that cannot be read has the outcome `failed`, one without text `empty`. One that was
-    imported before and does not exist any more has `gone`; its document stays. A single document raises
-    DocumentError or UsageError.
+    A file of a folder that cannot be read has the outcome `failed`, one without text `empty`, and one of
+    another kind `skipped`. One that was imported before and does not exist any more has `gone`; its document
+    stays. A single document raises DocumentError or UsageError.
     """
     limits = limits or WebLimits()
     tags = tuple(map(storable, dimensions))
+    if not source.strip():
+        raise UsageError(
+            "the name of what to import is empty", hint="is a variable not set? . is the current folder"
+        )
+    if source == "-" and stdin is not None:
+        yield from _import_piped(knowledge, _limited(stdin, "stdin", limits), "stdin", tags, limits, progress)
+        return
     if "://" in source:
         yield _import_page(knowledge, source, tags, limits)
         return
     path = Path(os.path.expanduser(source))  # Path.expanduser raises for an unknown user
     if path.is_dir():
         yield from _import_folder(knowledge, path, tags, limits, progress)
+    elif is_special(path):  # such as <(command) and /dev/stdin
+        yield from _import_piped(knowledge, _bytes_of(path, limits), "stdin", tags, limits, progress)
     elif not path.is_file():
         raise UsageError(f"{path}: there is no such file", hint="name a file, a folder or an address")
     elif _beginning(path).startswith(_SQLITE):
@@ -107,6 +118,38 @@ def import_upload(
     imported already, nothing is stored. Raises DocumentError.
     """
     name = storable(name)
+
+    def twin(digest: str) -> int | None:
+        return knowledge.look(
+            lambda connection: nodes.of_file(connection, knowledge.user_id, name, digest), None
+        )
+
+    yield from _import_bytes(knowledge, data, name, _upload(name), (), most_bytes, progress, twin)
+
+
+def _import_piped(
+    knowledge: Knowledge,
+    data: bytes,
+    name: str,
+    tags: tuple[str, ...],
+    limits: WebLimits,
+    progress: Progress,
+) -> Iterator[Outcome]:
+    """Import what has no place that would be the same the next time: other bytes are another document."""
+    place = b"piped\0" + _digest(data).encode()
+    yield from _import_bytes(knowledge, data, name, place, tags, limits.most_bytes, progress)
+
+
+def _import_bytes(
+    knowledge: Knowledge,
+    data: bytes,
+    name: str,
+    place: bytes,
+    tags: tuple[str, ...],
+    most_bytes: int,
+    progress: Progress,
+    twin: Callable[[str], int | None] = lambda digest: None,
+) -> Iterator[Outcome]:
     beginning = data[:_BEGINNING]
     if beginning.startswith(_SQLITE):
         raise DocumentError(
@@ -120,18 +163,16 @@ def import_upload(
         return
     _refuse_large(data, name, most_bytes)
     if entities.is_graph(beginning, name):
-        yield from entities.read(knowledge, data, name, (), progress)
+        yield from entities.read(knowledge, data, name, tags, progress)
         return
     yield _store_document(
         knowledge,
         data,
-        place=_upload(name),
-        twin=lambda digest: knowledge.look(
-            lambda connection: nodes.of_file(connection, knowledge.user_id, name, digest), None
-        ),
+        place=place,
+        twin=twin,
         name=name,
         link="",
-        tags=(),
+        tags=tags,
         read=lambda: documents.read(data, name, progress=lambda done, total: progress(done, total, name)),
     )
 
@@ -163,12 +204,17 @@ def _import_folder(
     knowledge: Knowledge, folder: Path, tags: tuple[str, ...], limits: WebLimits, progress: Progress
 ) -> Iterator[Outcome]:
     unreadable: list[OSError] = []
-    found = list(_documents_in(folder, unreadable.append))
+    skipped: list[Path] = []
+    added: set[int] = set()
+    found = list(_documents_in(folder, unreadable.append, skipped.append))
     for done, path in enumerate(found):
         name = storable(str(path.relative_to(folder)))
         progress(done, len(found), name)
         try:
-            yield _import_file(knowledge, path, tags, limits, lambda done, total, name: None)
+            outcome = _import_file(knowledge, path, tags, limits, lambda done, total, name: None)
+            if outcome.state == "added":
+                added.add(outcome.node_id)
+            yield outcome
         except EmptyDocumentError as error:
             yield Outcome(name, "empty", reason=str(error))
         except (DocumentError, UsageError) as error:
@@ -176,35 +222,60 @@ def _import_folder(
     for failure in unreadable:
         name = storable(os.fsdecode(failure.filename))
         yield Outcome(name, "failed", reason=f"{name}: {failure.strerror}")
-    yield from _gone(knowledge, folder.resolve())
+    yield from _gone(knowledge, folder.resolve(), added)
+    for path in skipped:
+        yield Outcome(storable(str(path.relative_to(folder))), "skipped")
     progress(len(found), len(found), "")
 
 
-def _gone(knowledge: Knowledge, folder: Path) -> Iterator[Outcome]:
-    """Yield what was imported from files below a folder that are not there any more."""
+def _gone(knowledge: Knowledge, folder: Path, added: Collection[int]) -> Iterator[Outcome]:
+    """Yield what was imported from files that are not there any more: from files below a folder, and from
+    elsewhere if a document with the same bytes was added now, since the folder was renamed or moved.
+    """
     begins = f"{folder.as_uri().rstrip('/')}/"
-    none: list[tuple[int, str, str]] = []
-    for node_id, link, origin in knowledge.look(
-        lambda connection: nodes.linked_below(connection, knowledge.user_id, begins), none
-    ):
+    none: list[tuple[int, str, str, str]] = []
+    known = knowledge.look(lambda connection: nodes.of_files(connection, knowledge.user_id), none)
+    moved = {content for node_id, _, _, content in known if node_id in added}
+    for node_id, link, origin, content in known:
+        is_below = link.startswith(begins)
+        if not is_below and content not in moved:
+            continue
         path = Path(url2pathname(urlsplit(link).path))
         # A link that somebody has changed tells nothing of the file that was imported.
         if origin == _digest(_file(path)) and not os.path.lexists(path):
-            name = storable(str(path.relative_to(folder)))
+            name = storable(str(path.relative_to(folder) if is_below else path))
             reason = f"{name}: the file is gone, and its document, node {node_id}, stays"
             yield Outcome(name, "gone", node_id, reason=reason)
 
 
-def _documents_in(folder: Path, unreadable: Callable[[OSError], None]) -> Iterator[Path]:
+def _documents_in(
+    folder: Path, unreadable: Callable[[OSError], None], skipped: Callable[[Path], None]
+) -> Iterator[Path]:
     """Yield files of a known kind, sorted by name; no hidden ones, no folder twice."""
     root = folder.resolve()
     for base, folders, files in os.walk(folder, onerror=unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             path = Path(base, name)
-            is_wanted = not name.startswith(".") and path.suffix.lower() in documents.SUFFIXES
-            if is_wanted and os.path.isfile(path) and (not path.is_symlink() or _is_within(path, root)):
+            if name.startswith("."):
+                continue
+            is_there = os.path.isfile(path) and (not path.is_symlink() or _is_within(path, root))
+            if is_there and (path.suffix.lower() in documents.SUFFIXES or _is_unnamed_text(path)):
                 yield path
+            else:
+                skipped(path)
+
+
+def _is_unnamed_text(path: Path) -> bool:
+    """Return whether a file without a suffix, such as README or LICENSE, has text."""
+    # Closing an open database would drop the locks of this process.
+    if path.suffix or os.path.exists(f"{path}-shm"):
+        return False
+    try:
+        with path.open("rb") as file:
+            return documents.seems_readable(file.read(documents.SNIFFED_BYTES))
+    except OSError:
+        return True  # importing it tells why it cannot be read
 
 
 def _is_within(link: Path, root: Path) -> bool:

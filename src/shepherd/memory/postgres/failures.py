@@ -125,7 +125,7 @@ def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
         )
     return StoreError(
         f"{where}: the server cannot be reached ({words[:300]})",
-        hint="is it running, and are host and port right? pg_isready checks; --nomemory runs without it",
+        hint="is it running, and are host and port right? pg_isready checks",
     )
 
 
@@ -173,7 +173,7 @@ def read_only(address: Address) -> StoreReadOnlyError:
     return StoreReadOnlyError(f"{address.shown}: the database cannot be written", hint=_RIGHTS)
 
 
-_RIGHTS = "GRANT the role its rights (docs/how-to/postgresql.md); --nomemory runs without memory"
+_RIGHTS = "GRANT the role its rights (docs/how-to/postgresql.md)"
 
 # An older Shepherd that is still running finds this out by its statements.
 _CHANGED = "the tables have changed, probably because a newer Shepherd has upgraded them; nothing was stored"
