@@ -25,7 +25,7 @@ def with_number(source: Path, key: str, value: float, path: Path) -> Path:
 
 
 def without_numbers(source: Path, tensor: str, rows: slice, path: Path) -> Path:
-    """Copies the GGUF at `source` to `path`, where these rows of a tensor of 32-bit floats are not numbers."""
+    """Copies the GGUF at `source` to `path`, where these rows of a tensor of 32-bit floats are NaN."""
     [found] = [one for one in gguf.GGUFReader(source).tensors if one.name == tensor]
     data = bytearray(source.read_bytes())
     values = np.frombuffer(data, np.float32, found.n_elements, int(found.data_offset))
