@@ -163,6 +163,20 @@ bool shp_batch_is_aborted(void *data) {
 
 /* ---- the engine thread: after the batch ---- */
 
+/* Of a run that ended because there is no token; 0: there is one. */
+static int32_t code_of(int32_t token) {
+    switch (token) {
+    case SHP_NO_TOKEN:
+        return SHP_CODE_NO_TOKEN;
+    case SHP_AMBIGUOUS:
+        return SHP_CODE_AMBIGUOUS;
+    case SHP_NO_NUMBERS:
+        return SHP_CODE_NO_NUMBERS;
+    default:
+        return 0;
+    }
+}
+
 /* Sample behind the first `n_held` tokens of the sequence, whose logits are at index `at` of the batch. */
 static shp_ending sample_one(shp_scheduler *s, shp_slot *slot, int32_t at, int32_t n_held, int32_t *code) {
     shp_job *job = slot->job;
@@ -170,10 +184,9 @@ static shp_ending sample_one(shp_scheduler *s, shp_slot *slot, int32_t at, int32
     int32_t token = shp_sampling_next(&job->sampling, &s->context, at, job->out);
     int64_t now = shp_now_ns();
     s->model_ns += now - started;
-    if (token == SHP_NO_TOKEN || token == SHP_AMBIGUOUS) {
-        *code = token == SHP_NO_TOKEN ? SHP_CODE_NO_TOKEN : SHP_CODE_AMBIGUOUS;
+    *code = code_of(token);
+    if (*code != 0)
         return SHP_END_FAILED;
-    }
     if (job->counts.sampled_tokens == 0)
         job->counts.first_token_ns = now - job->started_ns;
     if (token < 0 || token >= s->context.n_vocab || shp_api.is_eog(s->context.vocab, token))
@@ -229,6 +242,9 @@ static void sample(shp_scheduler *s, shp_slot *slot) {
     }
     if (at < last)
         drop_draft(s, slot, slot->sequence.n - (last - at), ending == SHP_RUNNING);
+    /* What made the logits such is in the cache, too, and would spoil the next answer. */
+    if (code == SHP_CODE_NO_NUMBERS)
+        shp_sequence_clear(&slot->sequence);
     if (ending != SHP_RUNNING)
         shp_job_end(s, slot, ending, code);
 }

@@ -18,6 +18,7 @@ NO_MEMORY: int
 NO_LOGITS: int
 NO_TOKEN: int
 AMBIGUOUS: int
+NO_NUMBERS: int
 
 EXACT: int
 SHIFT: int

@@ -20,6 +20,7 @@ from scheduler cimport (
     SHP_CODE_AMBIGUOUS,
     SHP_CODE_NO_LOGITS,
     SHP_CODE_NO_MEMORY,
+    SHP_CODE_NO_NUMBERS,
     SHP_CODE_NO_TOKEN,
     SHP_DRAFT_ALWAYS,
     SHP_DRAFT_AUTO,
@@ -79,7 +80,6 @@ from scheduler cimport (
     shp_picture_hold,
     shp_picture_new,
     shp_placed_picture,
-    shp_sampling_reserve,
     shp_schedule,
     shp_scheduler,
     shp_scheduler_close,
@@ -142,7 +142,7 @@ if shp_log_init() != 0:
 PLAIN, SLIDING, RECURRENT, HYBRID = SHP_PLAIN, SHP_SLIDING, SHP_RECURRENT, SHP_HYBRID
 RUNNING, STOP, LENGTH, CANCELLED, FAILED = range(5)     # as shp_ending
 NO_MEMORY, NO_LOGITS, NO_TOKEN = SHP_CODE_NO_MEMORY, SHP_CODE_NO_LOGITS, SHP_CODE_NO_TOKEN
-AMBIGUOUS = SHP_CODE_AMBIGUOUS
+AMBIGUOUS, NO_NUMBERS = SHP_CODE_AMBIGUOUS, SHP_CODE_NO_NUMBERS
 EXACT, SHIFT, HOLE = range(3)                           # as shp_edit
 DRAFT_OFF, DRAFT_AUTO, DRAFT_ALWAYS = range(3)          # as shp_draft_mode
 MOST_SLOTS, MOST_BOUNDARIES, MOST_SHOWN = SHP_MOST_SLOTS, SHP_MOST_BOUNDARIES, SHP_MOST_SHOWN
@@ -154,7 +154,7 @@ _FUNCTIONS = (
     "llama_decode", "llama_synchronize", "llama_get_logits_ith", "llama_set_abort_callback", "llama_memory_clear",
     "llama_memory_seq_rm", "llama_memory_seq_cp", "llama_memory_seq_add", "llama_memory_seq_pos_min",
     "llama_memory_seq_pos_max", "llama_memory_can_shift", "llama_state_seq_get_size_ext",
-    "llama_state_seq_get_data_ext", "llama_state_seq_set_data_ext", "llama_sampler_sample", "llama_sampler_apply",
+    "llama_state_seq_get_data_ext", "llama_state_seq_set_data_ext", "llama_sampler_apply",
     "llama_sampler_accept", "llama_sampler_reset", "llama_sampler_clone", "llama_sampler_free", "llama_vocab_is_eog",
     "llama_vocab_n_tokens", "llama_vocab_get_attr", "llama_vocab_get_text", "llama_token_to_piece", "llama_tokenize",
     "llama_log_set", "llama_set_causal_attn",
@@ -762,8 +762,6 @@ cdef class Decoder:
                 job.sampling.is_after = after_sampling
             if earlier is not None and earlier.shape[0] > 0:
                 shp_ngrams_assign(&job.earlier, &earlier[0], <int32_t>earlier.shape[0])
-            if (grammar != 0 or after_sampling) and not shp_sampling_reserve(&job.sampling, self.context.n_vocab):
-                raise MemoryError
             answer = shp_scheduler_submit(self.scheduler, job, may_wait)
             if answer == 1:
                 job = NULL

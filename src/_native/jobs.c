@@ -29,7 +29,6 @@ shp_job *shp_job_new(shp_stream *out, const int32_t *prompt, int32_t n_prompt) {
 }
 
 void shp_job_free(shp_job *job) {
-    shp_sampling_free(&job->sampling);
     shp_ngrams_free(&job->earlier);
     for (int32_t i = 0; i < job->n_pictures; i++)
         shp_picture_free(job->pictures[i].picture);
@@ -59,6 +58,7 @@ int shp_scheduler_submit(shp_scheduler *s, shp_job *job, int may_wait) {
     int result = s->is_closed ? -1 : may_wait || s->n_jobs < s->slots.n;
     if (result == 1) {
         job->started_ns = shp_now_ns();
+        job->sampling.candidates = &s->candidates;
         shp_job_enqueue(s, job, 0);
         s->n_jobs++;
         if (s->priority_lock && !job->is_background)

@@ -48,7 +48,6 @@ typedef struct {
     size_t (*state_size)(void *ctx, int32_t seq, uint32_t flags);
     size_t (*state_get)(void *ctx, uint8_t *out, size_t size, int32_t seq, uint32_t flags);
     size_t (*state_set)(void *ctx, const uint8_t *in, size_t size, int32_t seq, uint32_t flags); /* 0: refused */
-    int32_t (*sampler_sample)(void *sampler, void *ctx, int32_t i);
     void (*sampler_apply)(void *sampler, shp_llama_token_data_array *candidates);
     void (*sampler_accept)(void *sampler, int32_t token);
     void (*sampler_reset)(void *sampler);

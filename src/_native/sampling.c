@@ -17,17 +17,15 @@ enum { PIECE_BYTES = 256 }; /* longer pieces (runs of blanks) take a detour thro
    interrupts it. JSON schemas of 100 kB take 0.1 ms. */
 static const int64_t MOST_NS = SHP_COUNTS_THREAD_TIME ? 5000000 : 100000000;
 
-int shp_sampling_reserve(shp_sampling *sampling, int32_t n_vocab) {
-    sampling->candidates = malloc((size_t)n_vocab * sizeof *sampling->candidates);
-    sampling->refused = malloc((size_t)n_vocab * sizeof *sampling->refused);
-    return sampling->candidates && sampling->refused;
+int shp_candidates_init(shp_candidates *candidates, int32_t n_vocab) {
+    candidates->tokens = malloc((size_t)n_vocab * sizeof *candidates->tokens);
+    candidates->refused = malloc((size_t)n_vocab * sizeof *candidates->refused);
+    return candidates->tokens && candidates->refused;
 }
 
-void shp_sampling_free(shp_sampling *sampling) {
-    free(sampling->candidates);
-    free(sampling->refused);
-    sampling->candidates = NULL;
-    sampling->refused = NULL;
+void shp_candidates_free(shp_candidates *candidates) {
+    free(candidates->tokens);
+    free(candidates->refused);
 }
 
 /* Reset the chain, which also restores its seed, and let it accept the tail of the prompt. */
@@ -40,27 +38,29 @@ void shp_sampling_begin(shp_sampling *sampling, const int32_t *tail, int32_t n) 
             shp_api.sampler_accept(sampling->sampler, tail[i]);
 }
 
-/* Sample a token; when some were refused, among those that the grammar allows. */
-static int32_t draw(shp_sampling *sampling, const shp_context *context, int32_t at, int32_t n_refused) {
+/* Sample a token; when some were refused, among those that the grammar allows. Sorting what is not a number may write
+   outside of the array, and a sampler to which nothing is left chooses a token that is refused all the same. */
+static int32_t draw(shp_sampling *sampling, const shp_context *context, int32_t at) {
     const float *logits = shp_api.get_logits_ith(context->ctx, at);
-    shp_llama_token_data *all = sampling->candidates;
-    int32_t n = context->n_vocab, i;
-    for (i = 0; i < n; i++)
-        all[i] = (shp_llama_token_data){i, logits[i], 0};
-    shp_llama_token_data_array candidates = {all, (size_t)n, -1, false};
-    if (n_refused > 0) {
+    const shp_candidates *room = sampling->candidates;
+    int32_t n = context->n_vocab, i, is_broken = 0;
+    for (i = 0; i < n; i++) {
+        room->tokens[i] = (shp_llama_token_data){i, logits[i], 0};
+        is_broken |= !(logits[i] < INFINITY);
+    }
+    if (is_broken)
+        return SHP_NO_NUMBERS;
+    shp_llama_token_data_array candidates = {room->tokens, (size_t)n, -1, false};
+    if (room->n_refused > 0) {
         shp_api.sampler_apply(sampling->grammar, &candidates);
-        for (i = 0; i < n_refused; i++)
-            all[sampling->refused[i]].logit = -INFINITY;
-        for (i = 0; i < n && all[i].logit == -INFINITY; i++)
-            ;
-        if (i == n)
-            return SHP_NO_TOKEN;
+        for (i = 0; i < room->n_refused; i++)
+            room->tokens[room->refused[i]].logit = -INFINITY;
     }
     shp_api.sampler_apply(sampling->sampler, &candidates);
     sampling->left = candidates.data;
     sampling->n_left = candidates.size;
-    if (candidates.selected < 0 || candidates.selected >= (int64_t)candidates.size)
+    if (candidates.selected < 0 || candidates.selected >= (int64_t)candidates.size
+        || !(candidates.data[candidates.selected].logit > -INFINITY))
         return SHP_NO_TOKEN;
     return candidates.data[candidates.selected].id;
 }
@@ -156,22 +156,19 @@ static void weigh_left(shp_sampling *sampling, int32_t token) {
 }
 
 static int32_t choose(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
-    if (!sampling->grammar && !sampling->is_after)
-        return shp_api.sampler_sample(sampling->sampler, context->ctx, at);
-    int32_t n_refused = 0, token = draw(sampling, context, at, 0);
-    if (!sampling->grammar) {
-        if (token != SHP_NO_TOKEN)
-            shp_api.sampler_accept(sampling->sampler, token);
-        return token;
+    shp_candidates *room = sampling->candidates;
+    room->n_refused = 0;
+    int32_t token = draw(sampling, context, at);
+    while (sampling->grammar && token >= 0 && !fits(sampling, context, token, out)) {
+        if (room->n_refused == context->n_vocab)
+            return SHP_NO_TOKEN;
+        room->refused[room->n_refused++] = token;
+        token = draw(sampling, context, at);
     }
-    while (token != SHP_NO_TOKEN && !fits(sampling, context, token, out)) {
-        sampling->refused[n_refused++] = token;
-        token = draw(sampling, context, at, n_refused);
-    }
-    if (token == SHP_NO_TOKEN)
+    if (token < 0)
         return token;
     /* The end is not accepted: the grammar asserts that it is not called after it. */
-    if (!shp_api.is_eog(context->vocab, token)) {
+    if (sampling->grammar && !shp_api.is_eog(context->vocab, token)) {
         int64_t started = shp_thread_clock_ns();
         shp_api.sampler_accept(sampling->grammar, token);
         if (shp_thread_clock_ns() - started > MOST_NS)
@@ -181,7 +178,7 @@ static int32_t choose(shp_sampling *sampling, const shp_context *context, int32_
     return token;
 }
 
-/* The next token, known to the samplers; SHP_NO_TOKEN or SHP_AMBIGUOUS where the grammar has none. `at`: its logits' index. */
+/* The next token, known to the samplers; or why there is none. `at`: its logits' index. */
 int32_t shp_sampling_next(shp_sampling *sampling, const shp_context *context, int32_t at, const shp_stream *out) {
     int32_t token = choose(sampling, context, at, out);
     if (sampling->asks_likely && token >= 0 && token < context->n_vocab) {

@@ -97,7 +97,8 @@ shp_scheduler *shp_scheduler_new(const shp_context *context, const shp_schedule 
         free(s);
         return NULL;
     }
-    if (!make_batch(s) || !make_slots(s, schedule) || !make_draft_model(s, schedule)) {
+    if (!shp_candidates_init(&s->candidates, context->n_vocab) || !make_batch(s) || !make_slots(s, schedule)
+        || !make_draft_model(s, schedule)) {
         shp_scheduler_free(s);
         return NULL;
     }
@@ -120,6 +121,7 @@ void shp_scheduler_free(shp_scheduler *s) {
     free(s->batch.seq_id);
     free(s->batch.logits);
     free(s->places);
+    shp_candidates_free(&s->candidates);
     shp_condition_destroy(&s->changed);
     shp_mutex_destroy(&s->mutex);
     free(s);

@@ -15,6 +15,7 @@ enum { /* codes of failed runs, beside those of llama_decode */
     SHP_CODE_NO_LOGITS = 1001,
     SHP_CODE_NO_TOKEN = 1002,
     SHP_CODE_AMBIGUOUS = 1003,
+    SHP_CODE_NO_NUMBERS = 1004,
 };
 
 enum { SHP_MOST_BOUNDARIES = 8, SHP_MOST_SLOTS = 64 };

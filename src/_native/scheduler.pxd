@@ -109,7 +109,6 @@ cdef extern from "sampling.h" nogil:
         int32_t n_likely
         int is_after
     enum: SHP_MOST_SHOWN
-    int shp_sampling_reserve(shp_sampling *, int32_t) noexcept                      # 0: no memory
 
 cdef extern from "ngrams.h" nogil:
     ctypedef struct shp_ngrams:
@@ -157,6 +156,7 @@ cdef extern from "scheduler.h" nogil:
     enum: SHP_CODE_NO_LOGITS
     enum: SHP_CODE_NO_TOKEN
     enum: SHP_CODE_AMBIGUOUS
+    enum: SHP_CODE_NO_NUMBERS
     enum: SHP_MOST_BOUNDARIES
     enum: SHP_MOST_SLOTS
     ctypedef struct shp_job:

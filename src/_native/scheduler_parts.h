@@ -27,6 +27,7 @@ struct shp_scheduler {
     const shp_picture *picture; /* the batch is a part of this picture, from its token n_seen on; NULL: it has ids */
     int32_t n_seen;
     int32_t *places;            /* positions of a picture's tokens for llama.cpp, 4 * n_batch; owned */
+    shp_candidates candidates;
     int32_t prefill_limit;   /* prefill tokens of the next batch at most: divided by two while the cache has no room */
     int32_t next_prefill;    /* first slot of the next round robin of prefills */
     int32_t last_slot;       /* of the job that ended last */

@@ -264,8 +264,14 @@ def test_ids_of_reviewed_text_need_the_engine(plain_model: Path) -> None:
         (
             native.NO_TOKEN,
             ModelError,
-            "the model's vocabulary has no token that the grammar allows here",
-            "allow other characters in the grammar, or use another model",
+            "the model's vocabulary has no token that the grammar and logit_bias allow here",
+            "allow other characters in the grammar, forbid fewer tokens, or use another model",
+        ),
+        (
+            native.NO_NUMBERS,
+            ModelError,
+            "the model computed values that are not numbers",
+            "fetch or convert its file again; on a GPU, try gpu_layers 0",
         ),
         (
             native.AMBIGUOUS,

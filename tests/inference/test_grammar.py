@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from shepherd.errors import ModelError, UsageError
-from shepherd.inference import Engine, EngineSettings, schema_to_grammar
+from shepherd.inference import Engine, EngineSettings, load_check, schema_to_grammar
 from shepherd.inference.grammar import check_grammar, rename_rules
 from shepherd.types import Message, Sampling
 from tests import models
 from tests.conftest import SCRIPT
 from tests.inference.engines import KINDS, exact_settings, run_to_end
+from tests.inference.malformed import without_numbers
 
 GREEDY = Sampling(temperature=0.0)
 WILD = {"temperature": 1.2, "top_k": 0, "top_p": 1.0, "min_p": 0.0}
@@ -170,6 +173,7 @@ def test_the_next_answer_is_free_again_and_reuses_the_cache(engine: Engine) -> N
         "root ::= missing",
         'root ::= "a',
         "root ::= [a",
+        'root ::= "a\\q"',
         'root ::= ("a"',
         'root ::= "a")',
         'root ::= "a"{3,1}',  # llama.cpp's parser never returns
@@ -194,6 +198,40 @@ def test_grammar_that_no_token_can_follow_is_an_error_and_not_an_answer(engine: 
         list(engine.generate(HELLO, grammar="root ::= [^\\x00-\\U0010FFFF]"))
 
     assert run_to_end(engine.generate(HELLO, grammar='root ::= "fine"')) == "fine"
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_biases_that_leave_nothing_to_the_grammar_end_this_answer_alone(
+    endless_model: Path, temperature: float
+) -> None:
+    """Without an end, the same refused token was drawn for ever, and remembered each time."""
+    with Engine(endless_model, settings=replace(exact_settings(n_ctx=1024), slots=2)) as engine:
+        n_vocab = engine.info.n_vocab
+        first = [i for i in range(n_vocab) if engine.detokenize([i]).startswith(b"a")]
+        other = engine.generate(HELLO, max_tokens=200, sampling=GREEDY)
+        for forbidden, grammar in ((first, 'root ::= "a" [a-z]*'), (range(n_vocab), "")):
+            biases = tuple((i, -math.inf) for i in forbidden)
+            sampling = Sampling(temperature=temperature, logit_bias=biases)
+
+            with pytest.raises(ModelError, match="no token that the grammar and logit_bias allow"):
+                list(engine.generate(HELLO, grammar=grammar, sampling=sampling))
+
+        assert run_to_end(other) == run_to_end(engine.generate(HELLO, max_tokens=200, sampling=GREEDY))
+
+
+@pytest.mark.parametrize("grammar", ["", "root ::= [a-z]*"])
+def test_values_that_are_not_numbers_are_an_error_and_not_an_answer(
+    plain_model: Path, tmp_path: Path, grammar: str
+) -> None:
+    path = without_numbers(plain_model, "output_norm.weight", slice(None), tmp_path / "model.gguf")
+    load_check.vouch(path)
+
+    with Engine(path, settings=exact_settings(n_ctx=1024)) as engine:
+        for _ in range(2):  # nothing of it is kept
+            answer = engine.generate(HELLO, grammar=grammar, max_tokens=20)
+            with pytest.raises(ModelError, match="not numbers"):
+                list(answer)
+            assert answer.stats.reused_tokens == 0
 
 
 def test_json_in_strings_has_no_raw_control_characters(engine: Engine) -> None:
@@ -262,7 +300,7 @@ def test_bounds_that_no_grammar_has_are_named(schema: dict, told: str) -> None:
 
 
 def test_schema_with_many_large_bounds_is_refused_as_a_schema() -> None:
-    members = {f"field{i}": {"type": "string", "maxLength": 2000} for i in range(51)}
+    members = {f"field{i}": {"type": "string", "maxLength": 2000 - i} for i in range(51)}
 
     with pytest.raises(UsageError, match=r"the JSON schema cannot be made a grammar: .* 100000 repetitions"):
         schema_to_grammar({"type": "object", "properties": members, "required": list(members)})

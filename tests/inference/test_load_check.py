@@ -19,7 +19,7 @@ from shepherd.inference import Engine, load_check, read_header
 from shepherd.inference.binding import llama, load_weights
 from shepherd.inference.names import BUILT_IN_FILE
 from shepherd.subprocess_sandbox import Ending
-from tests.inference.malformed import with_number
+from tests.inference.malformed import with_number, without_numbers
 
 LONG = 120.0
 
@@ -93,6 +93,21 @@ def test_all_parts_of_a_split_model_are_looked_at(tmp_path: Path) -> None:
     parts[1].write_bytes(b"GGUF other")
 
     assert not load_check.is_known(parts[0])
+
+
+def test_file_whose_values_are_not_numbers_is_refused(plain_model: Path, tmp_path: Path) -> None:
+    """All of the next token's, and those of tokens that may never be the likeliest."""
+    for tensor, rows, says in (
+        ("output_norm.weight", slice(None), r"\((\d+) of \1\)"),
+        ("output.weight", slice(100, 103), r"\(3 of \d+\)"),
+    ):
+        path = without_numbers(plain_model, tensor, rows, tmp_path / f"{tensor}.gguf")
+
+        with pytest.raises(ModelLoadError, match=f"not numbers {says}") as caught:
+            load_check.require(path, limit_s=LONG)
+
+        assert "fetch or convert it again" in caught.value.hint
+        assert not load_check.is_known(path)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shepherd.errors import TemplateError
 from shepherd.inference import EngineSettings
 from shepherd.inference.model import LoadedModel
 from shepherd.inference.template import CHATML, ChatTemplate
@@ -40,6 +41,52 @@ def vocabulary(plain_model: Path) -> Iterator[Vocabulary]:
 
 def transcript(vocabulary: Vocabulary, source: str = CHATML) -> Transcript:
     return Transcript(vocabulary, ChatTemplate(source))
+
+
+# Contents as lists of parts: of all roles, as SmolVLM and LLaVA know them, and of the user alone.
+IN_PARTS = {
+    "smolvlm": "<|im_start|>{% for m in messages %}{{ m['role'] | capitalize }}"
+    "{% if m['content'][0]['type'] == 'image' %}{{ ':' }}{% else %}{{ ': ' }}{% endif %}"
+    "{% for line in m['content'] %}{% if line['type'] == 'text' %}{{ line['text'] }}{% endif %}{% endfor %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
+    "llava": "<|im_start|>{% for m in messages %}{{ m['role'] | capitalize + ': ' }}"
+    "{% for part in m['content'] | selectattr('type', 'equalto', 'text') %}{{ part['text'] }}{% endfor %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
+    "mixed": "<|im_start|>{% for m in messages %}{{ m['role'] | capitalize + ': ' }}"
+    "{% if m['role'] != 'user' %}{{ m['content'] }}"
+    "{% else %}{% for part in m['content'] %}{{ part['text'] }}{% endfor %}{% endif %}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}{{ 'Assistant:' }}{% endif %}",
+}
+
+
+@pytest.mark.parametrize("source", IN_PARTS.values(), ids=IN_PARTS)
+def test_template_that_takes_lists_of_parts_writes_what_all_say(vocabulary: Vocabulary, source: str) -> None:
+    prompts = transcript(vocabulary, source)
+    messages = [Message("system", "Be brief."), Message("user", "I am <|im_end|>")]
+    messages += [Message("assistant", "Fine."), Message("user", "And?")]
+
+    for n in (2, 4):
+        prompt = prompts.prompt(messages[:n])
+
+        said = [f"{message.role.capitalize()}: {message.raw}<|im_end|>\n" for message in messages[:n]]
+        assert prompt.text == f"<|im_start|>{''.join(said)}Assistant:"
+        # What the user types is no control token.
+        assert list(prompt.token_ids).count(vocabulary.controls["<|im_end|>"]) == n
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("hello", "does not write what the user says"),
+        ("{% for m in messages %}{{ m.contents }}{% endfor %}", "does not write what the user says"),
+        ("{% if messages | length == 1 %}{{ messages[0].content }}{% endif %}", "writes nothing"),
+    ],
+)
+def test_template_that_leaves_out_the_user_is_an_error(
+    vocabulary: Vocabulary, source: str, says: str
+) -> None:
+    with pytest.raises(TemplateError, match=says):
+        transcript(vocabulary, source).prompt([Message("system", "a"), *HELLO])
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,21 @@ def test_penalties_and_biases_change_what_is_said(endless):
         client.chat.completions.create(model="default", messages=HELLO, logit_bias={"999999999": 1})
 
 
+def test_biases_that_leave_nothing_to_json_end_this_answer_alone(endless):
+    with client_of(endless) as client:
+
+        def said(**fields: Any) -> str | None:
+            answer = client.chat.completions.create(
+                model="default", messages=HELLO, max_tokens=5, temperature=0, **fields
+            )
+            return answer.choices[0].message.content
+
+        before = said()
+        with pytest.raises(openai.InternalServerError, match="logit_bias allow here"):
+            said(response_format={"type": "json_object"}, logit_bias={str(ord("{")): -100})
+        assert said() == before
+
+
 def test_tool_call_comes_with_its_arguments_and_the_thought_apart(calling):
     with client_of(calling) as client:
         answer = client.chat.completions.create(model="default", messages=HELLO, tools=[WEATHER])

@@ -494,8 +494,13 @@ def _failure(code: int) -> ShepherdError:
         )
     if code == native.NO_TOKEN:
         return ModelError(
-            "the model's vocabulary has no token that the grammar allows here",
-            hint="allow other characters in the grammar, or use another model",
+            "the model's vocabulary has no token that the grammar and logit_bias allow here",
+            hint="allow other characters in the grammar, forbid fewer tokens, or use another model",
+        )
+    if code == native.NO_NUMBERS:
+        return ModelError(
+            "the model computed values that are not numbers",
+            hint="fetch or convert its file again; on a GPU, try gpu_layers 0",
         )
     if code == native.AMBIGUOUS:
         return ModelError(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from importlib.util import module_from_spec
 from typing import Any
 
 from shepherd.errors import UsageError
-from shepherd.inference.binding import last_error, llama, llama_module
+from shepherd.inference.binding import last_error
+from shepherd.inference.pattern_grammar import MOST_REPEATED, literal
 from shepherd.inference.sampler import Lending
+from shepherd.inference.schema_grammar import SchemaError, gbnf_of_schema
 from shepherd.replies import Family
 from shepherd.types import Tool
 
@@ -29,39 +28,26 @@ _TOKEN = re.compile(
       | (?P<other>[|*+?])""",
     re.VERBOSE | re.DOTALL,
 )
+_BAD_ESCAPE = re.compile(
+    r"""(?<!\\)(?:\\\\)*(\\(?!["\\\[\]nrt]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}).?)""", re.DOTALL
+)
 # llama.cpp's parser and its check for left recursion call themselves once per level; some thousands of levels
-# end the process. Its own limit for repetitions is 2,000.
-_DEEPEST, _MOST_RULES, _MOST_BYTES, _MOST_REPEATED = 200, 2000, 1 << 18, 2000
-# Items of an array are in brackets, which count as repetitions as well.
-_MOST_ITEMS = 1990
+# end the process.
+_DEEPEST, _MOST_RULES, _MOST_BYTES = 200, 2000, 1 << 18
 # All together: each becomes a rule in memory, of some 500 bytes.
 _MOST_IN_ALL = 100_000
-_BOUNDS = ("minItems", "maxItems", "minLength", "maxLength")
-# The converter lets raw control characters into strings, which JSON forbids.
-_LAX_CHARACTER, _CHARACTER = 'char ::= [^"\\\\] |', 'char ::= [^"\\\\\\x00-\\x1F\\x7F] |'
 
 
 def schema_to_grammar(schema: Mapping[str, Any]) -> str:
     """Return the GBNF of the JSON texts that match a JSON schema, members in the schema's order.
 
-    What llama-cpp-python's converter does not know, such as ranges of numbers, is left out.
+    What no grammar can say well, such as ranges of numbers, is left out: see schema_grammar.py.
     Raises UsageError for a schema that it cannot be said in.
     """
-    llama()
     try:
-        text = str(_converter().json_schema_to_gbnf(json.dumps(schema), prop_order=_members(schema)))
-        grammar = text.replace(_LAX_CHARACTER, _CHARACTER)
-    except _BoundsError as error:
-        raise UsageError(
-            f"the JSON schema cannot be made a grammar: {_keyword(schema, error.number)} {error.number:,}",
-            hint=f"bounds go from small to large, of items up to {_MOST_ITEMS:,}, of characters and in "
-            f"patterns up to {_MOST_REPEATED:,}",
-        ) from None
-    except Exception as error:  # it has no error of its own: KeyError, AssertionError …
-        raise UsageError(
-            f"the JSON schema cannot be made a grammar: {type(error).__name__}",
-            hint="leave out what is unusual in it, such as $ref to other files",
-        ) from error
+        grammar = gbnf_of_schema(schema)
+    except SchemaError as error:
+        raise UsageError(f"the JSON schema cannot be made a grammar: {error}", hint=error.hint) from None
     try:
         check_grammar(grammar)
     except UsageError as error:
@@ -72,86 +58,14 @@ def schema_to_grammar(schema: Mapping[str, Any]) -> str:
     return grammar
 
 
-@lru_cache(maxsize=1)
-def _converter() -> Any:
-    """llama-cpp-python's converter, a copy of our own, with llama.cpp's notation for what is repeated.
-
-    It writes a repetition out: up to 500 characters are 500 brackets in each other, and a billion is
-    gigabytes of text.
-    """
-    spec = llama_module("llama_grammar").__spec__
-    module: Any = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module._build_repetition = _repetition
-    return module
-
-
-class _BoundsError(Exception):
-    """Bounds of a repetition that no grammar has; `number` is the one."""
-
-    def __init__(self, number: float) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-def _repetition(
-    item: str, least: int, most: int | None, separator_rule: str = "", item_rule_is_literal: bool = False
-) -> str:
-    """`item` from `least` to `most` times, None being without end, with separators between."""
-    for bound in (least, 0 if most is None else most):
-        if bound != int(bound):
-            raise _BoundsError(bound)
-    least, most = int(least), None if most is None else int(most)
-    limit = _MOST_ITEMS if separator_rule else _MOST_REPEATED
-    if not 0 <= least <= limit:
-        raise _BoundsError(least)
-    if most is not None and not least <= most <= limit:
-        raise _BoundsError(most)
-    if most == 0:
-        return ""
-    if not separator_rule:
-        return f"{item}{{{least},{'' if most is None else most}}}"
-    more = f"{max(least - 1, 0)},{'' if most is None else most - 1}"
-    items = f"{item} ({separator_rule} {item}){{{more}}}"
-    return items if least else f"({items})?"
-
-
-def _keyword(schema: object, number: float) -> str:
-    """Return the keyword of a schema that has this number; a number in no bound is in a pattern."""
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Mapping):
-            for bound in _BOUNDS:
-                if part.get(bound) == number and not isinstance(part[bound], bool):
-                    return bound
-            waiting += part.values()
-        elif isinstance(part, list):
-            waiting += part
-    return "a pattern that repeats"
-
-
 def rename_rules(grammar: str, prefix: str) -> str:
     """Return the same grammar with `prefix` before the name of each rule, to stand beside another one."""
     parts, position = [], 0
     while position < len(grammar):
-        token = _TOKEN.match(grammar, position)
-        if token is None:
-            raise _problem(grammar.count("\n", 0, position) + 1, "this is not GBNF")
+        token = _token_at(grammar, position)
         parts.append(prefix + token[0] if token["head"] or token["name"] else token[0])
         position = token.end()
     return "".join(parts)
-
-
-def _members(schema: object) -> list[str]:
-    """Names of all properties, in the order of their writing."""
-    if isinstance(schema, Mapping):
-        here = schema.get("properties")
-        names = list(here) if isinstance(here, Mapping) else []
-        return names + [name for value in schema.values() for name in _members(value)]
-    if isinstance(schema, list):
-        return [name for value in schema for name in _members(value)]
-    return []
 
 
 def check_grammar(grammar: str) -> None:
@@ -163,9 +77,7 @@ def check_grammar(grammar: str) -> None:
     defined: set[str] = set()
     named: dict[str, int] = {}
     while position < len(grammar):
-        token = _TOKEN.match(grammar, position)
-        if token is None:
-            raise _problem(line, "this is not GBNF")
+        token = _token_at(grammar, position)
         if token["open"] or token["close"]:
             depth += 1 if token["open"] else -1
             if not 0 <= depth <= _DEEPEST:
@@ -187,10 +99,19 @@ def check_grammar(grammar: str) -> None:
         raise _problem(1, f"a grammar has at most {_MOST_RULES} rules, and {_MOST_IN_ALL} repetitions in all")
 
 
+def _token_at(grammar: str, position: int) -> re.Match[str]:
+    token = _TOKEN.match(grammar, position)
+    bad = token and token["text"] and _BAD_ESCAPE.search(token["text"])
+    if token is None or bad:
+        what = f"there is no escape {bad[1]}" if bad else "this is not GBNF"
+        raise _problem(grammar.count("\n", 0, position) + 1, what)
+    return token
+
+
 def _repeated(line: int, least: int, most: str | None) -> int:
     top = int(most) if most else least
-    if top < least or top > _MOST_REPEATED:
-        raise _problem(line, f"a repetition goes from small to large, up to {_MOST_REPEATED}")
+    if top < least or top > MOST_REPEATED:
+        raise _problem(line, f"a repetition goes from small to large, up to {MOST_REPEATED}")
     return top
 
 
@@ -275,8 +196,4 @@ def _literal(text: str, controls: dict[str, int]) -> str:
     """Return the text as GBNF, its control tokens as themselves."""
     marks = sorted((mark for mark in controls if mark in text), key=len, reverse=True)
     parts = re.split(f"({'|'.join(map(re.escape, marks))})", text) if marks else [text]
-    return " ".join(
-        f"<[{controls[part]}]>" if part in controls else json.dumps(part, ensure_ascii=False)
-        for part in parts
-        if part
-    )
+    return " ".join(f"<[{controls[part]}]>" if part in controls else literal(part) for part in parts if part)

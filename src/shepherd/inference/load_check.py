@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import hashlib
 import logging
+import math
 import os
 import stat
 import sys
@@ -340,7 +341,7 @@ def _failure(path: str, ending: subprocess_sandbox.Ending, size: int) -> ModelLo
 
 
 def _try(path: str) -> None:
-    """Load, tokenise, decode once, and give everything back."""
+    """Load, tokenise, decode once, look at what was computed, and give everything back."""
     c = llama()
     # Weights stay pages of the file: repacked ones would take as much memory again, for one token.
     model = load_weights(
@@ -356,6 +357,10 @@ def _try(path: str) -> None:
             hint="fetch or convert the file again, or upgrade llama-cpp-python",
         )
     tokens, n = _tokens(c, model)
+    # Encoders leave the buffer of the logits as it is, or take another one.
+    logits, n_vocab = c.llama_get_logits(context), c.llama_vocab_n_tokens(c.llama_model_get_vocab(model))
+    if logits:
+        ctypes.memset(logits, 0, n_vocab * ctypes.sizeof(ctypes.c_float))
     batch = c.llama_batch_get_one(tokens, n)
     code = (c.llama_encode if c.llama_model_has_encoder(model) else c.llama_decode)(context, batch)
     if code != 0:
@@ -364,8 +369,20 @@ def _try(path: str) -> None:
             f"{': ' + reason if (reason := last_error()) else ''}",
             hint="fetch or convert the file again, or upgrade llama-cpp-python",
         )
+    if logits and ctypes.cast(logits, ctypes.c_void_p).value == _address_of_logits(c, context):
+        n_bad = sum(not value < math.inf for value in logits[:n_vocab])
+        if n_bad:
+            raise ModelLoadError(
+                f"model '{path}' was loaded, but computes values that are not numbers"
+                f" ({n_bad:,} of {n_vocab:,})",
+                hint="the file is damaged, or was badly converted: fetch or convert it again",
+            )
     c.llama_free(context)
     c.llama_model_free(model)
+
+
+def _address_of_logits(c: Any, context: Any) -> int | None:
+    return ctypes.cast(c.llama_get_logits_ith(context, -1), ctypes.c_void_p).value
 
 
 def _tokens(c: Any, model: Any) -> tuple[Any, int]:

@@ -56,6 +56,8 @@ _SWITCHES = ("enable_thinking", "thinking")
 _OF_FIREFUNCTION = ("functions", "datetime")
 _LONGEST_MESSAGE = 500
 _LONGEST_TIME_FORMAT = 200
+# What a probe says: digits, which are the same in upper case, in JSON and in titles.
+_PROBE = "80274913665120947"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class ChatTemplate:
         self._now = time.localtime(clock())
         self._variables: dict[str, Any] = {"bos_token": bos, "eos_token": eos}
         self._thinks: bool | None = None
+        # Roles whose contents the template takes as lists of parts; None until `learn_contents`.
+        self._roles_in_parts: frozenset[str] | None = None
         self._has_date = "date_string" in self.source
         self._is_firefunction = all(name in self.source for name in _OF_FIREFUNCTION)
         self._environment = environment = SandboxedEnvironment()
@@ -138,6 +142,41 @@ class ChatTemplate:
         self._now = now
         return True
 
+    def learn_contents(self) -> None:
+        """Find out, once, whether the template takes contents as texts or as lists of parts.
+
+        Templates of models that read pictures may know lists alone, and write nothing of a text. Raises
+        TemplateError if the template writes what the user says in neither form.
+        """
+        if self._roles_in_parts is not None:
+            return
+        begun: list[dict[str, Any]] = [_said("system", "a")]
+        as_text = self._shows([_said("user", _PROBE)])
+        if as_text or self._shows([*begun, _said("user", _PROBE)]):
+            self._roles_in_parts = frozenset()
+        elif self._shows([_in_parts(_said("user", _PROBE))]):
+            user = _in_parts(_said("user", "a"))
+            others = {
+                "system": [_said("system", _PROBE), user],
+                "assistant": [user, _said("assistant", _PROBE), user],
+            }
+            found = {role for role, messages in others.items() if not self._shows(messages)}
+            self._roles_in_parts = frozenset(("user", "tool", *found))
+        elif as_text is None:  # it refuses so short a conversation, and says why when it refuses a real one
+            self._roles_in_parts = frozenset()
+        else:
+            raise TemplateError(
+                "the model's chat template does not write what the user says",
+                hint="use a GGUF with a working tokenizer.chat_template",
+            )
+
+    def _shows(self, messages: Sequence[Mapping[str, Any]]) -> bool | None:
+        """Return whether the probe is in the text of these messages; None if they are refused."""
+        try:
+            return _PROBE in self.render(messages, add_generation_prompt=True)
+        except TemplateError:
+            return None
+
     def render(
         self,
         messages: Sequence[Mapping[str, Any]],
@@ -153,6 +192,11 @@ class ChatTemplate:
         that. Raises TemplateError with the template's own words when it refuses the messages,
         ModelFormatError when it does not end.
         """
+        if self._roles_in_parts:
+            messages = [
+                _in_parts(message) if message["role"] in self._roles_in_parts else message
+                for message in messages
+            ]
         variables = {
             **self._of_day(tools),
             **self._variables,
@@ -246,6 +290,15 @@ class ChatTemplate:
             return end
         has_switch = any(name in self.source for name in _SWITCHES)
         return begin + end if not has_switch and begin in self.source and end in self.source else ""
+
+
+def _said(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}
+
+
+def _in_parts(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the message with its content as a list of one text."""
+    return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
 def _stopped(error: LimitError) -> ModelFormatError:

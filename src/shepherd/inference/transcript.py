@@ -175,6 +175,11 @@ class Transcript:
             builder.template(ending)
             text += ending
         builder.flush()
+        if not builder.ids:
+            raise TemplateError(
+                "the model's chat template writes nothing",
+                hint="use a GGUF with a working tokenizer.chat_template",
+            )
         if counts is None:
             counts = _by_length(len(builder.ids), [message.sent for message in messages])
         prompt = builder.prompt(counts, text)
@@ -382,6 +387,7 @@ class Transcript:
         self, messages: Sequence[Message], tools: Sequence[Tool], journal: Journal | None
     ) -> tuple[list[Part], str, str, bool]:
         """Parts, tools, text, and whether all was said: a template that refuses gets less."""
+        self._template.learn_contents()
         parts, shown_tools = self._parts(messages, tools)
         try:
             return parts, shown_tools, self._render(parts, shown_tools, journal), True
