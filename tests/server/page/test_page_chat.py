@@ -186,7 +186,8 @@ def test_what_a_later_stream_tells_is_shown_although_an_earlier_one_has_ended(ch
 
 def test_what_was_recalled_is_folded_under_the_answer_and_can_be_forgotten(chat, memory):
     page = chat.page
-    memory.set_fact("dog_name", "Bruno", chat.user)
+    dog = "My dog is called Bruno."
+    learn(memory, chat.user, dog, Claim("dog_name", "Bruno", dog, 0))
     memory.store_memory("Which editor does the user prefer?", "Helix <b>always</b>", chat.user)
     say(page, "Which editor do I prefer?")
     recalled = page.locator(".recalled")
@@ -209,6 +210,11 @@ def test_what_was_recalled_is_folded_under_the_answer_and_can_be_forgotten(chat,
     recalled.get_by_role("button", name="Forget").last.press("Enter")
     expect(recalled.locator(".line.over")).to_have_count(1)
     assert memory.get_fact("dog_name", chat.user) is None
+    page.keyboard.press("Enter")  # on "Undo"
+    expect(recalled.locator(".line.over")).to_have_count(0)
+    # Not as if the user had set it, which nothing they say could change any more.
+    assert memory.get_fact("dog_name", chat.user) == "Bruno"
+    assert memory.facts_set_by_user(chat.user) == []
 
 
 def test_what_was_learned_is_shown_and_undone(chat, memory):

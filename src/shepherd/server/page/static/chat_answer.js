@@ -1,6 +1,6 @@
 // An answer: thoughts and calls folded, its text, and beneath it what was recalled for it and what was learned.
 
-import { Refused, patch, post, put, remove } from "./api.js";
+import { Refused, patch, post, remove } from "./api.js";
 import { fill, h, keepOnly, longWords, newId, words } from "./dom.js";
 import { beginning, count, duration } from "./format.js";
 import { icon } from "./icons.js";
@@ -177,7 +177,7 @@ function factLine(fact) {
     const item = button.closest("li");
     item.classList.add("over");
     const undo = async () => {
-      await put(path, { value: fact.value });
+      await post(`${path}/restore`);
       item.classList.remove("over");
     };
     offerUndo(`Forgotten: “${named(fact.key)}: ${beginning(fact.value, 40)}”`, undo, { after: () => button.focus() });
