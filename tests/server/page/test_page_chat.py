@@ -730,18 +730,19 @@ def test_a_conversation_that_is_gone_is_no_dead_end(chat):
     expect(field(chat.page)).to_be_visible()
 
 
-def test_an_error_does_not_cover_the_field_and_goes_with_the_next_message(chat):
+def test_errors_do_not_cover_the_field_and_go_with_the_next_message(chat):
     page = chat.page
     say(page, "I live in Paris.")
     over(page)
     page.evaluate(
         "() => { const data = new DataTransfer();"
-        " data.items.add(new File(['\\0\\1\\2'.repeat(50)], 'a.exe'));"
+        " for (const name of ['a.exe', 'b.exe']) data.items.add(new File(['\\0\\1\\2'.repeat(50)], name));"
         " document.querySelector('main').dispatchEvent("
         "  new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })); }"
     )
     notice = page.locator(".notice.bad")
     expect(notice).to_contain_text("a.exe")
+    expect(notice).to_contain_text("b.exe")
     box, composer = notice.bounding_box(), page.locator(".composer").bounding_box()
 
     assert box["y"] + box["height"] <= composer["y"]

@@ -309,6 +309,7 @@ function composer(view) {
 async function attach(view, files) {
   const { composer } = view;
   composer.input.focus();
+  const problems = [];
   await Promise.all(
     files.map(async (file) => {
       const one = { name: file.name, text: "", block: "", isReading: true };
@@ -318,11 +319,12 @@ async function attach(view, files) {
         Object.assign(one, isPicture(file) ? await readPicture(file) : await readDocument(file), { name: file.name, isReading: false });
       } catch (error) {
         composer.documents = composer.documents.filter((other) => other !== one);
-        complain(error);
+        problems.push(error);
       }
       drawAttached(view);
     }),
   );
+  if (problems.length) complain(...problems);
 }
 
 function drawAttached(view) {
