@@ -312,6 +312,27 @@ def test_an_answer_is_stopped_and_its_stream_still_ends(endless):
     assert kept == [("user", "Hello"), ("assistant", text)]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_deleted_conversation_does_not_come_back_with_the_answer_in_progress(endless, is_first):
+    user = f"deleter {is_first}"
+    with endless.http() as client, endless.http() as other:
+        path = "/v1/conversations/talk"
+        if not is_first:
+            asked(client, "Hello", user, session="talk", max_tokens=4)
+        said = body("And my illness?", user, session="talk", max_tokens=3900)
+        with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+            told = events(answer.iter_lines())
+            begun(told)
+            foreign = other.delete(path, params={"user": "somebody"})
+            deleted = other.delete(path, params={"user": user})
+            rest = list(told)
+        left = other.get("/v1/conversations", params={"user": user}).json()
+
+    assert (foreign.status_code, deleted.status_code) == (404, 200)
+    assert rest[-1] == "[DONE]"
+    assert left["data"] == []
+
+
 def test_two_answers_in_one_conversation_are_stopped_together(endless):
     user = "both"
     both = threading.Barrier(3)
@@ -336,3 +357,15 @@ def test_two_answers_in_one_conversation_are_stopped_together(endless):
         thread.join(60)
 
     assert (stopped, ends) == (2, ["[DONE]", "[DONE]"])
+
+
+def test_what_is_asked_again_after_its_conversation_was_deleted_begins_a_new_one(client):
+    user = "repeater"
+    asked(client, "Hello", user)
+    [first] = client.get("/v1/conversations", params={"user": user}).json()["data"]
+    client.delete(f"/v1/conversations/{first['id']}", params={"user": user})
+    answer = asked(client, "Hello", user)
+    [second] = client.get("/v1/conversations", params={"user": user}).json()["data"]
+
+    assert second["id"] != first["id"]
+    assert stored(client, second["id"], user) == [("user", "Hello"), ("assistant", answer)]

@@ -56,6 +56,7 @@ from shepherd.memory.records import (
     MemoryStats,
     NewMemory,
     OpenJob,
+    SessionMark,
     SessionSummary,
     Turn,
 )
@@ -882,28 +883,54 @@ class Memory:
     # ---- conversations
 
     def start_session(
-        self, user_id: str | None = None, model: str = "", *, name: str = "", is_one_off: bool = False
+        self,
+        user_id: str | None = None,
+        model: str = "",
+        *,
+        name: str = "",
+        is_one_off: bool = False,
+        mark: SessionMark | None = None,
     ) -> str:
         """Start a conversation and return its id; empty for an anonymous user.
 
         With a name, under which another program knows it, return the conversation of this name or id if there
-        is one. `is_one_off`: it is a single question, which --continue passes over.
+        is one. `is_one_off`: it is a single question, which --continue passes over. Raises ConflictError if
+        the user was deleted since the `mark`.
         """
         now = self._rows.seconds()
         return self._rows.grow(
-            user_id, SMALL_ROW_BYTES, "", sessions.start, storable(model), now, storable(name), is_one_off
+            user_id,
+            SMALL_ROW_BYTES,
+            "",
+            sessions.start,
+            storable(model),
+            now,
+            storable(name),
+            is_one_off,
+            mark,
         )
+
+    def mark_session(self, session_id: str = "", user_id: str | None = None) -> SessionMark:
+        """Return what is stored of a conversation, for a turn that begins; "" is a new conversation."""
+        return self._rows.read(user_id, SessionMark(), sessions.mark, storable(session_id))
 
     def find_session(self, name: str, user_id: str | None = None) -> str | None:
         """Return the id of the conversation that has this id, or was started with this name."""
         return self._rows.read(user_id, None, sessions.find, storable(name)) if name else None
 
     def append_message(
-        self, session_id: str, message: Message, user_id: str | None = None, *, job: OpenJob | None = None
+        self,
+        session_id: str,
+        message: Message,
+        user_id: str | None = None,
+        *,
+        job: OpenJob | None = None,
+        mark: SessionMark | None = None,
     ) -> int:
         """Store a message with the text typed, the text sent and its token ids; return its id.
 
-        With a job, the text typed is queued for extraction as well.
+        With a job, the text typed is queued for extraction as well. Raises ConflictError if the conversation
+        or the user was deleted since the `mark`.
         """
         return self._rows.grow(
             user_id,
@@ -914,6 +941,7 @@ class Memory:
             message,
             self._rows.seconds(),
             job,
+            mark,
         )
 
     def load_session(self, session_id: str | None = None, user_id: str | None = None) -> list[Message]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from shepherd.memory import Memory
     from shepherd.providers.exchange import Retry
     from shepherd.server.pool import Lease
+    from shepherd.server.stateless import StoredTurn
     from shepherd.server.turns import ServedTurn
 
 __all__ = [
@@ -287,9 +288,7 @@ class Chat:
         # Called with `stats` set, before the client learns of the end.
         self.before_end: Callable[[], Awaitable[None]] | None = None
         state.in_progress.add(self.cancel)
-        self._running_in = (turn.request.user_id, turn.request.session) if turn.request.session else None
-        if self._running_in is not None:
-            state.running.setdefault(self._running_in, set()).add(self.cancel)
+        state.running.setdefault(turn.request.user_id, set()).add(self)
 
     @classmethod
     async def of(cls, request: Request, route: str, body: ChatFields) -> Chat:
@@ -389,10 +388,19 @@ class Chat:
         return chat
 
     async def _accept(self) -> None:
-        """Delete what the request replaces, now that it is known to be valid."""
-        request = self._turn.request
-        if request.replaces:
-            await blocking(lambda: delete_replaced(self._state.memory, request))
+        """Delete what the request replaces, which is known to be valid now. If that fails, store nothing."""
+        turn = self._turn
+
+        def replace() -> None:
+            try:
+                delete_replaced(self._state.memory, turn.request)
+            except ShepherdError:
+                turn.discard()
+                raise
+            turn.owner.mark(turn)
+
+        if turn.request.replaces:
+            await blocking(replace)
         self._is_accepted = True
 
     @property
@@ -412,9 +420,19 @@ class Chat:
         self.shown_prompt = await blocking(self._turn.prompt_text)
 
     @property
-    def stored_in(self) -> str:
-        """Id of the conversation that the turn was stored in, once the answer has ended; "" for none."""
-        return self._turn.stored_in
+    def stored(self) -> StoredTurn:
+        """Where the turn was stored, once the answer has ended."""
+        return self._turn.stored
+
+    @property
+    def session(self) -> str:
+        """Name or id that the client gave the conversation, "" for none."""
+        return self._turn.request.session
+
+    @property
+    def session_id(self) -> str:
+        """Id of the stored conversation that the turn continues, "" for a new one."""
+        return self._turn.history.restored.session
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -454,6 +472,10 @@ class Chat:
             self.news.cancel()
         for other in self.others:
             other.cancel()
+
+    def discard(self) -> None:
+        """End the answer, and store nothing of the turn. From any thread; waits while it is being stored."""
+        self._turn.discard()
 
     async def stream(
         self,
@@ -564,8 +586,8 @@ class Chat:
         finally:
             self._lease.release()
             self._state.in_progress.discard(self.cancel)
-            self._state.stopped(self._running_in, self.cancel)
-        if error is None and self.before_end is not None:
+            self._state.ended(self._turn.request.user_id, self)
+        if error is None and self.before_end is not None and not self.stored.is_deleted:
             await self.before_end()
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn
