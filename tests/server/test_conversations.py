@@ -14,6 +14,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.types import Message
 from tests.learned import LIVED, remember
+from tests.server.test_memory import wait_for
 
 
 def body(text: str, user: str, *earlier: tuple[str, str], **fields: Any) -> dict[str, Any]:
@@ -331,6 +332,27 @@ def test_a_deleted_conversation_does_not_come_back_with_the_answer_in_progress(e
     assert (foreign.status_code, deleted.status_code) == (404, 200)
     assert rest[-1] == "[DONE]"
     assert left["data"] == []
+
+
+def test_a_message_is_stored_although_its_answer_was_stopped_before_it_began(through_busy, busy):
+    user = "early"
+    released = threading.Event()
+    busy.script[:] = [lambda handler: released.wait(60)]
+    with through_busy.http() as client, through_busy.http() as other:
+        answers: list[httpx.Response] = []
+        said = {**body("I live in Paris.", user, session="talk"), "stream": False}
+        thread = threading.Thread(
+            target=lambda: answers.append(client.post("/v1/chat/completions", json=said))
+        )
+        thread.start()
+        stop = "/v1/conversations/talk/stop"
+        wait_for(lambda: other.post(stop, params={"user": user}).json()["stopped"], "the answer")
+        thread.join()
+        released.set()
+        kept = stored(other, "talk", user)
+
+    assert answers[0].status_code == 200
+    assert kept == [("user", "I live in Paris.")]
 
 
 def test_two_answers_in_one_conversation_are_stopped_together(endless):

@@ -473,6 +473,12 @@ class Chat:
         for other in self.others:
             other.cancel()
 
+    def stop(self) -> None:
+        """End the answer soon, as its user wants; the message is stored with what there is of the answer."""
+        for one in (self, *self.others):
+            one._turn.stop()
+        self.cancel()
+
     def discard(self) -> None:
         """End the answer, and store nothing of the turn. From any thread; waits while it is being stored."""
         self._turn.discard()

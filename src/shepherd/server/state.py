@@ -170,7 +170,7 @@ class ServerState(AppState):
         """Stop the user's answers in the conversation of that name; return how many there were."""
         chats = [chat for chat in self.running.get(user_id, ()) if chat.session == session]
         for chat in chats:
-            chat.cancel()
+            chat.stop()
         return len(chats)
 
     def discard_in(self, user_id: str, name: str, session_id: str) -> int:

@@ -76,6 +76,8 @@ class ServedTurn:
     stored: StoredTurn = field(default_factory=StoredTurn)
     # What was stored of the conversation when the turn began.
     mark: SessionMark = field(default_factory=SessionMark)
+    # Ended by the user, unlike by the loss of the client.
+    is_stopped: bool = False
     # Others to the same request: they are generated beside this one, and not stored.
     others: tuple[ServedTurn, ...] = ()
     is_first: bool = True
@@ -197,6 +199,11 @@ class ServedTurn:
         with self._lock:
             self._is_discarded = True
             self.stored = StoredTurn(is_deleted=True)
+
+    def stop(self) -> None:
+        """Cancel the turn, as its user wants; its message is stored, also if there is no text yet."""
+        self.is_stopped = True
+        self.cancel()
 
     def end(self, *, failed: bool = False) -> TurnStats:
         """Stop the reply, store the turn unless it `failed`, and give the model back; return the cost.
@@ -492,7 +499,7 @@ class Conversations:
         self.models.give_back(turn.turn.model)
         request, answer = turn.request, turn.answer
         reason = turn.stats.finish_reason
-        if failed or (reason == "cancelled" and not answer.raw):
+        if failed or (reason == "cancelled" and not answer.raw and not turn.is_stopped):
             return
         hashes = conversation_hashes([*turn.history.messages, answer])
         key = hashes[-1]
