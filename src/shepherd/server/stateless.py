@@ -470,7 +470,7 @@ class RequestStore:
                 session,
                 turn.user_id,
                 history.newest if is_new else None,
-                (*steps, reply) if reply.raw else steps,
+                (*steps, reply) if reply.raw or (reply.thought and not reply.tool_calls) else steps,
                 learner=self._worker,
                 mark=turn.mark,
             )
