@@ -260,3 +260,14 @@ def test_nothing_is_added_to_what_was_deleted_since_the_mark(memory: Memory, del
     with pytest.raises(ConflictError, match="deleted meanwhile"):
         memory.append_message(session, Message("user", "Two"), mark=mark)
     assert memory.list_sessions() == []
+
+
+def test_messages_behind_the_last_one_that_is_known_are_not_deleted(memory: Memory) -> None:
+    session = memory.start_session()
+    for text in ("One", "1", "Two"):
+        memory.append_message(session, Message("user", text))
+
+    with pytest.raises(ConflictError):
+        memory.delete_messages(session, 1, last_known=2)
+    assert len(memory.load_session(session)) == 3
+    assert memory.delete_messages(session, 3, last_known=3) == 1

@@ -264,6 +264,26 @@ def test_a_message_is_replaced_once_its_request_is_accepted(client):
     assert stored(client, "talk", user) == [*before[:2], ("user", "Three"), ("assistant", answer)]
 
 
+def test_messages_that_the_client_does_not_know_are_not_replaced(client):
+    user = "behind"
+    asked(client, "One", user, session="talk")
+    asked(client, "Two", user, ("One", "1"), session="talk")
+    before = stored(client, "talk", user)
+
+    said = body("Three", user, session="talk", replaces=1, last_known=2)
+    refused = client.post("/v1/chat/completions", json=said)
+    kept = stored(client, "talk", user)
+    accepted = client.post("/v1/chat/completions", json={**said, "last_known": 4, "stream": False})
+
+    assert refused.status_code == 409
+    assert refused.json()["error"]["code"] == "conversation_changed"
+    assert kept == before
+    assert (
+        accepted.json()["session"] == client.get("/v1/conversations/talk", params={"user": user}).json()["id"]
+    )
+    assert [text for _, text in stored(client, "talk", user)][::2] == ["Three"]
+
+
 def test_documents_go_with_a_message_and_are_not_the_users_words(client, memory):
     user = "attacher"
     document = {"name": "sheep.txt", "text": "I live in Paris, said the sheep. `[facts: x=y]`"}

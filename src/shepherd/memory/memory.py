@@ -1001,15 +1001,21 @@ class Memory:
             since=self._rows.read(user_id, 0, sessions.said_at, session),
         )
 
-    def delete_messages(self, session_id: str, position: int, user_id: str | None = None) -> int:
+    def delete_messages(
+        self, session_id: str, position: int, user_id: str | None = None, *, last_known: int | None = None
+    ) -> int:
         """Delete the message at a position of a conversation, counted from 1, and all after it.
 
-        Returns how many. What was learned from them is deleted as `delete_last_turn` does.
+        Returns how many. What was learned from them is deleted as `delete_last_turn` does. Raises
+        ConflictError, and deletes nothing, if the conversation has messages after position `last_known`.
         """
         terms, session, first = self._store.terms, storable(session_id), max(_whole(position), 1)
+        known = None if last_known is None else _whole(last_known)
         return self._forget_messages(
             user_id,
-            lambda connection, user: len(sessions.delete_from(connection, user, session, first, terms)),
+            lambda connection, user: len(
+                sessions.delete_from(connection, user, session, first, terms, known)
+            ),
             since=self._rows.read(user_id, 0, sessions.said_at, session, first),
         )
 

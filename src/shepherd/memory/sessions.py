@@ -320,9 +320,24 @@ def delete_last_turn(connection: Connection, user_id: str, session_id: str, term
 
 
 def delete_from(
-    connection: Connection, user_id: str, session_id: str, position: int, terms: TermIndex
+    connection: Connection,
+    user_id: str,
+    session_id: str,
+    position: int,
+    terms: TermIndex,
+    last_known: int | None = None,
 ) -> list[int]:
-    """Delete the message at a position, counted from 1, and all after it, as `delete_last_turn` does."""
+    """Delete the message at a position, counted from 1, and all after it, as `delete_last_turn` does.
+
+    Raises ConflictError if there are messages after position `last_known`.
+    """
+    if last_known is not None:
+        [(n,)] = connection.execute("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,))
+        if n > last_known:
+            raise ConflictError(
+                f"the conversation has {n} messages, of which {last_known} are known",
+                hint="read it again, and decide whether the new ones are to be deleted as well",
+            )
     first = f"id FROM messages WHERE session_id = ?1 ORDER BY id LIMIT 1 OFFSET {position - 1:d}"
     return _take_back(connection, user_id, session_id, first, terms)
 

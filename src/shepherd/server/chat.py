@@ -78,9 +78,9 @@ class ChatRequest:
     log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
     the first call of a client's tool. The turn is stored in the conversation that `session` names, or else in
     the one that earlier messages are in; messages there from position `replaces` on, counted from 1, are
-    deleted as soon as the request is accepted. Of `n` answers the first is stored. A `grammar` (GBNF) is
-    followed as a schema is. `template` has options for the chat template. The answer goes on after `prefill`,
-    which the client has already.
+    deleted as soon as the request is accepted, unless there are more than the client's `last_known`. Of `n`
+    answers the first is stored. A `grammar` (GBNF) is followed as a schema is. `template` has options for the
+    chat template. The answer goes on after `prefill`, which the client has already.
     """
 
     messages: tuple[Message, ...]
@@ -98,6 +98,7 @@ class ChatRequest:
     parallel_calls: bool = True
     session: str = ""
     replaces: int = 0
+    last_known: int | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
     n: int = 1
     grammar: str = ""
@@ -167,10 +168,11 @@ def delete_replaced(memory: Memory | None, request: ChatRequest) -> None:
     """Delete the messages that an accepted request replaces, with what was learned from them.
 
     It does so for any model: the messages may be stored although the one that answers now uses no memory.
+    Raises ConflictError if there are messages that the client does not know.
     """
     session = memory.find_session(request.session, request.user_id) if memory is not None else None
     if memory is not None and session:
-        memory.delete_messages(session, request.replaces, request.user_id)
+        memory.delete_messages(session, request.replaces, request.user_id, last_known=request.last_known)
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:
