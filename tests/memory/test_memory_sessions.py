@@ -262,6 +262,17 @@ def test_nothing_is_added_to_what_was_deleted_since_the_mark(memory: Memory, del
     assert memory.list_sessions() == []
 
 
+def test_no_conversation_of_a_user_who_had_only_facts_begins_after_everything_was_deleted(
+    memory: Memory,
+) -> None:
+    memory.set_fact("name", "Steve")
+    mark = memory.mark_session()
+    memory.delete_user()
+
+    with pytest.raises(ConflictError, match="deleted meanwhile"):
+        memory.start_session(mark=mark)
+
+
 def test_messages_behind_the_last_one_that_is_known_are_not_deleted(memory: Memory) -> None:
     session = memory.start_session()
     for text in ("One", "1", "Two"):

@@ -912,7 +912,13 @@ class Memory:
 
     def mark_session(self, session_id: str = "", user_id: str | None = None) -> SessionMark:
         """Return what is stored of a conversation, for a turn that begins; "" is a new conversation."""
-        return self._rows.read(user_id, SessionMark(), sessions.mark, storable(session_id))
+        session = storable(session_id)
+        mark = self._rows.read(user_id, SessionMark(), sessions.mark, session)
+        if not mark.tenant and self.get_all_facts(user_id):
+            # Facts alone give a user no number, by whose loss a deletion of the user is known.
+            self._rows.grow(user_id, SMALL_ROW_BYTES, 0, tenants.ensure)
+            mark = self._rows.read(user_id, mark, sessions.mark, session)
+        return mark
 
     def find_session(self, name: str, user_id: str | None = None) -> str | None:
         """Return the id of the conversation that has this id, or was started with this name."""
