@@ -391,10 +391,12 @@ async function ask(chat, turn, { replaced = [], replaces = 0, last = 0, refused 
       return;
     }
     turn.problem = turn.state === "asking" ? whatIsWrong(error, turn) : "";
-    // Without the server's own word, nobody knows what it has stored.
-    turn.isUncertain = keeps(turn) && error.code === "interrupted";
-    turn.isStored = turn.isUncertain && Boolean(turn.answer);
-    if (turn.state === "asking") ended(chat, turn, "failed");
+    if (turn.state === "asking") {
+      // Without the server's own word, nobody knows what it has stored.
+      turn.isUncertain = keeps(turn) && error.code === "interrupted";
+      turn.isStored = turn.isUncertain && Boolean(turn.answer);
+      ended(chat, turn, "failed");
+    }
   }
   if (turn.state === "asking") ended(chat, turn, "done");
   draw(chat, turn, true);
