@@ -490,6 +490,8 @@ class Assistant:
 
     def _run(self, turn: Turn) -> Iterator[Event]:
         draft = turn.draft
+        if not draft.private:
+            self._store.begin_turn()
         turn.prepare(compact=lambda: self._compact(draft))
         if draft.injection:
             _log.debug("[prompt+context] %s", draft.message.sent)
@@ -525,7 +527,7 @@ class Assistant:
             return True
         model = self.engine.info.name
         try:
-            self._store.session_id = self.memory.start_session(self.user_id, model, is_one_off=True)
+            self._store.start_session(model, is_one_off=True)
         except ShepherdError as error:
             draft.notes.append((f"keeping this turn failed: {error}", error.hint))
             return False

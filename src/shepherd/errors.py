@@ -33,6 +33,7 @@ from __future__ import annotations
 __all__ = [
     "NEW_CONVERSATION",
     "ConfigError",
+    "ConflictError",
     "ContextOverflowError",
     "DocumentError",
     "EmptyDocumentError",
@@ -85,6 +86,10 @@ class UsageError(ShepherdError):
     """The caller made a mistake: an invalid argument, key or value."""
 
     exit_code = 2
+
+
+class ConflictError(UsageError):
+    """What was to be changed, or added to, was changed or deleted by somebody else meanwhile."""
 
 
 class SecretError(UsageError):

@@ -352,3 +352,22 @@ def test_thoughts_of_the_model_are_not_remembered(new_assistant, memory, thinkin
 
     # "Noted." alone says nothing; with thoughts before it, it would be kept.
     assert [record.answer for record in memory.list_memories()] == [""]
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [lambda memory, session: memory.clear_session(session), lambda memory, session: memory.delete_user()],
+    ids=["conversation", "user"],
+)
+def test_what_was_deleted_while_it_was_answered_does_not_come_back(new_assistant, memory, delete):
+    assistant = new_assistant()
+    ask(assistant, "hello there")
+    turn = assistant.ask("I have an illness")
+    next(turn)
+    delete(memory, assistant.session_id)
+    events = list(turn)
+
+    assert memory.list_sessions() == []
+    assert memory.stats().memories == 0
+    [warning] = [event for event in events if isinstance(event, Warned)]
+    assert "deleted meanwhile" in warning.message

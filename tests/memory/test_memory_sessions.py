@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shepherd.errors import UsageError
+from shepherd.errors import ConflictError, UsageError
 from shepherd.memory import Memory
 from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
 
@@ -239,3 +239,46 @@ def test_a_title_stays_until_it_is_taken_away(memory: Memory) -> None:
     assert memory.title_of_session(session, "anna") == ""
     with pytest.raises(UsageError):
         memory.rename_session(session, "Mine", "anna")
+
+
+@pytest.mark.parametrize(
+    "delete",
+    [
+        lambda memory, session: memory.clear_session(session),
+        lambda memory, session: memory.delete_messages(session, 1),
+        lambda memory, session: memory.delete_user(),
+    ],
+    ids=["conversation", "messages", "user"],
+)
+def test_nothing_is_added_to_what_was_deleted_since_the_mark(memory: Memory, delete) -> None:
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "One"))
+    mark = memory.mark_session(session)
+    memory.append_message(session, Message("assistant", "1"), mark=mark)
+    delete(memory, session)
+
+    with pytest.raises(ConflictError, match="deleted meanwhile"):
+        memory.append_message(session, Message("user", "Two"), mark=mark)
+    assert memory.list_sessions() == []
+
+
+def test_no_conversation_of_a_user_who_had_only_facts_begins_after_everything_was_deleted(
+    memory: Memory,
+) -> None:
+    memory.set_fact("name", "Steve")
+    mark = memory.mark_session()
+    memory.delete_user()
+
+    with pytest.raises(ConflictError, match="deleted meanwhile"):
+        memory.start_session(mark=mark)
+
+
+def test_messages_behind_the_last_one_that_is_known_are_not_deleted(memory: Memory) -> None:
+    session = memory.start_session()
+    for text in ("One", "1", "Two"):
+        memory.append_message(session, Message("user", text))
+
+    with pytest.raises(ConflictError):
+        memory.delete_messages(session, 1, last_known=2)
+    assert len(memory.load_session(session)) == 3
+    assert memory.delete_messages(session, 3, last_known=3) == 1

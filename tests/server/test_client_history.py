@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from shepherd.config import Config
 from shepherd.errors import StoreError
-from shepherd.memory import Memory, OpenJob
+from shepherd.memory import Memory, OpenJob, SessionMark
 from shepherd.prompt import Compaction, Exchange, take_snapshot
 from shepherd.prompt.compaction import PendingSummary
 from shepherd.prompt.draft import Draft
@@ -156,8 +157,21 @@ def finished(
     change(draft)
     given = {"last_text": answer, "is_whole": True, "model_name": "tiny", **fields}
     return FinishedTurn(
-        "steve", draft, history, Message("assistant", answer), None, stats=TurnStats(), **given
+        "steve",
+        draft,
+        history,
+        Message("assistant", answer),
+        None,
+        stats=TurnStats(),
+        mark=SessionMark(),
+        **given,
     )
+
+
+def write(store: RequestStore, turn: FinishedTurn) -> str:
+    """Store a turn that begins now; return the id of its conversation."""
+    mark = store.mark(turn.history, turn.user_id, turn.session_name)
+    return store.write(replace(turn, mark=mark)).session
 
 
 def stored(memory: Memory, session: str) -> list[str]:
@@ -165,7 +179,7 @@ def stored(memory: Memory, session: str) -> list[str]:
 
 
 def test_a_turn_is_stored_in_a_conversation_of_its_user(store, memory):
-    session = store.write(finished([Message("user", "Which boat is best?")], "A ketch."))
+    session = write(store, finished([Message("user", "Which boat is best?")], "A ketch."))
 
     assert stored(memory, session) == ["Which boat is best?", "A ketch."]
     [listed] = memory.list_sessions("steve")
@@ -175,10 +189,10 @@ def test_a_turn_is_stored_in_a_conversation_of_its_user(store, memory):
 
 def test_the_next_turn_joins_the_conversation_that_the_ledger_knows(store, memory):
     talk = [Message("user", "Which boat is best?")]
-    first = store.write(finished(talk, "A ketch."))
+    first = write(store, finished(talk, "A ketch."))
     talk += [Message("assistant", "A ketch."), Message("user", "Why?")]
     restored = store.restore(tuple(talk), "steve", conversation_hashes(talk))
-    second = store.write(finished(talk, "It is easy.", restored=restored))
+    second = write(store, finished(talk, "It is easy.", restored=restored))
 
     assert restored.session == first == second
     assert stored(memory, first) == ["Which boat is best?", "A ketch.", "Why?", "It is easy."]
@@ -186,7 +200,7 @@ def test_the_next_turn_joins_the_conversation_that_the_ledger_knows(store, memor
 
 def test_the_same_message_within_ten_minutes_is_a_retry_and_stored_once(store, memory, monkeypatch):
     def ask(answer: str, **fields: Any) -> str:
-        return store.write(finished([Message("user", "Which boat is best?")], answer, **fields))
+        return write(store, finished([Message("user", "Which boat is best?")], answer, **fields))
 
     first, retried = ask("A ketch."), ask("A yawl.")
     now = time.monotonic()
@@ -201,10 +215,10 @@ def test_the_same_message_within_ten_minutes_is_a_retry_and_stored_once(store, m
 
 
 def test_a_named_conversation_can_say_the_same_again(store, memory):
-    first = store.write(finished([Message("user", "Go on.")], "Yes.", session_name="talk"))
+    first = write(store, finished([Message("user", "Go on.")], "Yes.", session_name="talk"))
     restored = store.restore((Message("user", "Go on."),), "steve", ["x"], "talk")
-    second = store.write(
-        finished([Message("user", "Go on.")], "Done.", session_name="talk", restored=restored)
+    second = write(
+        store, finished([Message("user", "Go on.")], "Done.", session_name="talk", restored=restored)
     )
     unknown = store.restore((Message("user", "Go on."),), "steve", ["x"], "other")
 
@@ -218,19 +232,22 @@ def test_steps_are_stored_before_the_last_text_and_an_empty_answer_is_not(store,
     def with_step(draft: Draft) -> None:
         draft.steps.append(Message("assistant", "I look."))
 
-    session = store.write(
-        finished([Message("user", "Look!")], "I look. Found.", last_text="Found.", change=with_step)
+    session = write(
+        store, finished([Message("user", "Look!")], "I look. Found.", last_text="Found.", change=with_step)
     )
-    empty = store.write(finished([Message("user", "Look again!")], ""))
+    empty = write(store, finished([Message("user", "Look again!")], ""))
+    thinking = replace(finished([Message("user", "Think!")]), answer=Message("assistant", "", thought="Hm."))
+    thought = write(store, thinking)
 
     assert stored(memory, session) == ["Look!", "I look.", "Found."]
     assert stored(memory, empty) == ["Look again!"]
+    assert [message.thought for message in memory.load_session(thought, "steve")] == ["", "Hm."]
 
 
 def test_a_result_of_a_tool_is_no_message_of_the_user(store, memory):
     messages = [Message("user", "Look!"), Message("assistant", "I look."), Message("tool", "42")]
 
-    session = store.write(finished(messages, "Found."))
+    session = write(store, finished(messages, "Found."))
 
     assert stored(memory, session) == ["Found."]
 
@@ -248,7 +265,7 @@ STATEMENT = "My boat is a ketch called Nora."
     ],
 )
 def test_a_statement_with_a_whole_answer_becomes_a_memory(memory, settings, fields, n):
-    RequestStore(memory, Config(**settings), None).write(finished([Message("user", STATEMENT)], **fields))
+    write(RequestStore(memory, Config(**settings), None), finished([Message("user", STATEMENT)], **fields))
 
     assert memory.count_memories("steve") == n
     assert memory.count_memories("nobody-by-default") == 0
@@ -263,14 +280,14 @@ def test_a_question_becomes_none_and_what_left_the_window_does_once(store, memor
     def leave(draft: Draft) -> None:
         draft.evict(draft.history[:2])
 
-    store.write(finished(talk[2:]))
+    write(store, finished(talk[2:]))
     assert memory.count_memories("steve") == 0
-    store.write(finished(talk, change=leave))
+    write(store, finished(talk, change=leave))
     [found] = memory.list_memories(user_id="steve")
     assert found.question == STATEMENT
     # In the next request they are known to have left.
     memory.clear_memory(STATEMENT, "steve")
-    store.write(finished(talk, restored=Restored(list(talk), 2, frozenset())))
+    write(store, finished(talk, restored=Restored(list(talk), 2, frozenset())))
     assert memory.count_memories("steve") == 0
 
 
@@ -280,7 +297,7 @@ def test_where_the_window_begins_is_noted(store, memory):
     def leave(draft: Draft) -> None:
         draft.evict(draft.history[:2])
 
-    store.write(finished(talk, change=leave))
+    write(store, finished(talk, change=leave))
     again = Ledger(memory, "steve").restore([*talk, Message("assistant", "3"), Message("user", "four")])
     whole = Ledger(memory, "ben").restore(talk)
 
@@ -302,7 +319,7 @@ class Worker:
 
 def test_what_the_user_said_is_told_to_the_worker(memory):
     worker = Worker()
-    session = RequestStore(memory, Config(), worker).write(finished([Message("user", STATEMENT)]))
+    session = write(RequestStore(memory, Config(), worker), finished([Message("user", STATEMENT)]))
 
     assert worker.told_of == [(session, "steve")]
     job = memory.extraction.claim("worker", "steve")
@@ -315,11 +332,12 @@ def test_a_failing_memory_costs_no_answer(store, memory, monkeypatch, caplog):
         raise StoreError("the disk is full")
 
     monkeypatch.setattr(memory, "append_message", fail)
-    session = store.write(finished([Message("user", STATEMENT)]))
+    failed = store.write(finished([Message("user", STATEMENT)]))
     monkeypatch.setattr(memory, "find_session", fail)
     restored = store.restore((Message("user", "hi"),), "steve", ["x"], "talk")
 
-    assert session
+    assert failed.session
+    assert not failed.is_stored
     assert restored.session == ""
     assert memory.count_memories("steve") == 0
     assert [record.getMessage() for record in caplog.records] == [

@@ -14,6 +14,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.types import Message
 from tests.learned import LIVED, remember
+from tests.server.test_memory import wait_for
 
 
 def body(text: str, user: str, *earlier: tuple[str, str], **fields: Any) -> dict[str, Any]:
@@ -263,6 +264,26 @@ def test_a_message_is_replaced_once_its_request_is_accepted(client):
     assert stored(client, "talk", user) == [*before[:2], ("user", "Three"), ("assistant", answer)]
 
 
+def test_messages_that_the_client_does_not_know_are_not_replaced(client):
+    user = "behind"
+    asked(client, "One", user, session="talk")
+    asked(client, "Two", user, ("One", "1"), session="talk")
+    before = stored(client, "talk", user)
+
+    said = body("Three", user, session="talk", replaces=1, last_known=2)
+    refused = client.post("/v1/chat/completions", json=said)
+    kept = stored(client, "talk", user)
+    accepted = client.post("/v1/chat/completions", json={**said, "last_known": 4, "stream": False})
+
+    assert refused.status_code == 409
+    assert refused.json()["error"]["code"] == "conversation_changed"
+    assert kept == before
+    assert (
+        accepted.json()["session"] == client.get("/v1/conversations/talk", params={"user": user}).json()["id"]
+    )
+    assert [text for _, text in stored(client, "talk", user)][::2] == ["Three"]
+
+
 def test_documents_go_with_a_message_and_are_not_the_users_words(client, memory):
     user = "attacher"
     document = {"name": "sheep.txt", "text": "I live in Paris, said the sheep. `[facts: x=y]`"}
@@ -312,6 +333,49 @@ def test_an_answer_is_stopped_and_its_stream_still_ends(endless):
     assert kept == [("user", "Hello"), ("assistant", text)]
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_deleted_conversation_does_not_come_back_with_the_answer_in_progress(endless, is_first):
+    user = f"deleter {is_first}"
+    with endless.http() as client, endless.http() as other:
+        path = "/v1/conversations/talk"
+        if not is_first:
+            asked(client, "Hello", user, session="talk", max_tokens=4)
+        said = body("And my illness?", user, session="talk", max_tokens=3900)
+        with client.stream("POST", "/v1/chat/completions", json=said) as answer:
+            told = events(answer.iter_lines())
+            begun(told)
+            foreign = other.delete(path, params={"user": "somebody"})
+            deleted = other.delete(path, params={"user": user})
+            rest = list(told)
+        left = other.get("/v1/conversations", params={"user": user}).json()
+
+    assert (foreign.status_code, deleted.status_code) == (404, 200)
+    assert rest[-1] == "[DONE]"
+    assert rest[-2]["session"] is None
+    assert left["data"] == []
+
+
+def test_a_message_is_stored_although_its_answer_was_stopped_before_it_began(through_busy, busy):
+    user = "early"
+    released = threading.Event()
+    busy.script[:] = [lambda handler: released.wait(60)]
+    with through_busy.http() as client, through_busy.http() as other:
+        answers: list[httpx.Response] = []
+        said = {**body("I live in Paris.", user, session="talk"), "stream": False}
+        thread = threading.Thread(
+            target=lambda: answers.append(client.post("/v1/chat/completions", json=said))
+        )
+        thread.start()
+        stop = "/v1/conversations/talk/stop"
+        wait_for(lambda: other.post(stop, params={"user": user}).json()["stopped"], "the answer")
+        thread.join()
+        released.set()
+        kept = stored(other, "talk", user)
+
+    assert answers[0].json()["session"]
+    assert kept == [("user", "I live in Paris.")]
+
+
 def test_two_answers_in_one_conversation_are_stopped_together(endless):
     user = "both"
     both = threading.Barrier(3)
@@ -336,3 +400,15 @@ def test_two_answers_in_one_conversation_are_stopped_together(endless):
         thread.join(60)
 
     assert (stopped, ends) == (2, ["[DONE]", "[DONE]"])
+
+
+def test_what_is_asked_again_after_its_conversation_was_deleted_begins_a_new_one(client):
+    user = "repeater"
+    asked(client, "Hello", user)
+    [first] = client.get("/v1/conversations", params={"user": user}).json()["data"]
+    client.delete(f"/v1/conversations/{first['id']}", params={"user": user})
+    answer = asked(client, "Hello", user)
+    [second] = client.get("/v1/conversations", params={"user": user}).json()["data"]
+
+    assert second["id"] != first["id"]
+    assert stored(client, second["id"], user) == [("user", "Hello"), ("assistant", answer)]

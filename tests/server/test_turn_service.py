@@ -133,7 +133,7 @@ def test_a_turn_is_stored_once_and_its_model_given_back(service_of, memory):
     assert turn.end() is stats
     assert service.models.n_lent == 0
     [session] = memory.list_sessions("steve")
-    assert turn.stored_in == session.id
+    assert turn.stored.session == session.id
     assert [m.raw for m in memory.load_session(session.id, user_id="steve")] == ["Hello you", ANSWER]
 
 
@@ -220,7 +220,7 @@ def test_after_a_restart_the_ids_are_read_from_the_memory(service_of, memory):
     assert spoken(service_of(memory), talk)[1].token_ids == first.answer.token_ids
     assert spoken(service_of(None), talk)[1].token_ids == ()
     service = service_of(memory)
-    service._recovered.put(("steve", first.stored_in), True)  # read once
+    service._recovered.put(("steve", first.stored.session), True)  # read once
     assert spoken(service, talk)[1].token_ids == ()
 
 
@@ -249,7 +249,7 @@ def test_several_answers_share_a_prompt_and_the_first_is_stored(service_of, memo
     assert service.models.n_lent == 0
     [session] = memory.list_sessions("steve")
     assert session.n_messages == 2
-    assert [bool(turn.stored_in) for turn in others] == [False, False]
+    assert [bool(turn.stored.session) for turn in others] == [False, False]
     assert [turn.stats.recall_ms == 0 for turn in others] == [True, True]
 
 

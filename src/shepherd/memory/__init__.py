@@ -26,6 +26,7 @@ from shepherd.memory.records import (
     MemoryStats,
     NewMemory,
     OpenJob,
+    SessionMark,
     SessionSummary,
     Turn,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "NewMemory",
     "OpenJob",
     "Receipt",
+    "SessionMark",
     "SessionSummary",
     "Turn",
 ]

@@ -56,6 +56,7 @@ from shepherd.memory.records import (
     MemoryStats,
     NewMemory,
     OpenJob,
+    SessionMark,
     SessionSummary,
     Turn,
 )
@@ -882,28 +883,60 @@ class Memory:
     # ---- conversations
 
     def start_session(
-        self, user_id: str | None = None, model: str = "", *, name: str = "", is_one_off: bool = False
+        self,
+        user_id: str | None = None,
+        model: str = "",
+        *,
+        name: str = "",
+        is_one_off: bool = False,
+        mark: SessionMark | None = None,
     ) -> str:
         """Start a conversation and return its id; empty for an anonymous user.
 
         With a name, under which another program knows it, return the conversation of this name or id if there
-        is one. `is_one_off`: it is a single question, which --continue passes over.
+        is one. `is_one_off`: it is a single question, which --continue passes over. Raises ConflictError if
+        the user was deleted since the `mark`.
         """
         now = self._rows.seconds()
         return self._rows.grow(
-            user_id, SMALL_ROW_BYTES, "", sessions.start, storable(model), now, storable(name), is_one_off
+            user_id,
+            SMALL_ROW_BYTES,
+            "",
+            sessions.start,
+            storable(model),
+            now,
+            storable(name),
+            is_one_off,
+            mark,
         )
+
+    def mark_session(self, session_id: str = "", user_id: str | None = None) -> SessionMark:
+        """Return what is stored of a conversation, for a turn that begins; "" is a new conversation."""
+        session = storable(session_id)
+        mark = self._rows.read(user_id, SessionMark(), sessions.mark, session)
+        if not mark.tenant and self.get_all_facts(user_id):
+            # Facts alone give a user no number, by whose loss a deletion of the user is known.
+            self._rows.grow(user_id, SMALL_ROW_BYTES, 0, tenants.ensure)
+            mark = self._rows.read(user_id, mark, sessions.mark, session)
+        return mark
 
     def find_session(self, name: str, user_id: str | None = None) -> str | None:
         """Return the id of the conversation that has this id, or was started with this name."""
         return self._rows.read(user_id, None, sessions.find, storable(name)) if name else None
 
     def append_message(
-        self, session_id: str, message: Message, user_id: str | None = None, *, job: OpenJob | None = None
+        self,
+        session_id: str,
+        message: Message,
+        user_id: str | None = None,
+        *,
+        job: OpenJob | None = None,
+        mark: SessionMark | None = None,
     ) -> int:
         """Store a message with the text typed, the text sent and its token ids; return its id.
 
-        With a job, the text typed is queued for extraction as well.
+        With a job, the text typed is queued for extraction as well. Raises ConflictError if the conversation
+        or the user was deleted since the `mark`.
         """
         return self._rows.grow(
             user_id,
@@ -914,6 +947,7 @@ class Memory:
             message,
             self._rows.seconds(),
             job,
+            mark,
         )
 
     def append_messages(self, name: str, messages: Sequence[Message], user_id: str | None = None) -> str:
@@ -988,15 +1022,21 @@ class Memory:
             since=self._rows.read(user_id, 0, sessions.said_at, session),
         )
 
-    def delete_messages(self, session_id: str, position: int, user_id: str | None = None) -> int:
+    def delete_messages(
+        self, session_id: str, position: int, user_id: str | None = None, *, last_known: int | None = None
+    ) -> int:
         """Delete the message at a position of a conversation, counted from 1, and all after it.
 
-        Returns how many. What was learned from them is deleted as `delete_last_turn` does.
+        Returns how many. What was learned from them is deleted as `delete_last_turn` does. Raises
+        ConflictError, and deletes nothing, if the conversation has messages after position `last_known`.
         """
         terms, session, first = self._store.terms, storable(session_id), max(_whole(position), 1)
+        known = None if last_known is None else _whole(last_known)
         return self._forget_messages(
             user_id,
-            lambda connection, user: len(sessions.delete_from(connection, user, session, first, terms)),
+            lambda connection, user: len(
+                sessions.delete_from(connection, user, session, first, terms, known)
+            ),
             since=self._rows.read(user_id, 0, sessions.said_at, session, first),
         )
 

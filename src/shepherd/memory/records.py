@@ -198,6 +198,18 @@ class SessionSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionMark:
+    """What was stored when a turn began; 0 where there was none.
+
+    If the user, or the last message of the conversation, has been deleted since, the turn isn't stored: a
+    deleted conversation would come back with it.
+    """
+
+    tenant: int = 0
+    last_message: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryStats:
     """Counts of one user, and sizes of the whole database. Timestamps are 0 without memories.
 

@@ -17,11 +17,11 @@ from functools import lru_cache
 from typing import Any
 
 from shepherd._native.text import folded
-from shepherd.errors import UsageError
+from shepherd.errors import ConflictError, UsageError
 from shepherd.escaping import storable, without_blocks
 from shepherd.memory import extraction_jobs, forgetting, learned, ledger, memories, tenants
 from shepherd.memory.memories import TermIndex
-from shepherd.memory.records import OpenJob, SessionSummary
+from shepherd.memory.records import OpenJob, SessionMark, SessionSummary
 from shepherd.memory.schema import SEQUENCE_BITS
 from shepherd.pictures import without_pictures
 from shepherd.transactions import Connection, is_blind
@@ -38,6 +38,7 @@ __all__ = [
     "find",
     "have_traces",
     "load",
+    "mark",
     "move_traces",
     "rename",
     "size_of",
@@ -53,12 +54,19 @@ _SIZE = tenants.MESSAGE_BYTES_SQL
 
 
 def start(
-    connection: Connection, user_id: str, model: str, now: int, name: str = "", is_one_off: bool = False
+    connection: Connection,
+    user_id: str,
+    model: str,
+    now: int,
+    name: str = "",
+    is_one_off: bool = False,
+    marked: SessionMark | None = None,
 ) -> str:
     """Start a conversation and return its id; with a name, return the one of this name if there is one.
 
-    `is_one_off`: it is a single question.
+    `is_one_off`: it is a single question. Raises ConflictError if the user was deleted since the mark.
     """
+    _require_kept(connection, user_id, marked)
     known = find(connection, user_id, name) if name else None
     if known is not None:
         return known
@@ -217,6 +225,14 @@ def size_of(message: Message) -> int:
     return 3 * (len(message.sent) + n_more) + 4 * len(message.token_ids) + tenants.ROW_BYTES
 
 
+def mark(connection: Connection, user_id: str, session_id: str) -> SessionMark:
+    """Return the user's number, and the id of the last message of a conversation."""
+    [(last,)] = connection.execute(
+        "SELECT coalesce(max(id), 0) FROM messages WHERE session_id = ?", (session_id,)
+    )
+    return SessionMark(tenants.find(connection, user_id) or 0, last)
+
+
 def append(
     connection: Connection,
     user_id: str,
@@ -224,11 +240,13 @@ def append(
     message: Message,
     now: int,
     job: OpenJob | None = None,
+    marked: SessionMark | None = None,
 ) -> int:
     """Store a message and return its id; with a job, queue the text typed for extraction.
 
-    Raises UsageError if this user has no such session.
+    Raises UsageError if this user has no such session, and ConflictError if what the mark says was deleted.
     """
+    _require_kept(connection, user_id, marked, session_id)
     _require(connection, user_id, session_id)
     message = without_pictures(message)
     raw, sent = storable(message.raw), storable(message.sent)
@@ -302,9 +320,24 @@ def delete_last_turn(connection: Connection, user_id: str, session_id: str, term
 
 
 def delete_from(
-    connection: Connection, user_id: str, session_id: str, position: int, terms: TermIndex
+    connection: Connection,
+    user_id: str,
+    session_id: str,
+    position: int,
+    terms: TermIndex,
+    last_known: int | None = None,
 ) -> list[int]:
-    """Delete the message at a position, counted from 1, and all after it, as `delete_last_turn` does."""
+    """Delete the message at a position, counted from 1, and all after it, as `delete_last_turn` does.
+
+    Raises ConflictError if there are messages after position `last_known`.
+    """
+    if last_known is not None:
+        [(n,)] = connection.execute("SELECT count(*) FROM messages WHERE session_id = ?", (session_id,))
+        if n > last_known:
+            raise ConflictError(
+                f"the conversation has {n} messages, of which {last_known} are known",
+                hint="read it again, and decide whether the new ones are to be deleted as well",
+            )
     first = f"id FROM messages WHERE session_id = ?1 ORDER BY id LIMIT 1 OFFSET {position - 1:d}"
     return _take_back(connection, user_id, session_id, first, terms)
 
@@ -450,6 +483,24 @@ def _require(connection: Connection, user_id: str, session_id: str) -> None:
     if not connection.execute("SELECT 1 FROM sessions WHERE id = ? AND user_id = ?", (session_id, user_id)):
         # The same message for a session of another user.
         raise UsageError(f"there is no session {session_id!r}", hint="start a new one")
+
+
+def _require_kept(
+    connection: Connection, user_id: str, marked: SessionMark | None, session_id: str = ""
+) -> None:
+    """Raise ConflictError if the user, or the message that the mark names, was deleted since."""
+    if marked is None:
+        return
+    if marked.tenant and tenants.find(connection, user_id) != marked.tenant:
+        raise ConflictError("everything of this user was deleted meanwhile")
+    if (
+        session_id
+        and marked.last_message
+        and not connection.execute(
+            "SELECT 1 FROM messages WHERE id = ? AND session_id = ?", (marked.last_message, session_id)
+        )
+    ):
+        raise ConflictError("the conversation, or its end, was deleted meanwhile")
 
 
 def _dump(injection: Injection | None, n_composed: int) -> str | None:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from shepherd.memory import Memory
     from shepherd.providers.exchange import Retry
     from shepherd.server.pool import Lease
+    from shepherd.server.stateless import StoredTurn
     from shepherd.server.turns import ServedTurn
 
 __all__ = [
@@ -77,9 +78,9 @@ class ChatRequest:
     log-probability of each token and of so many of the likeliest. Without `parallel_calls` an answer ends at
     the first call of a client's tool. The turn is stored in the conversation that `session` names, or else in
     the one that earlier messages are in; messages there from position `replaces` on, counted from 1, are
-    deleted as soon as the request is accepted. Of `n` answers the first is stored. A `grammar` (GBNF) is
-    followed as a schema is. `template` has options for the chat template. The answer goes on after `prefill`,
-    which the client has already.
+    deleted as soon as the request is accepted, unless there are more than the client's `last_known`. Of `n`
+    answers the first is stored. A `grammar` (GBNF) is followed as a schema is. `template` has options for the
+    chat template. The answer goes on after `prefill`, which the client has already.
     """
 
     messages: tuple[Message, ...]
@@ -97,6 +98,7 @@ class ChatRequest:
     parallel_calls: bool = True
     session: str = ""
     replaces: int = 0
+    last_known: int | None = None
     logit_bias: tuple[tuple[int, float], ...] = ()
     n: int = 1
     grammar: str = ""
@@ -166,10 +168,11 @@ def delete_replaced(memory: Memory | None, request: ChatRequest) -> None:
     """Delete the messages that an accepted request replaces, with what was learned from them.
 
     It does so for any model: the messages may be stored although the one that answers now uses no memory.
+    Raises ConflictError if there are messages that the client does not know.
     """
     session = memory.find_session(request.session, request.user_id) if memory is not None else None
     if memory is not None and session:
-        memory.delete_messages(session, request.replaces, request.user_id)
+        memory.delete_messages(session, request.replaces, request.user_id, last_known=request.last_known)
 
 
 def arguments_object(call: ToolCall) -> dict[str, Any]:
@@ -287,9 +290,7 @@ class Chat:
         # Called with `stats` set, before the client learns of the end.
         self.before_end: Callable[[], Awaitable[None]] | None = None
         state.in_progress.add(self.cancel)
-        self._running_in = (turn.request.user_id, turn.request.session) if turn.request.session else None
-        if self._running_in is not None:
-            state.running.setdefault(self._running_in, set()).add(self.cancel)
+        state.running.setdefault(turn.request.user_id, set()).add(self)
 
     @classmethod
     async def of(cls, request: Request, route: str, body: ChatFields) -> Chat:
@@ -389,10 +390,19 @@ class Chat:
         return chat
 
     async def _accept(self) -> None:
-        """Delete what the request replaces, now that it is known to be valid."""
-        request = self._turn.request
-        if request.replaces:
-            await blocking(lambda: delete_replaced(self._state.memory, request))
+        """Delete what the request replaces, which is known to be valid now. If that fails, store nothing."""
+        turn = self._turn
+
+        def replace() -> None:
+            try:
+                delete_replaced(self._state.memory, turn.request)
+            except ShepherdError:
+                turn.discard()
+                raise
+            turn.owner.mark(turn)
+
+        if turn.request.replaces:
+            await blocking(replace)
         self._is_accepted = True
 
     @property
@@ -412,9 +422,19 @@ class Chat:
         self.shown_prompt = await blocking(self._turn.prompt_text)
 
     @property
-    def stored_in(self) -> str:
-        """Id of the conversation that the turn was stored in, once the answer has ended; "" for none."""
-        return self._turn.stored_in
+    def stored(self) -> StoredTurn:
+        """Where the turn was stored, once the answer has ended."""
+        return self._turn.stored
+
+    @property
+    def session(self) -> str:
+        """Name or id that the client gave the conversation, "" for none."""
+        return self._turn.request.session
+
+    @property
+    def session_id(self) -> str:
+        """Id of the stored conversation that the turn continues, "" for a new one."""
+        return self._turn.history.restored.session
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -454,6 +474,16 @@ class Chat:
             self.news.cancel()
         for other in self.others:
             other.cancel()
+
+    def stop(self) -> None:
+        """End the answer soon, as its user wants; the message is stored with what there is of the answer."""
+        for one in (self, *self.others):
+            one._turn.stop()
+        self.cancel()
+
+    def discard(self) -> None:
+        """End the answer, and store nothing of the turn. From any thread; waits while it is being stored."""
+        self._turn.discard()
 
     async def stream(
         self,
@@ -564,8 +594,8 @@ class Chat:
         finally:
             self._lease.release()
             self._state.in_progress.discard(self.cancel)
-            self._state.stopped(self._running_in, self.cancel)
-        if error is None and self.before_end is not None:
+            self._state.ended(self._turn.request.user_id, self)
+        if error is None and self.before_end is not None and not self.stored.is_deleted:
             await self.before_end()
         code = problem_of(error).code if isinstance(error, Exception) else ""
         turn = self._turn

@@ -117,16 +117,22 @@ def rename_conversation(own: OwnMemory, session: str, change: Title) -> dict[str
 @router.delete("/conversations/{session}")
 @described("Deleted", 404)
 def delete_conversation(own: OwnMemory, session: str) -> dict[str, Any]:
-    """Delete a conversation; what was learned from it stays."""
+    """Delete a conversation, with answers in progress, which end; what was learned from it stays."""
     if (kept := _kept(own, session)) is not None:
+        own.discard(session, "")
         if kept.remove(session):
             return {"id": session, "object": "conversation.deleted", "deleted": True}
         if kept.memory is None:
             raise missing("conversation")
-    memory, session_id = own.writable, _session(own, session)
-    if not memory.clear_session(session_id, own.user):
+    memory = own.writable
+    session_id = memory.find_session(session, own.user) or ""
+    n_discarded = own.discard(session, session_id)
+    # A first answer has begun to be stored meanwhile.
+    session_id = session_id or memory.find_session(session, own.user) or ""
+    n_deleted = memory.clear_session(session_id, own.user) if session_id else 0
+    if not n_deleted and not n_discarded:
         raise missing("conversation")
-    return {"id": session_id, "deleted": True}
+    return {"id": session_id or session, "deleted": True}
 
 
 @router.delete("/conversations/{session}/messages/{message}")

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shepherd.errors import (
+    ConflictError,
     ContextOverflowError,
     DocumentError,
     ProviderError,
@@ -160,6 +161,8 @@ def _problem_of(error: Exception) -> Problem:
     if isinstance(error, ContextOverflowError):
         more = (("n_prompt_tokens", error.prompt_tokens), ("n_ctx", error.window_tokens))
         return Problem(400, "context_length_exceeded", message, "messages", more=more)
+    if isinstance(error, ConflictError):
+        return Problem(409, "conversation_changed", message)
     if isinstance(error, (UsageError, DocumentError)):
         return Problem(400, "invalid_request", message)
     if isinstance(error, TemplateError):

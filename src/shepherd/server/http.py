@@ -49,7 +49,7 @@ class StrictBody(BaseModel):
 
 
 # Fields of Shepherd's own in the bodies of other services' APIs: one that is misspelt must not be ignored.
-_OWN = ("memory", "memory_tools", "learned", "recalled", "replaces", "documents")
+_OWN = ("memory", "memory_tools", "learned", "recalled", "replaces", "last_known", "documents")
 _AKIN = 0.8  # how much of two names has to be the same, from 0 to 1
 _MOST_UNKNOWN, _MOST_CHARS = 64, 64  # fields, and characters of a name that is looked at
 _MOST_NOTED = 256

@@ -42,7 +42,13 @@ async def whole(request: Request, chat: Chat, model: str) -> Response:
         found = [found async for found in merged([_choice(one, i) for i, one in enumerate(chats)])]
     choices = sorted(found, key=lambda choice: int(choice["index"]))
     head = _head("chat.completion", model)
-    return JSONResponse({**head, "choices": choices, "usage": _usage(chat), **chat.timings, **_verbose(chat)})
+    about = {**chat.timings, **_verbose(chat), **_session(chat)}
+    return JSONResponse({**head, "choices": choices, "usage": _usage(chat), **about})
+
+
+def _session(chat: Chat) -> dict[str, Any]:
+    """Return the field about where the turn was stored, for a client that has named the conversation."""
+    return {"session": chat.stored.session if chat.stored.is_stored else None} if chat.session else {}
 
 
 def _verbose(chat: Chat) -> dict[str, Any]:
@@ -182,7 +188,8 @@ class _Chunks:
         about = {"index": self._index, "delta": {}}
         end = {**about, "logprobs": self._new_logprobs(), "finish_reason": reason}
         rest = {"usage": None} if self._include_usage else self._about()
-        return event({**self._head, "choices": [end], **rest})
+        stored = _session(self.chat) if self._index == 0 else {}  # of several answers, the first one is
+        return event({**self._head, "choices": [end], **rest, **stored})
 
     def closing(self, learned: list[dict[str, Any]]) -> bytes:
         """Return the chunk about what was learned, and the end."""

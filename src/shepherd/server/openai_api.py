@@ -218,6 +218,13 @@ class ChatBody(TemplateFields, ChatFields, _Sampled):
         le=MOST_MESSAGES,
         description="Once the request is accepted, delete the messages of `session` from this position on.",
     )
+    last_known: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_MESSAGES,
+        description="With `replaces`: the position of the last message of `session` that the client knows. If"
+        " there are more, nothing is deleted, and the answer is 409.",
+    )
     documents: list[_Document] | None = Field(
         default=None,
         max_length=_MOST_DOCUMENTS,
@@ -296,6 +303,7 @@ class ChatBody(TemplateFields, ChatFields, _Sampled):
             parallel_calls=self.parallel_tool_calls is not False,
             session=self.session or "",
             replaces=self.replaces or 0,
+            last_known=self.last_known,
             logit_bias=self.biases,
             n=self.n or 1,
             grammar=self.grammar or "",
@@ -441,7 +449,7 @@ def _read_part(part: _Part, place: str) -> str | Picture:
 _ROUTE = "/v1/chat/completions"
 
 
-@described("ChatCompletion", 404, events="ChatChunk", streams_with="stream")
+@described("ChatCompletion", 404, 409, events="ChatChunk", streams_with="stream")
 async def chat_completions(request: Request, body: ChatBody) -> Response:
     """Answer a conversation, with what memory adds to its newest message."""
     if body.recalled or body.session:

@@ -97,7 +97,7 @@ class ResponseInTheMaking:
         """Store the response, and add its items to its conversation."""
         body, notes, response = self._body, self._notes, self.finished()
         items = [stored_item(item.as_given()) for item in body.items]
-        session = self.chat.stored_in if self.chat is not None else ""
+        session = self.chat.stored.session if self.chat is not None else ""
 
         def store() -> None:
             if body.is_stored:

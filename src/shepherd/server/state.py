@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shepherd.inference.models import StoredModel
     from shepherd.memory_factory import LazyReranker
     from shepherd.server.background import BackgroundResponse
+    from shepherd.server.chat import Chat
     from shepherd.server.retrieval_api import Embeddings
     from shepherd.server.turns import Conversations
     from shepherd.types import TurnStats
@@ -144,8 +145,8 @@ class ServerState(AppState):
     # Offers a model that was downloaded, until the server ends.
     offer: Callable[[StoredModel], None] = lambda model: None
     in_progress: set[Callable[[], None]] = field(default_factory=set)
-    # The same for those whose requests name a conversation, by user and that name.
-    running: dict[tuple[str, str], set[Callable[[], None]]] = field(default_factory=dict)
+    # Answers that are being made, by user.
+    running: dict[str, set[Chat]] = field(default_factory=dict)
     # By user and id, responses that are being made in the background, and those that were lately.
     background: dict[tuple[str, str], BackgroundResponse] = field(default_factory=dict)
     # Downloads of models under way.
@@ -158,19 +159,33 @@ class ServerState(AppState):
         if not self.pool.models:
             self.pool = ModelPool.of_one(self.conversations, takes_any=self.config.server_any_model)
 
-    def stopped(self, place: tuple[str, str] | None, cancel: Callable[[], None]) -> None:
-        """Forget an answer in a conversation (user and name), which has ended."""
-        if place is not None and (cancels := self.running.get(place)) is not None:
-            cancels.discard(cancel)
-            if not cancels:
-                del self.running[place]
+    def ended(self, user_id: str, chat: Chat) -> None:
+        """Forget an answer, which has ended."""
+        if (chats := self.running.get(user_id)) is not None:
+            chats.discard(chat)
+            if not chats:
+                del self.running[user_id]
 
-    def cancel_in(self, user_id: str, session: str) -> int:
-        """Cancel the user's answers in the conversation of that name; return how many there were."""
-        cancels = list(self.running.get((user_id, session), ()))
-        for cancel in cancels:
-            cancel()
-        return len(cancels)
+    def stop_in(self, user_id: str, session: str) -> int:
+        """Stop the user's answers in the conversation of that name; return how many there were."""
+        chats = [chat for chat in self.running.get(user_id, ()) if chat.session == session]
+        for chat in chats:
+            chat.stop()
+        return len(chats)
+
+    def discard_in(self, user_id: str, name: str, session_id: str) -> int:
+        """Discard the user's answers in a conversation that is being deleted; return how many there were.
+
+        `session_id` is "" for one of which nothing is stored. From any thread.
+        """
+        chats = [
+            chat
+            for chat in list(self.running.get(user_id, ()))
+            if chat.session in (name, session_id or name) or (session_id and chat.session_id == session_id)
+        ]
+        for chat in chats:
+            chat.discard()
+        return len(chats)
 
     def cancel_all(self) -> None:
         """Cancel all answers; what they have said so far is kept."""
@@ -228,10 +243,15 @@ class Own:
         return isinstance(self._state, ServerState) and CHAT in self.caller.scopes
 
     def stop(self, session: str) -> int:
-        """Cancel the user's answers in a conversation; return how many. Denied without the scope `chat`."""
+        """Stop the user's answers in a conversation; return how many. Denied without the scope `chat`."""
         self.caller.require(CHAT)
         state = self._state
-        return state.cancel_in(self.user, session) if isinstance(state, ServerState) else 0
+        return state.stop_in(self.user, session) if isinstance(state, ServerState) else 0
+
+    def discard(self, name: str, session_id: str) -> int:
+        """Discard the user's answers in a conversation that is being deleted; return how many."""
+        state = self._state
+        return state.discard_in(self.user, name, session_id) if isinstance(state, ServerState) else 0
 
     def memory_id(self, sequence: int) -> int:
         """Return the database's id of one of the user's memories; Denied if there can be none."""

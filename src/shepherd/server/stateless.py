@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from shepherd.assistant import is_statement
 from shepherd.config import Config
 from shepherd.entities import KnownNames
-from shepherd.errors import ShepherdError
+from shepherd.errors import ConflictError, ShepherdError
 from shepherd.extraction import ExtractionWorker
 from shepherd.knowledge import Hub, Knowledge
 from shepherd.lru_cache import LRUCache
-from shepherd.memory import Memory, Turn
+from shepherd.memory import Memory, SessionMark, Turn
 from shepherd.prompt import (
     Compaction,
     Draft,
@@ -41,7 +41,7 @@ from shepherd.turn.components import answering_first
 from shepherd.turn.recorder import append_turn
 from shepherd.types import Message, TurnStats
 
-__all__ = ["ClientHistory", "FinishedTurn", "Plans", "RequestPlanner", "RequestStore"]
+__all__ = ["ClientHistory", "FinishedTurn", "Plans", "RequestPlanner", "RequestStore", "StoredTurn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +371,8 @@ _RETRIES_KNOWN = 4096
 class FinishedTurn:
     """A turn to store: `answer` as the client received it, `last_text` that of its last reply.
 
-    `session_name` is the id or name of its conversation, "" if the client named none.
+    `session_name` is the id or name of its conversation, "" if the client named none. `mark` says what was
+    stored when the turn began.
     """
 
     user_id: str
@@ -383,7 +384,20 @@ class FinishedTurn:
     is_whole: bool
     model_name: str
     stats: TurnStats
+    mark: SessionMark
     session_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """Where a turn belongs: `session` is the id of its conversation, "" if none could be begun.
+
+    `is_stored`: its messages are there. `is_deleted`: it is not there since the conversation was deleted.
+    """
+
+    session: str = ""
+    is_stored: bool = False
+    is_deleted: bool = False
 
 
 class RequestStore:
@@ -413,21 +427,39 @@ class RequestStore:
             named = ""
         return replace(restored, session=named)
 
-    def write(self, turn: FinishedTurn) -> str:
-        """Store a turn and return the id of its conversation. Only a whole answer becomes a memory."""
-        history = turn.history
-        key = turn.user_id, conversation_hashes(history.messages)[-1]
+    def mark(self, history: ClientHistory, user_id: str, session_name: str) -> SessionMark:
+        """Return what is stored of the conversation that a turn continues or repeats."""
+        session = history.restored.session or self._repeated(history, user_id, session_name)
+        try:
+            return self._memory.mark_session(session, user_id)
+        except ShepherdError as error:
+            _log.warning("looking up the conversation failed: %s", error)
+            return SessionMark()
+
+    def _repeated(self, history: ClientHistory, user_id: str, session_name: str) -> str:
+        """Return the conversation that has these messages already, which are a retry; "" if there is none."""
+        if session_name:  # its client can say the same again
+            return ""
+        key = user_id, conversation_hashes(history.messages)[-1]
         stored_at, session = self._stored.get(key) or (0.0, "")
-        # A client that names the conversation can say the same again.
-        is_retry = not turn.session_name and time.monotonic() - stored_at < _RETRY_S and bool(session)
+        return session if time.monotonic() - stored_at < _RETRY_S else ""
+
+    def write(self, turn: FinishedTurn) -> StoredTurn:
+        """Store a turn. Only a whole answer becomes a memory."""
+        history = turn.history
+        session = self._repeated(history, turn.user_id, turn.session_name)
+        # Nothing is repeated in a conversation that had been deleted when the turn began.
+        is_retry = bool(session) and turn.mark.last_message > 0
+        is_stored = False
         try:
             # The first failure ends it: each write would wait for a locked database.
             session = (
                 history.restored.session
                 or (session if is_retry else "")
-                or self._memory.start_session(turn.user_id, turn.model_name, name=turn.session_name)
+                or self._memory.start_session(
+                    turn.user_id, turn.model_name, name=turn.session_name, mark=turn.mark
+                )
             )
-            self._note(turn, session)
             is_new = history.newest.role == "user" and not is_retry
             steps, reply = turn.draft.steps, turn.answer
             if steps:
@@ -438,19 +470,27 @@ class RequestStore:
                 session,
                 turn.user_id,
                 history.newest if is_new else None,
-                (*steps, reply) if reply.raw else steps,
+                (*steps, reply) if reply.raw or (reply.thought and not reply.tool_calls) else steps,
                 learner=self._worker,
+                mark=turn.mark,
             )
+            is_stored = True
+            # Not before: of a conversation that was deleted meanwhile, nothing is noted.
+            self._note(turn, session)
             if is_new:
+                key = turn.user_id, conversation_hashes(history.messages)[-1]
                 self._stored.put(key, (time.monotonic(), session))
             if self._worker is not None:
                 self._worker.told(session, turn.user_id)
             if self._config.archive_turns:
                 self._archive(turn, reply, session)
             self._trace(turn, session)
+        except ConflictError as error:
+            _log.info("the turn is not stored: %s", error)
+            return StoredTurn(is_deleted=True)
         except ShepherdError as error:
             _log.warning("storing the turn failed: %s", error)
-        return session
+        return StoredTurn(session, is_stored)
 
     def _note(self, turn: FinishedTurn, session: str) -> None:
         history, draft = turn.history, turn.draft

@@ -20,7 +20,7 @@ from shepherd.extraction import ExtractionWorker
 from shepherd.inference import Engine
 from shepherd.inference.template import TemplateOptions
 from shepherd.lru_cache import CachedFunction, LRUCache
-from shepherd.memory import Memory
+from shepherd.memory import Memory, SessionMark
 from shepherd.pictures import has_pictures
 from shepherd.prompt import Draft, Snapshot, Summarizer, Summary, WindowBudget
 from shepherd.prompt.ledger import Restored, conversation_hashes
@@ -32,7 +32,14 @@ from shepherd.server.contents import check_pictures
 from shepherd.server.errors import Denied, invalid, refuse_gone
 from shepherd.server.models import Models
 from shepherd.server.state import InjectionTime, Stopwatch
-from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
+from shepherd.server.stateless import (
+    ClientHistory,
+    FinishedTurn,
+    Plans,
+    RequestPlanner,
+    RequestStore,
+    StoredTurn,
+)
 from shepherd.tools import Toolbox, memory_tools
 from shepherd.turn import GenerationOptions, Turn, former_facts, own_facts, refused_values, sampling_of
 from shepherd.turn.read_ahead import ReadingsAhead, foresee
@@ -65,8 +72,12 @@ class ServedTurn:
     planner: RequestPlanner | None = None
     injection_time: InjectionTime | None = None
     own_names: frozenset[str] = frozenset()
-    # Id of the conversation that the turn was stored in, once it has ended.
-    stored_in: str = ""
+    # Where the turn was stored, once it has ended.
+    stored: StoredTurn = field(default_factory=StoredTurn)
+    # What was stored of the conversation when the turn began.
+    mark: SessionMark = field(default_factory=SessionMark)
+    # Ended by the user, unlike by the loss of the client.
+    is_stopped: bool = False
     # Others to the same request: they are generated beside this one, and not stored.
     others: tuple[ServedTurn, ...] = ()
     is_first: bool = True
@@ -77,6 +88,7 @@ class ServedTurn:
     _shown: list[str] = field(default_factory=list)
     _stats: TurnStats | None = None
     _has_failed: bool = False
+    _is_discarded: bool = False
     # A client may disconnect, which ends the turn, while the next reply begins.
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -181,6 +193,18 @@ class ServedTurn:
         """Cancel the turn; its text so far is kept."""
         self.turn.cancel()
 
+    def discard(self) -> None:
+        """Cancel the turn, and store nothing of it; if it is being stored, wait for the end of that."""
+        self.cancel()
+        with self._lock:
+            self._is_discarded = True
+            self.stored = StoredTurn(is_deleted=True)
+
+    def stop(self) -> None:
+        """Cancel the turn, as its user wants; its message is stored, also if there is no text yet."""
+        self.is_stopped = True
+        self.cancel()
+
     def end(self, *, failed: bool = False) -> TurnStats:
         """Stop the reply, store the turn unless it `failed`, and give the model back; return the cost.
 
@@ -200,7 +224,7 @@ class ServedTurn:
                     evicted_turns=self.history.evicted_turns(self.draft),
                 )
                 self.log_notes()
-                self.owner.ended(self, failed=failed or self._has_failed)
+                self.owner.ended(self, failed=failed or self._has_failed or self._is_discarded)
         return self._stats
 
     def log_notes(self) -> None:
@@ -362,6 +386,7 @@ class Conversations:
             own_names=own_names,
         )
         served.log_notes()
+        self.mark(served)
         if request.n > 1:
             served.others = self._others(served)
         return served
@@ -455,6 +480,12 @@ class Conversations:
         """Return True if the turn of this request will be stored."""
         return self._store is not None and self._writes and request.remembers
 
+    def mark(self, turn: ServedTurn) -> None:
+        """Note what is stored of the turn's conversation: if it is deleted, the turn is not stored."""
+        if self._store is not None and self.keeps(turn.request):
+            request = turn.request
+            turn.mark = self._store.mark(turn.history, request.user_id, request.session)
+
     def count_tokens(self, messages: Sequence[Message], tools: Sequence[Tool] = ()) -> int:
         """Count the tokens of a prompt without what memory would add; for a remote model about."""
         model = self.models.take()
@@ -468,7 +499,7 @@ class Conversations:
         self.models.give_back(turn.turn.model)
         request, answer = turn.request, turn.answer
         reason = turn.stats.finish_reason
-        if failed or (reason == "cancelled" and not answer.raw):
+        if failed or (reason == "cancelled" and not answer.raw and not turn.is_stopped):
             return
         hashes = conversation_hashes([*turn.history.messages, answer])
         key = hashes[-1]
@@ -478,7 +509,7 @@ class Conversations:
         if turn.planner is not None:
             self._plans.ended(turn.planner, request.user_id, answer, key)
         if self._store is not None and turn.is_first and self.keeps(request):
-            turn.stored_in = self._store.write(
+            turn.stored = self._store.write(
                 FinishedTurn(
                     request.user_id,
                     turn.draft,
@@ -489,6 +520,7 @@ class Conversations:
                     is_whole=reason != "cancelled",
                     model_name=self.models.name,
                     stats=turn.stats,
+                    mark=turn.mark,
                     session_name=request.session,
                 )
             )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from shepherd.claims.material import own_words
-from shepherd.errors import ShepherdError, StoreError
+from shepherd.errors import ConflictError, ShepherdError, StoreError
 from shepherd.escaping import ATTACHED
-from shepherd.memory import Memory, Turn
+from shepherd.memory import Memory, SessionMark, Turn
 from shepherd.pictures import MARK
 from shepherd.prompt import Draft, Exchange, Summary
 from shepherd.prompt.archive_policy import archived_answer, is_statement, is_worth_a_memory
@@ -55,16 +56,20 @@ def append_turn(
     following: Iterable[Message],
     *,
     learner: Learner | None,
+    mark: SessionMark,
 ) -> None:
     """Store a turn's messages, oldest first, and set their ids; raises StoreError.
 
     `message` is the user's, stored together with the job for `learner`; None where it is stored already.
+    Raises ConflictError if the conversation was deleted since the `mark`, which was made when the turn began.
     """
     if message is not None:
         job = learner.open_job if learner is not None else None
-        message.id = memory.append_message(session_id, message, user_id, job=job)
+        message.id = memory.append_message(session_id, message, user_id, job=job, mark=mark)
+        mark = replace(mark, last_message=message.id)
     for other in following:
-        other.id = memory.append_message(session_id, other, user_id)
+        other.id = memory.append_message(session_id, other, user_id, mark=mark)
+        mark = replace(mark, last_message=other.id)
 
 
 def _is_own(message: Message) -> bool:
@@ -95,6 +100,23 @@ class ConversationStore:
         self._memory = memory
         self._user_id = user_id
         self.archives = archives
+        self._mark = SessionMark()
+
+    def begin_turn(self) -> None:
+        """Note what is stored: if it is deleted before the turn ends, the turn isn't stored."""
+        self._mark = SessionMark()
+        if self.writes and self._memory is not None:
+            try:
+                self._mark = self._memory.mark_session(self.session_id or "", self._user_id)
+            except ShepherdError as error:  # storing the turn will fail too, and say so
+                _log.info("what is stored of the conversation: %s", error)
+
+    def start_session(self, model: str, *, is_one_off: bool = False) -> None:
+        """Begin the session, unless it has begun. Raises StoreError."""
+        if self._memory is not None and self.session_id is None:
+            self.session_id = self._memory.start_session(
+                self._user_id, model, is_one_off=is_one_off, mark=self._mark
+            )
 
     def write(self, exchange: Exchange, *, model: str, archive: bool, now: int) -> None:
         """Append an exchange to the session; with `archive`, store a statement as a memory.
@@ -102,8 +124,8 @@ class ConversationStore:
         Raises StoreError.
         """
         assert self._memory is not None
-        if self.session_id is None:
-            self.session_id = self._memory.start_session(self._user_id, model)
+        self.start_session(model)
+        assert self.session_id is not None
         append_turn(
             self._memory,
             self.session_id,
@@ -111,6 +133,7 @@ class ConversationStore:
             exchange.user,
             (*exchange.steps, exchange.answer),
             learner=self.learner if _is_own(exchange.user) else None,
+            mark=self._mark,
         )
         exchange.in_session = True
         if self.learner is not None:
@@ -255,7 +278,13 @@ class Recorder:
             return
 
         def write() -> None:
-            self._store.write(exchange, model=self._model, archive=archive, now=now)
+            try:
+                self._store.write(exchange, model=self._model, archive=archive, now=now)
+            except ConflictError:
+                for earlier in before:  # they were deleted, and are not to become memories when they leave
+                    earlier.in_session = False
+                self._store.session_id = None  # the next turn begins another one
+                raise
             if leaving := draft.evicted(before):
                 self._store.write_summary(leaving, draft.snapshot.summary)
             session = self._store.session_id or ""

@@ -10,9 +10,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from shepherd.knowledge import Knowledge
-from shepherd.memory import Claim
+from shepherd.memory import Claim, Memory
 from shepherd.types import Message, ToolCall
 from tests.learned import learn
+from tests.providers.upstream import says
 from tests.server.page.stored import conversation
 from tests.server.test_memory import wait_for
 
@@ -151,7 +152,7 @@ HELD_STREAMS = """() => {
             const encoder = new TextEncoder();
             const write = (event) => stream.enqueue(encoder.encode(`data: ${JSON.stringify(event)}\\n\\n`));
             write({ choices: [{ delta: { content: "Hi" } }] });
-            write({ choices: [{ delta: {}, finish_reason: "stop" }] });
+            write({ choices: [{ delta: {}, finish_reason: "stop" }], session: "stored" });
             streams.push((event) => { write(event); stream.close(); });
         } });
         return Promise.resolve(new Response(body, { headers: { "content-type": "text/event-stream" } }));
@@ -186,7 +187,8 @@ def test_what_a_later_stream_tells_is_shown_although_an_earlier_one_has_ended(ch
 
 def test_what_was_recalled_is_folded_under_the_answer_and_can_be_forgotten(chat, memory):
     page = chat.page
-    memory.set_fact("dog_name", "Bruno", chat.user)
+    dog = "My dog is called Bruno."
+    learn(memory, chat.user, dog, Claim("dog_name", "Bruno", dog, 0))
     memory.store_memory("Which editor does the user prefer?", "Helix <b>always</b>", chat.user)
     say(page, "Which editor do I prefer?")
     recalled = page.locator(".recalled")
@@ -209,6 +211,11 @@ def test_what_was_recalled_is_folded_under_the_answer_and_can_be_forgotten(chat,
     recalled.get_by_role("button", name="Forget").last.press("Enter")
     expect(recalled.locator(".line.over")).to_have_count(1)
     assert memory.get_fact("dog_name", chat.user) is None
+    page.keyboard.press("Enter")  # on "Undo"
+    expect(recalled.locator(".line.over")).to_have_count(0)
+    # Not as if the user had set it, which nothing they say could change any more.
+    assert memory.get_fact("dog_name", chat.user) == "Bruno"
+    assert memory.facts_set_by_user(chat.user) == []
 
 
 def test_what_was_learned_is_shown_and_undone(chat, memory):
@@ -288,6 +295,59 @@ def test_an_edited_message_replaces_itself_and_what_followed(chat, memory):
     assert [text for role, text in messages if role == "user"] == ["Hello", "I live in Rome."]
     assert memory.get_fact("location", chat.user) == "Rome"
     assert [change.value for change in memory.fact_history("location", chat.user)] == ["Rome"]
+
+
+def test_what_was_said_on_another_device_is_shown_before_it_would_be_replaced(chat, memory):
+    page = chat.page
+    say(page, "I live in Paris.")
+    name = page.evaluate("location.hash.split('/').at(-1)")
+    [[_, (_, answer)]] = stored(memory, chat.user)
+    said = [("user", "I live in Paris."), ("assistant", answer), ("user", "My dog is called Rex.")]
+    messages = [{"role": role, "content": text} for role, text in said]
+    elsewhere = {"messages": messages, "session": name, "user": chat.user, "max_tokens": 8}
+    httpx.post(f"{chat.url}/v1/chat/completions", json=elsewhere, timeout=90, trust_env=False)
+    before = stored(memory, chat.user)
+
+    page.get_by_role("button", name="Edit You: I live in Paris.").press("Enter")
+    edited = page.get_by_role("textbox", name="Your message")
+    edited.fill("I live in Rome.")
+    edited.press("Enter")
+
+    expect(page.locator(".turn-pair")).to_have_count(2)
+    expect(page.locator("#notices")).to_contain_text("was changed in another tab or on another device")
+    # Now it says what else is replaced, and what was typed is there.
+    expect(edited).to_have_value("I live in Rome.")
+    expect(page.locator(".edit-message")).to_contain_text("This message and all after it are replaced")
+    assert stored(memory, chat.user) == before
+    edited.press("Enter")
+    expect(page.locator(".turn-pair")).to_have_count(1)
+    over(page)
+    [messages] = stored(memory, chat.user)
+    assert [text for role, text in messages if role == "user"] == ["I live in Rome."]
+
+
+def test_a_message_without_an_answer_is_stored_once_and_says_that_there_is_none(through_busy, busy, visit):
+    user = "unanswered"
+    busy.script[:] = [says("Hi."), says(), says(), says("Rex.")]
+    chat = visit(through_busy.url, user)
+    chat.open("chat")
+    page = chat.page
+    say(page, "Hello")
+    say(page, "My dog is called Rex.")
+    expect(page.locator(".reply-foot").last).to_contain_text("the model gave no answer")
+
+    page.locator(".turn-pair").last.evaluate("one => one.classList.add('former')")
+    page.get_by_role("button", name="Ask again").last.press("Enter")
+    expect(page.locator(".turn-pair.former")).to_have_count(0)
+    over(page)
+    say(page, "What is my dog called?")
+
+    with Memory(through_busy.database) as memory:
+        [messages] = stored(memory, user)
+    assert messages == [
+        *[("user", "Hello"), ("assistant", "Hi."), ("user", "My dog is called Rex.")],
+        *[("user", "What is my dog called?"), ("assistant", "Rex.")],
+    ]
 
 
 def test_passages_of_documents_are_shown_among_what_was_recalled(chat, memory):
@@ -724,18 +784,19 @@ def test_a_conversation_that_is_gone_is_no_dead_end(chat):
     expect(field(chat.page)).to_be_visible()
 
 
-def test_an_error_does_not_cover_the_field_and_goes_with_the_next_message(chat):
+def test_errors_do_not_cover_the_field_and_go_with_the_next_message(chat):
     page = chat.page
     say(page, "I live in Paris.")
     over(page)
     page.evaluate(
         "() => { const data = new DataTransfer();"
-        " data.items.add(new File(['\\0\\1\\2'.repeat(50)], 'a.exe'));"
+        " for (const name of ['a.exe', 'b.exe']) data.items.add(new File(['\\0\\1\\2'.repeat(50)], name));"
         " document.querySelector('main').dispatchEvent("
         "  new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })); }"
     )
     notice = page.locator(".notice.bad")
     expect(notice).to_contain_text("a.exe")
+    expect(notice).to_contain_text("b.exe")
     box, composer = notice.bounding_box(), page.locator(".composer").bounding_box()
 
     assert box["y"] + box["height"] <= composer["y"]

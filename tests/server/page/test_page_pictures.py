@@ -67,13 +67,16 @@ def test_pictures_go_with_the_message_and_stay_in_the_conversation(server, visit
     expect(page.locator(".prose").last).to_have_text("nothing")
 
 
-def test_a_pasted_picture_needs_no_words_and_a_broken_one_says_so(server, visit):
+def test_files_are_pasted_and_a_picture_needs_no_words_and_a_broken_one_says_so(server, visit):
     shown = visit(server.url, "paster")
     shown.open("chat")
     page = shown.page
     give(page, "paste", "broken.png", png("red")[:60])
     expect(page.locator("#notices")).to_contain_text("broken.png: ")
     expect(page.locator(".composer .chip")).to_have_count(0)
+    give(page, "paste", "notes.txt", b"Some notes", "text/plain")
+    expect(page.locator(".composer .chip")).to_contain_text("notes.txt")
+    page.get_by_role("button", name="Remove notes.txt").press("Enter")
     give(page, "paste", "image.png", png("green"))
     expect(page.locator(".composer .chip")).to_contain_text("picture")
     say(page, "")

@@ -96,7 +96,11 @@ class ChatChoice(TypedDict):
 
 
 class ChatCompletion(TypedDict):
-    """A whole answer; there is one choice."""
+    """A whole answer; there is one choice.
+
+    If the request has a `session`, `session` is the id of the conversation in which the turn was stored, or
+    null if it was not.
+    """
 
     id: str
     object: Literal["chat.completion"]
@@ -106,6 +110,7 @@ class ChatCompletion(TypedDict):
     choices: list[ChatChoice]
     usage: Usage
     timings: NotRequired[dict[str, float]]
+    session: NotRequired[str | None]
 
 
 class MessageDelta(TypedDict, total=False):
@@ -137,7 +142,8 @@ class ChatChunk(TypedDict):
     """Part of an answer; the event `[DONE]` ends the stream.
 
     Chunks without choices have `usage`, `retry`, `recalled` or `prompt_progress` (before the answer) or
-    `learned` (after it), if the request asked for them.
+    `learned` (after it), if the request asked for them. The chunk with the `finish_reason` has `session`, as
+    a whole answer does.
     """
 
     id: str
@@ -152,6 +158,7 @@ class ChatChunk(TypedDict):
     prompt_progress: NotRequired[dict[str, int]]
     retry: NotRequired[Pause]
     learned: NotRequired[list[dict[str, Any]]]
+    session: NotRequired[str | None]
 
 
 class TextChoice(TypedDict):

@@ -258,6 +258,7 @@ const ADVICE = {
   insufficient_scope:
     "This key isn't allowed to do that. “shepherd apikey create --owner NAME” creates one that can read the memory.",
   not_found: "It was deleted elsewhere. Reload the page to see the current entries.",
+  conversation_changed: "This conversation was changed in another tab or on another device, so nothing was replaced. Try again to see what is new.",
   fact_changed: "It was changed meanwhile, so the new value stays. The former one is in its history.",
   no_memory: "This server runs without memory. Start it without --nomemory to see one.",
   memory_read_only: "The server's database is read-only, so you can't change anything here.",

@@ -1,6 +1,6 @@
 // An answer: thoughts and calls folded, its text, and beneath it what was recalled for it and what was learned.
 
-import { Refused, patch, post, put, remove } from "./api.js";
+import { Refused, patch, post, remove } from "./api.js";
 import { fill, h, keepOnly, longWords, newId, words } from "./dom.js";
 import { beginning, count, duration } from "./format.js";
 import { icon } from "./icons.js";
@@ -107,7 +107,7 @@ export function drawBeneath(turn) {
     const items = turn.learned.slice(parts.learned.childElementCount);
     parts.learned.append(...items.map((item) => learnedLine(turn, item)));
   }
-  const says = JSON.stringify([turn.state, turn.isCut, turn.memory, turn.usesMemory, Boolean(turn.answer)]);
+  const says = JSON.stringify([turn.state, turn.isCut, turn.memory, turn.usesMemory, turn.isStored, Boolean(turn.answer)]);
   if (parts.footSays !== says) {
     parts.footSays = says;
     parts.foot = foot(turn);
@@ -129,10 +129,24 @@ function foot(turn) {
   again.addEventListener("click", () => attempt(again, turn.parts.again));
   const notes = [
     turn.state === "stopped" ? "stopped" : "",
-    turn.isCut ? "the answer reached its maximum length" : "",
+    noAnswer(turn),
+    turn.isCut && turn.answer ? "the answer reached its maximum length" : "",
+    isLost(turn) ? "nothing of it was stored" : "",
     turn.memory && turn.usesMemory ? "" : `${turn.memory ? "no memory with this model" : "memory was off"}: nothing was recalled, stored or learned`,
   ].filter(Boolean);
   return h("div", { class: "reply-foot" }, turn.answer ? copying : null, again, notes.length ? h("span", { class: "hint" }, notes.join(" · ")) : null);
+}
+
+/** Why there is no answer; "" if there is one, or if it says so already. */
+function noAnswer(turn) {
+  if (turn.answer || turn.state !== "done") return "";
+  if (turn.isLoaded) return "no answer is stored";
+  return turn.isCut ? "the maximum length was reached before the answer began" : "the model gave no answer";
+}
+
+/** Whether a turn should be stored and is not: its conversation was deleted while it was answered, or the disk is full. */
+function isLost(turn) {
+  return turn.memory && turn.usesMemory && !turn.isStored && ["done", "stopped"].includes(turn.state);
 }
 
 function recalled(found) {
@@ -177,7 +191,7 @@ function factLine(fact) {
     const item = button.closest("li");
     item.classList.add("over");
     const undo = async () => {
-      await put(path, { value: fact.value });
+      await post(`${path}/restore`);
       item.classList.remove("over");
     };
     offerUndo(`Forgotten: “${named(fact.key)}: ${beginning(fact.value, 40)}”`, undo, { after: () => button.focus() });

@@ -37,11 +37,12 @@ export function say(text) {
   timer = setTimeout(unsay, STAYS_MS);
 }
 
-/** Show an error until it is closed; if the server did not answer, until soon after it answers again. */
-export function complain(error) {
+/** Show errors until they are closed; if the server did not answer, until soon after it answers again. */
+export function complain(...errors) {
+  const texts = new Set(errors.map(inWords));
   const close = h("button", { type: "button", class: "quiet", on: { click: unsay } }, "Close");
-  show(h("div", { class: "notice bad" }, h("p", {}, inWords(error)), close));
-  isUnreached = error.code === "unreachable";
+  show(h("div", { class: "notice bad" }, h("div", {}, [...texts].map((text) => h("p", {}, text))), close));
+  isUnreached = errors.some(({ code }) => code === "unreachable");
 }
 
 /** Say what was done, but not as it was meant; stays until it is read. */

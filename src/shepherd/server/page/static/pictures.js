@@ -13,9 +13,9 @@ export function isPicture(file) {
   return file.type.startsWith("image/") && file.type !== "image/svg+xml";
 }
 
-/** Files on the clipboard that are pictures. */
+/** Files on the clipboard. */
 export function pasted(event) {
-  return [...(event.clipboardData?.files ?? [])].filter(isPicture);
+  return [...(event.clipboardData?.files ?? [])];
 }
 
 /** The picture in a file, as `{name, url, shown}`: what is sent, and a small one to show. Raises Refused. */

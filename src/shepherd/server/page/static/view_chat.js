@@ -1,13 +1,14 @@
 // Chat: the conversation, the field for the next message, and the list of conversations beside them.
 
-import { Refused, get, post, streamed } from "./api.js";
+import { get, post, streamed } from "./api.js";
 import { answerOf, drawAnswer, drawBeneath, isPressed } from "./chat_answer.js";
 import { conversationList, listed, newChat } from "./chat_list.js";
+import { catchUp, loaded, newTurn, saying } from "./chat_turns.js";
 import { runnable } from "./commands.js";
 import { area, fill, h, newId, words } from "./dom.js";
 import { beginning, count, integer, iso, moment } from "./format.js";
 import { icon } from "./icons.js";
-import { acceptDrops, documentsIn, fileButton, readDocument } from "./files.js";
+import { acceptDrops, fileButton, readDocument } from "./files.js";
 import { entryForm, sendsWithEnter } from "./forms.js";
 import { setKeys } from "./keys.js";
 import { attempt, complain, confirmed, inWords, say, unsay } from "./notice.js";
@@ -123,48 +124,6 @@ function usesMemory() {
   return model?.memory ?? true;
 }
 
-/** A conversation as the server has it; an empty one without a name. */
-async function loaded(name) {
-  if (!name) return { name: "", title: "", turns: [] };
-  const [{ id, title, model: begunWith, data }, learned] = await Promise.all([stored(name), get("/v1/learned", { limit: 500 })]);
-  const turns = [];
-  for (const message of data) {
-    if (message.role === "user" || !turns.length) turns.push(newTurn(message.role === "user" ? message.text : "", { at: message.created_at, composed: message.composed, documents: documentsIn(message.text, message.composed), recalled: message.recalled, isStored: true }));
-    if (message.role === "assistant") addAnswer(turns.at(-1), message);
-    if (message.role === "tool") turns.at(-1).calls.at(-1)?.results.push(message.text);
-  }
-  for (const item of learned.data.filter((one) => one.session === id).reverse()) teacher(turns, item)?.learned.push(item);
-  return { name: id, title, model: begunWith, turns };
-}
-
-async function stored(name) {
-  try {
-    return await get(`/v1/conversations/${encodeURIComponent(name)}`);
-  } catch (error) {
-    if (error.status !== 404) throw error;
-    throw new Refused("There is no such conversation: it was deleted, or the server stopped before its first answer was complete.", 404, error.code);
-  }
-}
-
-function newTurn(text, properties = {}) {
-  return { text, composed: "", documents: [], pictures: [], at: Date.now() / 1000, memory: true, usesMemory: true, answer: "", thought: "", calls: [], learned: [], recalled: null, waits: null, state: "done", problem: "", isStored: false, ...properties };
-}
-
-function addAnswer(turn, message) {
-  turn.thought = [turn.thought, message.thought].filter(Boolean).join("\n\n");
-  turn.calls.push(...message.calls.map((call) => ({ ...call, results: [] })));
-  turn.answer = [turn.answer, message.text].filter((text) => text.trim()).join("\n\n");
-}
-
-/** The turn that something was learned from. */
-function teacher(turns, item) {
-  return saying(turns, item) ?? turns.findLast((turn) => turn.at <= item.at);
-}
-
-function saying(turns, item) {
-  return turns.findLast((turn) => item.statement && turn.text.includes(item.statement));
-}
-
 // ---- what is shown
 
 function drawTitle(view) {
@@ -197,6 +156,7 @@ function greeting(view) {
 
 function turnElement(view, turn) {
   const id = newId("said");
+  turn.heading = id;
   turn.element = h("article", { class: "turn-pair", "aria-labelledby": id });
   turn.asked = h("div", { class: "asked-row" });
   turn.reply = h("div", { class: "reply" });
@@ -309,6 +269,7 @@ function composer(view) {
 async function attach(view, files) {
   const { composer } = view;
   composer.input.focus();
+  const problems = [];
   await Promise.all(
     files.map(async (file) => {
       const one = { name: file.name, text: "", block: "", isReading: true };
@@ -318,11 +279,12 @@ async function attach(view, files) {
         Object.assign(one, isPicture(file) ? await readPicture(file) : await readDocument(file), { name: file.name, isReading: false });
       } catch (error) {
         composer.documents = composer.documents.filter((other) => other !== one);
-        complain(error);
+        problems.push(error);
       }
       drawAttached(view);
     }),
   );
+  if (problems.length) complain(...problems);
 }
 
 function drawAttached(view) {
@@ -378,10 +340,10 @@ async function stopAnswer(chat) {
 
 /**
  * Ask for an answer at the end of the conversation. `replaced` are the turns in whose place it comes, from position
- * `replaces` on in what is stored: they are kept until the server accepts, and `refused(error)` is called if it
- * does not.
+ * `replaces` on in what is stored, where `last` is the last that is known here: they are kept until the server
+ * accepts, and `refused(error)` is called if it does not.
  */
-async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } = {}) {
+async function ask(chat, turn, { replaced = [], replaces = 0, last = 0, refused = null } = {}) {
   if (!areListed) {
     // They could not be read when the view was drawn; the conversation's own model may not be the first.
     await knowModel();
@@ -411,7 +373,7 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
   };
   try {
     const asked = { model: chosenModel(), stream: true, return_progress: true, session: begunAs, memory: turn.memory, recalled: true, learned: true, messages: [...messages, { role: "user", content: contentOf(turn.pictures, turn.text) }] };
-    if (replaces) asked.replaces = replaces;
+    if (replaces) Object.assign(asked, { replaces, last_known: last });
     if (turn.documents.length) {
       asked.documents = turn.documents.map(({ name, text }) => ({ name, text }));
       turn.composed = [turn.text, ...turn.documents.map((one) => one.block)].filter(Boolean).join("\n\n");
@@ -429,7 +391,12 @@ async function ask(chat, turn, { replaced = [], replaces = 0, refused = null } =
       return;
     }
     turn.problem = turn.state === "asking" ? whatIsWrong(error, turn) : "";
-    if (turn.state === "asking") ended(chat, turn, "failed");
+    if (turn.state === "asking") {
+      // Without the server's own word, nobody knows what it has stored.
+      turn.isUncertain = keeps(turn) && error.code === "interrupted";
+      turn.isStored = turn.isUncertain && Boolean(turn.answer);
+      ended(chat, turn, "failed");
+    }
   }
   if (turn.state === "asking") ended(chat, turn, "done");
   draw(chat, turn, true);
@@ -477,10 +444,16 @@ function heard(chat, turn, event) {
   if (choice?.delta?.reasoning_content) turn.thought += choice.delta.reasoning_content;
   if (choice?.finish_reason) {
     turn.isCut = choice.finish_reason === "length" && !turn.isStopped;
+    turn.isStored = keeps(turn) && Boolean(event.session);
     ended(chat, turn, "done");
     return;
   }
   draw(chat, turn, Boolean(event.recalled));
+}
+
+/** Whether a turn is stored, once it is over. */
+function keeps(turn) {
+  return turn.memory && turn.usesMemory;
 }
 
 /** How much of the prompt was read, in words; from the cache nothing has to be. */
@@ -507,9 +480,6 @@ function taught(chat, turn, item) {
 
 function ended(chat, turn, state) {
   turn.state = turn.isStopped && state === "done" ? "stopped" : state;
-  turn.isStored = turn.memory && turn.usesMemory && Boolean(turn.answer);
-  // The server may have stored what it had, or have been stopped before.
-  turn.isUncertain = turn.isStored && state === "failed";
   draw(chat, turn, true);
   chat.view?.composer.draw();
   if (turn.isStored) settled(chat);
@@ -573,7 +543,8 @@ async function repeat(chat, turn) {
   if (isBusy(chat)) return;
   const isLast = chat.turns.at(-1) === turn;
   const isWanted = isLast || (await confirmed("Replace this answer?", "All messages after it are deleted, and what was learned from them is undone.", "Ask again"));
-  if (isWanted) await askAgain(chat, turn, turn.text, (error) => refusedAgain(chat, turn, error));
+  const last = isWanted ? await lastKnown(chat, turn) : null;
+  if (last !== null) askAgain(chat, turn, turn.text, last, (error) => refusedAgain(chat, turn, error));
 }
 
 /** Show the error below a message that has no answer; if it has one, as a notice, because the answer is there. */
@@ -586,28 +557,34 @@ function refusedAgain(chat, turn, error) {
   draw(chat, turn, true);
 }
 
-/** Ask again from this turn on, with the same or another text: it and all after it are replaced. */
-async function askAgain(chat, turn, text, refused) {
+/**
+ * Ask again from this turn on, with the same or another text: it and all after it are replaced. `last` is the position
+ * of the last stored message that is known here.
+ */
+function askAgain(chat, turn, text, last, refused) {
   if (isBusy(chat)) return;
-  const place = chat.turns.indexOf(turn);
-  const replaces = chat.turns.slice(place).some((one) => one.isStored) ? await positionOf(chat, place) : 0;
-  const replaced = chat.turns.splice(place);
+  const replaced = chat.turns.splice(chat.turns.indexOf(turn));
+  const replaces = replaced.find((one) => one.isStored)?.message ?? 0;
   for (const gone of replaced) if (gone.element) gone.element.hidden = true;
-  ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents, pictures: turn.pictures }), { replaced, replaces, refused });
+  ask(chat, newTurn(text, { memory: turn.memory, documents: turn.documents, pictures: turn.pictures }), { replaced, replaces, last, refused });
 }
 
-/** The position, in what is stored of the conversation, of the first message from this turn on; 0 if there is none. */
-async function positionOf(chat, place) {
-  const found = await stored(chat.name).catch((error) => {
-    if (error.status === 404) return { data: [] };
-    throw error;
-  });
-  const messages = found.data.filter((one) => one.role === "user");
-  let n = 0;
-  for (const turn of chat.turns.slice(0, place)) {
-    if (turn.isStored && (!turn.isUncertain || messages[n]?.text === turn.text)) n += 1;
+/**
+ * The position of the last message that is stored of a conversation, where something is from this turn on; null if
+ * another tab or device has changed it. It is shown as it is then: nobody wants to delete what they have not seen.
+ */
+async function lastKnown(chat, turn) {
+  if (!chat.turns.slice(chat.turns.indexOf(turn)).some((one) => one.isStored || one.isUncertain)) return 0;
+  const { isBehind, last } = await catchUp(chat);
+  if (!isBehind) return last;
+  if (chat.view) {
+    drawTitle(chat.view);
+    drawThread(chat.view);
+    chat.view.composer.input.focus();
+    toEnd();
   }
-  return messages[n]?.message ?? 0;
+  say("This conversation was changed in another tab or on another device. It is now shown as it is.");
+  return null;
 }
 
 function editMessage(view, turn, id, text = turn.text) {
@@ -621,11 +598,21 @@ function editMessage(view, turn, id, text = turn.text) {
   const send = async () => {
     if (!input.value.trim()) return;
     const edited = input.value;
+    // What was typed is not lost.
+    const again = () => {
+      if (view.chat.view !== view) return;
+      if (view.chat.turns.includes(turn)) editMessage(view, turn, turn.heading, edited);
+      else view.composer.input.value ||= edited;
+    };
+    const last = await lastKnown(view.chat, turn);
+    if (last === null) {
+      again();
+      return;
+    }
     drawAsked(view, turn, id);
-    await askAgain(view.chat, turn, edited, (error) => {
+    askAgain(view.chat, turn, edited, last, (error) => {
       complain(error);
-      // What was typed is not lost.
-      if (view.chat.view === view) editMessage(view, turn, id, edited);
+      again();
     });
     view.composer.input.focus();
   };
