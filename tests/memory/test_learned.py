@@ -201,6 +201,24 @@ def test_a_change_of_before_a_fact_was_set_is_proposed(
     assert teller.facts() == {"location": "Texas" if proposed else "Berlin"}
 
 
+@pytest.mark.parametrize(
+    ("line", "home"),
+    [
+        ("I moved to Zelp.", "Otley"),  # It may be a bank.
+        ("I moved to Zelp, we have a house there.", "Zelp"),
+        ("I moved from Otley to Zelp.", "Zelp"),
+    ],
+)
+def test_only_a_clear_move_replaces_a_home_that_was_set_by_hand(teller: Teller, line: str, home: str) -> None:
+    teller.memory.set_fact("location", "Otley")
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == {"location": home}
+    assert [item.value for item in teller.memory.learned(waiting_only=True)] == ["Zelp"] * (home == "Otley")
+
+
 def test_a_change_of_years_ago_replaces_nothing_that_was_told_since(teller: Teller) -> None:
     teller.tell("I live in Texas.")
     teller.now += 60

@@ -20,6 +20,7 @@ from shepherd.claims.keys import (
     words_of,
 )
 from shepherd.claims.letters import begins_with_letter
+from shepherd.claims.moves import is_home
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
@@ -578,9 +579,11 @@ def _is_place(assertion: Assertion, value: str) -> bool:
         return True
     has_article = assertion.value.split()[0].casefold() in word_list("determiners")
     # "The Max Planck Institute", and not "at max"
+    if assertion.kind == "location" and not is_home(value, assertion.sentence):
+        return False
     is_named = words[0] in _ALSO_PLACES and len(words) > 1 and value.istitle()
     return (
-        (is_named or words[0] not in word_list("no places") | word_list("pronouns"))
+        (is_named or value == "US" or words[0] not in word_list("no places") | word_list("pronouns"))
         and words[-1] not in word_list("buildings")
         and not (has_article and value == value.casefold())
     )

@@ -299,7 +299,7 @@ def select(
         for one in corrected.values():
             if secrets or not (is_secret(one.key, one.value) or _tells(one.value, hidden)):
                 said = one.sentence if secrets or not _shows_secret(one.sentence) else ""
-                kept.claims.append(Claim(one.key, one.value, said, number))
+                kept.claims.append(Claim(one.key, one.value, said, number, one.changes))
                 known.append(Fact(one.key, one.value, 0, 0))
     values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
     unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())
