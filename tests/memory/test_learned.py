@@ -157,6 +157,24 @@ def test_what_the_user_set_is_contradicted_by_a_proposal(teller: Teller, line: s
 @pytest.mark.parametrize(
     ("key", "value", "line", "now"),
     [
+        ("dislikes", "olives, kale", "I like olives now.", {"likes": "olives", "dislikes": "kale"}),
+        ("likes", "olives", "I hate olives.", {"dislikes": "olives"}),
+        ("likes", "Rome", "I hate Rome in August.", {"likes": "Rome", "dislikes": "Rome"}),
+    ],
+)
+def test_a_new_like_ends_only_the_dislike_of_the_same(teller: Teller, key, value, line, now) -> None:
+    teller.memory.set_fact(key, value, source="extraction")
+    teller.memory.set_fact("avoids", "olives", source="extraction")
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == {"avoids": "olives", **now}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line", "now"),
+    [
         ("location", "Texas", "I moved to Berlin.", {"location": "Berlin"}),
         ("name", "Steve", "Call me Stefan.", {"name": "Stefan"}),
         ("location", "Kyiv", "I no longer live in Kyiv.", {}),

@@ -15,7 +15,7 @@ from shepherd.claims.corrections import corrected_facts
 from shepherd.claims.endings import KNOWN, may_end
 from shepherd.claims.judge import Verdict, is_borne_out, learned
 from shepherd.claims.keys import LISTS, items_of, joined_items
-from shepherd.claims.known_endings import ended_facts
+from shepherd.claims.known_endings import ended_facts, opposite_items
 from shepherd.claims.statements import Assertion, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
@@ -278,6 +278,7 @@ def select(
                 KNOWN,
                 over.sentence if secrets or not _shows_secret(over.sentence) else "",
                 number,
+                over.key,
             )
             for over in ended_facts(line, known)
             if not any(
@@ -293,6 +294,10 @@ def select(
             if secrets or not (is_secret(verdict.key, verdict.value) or _tells(verdict.value, hidden)):
                 evidence = _evidence(verdict.assertion, line, secrets)
                 value = without_time(verdict.value)
+                kept.claims += [
+                    EndedValue(item, KNOWN, evidence, number, key)
+                    for key, item in opposite_items(verdict.key, value, verdict.assertion.sentence, known)
+                ]
                 kept.claims.append(Claim(verdict.key, value, evidence, number, verdict.changes))
                 # A later line may end it.
                 known.append(Fact(verdict.key, value, 0, 0))

@@ -313,7 +313,8 @@ def end(
     for fact in of_user(connection, user_id):
         common = canonical_key(fact.key)
         if (
-            not may_end(ended.kind, fact.key)
+            (ended.key and ended.key != fact.key)
+            or not may_end(ended.kind, fact.key)
             or not concerns(statement, fact.key)
             or fact.updated_at > told_at
         ):
