@@ -21,6 +21,7 @@ from shepherd.claims.keys import (
 )
 from shepherd.claims.letters import begins_with_letter
 from shepherd.claims.moves import is_home
+from shepherd.claims.roles import is_figure_of_speech
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
@@ -508,6 +509,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "birthday" | "birth_year":
             has_number = any(map(str.isdigit, value)) or definition("feast").search(value) is not None
             return has_number and len(words) < 6 and "or" not in words
+        case "job" if is_figure_of_speech(value, assertion.sentence):
+            return False
         case "job" if assertion.is_weak:
             is_owner = words[0].endswith("'s")
             return words[-1] not in word_list("momentary") and not value[0].isupper() and not is_owner

@@ -110,7 +110,7 @@ _ADJECTIVES = (
 )
 # What ends without being named: "I lost the baby".
 _PREGNANCY = re.compile(r"pregnan|schwanger|enceinte|embarazad|incinta|grávida|zwanger", re.IGNORECASE)
-# Behind a mention that is denied: nothing more is said of it, as in "asthma attacks", "vegan for the animals".
+# Behind a mention that is denied: nothing more is said of it, as in "asthma attacks" or "vegan for animals".
 _END = (
     r"(?=\W*$|[,.;:!(\u2013\u2014]| (?:after all|at all|any ?more|any longer|actually|it turns out|apparently"
     r"|though|these days|again|but|and never|that was|it was|so|now)\b)"

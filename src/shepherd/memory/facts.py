@@ -267,11 +267,11 @@ def learn(
             return None
         changes_now = changes_now and starts >= learned_at - _LATE_S
     if known is not None and known.value != value and not changes_now:
+        if not is_list and is_less_precise(key, value, known.value):
+            return None
         is_set = _source(connection, user_id, key) != source
         if is_set and not is_list:
             return Contradiction(known, value) if contradicts(known.value, value) else None
-        if not is_list and is_less_precise(key, value, known.value):
-            return None
     return _change(connection, user_id, known, key, value, source, told_at, starts or told_at, evidence)
 
 
