@@ -151,7 +151,8 @@ def _documents() -> tuple[re.Pattern[str], ...]:
             rf"(?<!\w){alternatives('messages')} (?:just )?{by}{somebody}\s*[:,\n\u2013\u2014-]+{first}",
             rf"(?<!\w){alternatives('messages of the moment')} (?:just )?{by}{somebody}\s*[.!\u2026]+{first}",
             # "This is what my mum posted on Facebook.", "Ben wrote this."
-            rf"(?<!\w)what (?!i\b|we\b)[\w' ]{{2,30}}? {alternatives('shared')}{behind}{first}",
+            rf"(?:\A|(?<=[.!?\n]))\s*(?:(?!(?:i|i'm|we|wonder|know)\b)[\w']+ ){{0,4}}?what (?!i\b|we\b)"
+            rf"[\w' ]{{2,30}}? {alternatives('shared')}{behind}{first}",
             rf"(?<![\w'-])(?!(?:i|we|i've|we've|just|also|have|had|has|already|finally)\b)[\w'-]+ (?:just )?"
             rf"{alternatives('shared')} (?:me |us )?(?:this|the following)\b{behind}{first}",
             rf"(?<!\w){alternatives('found')}{behind}{first}",

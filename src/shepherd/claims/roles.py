@@ -49,8 +49,8 @@ _OTHER_ROLES = (
 _FAMILY = (
     r"(?:kids?|children|toddlers?|teen(?:ager)?s?|boys|girls|family|household|house|home|husband|wife|partner"
     r"|boyfriend|girlfriend|parents|mum|mom|dad|in-laws|\w+-in-law|grandkids|grandchildren|friends?|mates"
-    r"|cats?|dogs?)\b(?!['\u2019]| (?:business|firm|farm|company|restaurant|shop|bakery|trust|office|court|practice"
-    r"|clinic|cent(?:re|er)|services?|support|home|owners?|builders?|health|team|academy|school|club))"
+    r"|cats?|dogs?)\b(?!['\u2019]| (?:business|firm|farm|company|restaurant|shop|bakery|trust|office|court"
+    r"|practice|clinic|cent(?:re|er)|services?|support|home|owners?|builders?|health|team|academy|school|club))"
 )
 _AT_HOME = re.compile(
     rf"{_OTHER_ROLES} (?:(?:for|to|of) (?:(?:all|both|most) (?:of )?)?"

@@ -83,7 +83,7 @@ def begin_of_others(text: str) -> int:
 
 def _is_somebody(name: str | None) -> bool:
     """Return whether a label names somebody: "Lea", and neither "Hi", "Monday" nor "Work"."""
-    if name is None or re.fullmatch(_KIN, name, re.IGNORECASE):
+    if name is None or re.fullmatch(_KIN, name, re.IGNORECASE) or definition("person").fullmatch(name):
         return True
     first = re.split(r"[ (]", name.casefold(), maxsplit=1)[0].strip(".,")
     return not (
