@@ -25,6 +25,7 @@ def learned(message: str) -> dict[str, str]:
         "standup notes: Tom - done with tickets. Lea - I live in Hamburg now, commuting.",
         "Paul (DevOps) - I live in Berlin",
         "Mum - I'm diabetic",
+        "@lea - I moved to Hamburg",
         "Message from Lea\nI moved to Hamburg",
         "got a text from my sister, I'm pregnant!!",
         "This is what my mum posted on Facebook. I live in Wales and I love it here",
@@ -46,6 +47,7 @@ def test_words_of_others_teach_nothing(message):
     [
         ("Hi - I'm Sam, I live in Leeds", {"name": "Sam", "location": "Leeds"}),
         ("Quick intro - I live in York", {"location": "York"}),
+        ("Correction: I live in York", {"location": "York"}),
         ("Health - I'm diabetic", {"condition": "diabetic"}),
         ("Work:\nI work at Asda", {"employer": "Asda"}),
         ("About me:\nI live in Leeds", {"location": "Leeds"}),

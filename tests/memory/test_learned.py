@@ -177,6 +177,7 @@ def test_a_new_like_ends_only_the_dislike_of_the_same(teller: Teller, key, value
     [
         ("location", "Texas", "I moved to Berlin.", {"location": "Berlin"}),
         ("name", "Steve", "Call me Stefan.", {"name": "Stefan"}),
+        ("employer", "Bosch", "I moved from Bosch to Siemens.", {"employer": "Siemens"}),
         ("location", "Kyiv", "I no longer live in Kyiv.", {}),
         ("employer", "Amazon", "I quit my job at Amazon.", {}),
     ],

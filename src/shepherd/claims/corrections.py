@@ -64,7 +64,6 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
 
     A word in the place of another has its form: a plain word, a name, a number.
     """
-    facts = [*facts]
     told = [(sentence, match) for sentence in own_sentences(text) for match in _told(sentence)]
     current = {fact.key: fact for fact in facts}
     found = {}
@@ -75,7 +74,7 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
             key, value = concerned[0].key, _corrected(match, concerned[0].value)
             found[key] = Correction(key, value, sentence)
     for sentence, match in _moved(own_sentences(text)):
-        for fact in facts:
+        for fact in current.values():
             if _is_left(match, fact):
                 found[fact.key] = Correction(fact.key, match["new"].rstrip(".'"), sentence, changes=True)
     return [*found.values()]

@@ -55,7 +55,7 @@ _QUOTED = re.compile(
 _ONE_WORD = re.compile(r"^.[\w.\u2019'-]+.$")
 # "A summary, please: …" asks for work on what follows, as "summarise" does.
 _WANTED_WORK = re.compile(
-    r"\b(?:summary|translation|paraphrase|correction|proofreading|rewrite|zusammenfassung|übersetzung|résumé|traduction"
+    r"\b(?:summary|translation|paraphrase|correction(?!\s*:)|proofreading|rewrite|zusammenfassung|übersetzung|résumé|traduction"
     r"|resumen|traducción|riassunto|traduzione|resumo|tradução|samenvatting|vertaling)\b[^.!?\n:]{0,30}:\s",
     re.IGNORECASE,
 )

@@ -26,7 +26,7 @@ _WITH_COLON = re.compile(
 # A name, a name with a title or what somebody does, or a handle: "Dr Khan", "Paul (DevOps)", "lea_m".
 _WORD = rf"(?:{_CAPITAL}[\w.'\u2019-]{{0,40}}|(?=[\w.-]{{0,30}}[_\d])(?=[\w.-]{{0,30}}[a-z])[\w.-]{{1,31}})"
 _SURNAME = rf"(?: (?:(?:van|von|de|der|den|da|di|del|la|bin|al) ){{0,2}}{_CAPITAL}[\w.'\u2019-]{{0,40}})"
-_NAME = rf"@?{_WORD}{_SURNAME}{{0,3}}(?: ?\([^()\n]{{1,40}}\))?"
+_NAME = rf"(?:@[\w.-]{{1,31}}|{_WORD}){_SURNAME}{{0,3}}(?: ?\([^()\n]{{1,40}}\))?"
 _CLOCK = r"\d{1,2}(?:[:h]\d{2}(?::\d{2})?(?:\s?[ap]\.?m\.?)?|[.:]\d{2} uhr)"
 _MONTH = (
     r"(?:jan|feb|mar|mär|apr|may|mai|jun|jul|aug|sep|oct|okt|nov|dec|dez|janv|févr|avr|juin|juil|août|déc|ene|abr|ago|dic)"

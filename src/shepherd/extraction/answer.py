@@ -272,6 +272,9 @@ def select(
             EndedValue(without_time(end.value), end.kind, _evidence(end, line, secrets), number)
             for end in ended
         ]
+        corrected = {one.key: one for one in corrected_facts(line, known)}
+        # "I moved from Bosch to Siemens" is one change, and no end before it.
+        moved = {one.key for one in corrected.values() if one.changes}
         kept.claims += [
             EndedValue(
                 over.value,
@@ -281,11 +284,11 @@ def select(
                 over.key,
             )
             for over in ended_facts(line, known)
-            if not any(
+            if over.key not in moved
+            and not any(
                 may_end(end.kind, over.key) and _folded(end.value) == _folded(over.value) for end in ended
             )
         ]
-        corrected = {one.key: one for one in corrected_facts(line, known)}
         for verdict in _not_over(verdicts, line):
             correction = corrected.get(verdict.key)
             if correction is not None and correction.says_more_than(verdict.value):
