@@ -189,7 +189,7 @@ def test_what_only_sounds_like_an_end_ends_nothing(message):
 
 
 HEALTH = {
-    "condition": "pregnant, diabetic, asthma, enceinte",
+    "condition": "pregnant, diabetic, asthma, migraines, enceinte",
     "allergy": "nuts, latex",
     "medication": "the pill",
     "diet": "vegan",
@@ -220,6 +220,11 @@ PREGNANT = [("condition", "pregnant"), ("condition", "enceinte")]
         ("I'm not vegan, I never said that", [("diet", "vegan")]),
         ("I've moved out of my mum's", [("lives_with", "mum")]),
         ("that's wrong, I don't hate mushrooms", [("dislikes", "mushrooms")]),
+        ("The doctor says I never had migraines", [("condition", "migraines")]),
+        ("Slept well, no migraine, so I don't have an excuse", []),
+        ("I don't have a migraine, let's go out", []),
+        ("Not vegan, but tasty", []),
+        ("I lost the baby in the supermarket for a minute", []),
         ("I'm not pregnant with twins", []),
         ("I lost the baby monitor", []),
         ("My sister lost the baby", []),

@@ -47,6 +47,7 @@ def test_what_is_no_place_is_no_home(message):
         ("I moved to the Isle of Skye", "Isle of Skye"),
         ("I've moved to the US for good", "US"),
         ("I live in Orange", "Orange"),
+        ("I live in Zelp and my phone has no signal, for my broadband see below", "Zelp"),
         ("I live in Chapel Allerton, Leeds", "Chapel Allerton, Leeds"),
     ],
 )

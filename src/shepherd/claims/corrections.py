@@ -64,7 +64,8 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
 
     A word in the place of another has its form: a plain word, a name, a number.
     """
-    told = [(sentence, match) for sentence in own_sentences(text) for match in _told(sentence)]
+    sentences = own_sentences(text)
+    told = [(sentence, match) for sentence in sentences for match in _told(sentence)]
     current = {fact.key: fact for fact in facts}
     found = {}
     for sentence, match in told:
@@ -73,7 +74,7 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
         if len(concerned) == 1:
             key, value = concerned[0].key, _corrected(match, concerned[0].value)
             found[key] = Correction(key, value, sentence)
-    for sentence, match in _moved(own_sentences(text)):
+    for sentence, match in _moved(sentences):
         for fact in current.values():
             if _is_left(match, fact):
                 found[fact.key] = Correction(fact.key, match["new"].rstrip(".'"), sentence, changes=True)

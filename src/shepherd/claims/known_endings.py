@@ -50,12 +50,13 @@ _SECTIONS = {
     "thing": ("all", "for a time", "thing"),
     "activity": ("all", "for a time", "was for a time", "activity", "given up named"),
     "business": ("all", "for a time", "activity", "thing"),
-    "health": ("all", "health", "denied"),
-    "pregnancy": ("all", "health", "denied", "pregnancy alone"),
+    "health": ("all", "health", "misdiagnosed", "denied"),
+    "pregnancy": ("all", "health", "misdiagnosed", "denied", "pregnancy alone"),
+    "episodes": ("all", "health", "misdiagnosed"),
     "allergy": ("all", "health", "denied allergy"),
     "avoided": ("avoided",),
     "disliked": ("disliked",),
-    "diet": ("all", "for a time", "was for a time", "health", "diet alone", "denied"),
+    "diet": ("all", "for a time", "was for a time", "health", "diet alone", "misdiagnosed", "denied"),
     "household": ("household", "someone"),
     "place": ("for a time", "place", "left named"),
 }
@@ -110,6 +111,13 @@ _ADJECTIVES = (
 )
 # What ends without being named: "I lost the baby".
 _PREGNANCY = re.compile(r"pregnan|schwanger|enceinte|embarazad|incinta|grávida|zwanger", re.IGNORECASE)
+# "I don't have a migraine" is about today.
+_EPISODES = re.compile(
+    r"migraine|headache|anxi|depress|hay ?fever|vertigo|insomnia|eczema|psoriasis|rosacea|reflux|heartburn"
+    r"|pain|back|knee|sleep|gout|cold sores?|allergies|rhinitis|tinnitus|panic"
+    r"|migräne|heuschnupfen|rhume des foins|migraña",
+    re.IGNORECASE,
+)
 # Behind a mention that is denied: nothing more is said of it, as in "asthma attacks" or "vegan for animals".
 _END = (
     r"(?=\W*$|[,.;:!(\u2013\u2014]| (?:after all|at all|any ?more|any longer|actually|it turns out|apparently"
@@ -166,8 +174,7 @@ def ended_facts(text: str, facts: Iterable[Fact]) -> list[KnownEnding]:
     for fact, _ in zip(facts, range(_MOST_FACTS), strict=False):
         kind_of_key = _kind_of(fact.key)
         for item in _items(fact) if kind_of_key else ():
-            is_pregnancy = kind_of_key == "health" and _PREGNANCY.search(item)
-            kind = "pregnancy" if is_pregnancy else kind_of_key
+            kind = _kind_of_item(kind_of_key, item)
             place = _place(plain, _mentions(fact.key, item), kind, _role(fact.key))
             if place is not None:
                 found.append(KnownEnding(fact.key, item, sentences[place]))
@@ -222,6 +229,13 @@ def _items(fact: Fact) -> list[str]:
         return [fact.value]
     # "I gave up the cello" leaves the oboe of "cello and oboe".
     return items_of(known.name, fact.value, apart=True)
+
+
+def _kind_of_item(kind: str, item: str) -> str:
+    """Return the kind of an item: a pregnancy and what comes and goes end otherwise than other conditions."""
+    if kind == "health" and _PREGNANCY.search(item):
+        return "pregnancy"
+    return "episodes" if kind == "health" and _EPISODES.search(item) else kind
 
 
 def _role(key: str) -> str:

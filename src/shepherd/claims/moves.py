@@ -79,7 +79,9 @@ def _is_no_place(value: str, sentence: str) -> bool:
         return False
     if _brand().match(plain) or rule("software").fullmatch(plain):
         return True
-    if _institution().search(value) or rule("for a service").search(sentence):
+    # "I moved to Zelp for my energy"
+    behind = sentence.partition(value)[2]
+    if _institution().search(value) or rule("for a service", begins=True).match(behind):
         return True
     is_shouted = sentence == sentence.upper()
     return not is_shouted and _ACRONYM.fullmatch(value) is not None
