@@ -188,6 +188,67 @@ def test_what_only_sounds_like_an_end_ends_nothing(message):
     assert ended(message) == set()
 
 
+HEALTH = {
+    "condition": "pregnant, diabetic, asthma, migraines, enceinte",
+    "allergy": "nuts, latex",
+    "medication": "the pill",
+    "diet": "vegan",
+    "lives_with": "mum",
+    "dislikes": "mushrooms",
+}
+PREGNANT = [("condition", "pregnant"), ("condition", "enceinte")]
+
+
+@pytest.mark.parametrize(
+    ("message", "over"),
+    [
+        ("I lost the baby", PREGNANT),
+        ("I had a miscarriage last week", PREGNANT),
+        ("I gave birth yesterday!", PREGNANT),
+        ("Our baby was born on Friday", PREGNANT),
+        ("I'm not pregnant, false alarm", [("condition", "pregnant")]),
+        ("Je ne suis plus enceinte", [("condition", "enceinte")]),
+        ("J'ai fait une fausse couche", PREGNANT),
+        ("Ich habe das Baby verloren", PREGNANT),
+        ("Turns out I'm not diabetic after all, they mixed up the samples", [("condition", "diabetic")]),
+        ("I never had asthma, it was misdiagnosed", [("condition", "asthma")]),
+        ("The doctor says I don't have asthma after all", [("condition", "asthma")]),
+        ("The asthma diagnosis was wrong", [("condition", "asthma")]),
+        ("The allergy test came back: no nut allergy", [("allergy", "nuts")]),
+        ("They tested me and I'm not allergic to latex", [("allergy", "latex")]),
+        ("I'm off the pill", [("medication", "the pill")]),
+        ("I'm not vegan, I never said that", [("diet", "vegan")]),
+        ("I've moved out of my mum's", [("lives_with", "mum")]),
+        ("that's wrong, I don't hate mushrooms", [("dislikes", "mushrooms")]),
+        ("The doctor says I never had migraines", [("condition", "migraines")]),
+        ("Slept well, no migraine, so I don't have an excuse", []),
+        ("I don't have a migraine, let's go out", []),
+        ("Not vegan, but tasty", []),
+        ("I lost the baby in the supermarket for a minute", []),
+        ("I'm not pregnant with twins", []),
+        ("I lost the baby monitor", []),
+        ("My sister lost the baby", []),
+        ("I'm scared that I lost the baby", []),
+        ("I had a miscarriage before, so I'm nervous", []),
+        ("When I gave birth to my first it took hours", []),
+        ("I'm not just diabetic", []),
+        ("My mum says I don't have asthma", []),
+        ("I don't have asthma attacks very often", []),
+        ("I never had asthma until I was thirty", []),
+        ("Dinner ideas, please: no nuts, no gluten", []),
+        ("I'm not nuts", []),
+        ("I don't have a nut allergy card with me", []),
+        ("I don't take the pill at night", []),
+        ("I'm not vegan for the animals", []),
+        ("My brother moved out of my mum's", []),
+        ("I don't hate mushroom soup", []),
+        ("Am I not diabetic?", []),
+    ],
+)
+def test_health_ends_with_what_was_an_error_and_with_all_that_is_denied(message, over):
+    assert ended(message, HEALTH) == set(over)
+
+
 def test_what_stays_true_whatever_is_said_is_never_ended():
     lasting = dict.fromkeys(
         ("name", "birthday", "likes", "origin", "language", "children", "brother_employer"), "Bosch"

@@ -49,6 +49,44 @@ def test_a_role_among_friends_is_no_job(line, key, value):
     assert facts(line, other) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "I'm a bad nurse, I forgot a dose today",
+        "I'm a pretty good baker",
+        "I'm an overworked nurse",
+        "I'm a taxi driver for my kids",
+        "I'm a cook, cleaner and chauffeur in this house",
+        "I'm the family photographer",
+        "I'm a surgeon with a needle and thread, lol",
+        "I'm a detective when it comes to lost socks",
+        "I'm a student of life",
+        "I'm the author of a small library called pgtide",
+        "Ich bin eine schlechte Köchin",
+        "Je suis une mauvaise cuisinière",
+        "Soy una mala cocinera",
+    ],
+)
+def test_a_role_that_is_judged_or_played_with_is_no_job(line):
+    assert facts(line, "job") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "job"),
+    [
+        ("I'm a registered nurse", "registered nurse"),
+        ("I'm a nurse, and I cook for my kids", "nurse"),
+        ("I'm really a nurse", "nurse"),
+        ("I'm a nanny for two kids in Leeds", "nanny"),
+        ("I'm a manager of the family business", "manager"),
+        ("I'm a driver for the girls' school", "driver"),
+        ("I'm an author of crime novels", "author"),
+    ],
+)
+def test_a_job_that_only_sounds_like_one_at_home_is_learned(line, job):
+    assert facts(line, "job") == [job]
+
+
 def test_a_role_of_a_relative_is_not_the_users():
     assert facts("My sister is a singer in a band", "community_role") == []
 

@@ -157,8 +157,27 @@ def test_what_the_user_set_is_contradicted_by_a_proposal(teller: Teller, line: s
 @pytest.mark.parametrize(
     ("key", "value", "line", "now"),
     [
+        ("dislikes", "olives, kale", "I like olives now.", {"likes": "olives", "dislikes": "kale"}),
+        ("likes", "olives", "I hate olives.", {"dislikes": "olives"}),
+        ("likes", "Rome", "I hate Rome in August.", {"likes": "Rome", "dislikes": "Rome"}),
+    ],
+)
+def test_a_new_like_ends_only_the_dislike_of_the_same(teller: Teller, key, value, line, now) -> None:
+    teller.memory.set_fact(key, value, source="extraction")
+    teller.memory.set_fact("avoids", "olives", source="extraction")
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == {"avoids": "olives", **now}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line", "now"),
+    [
         ("location", "Texas", "I moved to Berlin.", {"location": "Berlin"}),
         ("name", "Steve", "Call me Stefan.", {"name": "Stefan"}),
+        ("employer", "Bosch", "I moved from Bosch to Siemens.", {"employer": "Siemens"}),
         ("location", "Kyiv", "I no longer live in Kyiv.", {}),
         ("employer", "Amazon", "I quit my job at Amazon.", {}),
     ],
@@ -199,6 +218,24 @@ def test_a_change_of_before_a_fact_was_set_is_proposed(
 
     assert [item.value for item in teller.memory.learned(waiting_only=True)] == proposed
     assert teller.facts() == {"location": "Texas" if proposed else "Berlin"}
+
+
+@pytest.mark.parametrize(
+    ("line", "home"),
+    [
+        ("I moved to Zelp.", "Otley"),  # It may be a bank.
+        ("I moved to Zelp, we have a house there.", "Zelp"),
+        ("I moved from Otley to Zelp.", "Zelp"),
+    ],
+)
+def test_only_a_clear_move_replaces_a_home_that_was_set_by_hand(teller: Teller, line: str, home: str) -> None:
+    teller.memory.set_fact("location", "Otley")
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == {"location": home}
+    assert [item.value for item in teller.memory.learned(waiting_only=True)] == ["Zelp"] * (home == "Otley")
 
 
 def test_a_change_of_years_ago_replaces_nothing_that_was_told_since(teller: Teller) -> None:

@@ -1,6 +1,7 @@
-"""Parts of known values that a message corrects: "my car is blue, not grey" makes a grey Skoda blue.
+"""Known values that a message corrects: "my car is blue, not grey" makes a grey Skoda blue.
 
-Such a sentence states no value by itself; what is known says what the corrected word belongs to.
+Such a sentence states no value by itself; what is known says what the corrected word belongs to. Who works at
+Bosch and moved "from Bosch to Siemens" works at Siemens; who lives in Metz has another home.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from shepherd.claims.keys import INSTRUCTIONS, LISTS, canonical_key, words_of
+from shepherd.claims.moves import MOVED_FROM, is_home, is_town
 from shepherd.claims.statements import own_sentences
 from shepherd.claims.successors import IT_IS, are_alike
 from shepherd.claims.wordings import rule, words
@@ -33,15 +35,24 @@ _WORDINGS = tuple(
         rf"{_BEFORE}{_NEW}(?: now)?{_END}",
     )
 )
+_NEW_PLACE = re.compile(
+    rf"{MOVED_FROM}(?P<new>(?-i:[A-Z\u00c0-\u00de])[\w&'.-]*"
+    rf"(?: (?:(?:of|and|&|on|upon|the) )?(?-i:[A-Z\u00c0-\u00de0-9])[\w&'.-]*){{0,3}})",
+    re.IGNORECASE,
+)
 _BEHIND_MARK = re.compile(r"[.;:]\s|, (?=my |our |the )")
 
 
 class Correction(NamedTuple):
-    """A fact with the value that it has with the corrected words, and the sentence that says so."""
+    """A fact with the value that it has with the corrected words, and the sentence that says so.
+
+    `changes`: the sentence says that the value is new.
+    """
 
     key: str
     value: str
     sentence: str
+    changes: bool = False
 
     def says_more_than(self, value: str) -> bool:
         """Return whether it has all words of another value and more: "blue Skoda" than "blue"."""
@@ -53,8 +64,9 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
 
     A word in the place of another has its form: a plain word, a name, a number.
     """
-    told = [(sentence, match) for sentence in own_sentences(text) for match in _told(sentence)]
-    current = {fact.key: fact for fact in facts} if told else {}
+    sentences = own_sentences(text)
+    told = [(sentence, match) for sentence in sentences for match in _told(sentence)]
+    current = {fact.key: fact for fact in facts}
     found = {}
     for sentence, match in told:
         concerned = [fact for fact in current.values() if _is_about(match, fact)]
@@ -62,6 +74,10 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
         if len(concerned) == 1:
             key, value = concerned[0].key, _corrected(match, concerned[0].value)
             found[key] = Correction(key, value, sentence)
+    for sentence, match in _moved(sentences):
+        for fact in current.values():
+            if _is_left(match, fact):
+                found[fact.key] = Correction(fact.key, match["new"].rstrip(".'"), sentence, changes=True)
     return [*found.values()]
 
 
@@ -75,6 +91,29 @@ def _told(sentence: str) -> Iterator[re.Match[str]]:
             is_state = {*match["new"].casefold().split()} & words("momentary")
             if not is_unsure and not is_state and _is_alike(match["old"], match["new"]):
                 yield match
+
+
+def _moved(sentences: Iterable[str]) -> Iterator[tuple[str, re.Match[str]]]:
+    """Yield who moved from one place or company to another, and stayed there."""
+    for sentence in sentences:
+        match = _NEW_PLACE.search(sentence.replace("\u2019", "'"))
+        if match is None or any(
+            rule(name).search(sentence) for name in ("unreal", "reported", "negations", "a story", "past")
+        ):
+            continue
+        yield sentence, match
+
+
+def _is_left(match: re.Match[str], fact: Fact) -> bool:
+    """Return whether a fact is the employer or the home that somebody moved from, to another of its kind."""
+    known = canonical_key(fact.key)
+    name = fact.key if known is None else known.name
+    old, value = match["old"].casefold().removeprefix("the "), fact.value.casefold().removeprefix("the ")
+    if not old or not (f"{value} ".startswith((f"{old} ", f"{old}, ")) or old == value):
+        return False
+    if name == "employer":
+        return not is_town(match["new"])
+    return name == "location" and is_home(match["new"], f"I live in {match['new']}.")
 
 
 def _is_alike(old: str, new: str) -> bool:

@@ -20,6 +20,8 @@ from shepherd.claims.keys import (
     words_of,
 )
 from shepherd.claims.letters import begins_with_letter
+from shepherd.claims.moves import is_home
+from shepherd.claims.roles import is_figure_of_speech
 from shepherd.claims.statements import Assertion, assertions, stating_sentences
 from shepherd.claims.wordings import alternatives, definition, rule
 from shepherd.claims.wordings import words as word_list
@@ -507,6 +509,8 @@ def _fits_value(assertion: Assertion, value: str) -> bool:
         case "birthday" | "birth_year":
             has_number = any(map(str.isdigit, value)) or definition("feast").search(value) is not None
             return has_number and len(words) < 6 and "or" not in words
+        case "job" if is_figure_of_speech(value, assertion.sentence):
+            return False
         case "job" if assertion.is_weak:
             is_owner = words[0].endswith("'s")
             return words[-1] not in word_list("momentary") and not value[0].isupper() and not is_owner
@@ -578,9 +582,11 @@ def _is_place(assertion: Assertion, value: str) -> bool:
         return True
     has_article = assertion.value.split()[0].casefold() in word_list("determiners")
     # "The Max Planck Institute", and not "at max"
+    if assertion.kind == "location" and not is_home(value, assertion.sentence):
+        return False
     is_named = words[0] in _ALSO_PLACES and len(words) > 1 and value.istitle()
     return (
-        (is_named or words[0] not in word_list("no places") | word_list("pronouns"))
+        (is_named or value == "US" or words[0] not in word_list("no places") | word_list("pronouns"))
         and words[-1] not in word_list("buildings")
         and not (has_article and value == value.casefold())
     )

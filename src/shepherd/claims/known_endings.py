@@ -16,7 +16,7 @@ from shepherd.claims.statements import own_sentences
 from shepherd.claims.wordings import definition, endings, rule
 from shepherd.types import Fact
 
-__all__ = ["KnownEnding", "ended_facts"]
+__all__ = ["KnownEnding", "ended_facts", "opposite_items"]
 
 _MARK = "\x01"
 _ADVERBS = (
@@ -50,10 +50,14 @@ _SECTIONS = {
     "thing": ("all", "for a time", "thing"),
     "activity": ("all", "for a time", "was for a time", "activity", "given up named"),
     "business": ("all", "for a time", "activity", "thing"),
-    "health": ("all", "health"),
-    "allergy": ("all", "health"),
+    "health": ("all", "health", "misdiagnosed", "denied"),
+    "pregnancy": ("all", "health", "misdiagnosed", "denied", "pregnancy alone"),
+    "episodes": ("all", "health", "misdiagnosed"),
+    "allergy": ("all", "health", "denied allergy"),
     "avoided": ("avoided",),
-    "diet": ("all", "for a time", "was for a time", "health", "diet alone"),
+    "disliked": ("disliked",),
+    "diet": ("all", "for a time", "was for a time", "health", "diet alone", "misdiagnosed", "denied"),
+    "household": ("household", "someone"),
     "place": ("for a time", "place", "left named"),
 }
 _KINDS = {
@@ -67,6 +71,8 @@ _KINDS = {
     "health": "condition medication aid",
     "allergy": "allergy",
     "avoided": "avoids",
+    "disliked": "dislikes",
+    "household": "lives_with",
     "diet": "diet",
     "place": "location",
     "activity": "plays hobby member_of learning community_role supports habit drinks project study school"
@@ -77,7 +83,7 @@ _KIND_OF = {key: kind for kind, keys in _KINDS.items() for key in keys.split()}
 _LASTING = frozenset(
     (
         "name", "nickname", "last_name", "origin", "hometown", "birthplace", "nationality", "age", "email",
-        "phone", "birthday", "birth_year", "language", "likes", "dislikes", "prefers", "degree", "studied",
+        "phone", "birthday", "birth_year", "language", "likes", "prefers", "degree", "studied",
         "trait", "fears", "children", "siblings", "grandchildren", INSTRUCTIONS,
     )
 )  # fmt: skip
@@ -103,6 +109,21 @@ _ADJECTIVES = (
     r"(?:(?:mr|mrs|ms|miss|dr|prof|professor|sir|old|poor|little|lovely|dear|beloved|big|sweet|beautiful|whole"
     r"|black|white|red|blue|green)\.? )*"
 )
+# What ends without being named: "I lost the baby".
+_PREGNANCY = re.compile(r"pregnan|schwanger|enceinte|embarazad|incinta|grávida|zwanger", re.IGNORECASE)
+# "I don't have a migraine" is about today.
+_EPISODES = re.compile(
+    r"migraine|headache|anxi|depress|hay ?fever|vertigo|insomnia|eczema|psoriasis|rosacea|reflux|heartburn"
+    r"|pain|back|knee|sleep|gout|cold sores?|allergies|rhinitis|tinnitus|panic"
+    r"|migräne|heuschnupfen|rhume des foins|migraña",
+    re.IGNORECASE,
+)
+# Behind a mention that is denied: nothing more is said of it, as in "asthma attacks" or "vegan for animals".
+_END = (
+    r"(?=\W*$|[,.;:!(\u2013\u2014]| (?:after all|at all|any ?more|any longer|actually|it turns out|apparently"
+    r"|though|these days|again|but|and never|that was|it was|so|now)\b)"
+)
+_OPPOSITES = {"likes": "dislikes", "dislikes": "likes"}
 _FOR_IT = re.compile(r"(?<![\w'])(?:him|her|it|them|the lot|our old (?:boy|girl|lad|man))(?!\w)")
 _BEFORE_IT = re.compile(rf"\b(?:before|after|like|unlike|than|besides|off) {_MARK}")
 # What they say is so.
@@ -113,7 +134,7 @@ _EXPERT = re.compile(
 _CLAUSE = re.compile(r"[,;:\u2013\u2014(]| (?:and|but|so|because|then|though|although) ")
 _NOT_SO = re.compile(
     r"\b(?:when|once|until|till|before|if|unless|whether|not|never|nearly|almost|nobody|dreamt|dreamed|tomorrow"
-    r"|next (?:week|month|year)|rumou?rs?)\b|n't\b"
+    r"|scared|terrified|dread\w*|next (?:week|month|year)|rumou?rs?)\b|n't\b"
 )
 # What may follow a mention without making it part of another thing.
 _OTHER_NOUN = re.compile(
@@ -151,12 +172,36 @@ def ended_facts(text: str, facts: Iterable[Fact]) -> list[KnownEnding]:
     plain = [one.casefold().replace("\u2019", "'").replace(_MARK, " ") for one in sentences]
     found = []
     for fact, _ in zip(facts, range(_MOST_FACTS), strict=False):
-        kind = _kind_of(fact.key)
-        for item in _items(fact) if kind else ():
+        kind_of_key = _kind_of(fact.key)
+        for item in _items(fact) if kind_of_key else ():
+            kind = _kind_of_item(kind_of_key, item)
             place = _place(plain, _mentions(fact.key, item), kind, _role(fact.key))
             if place is not None:
                 found.append(KnownEnding(fact.key, item, sentences[place]))
     return found
+
+
+def opposite_items(key: str, value: str, sentence: str, facts: Iterable[Fact]) -> list[tuple[str, str]]:
+    """Return keys and items of known facts of which new likes or dislikes are the opposite.
+
+    "I hate Rome in August" takes nothing from liking Rome.
+    """
+    opposite = _OPPOSITES.get(key)
+    if opposite is None or not _all_of_it().match(sentence.rpartition(value)[2]):
+        return []
+    said = {item.casefold() for item in items_of(key, value, apart=True)}
+    return [
+        (fact.key, item)
+        for fact in facts
+        if (known := canonical_key(fact.key)) is not None and known.name == opposite
+        for item in items_of(known.name, fact.value, apart=True)
+        if item.casefold() in said
+    ]
+
+
+@lru_cache(1)
+def _all_of_it() -> re.Pattern[str]:
+    return re.compile(_END, re.IGNORECASE)
 
 
 def _kind_of(key: str) -> str:
@@ -186,6 +231,13 @@ def _items(fact: Fact) -> list[str]:
     return items_of(known.name, fact.value, apart=True)
 
 
+def _kind_of_item(kind: str, item: str) -> str:
+    """Return the kind of an item: a pregnancy and what comes and goes end otherwise than other conditions."""
+    if kind == "health" and _PREGNANCY.search(item):
+        return "pregnancy"
+    return "episodes" if kind == "health" and _EPISODES.search(item) else kind
+
+
 def _role(key: str) -> str:
     """Return whom a key names if nobody has two of them, else ""."""
     words = " ".join(words_of(key))
@@ -201,6 +253,7 @@ def _wordings(section: str, role: str) -> tuple[re.Pattern[str], ...]:
             .replace("{it}", _MARK)
             .replace("{role}", role)
             .replace("{then}", _THEN)
+            .replace("{end}", _END)
         )
         for line in endings()[section]
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from shepherd.claims.speakers import FIRST_PERSON, begin_of_others
 from shepherd.claims.wordings import alternatives, rule
 from shepherd.escaping import without_blocks
 
@@ -52,18 +53,9 @@ _QUOTED = re.compile(
 )
 # One word in quotation marks is emphasis or a title, and belongs to the sentence.
 _ONE_WORD = re.compile(r"^.[\w.\u2019'-]+.$")
-# "Lea: I live in Ulm." What follows a label is somebody else's.
-_SPEAKER = re.compile(
-    r"(?:^|(?<=[.!?\n]))[ \t]*(?!(?:Fav\w*|Note|PS|P\.S|FYI|Btw|Update|Fact|Correction|Also"
-    r"|Wrong|Incorrect|No|Nope|Actually|Background|Context|Reminder|Intro|Heads up|Disclaimer|Edit"
-    r"|Detail|Details|Info|Kontext|Hinweis|Contexte|Précision|Contexto|Detalhe|Detalle|Nota|Contesto|Dettaglio)\b)[\[(]?"
-    r"[A-Z\u00c0-\u00de][\w.-]*(?: [A-Z\u00c0-\u00de][\w.-]*)?[\])]?(?: \([^)\n]*\))?:[ \t]+(?=\S)",
-    re.MULTILINE,
-)
-
 # "A summary, please: …" asks for work on what follows, as "summarise" does.
 _WANTED_WORK = re.compile(
-    r"\b(?:summary|translation|paraphrase|correction|proofreading|rewrite|zusammenfassung|übersetzung|résumé|traduction"
+    r"\b(?:summary|translation|paraphrase|correction(?!\s*:)|proofreading|rewrite|zusammenfassung|übersetzung|résumé|traduction"
     r"|resumen|traducción|riassunto|traduzione|resumo|tradução|samenvatting|vertaling)\b[^.!?\n:]{0,30}:\s",
     re.IGNORECASE,
 )
@@ -83,11 +75,6 @@ _WORK_IN_JAPANESE = re.compile(
     r"[^\u3002\uff01\uff1f\n:\uff1a]{0,12}[:\uff1a]"
 )
 _CLAUSE = re.compile(r"[\u3001\u3002\uff01\uff0c\uff1f\n]")
-# Words in the first person, as a document holds them.
-_FIRST_PERSON = (
-    r"[\"'\u201c\u201e\u00ab(]?\s*(?:i|i'm|im|i've|my|we|our|dear|hello|hi|name|ich|mein\w*|wir|unser\w*"
-    r"|je|j'\w+|mon|ma|mes|nous|yo|mi|mis|soy|tengo|vivo|me|io|sono|ho|mio|mia|eu|sou|tenho|moro|meu|minha|ik|mijn|wij)(?![\w'])"
-)
 
 
 def own_words(message: str) -> str:
@@ -123,8 +110,7 @@ def own_words(message: str) -> str:
         text = pattern.sub(GAP, text)
     text = _CODE_LINE.sub(GAP, text)
     text = _QUOTED.sub(lambda match: match[0][1:-1] if _ONE_WORD.match(match[0]) else GAP, text)
-    speaker = _SPEAKER.search(text)
-    return text[: speaker.start()] if speaker else text
+    return text[: begin_of_others(text)]
 
 
 def _is_standing(text: str) -> bool:
@@ -151,13 +137,25 @@ def _beginning(name: str) -> re.Pattern[str]:
 def _documents() -> tuple[re.Pattern[str], ...]:
     """Return the patterns of what introduces others' words: "the diary begins", "lyrics:", "my story - I"."""
     document = rf"(?<!\w){alternatives('documents')}(?!\w)"
-    first = rf"(?=\s*{_FIRST_PERSON})"
+    first = rf"(?=\s*{FIRST_PERSON})"
+    by = r"(?:from|by|von|de|da|van) "
+    somebody = r"(?:(?!\b(?:and|but|so|because|i|we|und|et|y)\b)[^.!?:,\n\u2013\u2014]){1,40}?"
+    behind = r"[^.!?:\n]{0,40}?[.!?:,\n\u2013\u2014-]+"
     return tuple(
         re.compile(pattern, re.IGNORECASE)
         for pattern in (
             rf"{document}[^.!?:\n]{{0,60}}?(?<!\w){alternatives('begins')}(?!\w)"
             rf"[\w ,]{{0,20}}?[\s:,\u2013\u2014-]{first}",
             rf"{document}[^.!?:\n]{{0,40}}\s?:\s",
+            # "Message from Lea", "got a text from my sister, I'm pregnant"
+            rf"(?<!\w){alternatives('messages')} (?:just )?{by}{somebody}\s*[:,\n\u2013\u2014-]+{first}",
+            rf"(?<!\w){alternatives('messages of the moment')} (?:just )?{by}{somebody}\s*[.!\u2026]+{first}",
+            # "This is what my mum posted on Facebook.", "Ben wrote this."
+            rf"(?:\A|(?<=[.!?\n]))\s*(?:(?!(?:i|i'm|we|wonder|know)\b)[\w']+ ){{0,4}}?what (?!i\b|we\b)"
+            rf"[\w' ]{{2,30}}? {alternatives('shared')}{behind}{first}",
+            rf"(?<![\w'-])(?!(?:i|we|i've|we've|just|also|have|had|has|already|finally)\b)[\w'-]+ (?:just )?"
+            rf"{alternatives('shared')} (?:me |us )?(?:this|the following)\b{behind}{first}",
+            rf"(?<!\w){alternatives('found')}{behind}{first}",
             rf"(?:\A|(?<=[.!?\n]))(?:(?!\b(?:i|i'm|we)\b)[^.!?:\n]){{0,40}}?{document}[^.!?:\n]{{0,30}}"
             rf"\s[\u2013\u2014-]\s{first}",
         )

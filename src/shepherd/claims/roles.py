@@ -1,10 +1,12 @@
-"""Roles in a band, a club, a choir, a team, a play or a parish, which are no jobs."""
+"""Roles that are no jobs: in a band, a club, a team or a parish, at home, and those of figures of speech."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["is_work", "role_in"]
+from shepherd.claims.wordings import words
+
+__all__ = ["is_figure_of_speech", "is_work", "role_in"]
 
 _SPORTS = (
     "football|soccer|cricket|rugby|hockey|netball|basketball|volleyball|handball|baseball|softball"
@@ -40,6 +42,59 @@ _WORK = re.compile(
     r"|part[- ]time|freelanc\w+|promoted|gig)\b",
     re.IGNORECASE,
 )
+# Behind a role that somebody has for the family, or at home: "a taxi driver for my kids".
+_OTHER_ROLES = (
+    r"(?:(?:,|,? and|,? or) (?:an? )?(?:[a-z-]*(?:er|or|eur|ist|ian|man|maid|nurse|chef)|cook(?=,? and)))*"
+)
+_FAMILY = (
+    r"(?:kids?|children|toddlers?|teen(?:ager)?s?|boys|girls|family|household|house|home|husband|wife|partner"
+    r"|boyfriend|girlfriend|parents|mum|mom|dad|in-laws|\w+-in-law|grandkids|grandchildren|friends?|mates"
+    r"|cats?|dogs?)\b(?!['\u2019]| (?:business|firm|farm|company|restaurant|shop|bakery|trust|office|court"
+    r"|practice|clinic|cent(?:re|er)|services?|support|home|owners?|builders?|health|team|academy|school|club))"
+)
+_AT_HOME = re.compile(
+    rf"{_OTHER_ROLES} (?:(?:for|to|of) (?:(?:all|both|most) (?:of )?)?"
+    rf"(?:my|our|the|these|those|two|three|four|five|six|a bunch of) (?:\w+ ){{0,2}}?{_FAMILY}"
+    r"|(?:in|around) (?:this|our|my|the) (?:own )?(?:house(?:hold)?|family|home|flat|relationship|marriage)\b"
+    r"|at (?:my|our) (?:own|home|house)\b)",
+    re.IGNORECASE,
+)
+# Work for a family is a job where that is what the word says.
+_FAMILY_WORK = re.compile(
+    r"\b(?:nanny|au pair|carer|caregiver|care ?taker|babysitter|childminder|governess|housekeeper"
+    r"|tutor|nurse|mother|father|dad|mum|mom|parent|stay-at-home [a-z]+)$",
+    re.IGNORECASE,
+)
+_FIGURE = re.compile(
+    r"\s*(?:,\s*)?(?:of (?:life|the (?:universe|obvious|moment)|my own|excuses|chaos|few words|many \w+)\b"
+    r"|with an? (?:needle|wooden spoon|screwdriver|hammer|spatula|mop|hoover|can opener|glue gun)\b"
+    r"|when it comes to\b|on paper\b|(?:some|most|many|other) days\b"
+    r"|in (?:my|the) (?:head|mind|dreams|shower)\b|compared (?:to|with)\b"
+    r"|if i (?:may|do) say so\b|at best\b)",
+    re.IGNORECASE,
+)
+# "The author of a small library": of something that somebody made.
+_MAKER = re.compile(r"\b(?:author|maintainer|creator|inventor|admin|moderator|contributor)$", re.IGNORECASE)
+_WORK_MADE = re.compile(
+    r"\s+(?:of|to) (?:an?|this|that|my|our|the|some|several|two|three) (?:[\w'-]+ ){0,4}?(?:librar(?:y|ies)"
+    r"|plug-?ins?|packages?|modules?|apps?|scripts?|tools?|posts?|blog|articles?|papers?|thread|wiki|project|mod|bot"
+    r"|repo(?:sitory)?|game|font|theme|extension|add-?on|program|website|site|server|group|forum|subreddit|channel)\b",
+    re.IGNORECASE,
+)
+
+
+def is_figure_of_speech(value: str, sentence: str) -> bool:
+    """Return whether a role is only judged or played with: "a bad nurse", "a taxi driver for my kids"."""
+    before, _, behind = sentence.partition(value)
+    described = [*before.split()[-1:], *value.split()[:-1]]
+    if any(word.strip(",").casefold() in words("judging") for word in described if word.islower()):
+        return True
+    if re.search(r"\bthe family \w+$", f"{before}{value}", re.IGNORECASE):
+        return True
+    if _MAKER.search(value) and _WORK_MADE.match(behind):
+        return True
+    is_at_home = _AT_HOME.match(behind) is not None and _FAMILY_WORK.search(value) is None
+    return is_at_home or _FIGURE.match(behind) is not None
 
 
 def is_work(text: str) -> bool:

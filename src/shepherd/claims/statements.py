@@ -431,7 +431,10 @@ def _asserted(
         not value
         or (kind != "fears" and _is_unsure(lead))
         or _is_unsure(_CAPITALISED.sub("", value))
-        or (kind not in ("detail", "trait", "employment") and rule("no values", begins=True).match(value))
+        or (
+            kind not in ("detail", "trait", "employment", "lives_with")
+            and rule("no values", begins=True).match(value)
+        )
     ):
         return None
     after = rest[rest.find(value) + len(value) :]

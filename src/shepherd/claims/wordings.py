@@ -154,7 +154,7 @@ def endings() -> dict[str, list[str]]:
     """Return the wordings of endings by section, with {i} and {it} in them."""
     found: dict[str, list[str]] = {}
     for section, line in _sections("endings.txt"):
-        found.setdefault(section, []).append(line)
+        found.setdefault(section.partition(":")[0], []).append(line)
     return found
 
 

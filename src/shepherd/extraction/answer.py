@@ -15,7 +15,7 @@ from shepherd.claims.corrections import corrected_facts
 from shepherd.claims.endings import KNOWN, may_end
 from shepherd.claims.judge import Verdict, is_borne_out, learned
 from shepherd.claims.keys import LISTS, items_of, joined_items
-from shepherd.claims.known_endings import ended_facts
+from shepherd.claims.known_endings import ended_facts, opposite_items
 from shepherd.claims.statements import Assertion, stating_sentences
 from shepherd.errors import ModelError
 from shepherd.extraction.request import LONGEST_KEY, LONGEST_VALUE
@@ -272,19 +272,23 @@ def select(
             EndedValue(without_time(end.value), end.kind, _evidence(end, line, secrets), number)
             for end in ended
         ]
+        corrected = {one.key: one for one in corrected_facts(line, known)}
+        # "I moved from Bosch to Siemens" is one change, and no end before it.
+        moved = {one.key for one in corrected.values() if one.changes}
         kept.claims += [
             EndedValue(
                 over.value,
                 KNOWN,
                 over.sentence if secrets or not _shows_secret(over.sentence) else "",
                 number,
+                over.key,
             )
             for over in ended_facts(line, known)
-            if not any(
+            if over.key not in moved
+            and not any(
                 may_end(end.kind, over.key) and _folded(end.value) == _folded(over.value) for end in ended
             )
         ]
-        corrected = {one.key: one for one in corrected_facts(line, known)}
         for verdict in _not_over(verdicts, line):
             correction = corrected.get(verdict.key)
             if correction is not None and correction.says_more_than(verdict.value):
@@ -293,13 +297,17 @@ def select(
             if secrets or not (is_secret(verdict.key, verdict.value) or _tells(verdict.value, hidden)):
                 evidence = _evidence(verdict.assertion, line, secrets)
                 value = without_time(verdict.value)
+                kept.claims += [
+                    EndedValue(item, KNOWN, evidence, number, key)
+                    for key, item in opposite_items(verdict.key, value, verdict.assertion.sentence, known)
+                ]
                 kept.claims.append(Claim(verdict.key, value, evidence, number, verdict.changes))
                 # A later line may end it.
                 known.append(Fact(verdict.key, value, 0, 0))
         for one in corrected.values():
             if secrets or not (is_secret(one.key, one.value) or _tells(one.value, hidden)):
                 said = one.sentence if secrets or not _shows_secret(one.sentence) else ""
-                kept.claims.append(Claim(one.key, one.value, said, number))
+                kept.claims.append(Claim(one.key, one.value, said, number, one.changes))
                 known.append(Fact(one.key, one.value, 0, 0))
     values = {_folded(claim.value) for claim in kept.claims if isinstance(claim, Claim)}
     unused = sum(not any(_folded(value) in known for known in values) for value in extracted.facts.values())

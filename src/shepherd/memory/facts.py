@@ -21,6 +21,7 @@ from shepherd.claims.keys import (
     joined_values,
     words_of,
 )
+from shepherd.claims.moves import is_certain_move
 from shepherd.lru_cache import FIFODict
 from shepherd.memory.growing_lists import (
     ListChange,
@@ -258,20 +259,27 @@ def learn(
     by_models = (_LEARNED, "tool")
     if any(at > (told_at if by in by_models else since) for _, by, at in changes):
         return None
-    changes_now = claim.changes
+    changes_now = claim.changes and _is_certain(claim, known)
     if known is not None and claim.changes and starts and not is_list and not _STILL.search(claim.statement):
         # "I moved to Oslo in 2005" is no change of what is known since then.
         learned_at = known.valid_from or known.updated_at
         if starts < learned_at - _LONG_AGO_S and _source(connection, user_id, key) == source:
             return None
-        changes_now = starts >= learned_at - _LATE_S
+        changes_now = changes_now and starts >= learned_at - _LATE_S
     if known is not None and known.value != value and not changes_now:
+        if not is_list and is_less_precise(key, value, known.value):
+            return None
         is_set = _source(connection, user_id, key) != source
         if is_set and not is_list:
             return Contradiction(known, value) if contradicts(known.value, value) else None
-        if not is_list and is_less_precise(key, value, known.value):
-            return None
     return _change(connection, user_id, known, key, value, source, told_at, starts or told_at, evidence)
+
+
+def _is_certain(claim: Claim, known: Fact | None) -> bool:
+    """Return whether a claim says for certain that a fact changed: "I moved to Tidal" may be about an app."""
+    common = canonical_key(claim.key)
+    is_move = known is not None and common is not None and common.name == "location"
+    return not is_move or is_certain_move(claim.statement, claim.value, known.value if known else "")
 
 
 def _changes_of(connection: Connection, user_id: str, key: str) -> list[ListChange]:
@@ -305,7 +313,8 @@ def end(
     for fact in of_user(connection, user_id):
         common = canonical_key(fact.key)
         if (
-            not may_end(ended.kind, fact.key)
+            (ended.key and ended.key != fact.key)
+            or not may_end(ended.kind, fact.key)
             or not concerns(statement, fact.key)
             or fact.updated_at > told_at
         ):

@@ -82,12 +82,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class EndedValue:
-    """The value of something that holds no longer. `kind`: that of an assertion, or "any"."""
+    """The value of something that holds no longer. `kind`: that of an assertion, or "any".
+
+    `key`: the key of the only fact that ends, "" for all that have the value.
+    """
 
     value: str
     kind: str
     statement: str = ""
     line: int = -1
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)

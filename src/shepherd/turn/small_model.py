@@ -17,6 +17,7 @@ from shepherd.claims.corrections import corrected_facts
 from shepherd.claims.judge import Verdict, ended_values, plain_facts
 from shepherd.claims.keys import LISTS
 from shepherd.claims.known_endings import ended_facts
+from shepherd.claims.moves import is_certain_move
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
 from shepherd.inference.models import BUILT_IN
@@ -563,12 +564,14 @@ def _has_less_detail(verdict: Verdict, known: Mapping[str, Fact]) -> bool:
 
 def _contradicted(verdicts: Sequence[Verdict], own: Callable[[], Sequence[Fact]]) -> dict[str, Fact]:
     """Return, by key, the facts of the user's own that statements contradict without calling it a change."""
-    stated = [one for one in verdicts if not one.changes and one.key not in LISTS]
+    stated = [one for one in verdicts if (not one.changes or one.key == "location") and one.key not in LISTS]
     known = {fact.key: fact for fact in own()} if stated else {}
     return {
         one.key: known[one.key]
         for one in stated
-        if one.key in known and contradicts(known[one.key].value, one.value)
+        if one.key in known
+        and contradicts(known[one.key].value, one.value)
+        and not (one.changes and is_certain_move(one.assertion.sentence, one.value, known[one.key].value))
     }
 
 

@@ -1,0 +1,64 @@
+"""Pasted words of other people state nothing about the user; what only looks like a label hides nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from shepherd.claims.judge import plain_facts
+
+
+def learned(message: str) -> dict[str, str]:
+    return {verdict.key: verdict.value for verdict in plain_facts(message)}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Lea 10:32\nI moved to Hamburg and I'm vegan now",
+        "Lea Müller\n10:32\nIch wohne jetzt in Hamburg",
+        "Tom Baker, [29.11.26 10:32]\nI moved to Cork last week",
+        "lea_m — Today at 10:32 AM\nI work at Siemens now",
+        "29/11/2026, 10:32 - Lea Müller: I live in Hamburg now",
+        "[10:32] <lea> I live in Hamburg",
+        "On Mon, 3 Nov 2026 at 10:32, Lea Müller <lea@example.org> wrote:\nI live in Hamburg now",
+        "Lea:\nI moved to Hamburg",
+        "standup notes: Tom - done with tickets. Lea - I live in Hamburg now, commuting.",
+        "Paul (DevOps) - I live in Berlin",
+        "Mum - I'm diabetic",
+        "@lea - I moved to Hamburg",
+        "Message from Lea\nI moved to Hamburg",
+        "got a text from my sister, I'm pregnant!!",
+        "This is what my mum posted on Facebook. I live in Wales and I love it here",
+        "Ben wrote this. I live in Oslo and work at Equinor",
+        "saw this on Reddit. I'm a 34 year old nurse and I live in Ohio",
+        "my kid's essay: My name is Finn. I live in Bradford.",
+        "He's like I'm a doctor and I live in Miami",
+        "and then he goes, I'm from Texas",
+        "my gran emailed, I live in Whitby now",
+        "Léa a écrit :\nJ'habite à Lyon",
+    ],
+)
+def test_words_of_others_teach_nothing(message):
+    assert learned(message) == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "facts"),
+    [
+        ("Hi - I'm Sam, I live in Leeds", {"name": "Sam", "location": "Leeds"}),
+        ("Quick intro - I live in York", {"location": "York"}),
+        ("Correction: I live in York", {"location": "York"}),
+        ("Health - I'm diabetic", {"condition": "diabetic"}),
+        ("Work:\nI work at Asda", {"employer": "Asda"}),
+        ("About me:\nI live in Leeds", {"location": "Leeds"}),
+        ("Monday 10:30\nI work at Asda", {"employer": "Asda"}),
+        ("I get up at 6:30\nI live in York", {"location": "York"}),
+        ("I just read an email from HR and I work at Asda", {"employer": "Asda"}),
+        ("I wrote this. I live in Oslo", {"location": "Oslo"}),
+        ("Posting this from the train. I live in Ulm", {"location": "Ulm"}),
+        ("He goes to school in Hull. I live in York", {"location": "York"}),
+        ("My mum's like me, I live in York", {"location": "York"}),
+    ],
+)
+def test_what_only_looks_like_a_label_hides_nothing(message, facts):
+    assert learned(message).items() >= facts.items()
