@@ -26,9 +26,13 @@ from shepherd.secret_detection.vocabulary import (
 __all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", "masked"]
 
 
-def find_secrets(text: str) -> list[Secret]:
-    """Return the secrets in `text`, in order, none inside another. Time is linear in the text."""
-    candidates = list(_candidates(text))
+def find_secrets(text: str, *, in_document: bool = False) -> list[Secret]:
+    """Return the secrets in `text`, in order, none inside another. Time is linear in the text.
+
+    In speech, a number beside what codes open is taken for a code: a message that isn't remembered costs
+    little. In a document, covering a number destroys it, so that a value must be given to what it opens.
+    """
+    candidates = list(_candidates(text, in_document))
     named = spans_of_names(text, [(secret.start, secret.end) for secret in candidates])
     found = sorted(
         (secret for secret in candidates if (secret.start, secret.end) not in named),
@@ -60,9 +64,9 @@ def holds_secret(question: str, answer: str) -> bool:
     return len(answer.split()) == 1 and any(map(str.isdigit, answer)) and is_secret(question, answer)
 
 
-def masked(text: str) -> tuple[str, int]:
+def masked(text: str, *, in_document: bool = True) -> tuple[str, int]:
     """Return a text of the same length with its secrets covered, and how many there are."""
-    found = find_secrets(text)
+    found = find_secrets(text, in_document=in_document)
     pieces, end = [], 0
     for secret in found:
         pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
@@ -82,12 +86,12 @@ _MEETING = 2000
 _DIGIT = re.compile(r"\d+")
 
 
-def _candidates(text: str) -> Iterator[Secret]:
+def _candidates(text: str, in_document: bool) -> Iterator[Secret]:
     yield from keys.find(text)
     yield from passwords.find(text)
     yield from command_lines.find(text)
     if any(map(str.isdigit, text)):
         for begin, piece in around(text, _DIGIT.finditer(text)):
             yield from moved(begin, numbers.find(piece))
-            yield from moved(begin, codes.find_near(piece))
+            yield from moved(begin, codes.find_near(piece, in_document=in_document))
         yield from codes.find(text)

@@ -32,11 +32,11 @@ _NAME = f"(?:{WORDS['password names']})"
 # A purpose may stand between: "password for the router is …", "password (work): …".
 _PURPOSE = f"(?:{WORDS['purposes']})?"
 _VALUE = (
-    r"(?:[\"'`\u201c\u2018«](?P<quoted>[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
+    r"(?:[\"'`\u201c\u2018«](?P<quoted>(?!\s)[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
     r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))"
 )
 _PASSWORD = re.compile(
-    _NAME + r"[\"'`]?" + _PURPOSE + r"(?:\s{0,3}(?:[:=\uff1a]|是|は|—|->)\s{0,3}(?::\s{0,2})?"
+    _NAME + r"[\"'`]?" + _PURPOSE + r"(?:\s{0,3}(?:[:=\uff1a](?!:\w)|是|は|—|->(?!\w))\s{0,3}(?::\s{0,2})?"
     r"|\s{0,3}\b(?P<link>is|was|used to be|will be|reads|ist|war|lautet|est|es|é|è|c'est)\b\s{0,3}:?\s{0,2}"
     r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s"
     # "My password? CorrectHorse7": a word that is none.
