@@ -13,6 +13,7 @@ from shepherd.secret_detection import (
     is_secret,
     keys,
     masked,
+    masked_lines,
     numbers,
     vocabulary,
 )
@@ -373,3 +374,23 @@ def test_a_certificate_is_public_and_a_private_key_is_not() -> None:
     assert covered.startswith(certificate)
     assert covered.endswith(certificate)
     assert covered.count("MIID") == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The passphrase is "correct horse battery".',
+        "Sicherheitsfrage: Name des ersten Haustiers, Antwort: Bello",
+    ],
+)
+def test_masking_a_masked_document_again_covers_nothing_more(text: str) -> None:
+    covered, n_secrets = masked(text)
+
+    assert n_secrets > 0
+    assert masked(covered) == (covered, 0)
+
+
+def test_lines_with_covered_secrets_are_counted_from_one() -> None:
+    text = "Notes\nPIN: 4711\n\nThe door code is 5520."
+
+    assert masked_lines(text, masked(text)[0]) == (2, 4)

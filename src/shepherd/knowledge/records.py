@@ -123,7 +123,8 @@ class Outcome:
     """Result of one imported node or document: added, changed, unchanged, empty, failed or gone.
 
     `reason` says why, or what could not be read of one that was added or changed. gone: a node is there, its
-    file is not any more. `secrets` in its texts, such as passwords and keys, were covered.
+    file is not any more. `secrets` in its texts, such as passwords and keys, were covered, in these
+    `secret_lines` of a document.
     """
 
     name: str
@@ -131,3 +132,4 @@ class Outcome:
     node_id: int = 0
     reason: str = ""
     secrets: int = 0
+    secret_lines: tuple[int, ...] = ()

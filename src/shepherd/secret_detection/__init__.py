@@ -23,7 +23,7 @@ from shepherd.secret_detection.vocabulary import (
     words_of,
 )
 
-__all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", "masked"]
+__all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", "masked", "masked_lines"]
 
 
 def find_secrets(text: str, *, in_document: bool = False) -> list[Secret]:
@@ -35,7 +35,11 @@ def find_secrets(text: str, *, in_document: bool = False) -> list[Secret]:
     candidates = list(_candidates(text, in_document))
     named = spans_of_names(text, [(secret.start, secret.end) for secret in candidates])
     found = sorted(
-        (secret for secret in candidates if (secret.start, secret.end) not in named),
+        (
+            secret
+            for secret in candidates
+            if (secret.start, secret.end) not in named and text[secret.start : secret.end].strip(_COVERED)
+        ),
         key=lambda secret: (secret.start, -secret.end),
     )
     kept: list[Secret] = []
@@ -66,14 +70,29 @@ def holds_secret(question: str, answer: str) -> bool:
 
 def masked(text: str, *, in_document: bool = True) -> tuple[str, int]:
     """Return a text of the same length with its secrets covered, and how many there are."""
-    found = find_secrets(text, in_document=in_document)
-    pieces, end = [], 0
-    for secret in found:
-        pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
-        end = secret.end
-    return "".join([*pieces, text[end:]]), len(found)
+    n_secrets = 0
+    # What stands around a covered secret can read differently. Until nothing more is found, an export would
+    # lose something when it is imported again.
+    for _ in range(_MOST_PASSES):
+        found = find_secrets(text, in_document=in_document)
+        pieces, end = [], 0
+        for secret in found:
+            pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
+            end = secret.end
+        text = "".join([*pieces, text[end:]])
+        n_secrets += len(found)
+        if not found:
+            break
+    return text, n_secrets
 
 
+def masked_lines(text: str, covered: str) -> tuple[int, ...]:
+    """Return the numbers of the lines in which something was covered, from 1."""
+    lines = zip(text.split("\n"), covered.split("\n"), strict=True)
+    return tuple(number for number, (before, after) in enumerate(lines, 1) if before != after)
+
+
+_MOST_PASSES = 4
 _VAGUE_NAMES = re.compile(r"\b(?:secret|token)\b" + NOT_ITSELF)
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
 _TELLING_NAMES = re.compile(
@@ -81,6 +100,7 @@ _TELLING_NAMES = re.compile(
 )
 
 
+_COVERED = f"{COVER} \t\n"
 # More than a rule reads around where question and answer meet.
 _MEETING = 2000
 _DIGIT = re.compile(r"\d+")
