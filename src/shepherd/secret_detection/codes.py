@@ -160,6 +160,7 @@ _IDENTIFIER = re.compile(
 )
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
 _SHORT_NOTE = 6  # words
+_MOST_VALUE, _MOST_LIST = 100, 400  # characters of a value, and of values in a row behind a name
 
 
 def find(text: str) -> Iterator[Secret]:
@@ -189,9 +190,11 @@ def _access_codes(text: str, *, in_document: bool) -> Iterator[Secret]:
         # Most numbers are in no sentence about what codes open: nothing else is asked about those.
         if not (_ACCESS.search(before, cut) or _ACCESS.search(behind[:sentence_ends])):
             continue
+        is_about_access = _is_assigned if in_document else _is_near_access
+        if in_document and not is_about_access(before[cut:], behind[:sentence_ends]):
+            continue
         plain = _without_compounds(text[max(0, start - 2 * _BEFORE_ACCESS) : start])
         lead, tail = plain[len(plain) - len(before[cut:]) :], _without_compounds(behind[:sentence_ends])
-        is_about_access = _is_assigned if in_document else _is_near_access
         if not is_about_access(lead, tail):
             continue
         is_year = YEAR.fullmatch(match[0]) and not _CHOSEN.search(before, cut)
@@ -246,10 +249,16 @@ def _named_values(text: str, *, in_document: bool) -> Iterator[Secret]:
         return
     near = _Names(text)
     is_named = bool(near["names"] or near["accounts"] or near["things"])
+    regions = _regions(near)
+    region = 0
     kind_of = _kind_in_document if in_document else _kind_of
     last: Secret | None = None
     for match in values:
         start = match.start()
+        while region < len(regions) and regions[region][1] < start:
+            region += 1
+        if region == len(regions) or start < regions[region][0]:
+            continue
         end = start + len(match[0].rstrip(".,;:!?"))
         kind = kind_of(near, text, start, end) if is_named or _is_id(text[start:end]) else None
         if kind is None and last is not None and _AND.fullmatch(text, last.end, start):
@@ -258,6 +267,18 @@ def _named_values(text: str, *, in_document: bool) -> Iterator[Secret]:
             # Groups of digits may end with the blank behind them.
             last = Secret(kind, start, start + len(text[start:end].rstrip()))
             yield last
+
+
+def _regions(near: _Names) -> list[tuple[int, int]]:
+    """Return the parts of a text, in order and apart, in which a value can stand near a name."""
+    regions: list[tuple[int, int]] = []
+    for begin, stop in sorted(near["names"] + near["accounts"] + near["things"] + near["ids"]):
+        first, last = begin - _NEAR_BEFORE - _MOST_VALUE, stop + _NEAR + _MOST_LIST
+        if regions and first <= regions[-1][1]:
+            regions[-1] = regions[-1][0], max(last, regions[-1][1])
+        else:
+            regions.append((first, last))
+    return regions
 
 
 class _Names(dict[str, list[tuple[int, int]]]):
