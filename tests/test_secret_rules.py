@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from shepherd.secret_detection import find_secrets, holds_secret, is_secret, keys, numbers, vocabulary
+from shepherd.secret_detection import (
+    find_secrets,
+    holds_secret,
+    is_secret,
+    keys,
+    masked,
+    masked_lines,
+    numbers,
+    vocabulary,
+)
 from shepherd.secret_detection.unexplained import find_unexplained
 from shepherd.secret_detection.vocabulary import around, is_random, lowered
 
@@ -330,3 +340,57 @@ def test_the_token_of_a_discord_bot_is_a_key():
 )
 def test_a_row_of_words_behind_a_store_of_passwords_opens_it(message, found):
     assert unexplained(message) == found
+
+
+# ---- documents
+
+DOCUMENTS = Path(__file__).parent.joinpath("secrets", "documents.txt").read_text("utf-8")
+GIVEN, _, KEPT = DOCUMENTS.partition("[kept]\n")
+
+
+def test_what_a_document_gives_to_a_lock_or_an_account_is_covered() -> None:
+    lines = [
+        line.split(" | ", 1) for line in GIVEN.splitlines() if " | " in line and not line.startswith("#")
+    ]
+
+    assert [line for value, line in lines if value in masked(line)[0]] == []
+
+
+def test_a_document_keeps_what_it_only_mentions_beside_a_code() -> None:
+    # Alone, and in a document that tells a secret elsewhere.
+    assert [line for line in KEPT.splitlines() if masked(line)[0] != line] == []
+    assert [line for line in KEPT.splitlines() if line not in masked(f"PIN: 4711\n{line}\nThe end.")[0]] == []
+
+
+def test_a_certificate_is_public_and_a_private_key_is_not() -> None:
+    body = "\n".join(f"MIIDJzCCApCgAwIBAgIBATANBgkqhkiG9w0BAQQFADCBzjELMAkGA1UEBhMC{n}" for n in range(3))
+    certificate = f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"
+    private = certificate.replace("CERTIFICATE", "RSA PRIVATE " + "KEY")
+
+    assert masked(certificate) == (certificate, 0)
+    assert masked(f"-----BEGIN CERTIFICATE-----\n{body}")[1] == 3  # without an end, nothing says what it is
+    covered, n_secrets = masked(certificate + private + certificate)
+    assert n_secrets == 1
+    assert covered.startswith(certificate)
+    assert covered.endswith(certificate)
+    assert covered.count("MIID") == 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The passphrase is "correct horse battery".',
+        "Sicherheitsfrage: Name des ersten Haustiers, Antwort: Bello",
+    ],
+)
+def test_masking_a_masked_document_again_covers_nothing_more(text: str) -> None:
+    covered, n_secrets = masked(text)
+
+    assert n_secrets > 0
+    assert masked(covered) == (covered, 0)
+
+
+def test_lines_with_covered_secrets_are_counted_from_one() -> None:
+    text = "Notes\nPIN: 4711\n\nThe door code is 5520."
+
+    assert masked_lines(text, masked(text)[0]) == (2, 4)

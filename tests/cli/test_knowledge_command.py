@@ -265,6 +265,19 @@ def test_an_export_is_lines_of_json_that_import_reads(shepherd, two, tmp_path):
     assert shepherd("knowledge", "list", "--user", "anna").stdout.count("\n") == 2
 
 
+def test_an_import_names_the_lines_with_masked_secrets_and_its_export_has_none(shepherd, tmp_path):
+    (tmp_path / "keys.md").write_text(
+        "# Keys\n\nThe door code is 4471.\nFlight LH 1234, booking code X7K9PQ\nPIN: 8812\n"
+    )
+    first = shepherd("knowledge", "import", tmp_path / "keys.md")
+    shepherd("knowledge", "export", tmp_path / "all.jsonl")
+    again = shepherd("knowledge", "import", tmp_path / "all.jsonl")
+
+    assert "keys.md: 2 secrets masked, such as a password, a code or a key (lines 3, 5)\n" in first.stderr
+    assert "masked" not in again.stderr
+    assert "LH 1234, booking code X7K9PQ" in (tmp_path / "all.jsonl").read_text()
+
+
 def test_a_warning_says_that_a_code_in_a_note_was_masked(shepherd):
     added = shepherd("knowledge", "add", "Alarm", "--notes", "The alarm code is 4471.")
     edited = shepherd("knowledge", "edit", "1", "--append", "The PIN is 8812.")

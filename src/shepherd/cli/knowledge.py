@@ -247,15 +247,20 @@ def _edit(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
     _warn_of_secrets(screen, n_secrets)
 
 
-def _warn_of_secrets(screen: Screen, n_secrets: int, name: str = "") -> None:
-    """Say that secrets were covered: what was typed can't be read from the memory again."""
+def _warn_of_secrets(screen: Screen, n_secrets: int, name: str = "", lines: Sequence[int] = ()) -> None:
+    """Say that secrets were covered, and where: what was typed can't be read from the memory again."""
     if n_secrets and not screen.as_json:
         of_document = f"{name}: " if name else ""
+        numbers = ", ".join(f"{line:,}" for line in lines[:_MOST_LINES])
+        more = " and others" if len(lines) > _MOST_LINES else ""
+        where = f" ({'line' if len(lines) == 1 else 'lines'} {numbers}{more})" if lines else ""
         screen.warn(
-            f"{of_document}{counted(n_secrets, 'secret')} masked, such as a password, a code or a key",
+            f"{of_document}{counted(n_secrets, 'secret')} masked, such as a password, a code or a key{where}",
             "memory_extraction_secrets = true stores them as they are",
         )
 
+
+_MOST_LINES = 5
 
 # Quotations are the user's and the model's own words; only copies of the text go with the node.
 _QUOTED = (
@@ -367,8 +372,8 @@ def _import(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> int:
             screen.warn(outcome.reason)
         elif outcome.reason:
             screen.note(outcome.reason)
-        if outcome.state not in ("failed", "empty", "gone"):
-            _warn_of_secrets(screen, outcome.secrets, outcome.name)
+        if outcome.state in ("added", "changed"):
+            _warn_of_secrets(screen, outcome.secrets, outcome.name, outcome.secret_lines)
     gone = [str(outcome.node_id) for outcome in outcomes if outcome.state == "gone"]
     if gone and not screen.as_json:
         screen.note(

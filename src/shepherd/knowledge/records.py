@@ -124,7 +124,7 @@ class Outcome:
 
     `reason` says why, or what could not be read of one that was added or changed. gone: a node is there, its
     file is not any more. skipped: a folder has it, and it is of another kind. `secrets` in its texts, such as
-    passwords and keys, were covered.
+    passwords and keys, were covered, in these `secret_lines` of a document.
     """
 
     name: str
@@ -132,3 +132,4 @@ class Outcome:
     node_id: int = 0
     reason: str = ""
     secrets: int = 0
+    secret_lines: tuple[int, ...] = ()

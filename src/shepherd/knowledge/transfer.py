@@ -72,13 +72,14 @@ def fingerprint(new: NewNode) -> str:
 # ---- storing
 
 
-def put(knowledge: Knowledge, new: NewNode) -> tuple[int, State, int]:
+def put(knowledge: Knowledge, new: NewNode) -> tuple[int, State, int, tuple[int, ...]]:
     """Store a document under its origin; one that was read from the same bytes before stays as it is.
 
-    Returns its id, what became of it, and the number of secrets that were covered in it.
+    Returns its id, what became of it, the number of secrets that were covered in it, and the lines of its
+    text that have them.
     """
-    [(_, node_id, state, n_secrets)] = _put_nodes(knowledge, [("", new)])
-    return node_id, state, n_secrets
+    [(_, node_id, state, n_secrets, lines)] = _put_nodes(knowledge, [("", new)])
+    return node_id, state, n_secrets, lines
 
 
 def put_graph(
@@ -100,7 +101,7 @@ def put_graph(
     tags = [replace(tag, description=knowledge.covered(tag.description)[0]) for tag in graph_dimensions]
     knowledge.transaction(lambda connection, shelf: _put_dimensions(connection, shelf.user_id, tags))
     ids: dict[str, int] = {}
-    for key, node_id, state, n_secrets in _put_nodes(knowledge, graph_nodes, by_time=by_time):
+    for key, node_id, state, n_secrets, _ in _put_nodes(knowledge, graph_nodes, by_time=by_time):
         ids[key] = node_id
         progress(len(ids), total, "nodes")
         yield Outcome(f"node {key}", state, node_id, secrets=n_secrets)
@@ -120,7 +121,7 @@ def put_graph(
 
 def _put_nodes(
     knowledge: Knowledge, incoming: Iterable[tuple[str, NewNode]], *, by_time: bool = False
-) -> Iterator[tuple[str, int, State, int]]:
+) -> Iterator[tuple[str, int, State, int, tuple[int, ...]]]:
     waiting = iter(incoming)
     while taken := list(islice(waiting, _BATCH)):
         safe = [knowledge.without_secrets(new) for _, new in taken]
@@ -137,8 +138,15 @@ def _put_nodes(
             sum(3 * len(new.source_text) + 2048 for _, new in batch),
             texts=_new_texts(knowledge, [new for _, new in batch]),
         )
-        for (key, node_id, state), (_, n_secrets) in zip(stored, safe, strict=True):
-            yield key, node_id, state, n_secrets
+        for (key, node_id, state), (_, new), (covered, n_secrets) in zip(stored, taken, safe, strict=True):
+            lines = _masked_lines(new.source_text, covered.source_text) if n_secrets else ()
+            yield key, node_id, state, n_secrets, lines
+
+
+def _masked_lines(text: str, covered: str) -> tuple[int, ...]:
+    from shepherd.secret_detection import masked_lines  # 20 ms, and few documents have secrets
+
+    return masked_lines(text, covered)
 
 
 def _new_texts(knowledge: Knowledge, incoming: Sequence[NewNode]) -> list[str]:

@@ -194,7 +194,7 @@ def _without_secrets(title: str) -> str:
     from shepherd.secret_detection import masked
 
     # A secret that the end of the title would cut is covered first.
-    return masked(title)[0][:_TITLE_CHARS]
+    return masked(title, in_document=False)[0][:_TITLE_CHARS]
 
 
 def _mentioning(connection: Connection, user_id: str, words: str, condition: str) -> list[str]:

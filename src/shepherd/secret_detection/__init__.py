@@ -24,15 +24,32 @@ from shepherd.secret_detection.vocabulary import (
     words_of,
 )
 
-__all__ = ["Secret", "SecretKind", "find_secrets", "holds_secret", "is_secret", "masked", "masked_value"]
+__all__ = [
+    "Secret",
+    "SecretKind",
+    "find_secrets",
+    "holds_secret",
+    "is_secret",
+    "masked",
+    "masked_lines",
+    "masked_value",
+]
 
 
-def find_secrets(text: str) -> list[Secret]:
-    """Return the secrets in `text`, in order, none inside another. Time is linear in the text."""
-    candidates = list(_candidates(text))
+def find_secrets(text: str, *, in_document: bool = False) -> list[Secret]:
+    """Return the secrets in `text`, in order, none inside another. Time is linear in the text.
+
+    In speech, a number beside what codes open is taken for a code: a message that isn't remembered costs
+    little. In a document, covering a number destroys it, so that a value must be given to what it opens.
+    """
+    candidates = list(_candidates(text, in_document))
     named = spans_of_names(text, [(secret.start, secret.end) for secret in candidates])
     found = sorted(
-        (secret for secret in candidates if (secret.start, secret.end) not in named),
+        (
+            secret
+            for secret in candidates
+            if (secret.start, secret.end) not in named and text[secret.start : secret.end].strip(_COVERED)
+        ),
         key=lambda secret: (secret.start, -secret.end),
     )
     kept: list[Secret] = []
@@ -61,14 +78,22 @@ def holds_secret(question: str, answer: str) -> bool:
     return len(answer.split()) == 1 and any(map(str.isdigit, answer)) and is_secret(question, answer)
 
 
-def masked(text: str) -> tuple[str, int]:
+def masked(text: str, *, in_document: bool = True) -> tuple[str, int]:
     """Return a text of the same length with its secrets covered, and how many there are."""
-    found = find_secrets(text)
-    pieces, end = [], 0
-    for secret in found:
-        pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
-        end = secret.end
-    return "".join([*pieces, text[end:]]), len(found)
+    n_secrets = 0
+    # What stands around a covered secret can read differently. Until nothing more is found, an export would
+    # lose something when it is imported again.
+    for _ in range(_MOST_PASSES):
+        found = find_secrets(text, in_document=in_document)
+        pieces, end = [], 0
+        for secret in found:
+            pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
+            end = secret.end
+        text = "".join([*pieces, text[end:]])
+        n_secrets += len(found)
+        if not found:
+            break
+    return text, n_secrets
 
 
 def masked_value(value: Any, name: str = "") -> tuple[Any, int]:
@@ -100,6 +125,13 @@ def masked_value(value: Any, name: str = "") -> tuple[Any, int]:
     return value, 0
 
 
+def masked_lines(text: str, covered: str) -> tuple[int, ...]:
+    """Return the numbers of the lines in which something was covered, from 1."""
+    lines = zip(text.split("\n"), covered.split("\n"), strict=True)
+    return tuple(number for number, (before, after) in enumerate(lines, 1) if before != after)
+
+
+_MOST_PASSES = 4
 _VAGUE_NAMES = re.compile(r"\b(?:secret|token)\b" + NOT_ITSELF)
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
 _TELLING_NAMES = re.compile(
@@ -107,6 +139,7 @@ _TELLING_NAMES = re.compile(
 )
 
 
+_COVERED = f"{COVER} \t\n"
 # More than a rule reads around where question and answer meet.
 _MEETING = 2000
 # A number below it is no code.
@@ -114,12 +147,12 @@ _LEAST_CODE = 100
 _DIGIT = re.compile(r"\d+")
 
 
-def _candidates(text: str) -> Iterator[Secret]:
+def _candidates(text: str, in_document: bool) -> Iterator[Secret]:
     yield from keys.find(text)
     yield from passwords.find(text)
     yield from command_lines.find(text)
     if any(map(str.isdigit, text)):
         for begin, piece in around(text, _DIGIT.finditer(text)):
             yield from moved(begin, numbers.find(piece))
-            yield from moved(begin, codes.find_near(piece))
+            yield from moved(begin, codes.find_near(piece, in_document=in_document))
         yield from codes.find(text)

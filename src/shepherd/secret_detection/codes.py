@@ -88,6 +88,7 @@ _PLACE = re.compile(
     re.IGNORECASE,
 )
 _ACCESS = re.compile(rf"(?<![\w-]){words_of('access')}(?![\w-])", re.IGNORECASE)
+_compound = cache(lambda: re.compile(rf"(?<!\w)(?:{WORDS['codes that open nothing']})(?!\w)", re.IGNORECASE))
 _BEFORE_ACCESS, _BEHIND_ACCESS = 50, 30
 # "I use Snowball1987 for everything"
 _USED_FOR_ALL = re.compile(
@@ -100,6 +101,7 @@ _USED_FOR_ALL = re.compile(
 # "phone: 416-555-0139" is a number to call; the code that unlocks a phone is shorter.
 _PHONE = re.compile(r"\b(?:phone|handy|téléphone|telefono|móvil)\W{1,3}$", re.IGNORECASE)
 _PHONE_DIGITS = 7
+_LABELLED = re.compile(r"[:=] ?$| (?:is|ist|est|es|è|é) $")
 _IS_DIAL = re.compile(r" is \d\d?-\d\d?-\d\d?")
 _LINK = re.compile(
     r"(?:(?<=\w)['\u2019]s |"
@@ -111,7 +113,39 @@ _BEHIND = (
     r"[\"'`\u201d]?\s?(?:[,:=(\u2014-]|<-+|->)?\s?"
     rf"(?:{words_of('links behind')}\s)?(?:{words_of('articles')}\s(?:[^\W\d]{{1,12}}\s){{0,2}}?)?"
 )
-_name_behind = cache(lambda: re.compile(_BEHIND + rf"{words_of('names')}(?![\w-])", re.IGNORECASE))
+# In a document, these stand between a name and the value that it is given.
+_GIVEN = re.compile(
+    r"[\"'`)\]]{0,2}(?:[ ,]{0,2}|\s?\((?=[\d -]+\))|['\u2019]s\s"
+    rf"|(?:{WORDS['purposes']}|(?:\s[^\W\d]{{1,20}}){{1,2}})?\s{{0,2}}(?:[:=\uff1a]|->|\u2014|=>)\s{{0,8}}"
+    rf"|[^\n.,;:!?()]{{0,45}}?(?<!\w){words_of('assignments')}"
+    r"(?: (?:the|a|now|still|der|die|das|le|la|el|il|o|de|het))?:?\s?"
+    rf"|[^\n.;:!()]{{0,45}}?[,.?!\u2014-]\s{{1,2}}{words_of('assignments to it')}"
+    r"(?: (?:the|le|die|el|il|o|de|het))?\s)"
+    r"[\"'`\u201c\u2018]?",
+    re.IGNORECASE,
+)
+_CHANGED_TO = re.compile(
+    rf"\b(?:{WORDS['changed passwords']})\b[^\n.!?;:]{{0,60}}?\s(?:to|as|auf|en|a|para|naar)\s[\"'\u201c]?$",
+    re.IGNORECASE,
+)
+_AND = re.compile(r"[,;/&] {0,2}(?:(?:and|und|et|y|e|en|or|oder) )?|\s(?:and|und|et|y|e|en|or|oder|/|&)\s")
+_ENTERED = re.compile(rf"(?<!\w){words_of('entering')}:?\s[\"'\u201c]?$", re.IGNORECASE)
+_GIVEN_BEHIND = (
+    r"[\"'`\u201d]?\s?(?:[=(\u2014]|<-+|->|,?\s?"
+    rf"(?:{words_of('links behind')}))\s?(?:{words_of('articles')}\s(?:[^\W\d]{{1,12}}\s){{0,2}}?)?"
+)
+_access_behind = cache(
+    lambda: re.compile(_GIVEN_BEHIND + rf"{words_of('access')}(?![\w-]|/\w)", re.IGNORECASE)
+)
+_name_behind_given = cache(
+    lambda: re.compile(_GIVEN_BEHIND + rf"{words_of('names')}(?![\w-]|/\w)", re.IGNORECASE)
+)
+_thing_behind_given = cache(
+    lambda: re.compile(
+        _GIVEN_BEHIND + rf"(?:{words_of('things')}|{words_of('opening')})(?![\w-]|/\w)", re.IGNORECASE
+    )
+)
+_name_behind = cache(lambda: re.compile(_BEHIND + rf"{words_of('names')}(?![\w-]|/\w)", re.IGNORECASE))
 _thing_behind = cache(
     lambda: re.compile(_BEHIND + rf"(?:{words_of('things')}|{words_of('opening')})(?![\w-])", re.IGNORECASE)
 )
@@ -120,8 +154,13 @@ _PASSWORD_LIKE = re.compile(
     r"(?![a-z]+[-_.]?\d{1,3}(?!\S))"
     r"[^\s@/\\]{8,64}"
 )
+# "wifi: mac80211: fix …", "mac80211_scan", "CVE-2025-71127": names of a program's parts and of reports.
+_IDENTIFIER = re.compile(
+    r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*:\s|[a-z0-9]+(?:_[a-z0-9]+)+(?![\w!?#*$%&-])|(?:[A-Z]{2,10}-)+\d+(?:-\d+)*(?![\w!?#*$%&-])"
+)
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
 _SHORT_NOTE = 6  # words
+_MOST_VALUE, _MOST_LIST = 100, 400  # characters of a value, and of values in a row behind a name
 
 
 def find(text: str) -> Iterator[Secret]:
@@ -135,7 +174,7 @@ def find(text: str) -> Iterator[Secret]:
         yield Secret("password", *match.span("word"))
 
 
-def _access_codes(text: str) -> Iterator[Secret]:
+def _access_codes(text: str, *, in_document: bool) -> Iterator[Secret]:
     """Yield what looks like a code in a sentence about what codes open: "the till opens with 9051".
 
     The other rules know how people say it. This one does not, and forgets a number too many rather than keep
@@ -151,6 +190,13 @@ def _access_codes(text: str) -> Iterator[Secret]:
         # Most numbers are in no sentence about what codes open: nothing else is asked about those.
         if not (_ACCESS.search(before, cut) or _ACCESS.search(behind[:sentence_ends])):
             continue
+        is_about_access = _is_assigned if in_document else _is_near_access
+        if in_document and not is_about_access(before[cut:], behind[:sentence_ends]):
+            continue
+        plain = _without_compounds(text[max(0, start - 2 * _BEFORE_ACCESS) : start])
+        lead, tail = plain[len(plain) - len(before[cut:]) :], _without_compounds(behind[:sentence_ends])
+        if not is_about_access(lead, tail):
+            continue
         is_year = YEAR.fullmatch(match[0]) and not _CHOSEN.search(before, cut)
         is_other = is_year or UNIT.match(text, end) or OTHER_NUMBER.search(before)
         is_other = is_other or _HOUR.search(before + match[0]) or _PLACE.search(before, cut)
@@ -160,20 +206,79 @@ def _access_codes(text: str) -> Iterator[Secret]:
         yield Secret("password", start, end)
 
 
-def _named_values(text: str) -> Iterator[Secret]:
+def _without_compounds(text: str) -> str:
+    """Return a text of the same length without "area code", "dead code" and others that open nothing."""
+    return _compound().sub(lambda match: " " * len(match[0]), text)
+
+
+def _is_near_access(before: str, behind: str) -> bool:
+    return bool(_ACCESS.search(before) or _ACCESS.search(behind))
+
+
+def _is_assigned(before: str, behind: str) -> bool:
+    """Return whether the value between two parts of a sentence is given to what opens, or opens something."""
+    found = [match.span() for match in _ACCESS.finditer(before)]
+    is_entered = _ENTERED.search(before) and (found or _ACCESS.search(behind))
+    return (
+        bool(is_entered)
+        or _is_given(found, before, len(before))
+        or _access_behind().match(behind) is not None
+    )
+
+
+def _is_given(names: list[tuple[int, int]], text: str, start: int) -> bool:
+    """Return whether a name before a value in the same sentence is given this value.
+
+    "The code is 4711", "code for the door: 4711", "PIN 4711", but neither "code for gfx801 and gfx900" nor
+    "remove dead code (#15534)".
+    """
+    changed = _CHANGED_TO.search(text, max(0, start - _NEAR), start)
+    at = bisect_left(names, (start - _NEAR - 20, 0))
+    return any(
+        stop <= start
+        and start - stop <= _NEAR
+        and (_GIVEN.fullmatch(text, stop, start) or (changed is not None and changed.start() < begin))
+        for begin, stop in names[at : bisect_left(names, (start, 0))]
+    )
+
+
+def _named_values(text: str, *, in_document: bool) -> Iterator[Secret]:
     """Yield values that look like codes beside the name of a secret, in its sentence or the next one."""
     values = list(_VALUE_LIKE.finditer(text))
     if not values:
         return
     near = _Names(text)
     is_named = bool(near["names"] or near["accounts"] or near["things"])
+    regions = _regions(near)
+    region = 0
+    kind_of = _kind_in_document if in_document else _kind_of
+    last: Secret | None = None
     for match in values:
         start = match.start()
+        while region < len(regions) and regions[region][1] < start:
+            region += 1
+        if region == len(regions) or start < regions[region][0]:
+            continue
         end = start + len(match[0].rstrip(".,;:!?"))
-        kind = _kind_of(near, text, start, end) if is_named or _is_id(text[start:end]) else None
+        kind = kind_of(near, text, start, end) if is_named or _is_id(text[start:end]) else None
+        if kind is None and last is not None and _AND.fullmatch(text, last.end, start):
+            kind = last.kind if _is_code(text, start, end) else None
         if kind is not None:
             # Groups of digits may end with the blank behind them.
-            yield Secret(kind, start, start + len(text[start:end].rstrip()))
+            last = Secret(kind, start, start + len(text[start:end].rstrip()))
+            yield last
+
+
+def _regions(near: _Names) -> list[tuple[int, int]]:
+    """Return the parts of a text, in order and apart, in which a value can stand near a name."""
+    regions: list[tuple[int, int]] = []
+    for begin, stop in sorted(near["names"] + near["accounts"] + near["things"] + near["ids"]):
+        first, last = begin - _NEAR_BEFORE - _MOST_VALUE, stop + _NEAR + _MOST_LIST
+        if regions and first <= regions[-1][1]:
+            regions[-1] = regions[-1][0], max(last, regions[-1][1])
+        else:
+            regions.append((first, last))
+    return regions
 
 
 class _Names(dict[str, list[tuple[int, int]]]):
@@ -200,7 +305,8 @@ def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None
     is_labelled = (
         has_thing
         and not value.strip("0123456789- ")
-        and not (_PHONE.search(text[:start]) and sum(map(str.isdigit, value)) >= _PHONE_DIGITS)
+        and not _is_phone(text, start, value)
+        and _is_behind(near["things"], text, start)
         and (text[:start].endswith(": ") or _IS_DIAL.fullmatch(text[start - 4 : end]) is not None)
     )
     is_opened = is_labelled or (has_thing and _is_near(near["opening"], text, start, end))
@@ -215,15 +321,67 @@ def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None
                 return "password"
         if is_opened and (is_linked or _thing_behind().match(text, end)):
             return "password"
-    if _is_near(near["accounts"], text, start, end) and _PASSWORD_LIKE.fullmatch(value):
+    is_password_like = _PASSWORD_LIKE.fullmatch(value) and not _IDENTIFIER.match(text, start)
+    if is_password_like and _is_near(near["accounts"], text, start, end):
         return "password"
     return None
+
+
+def _kind_in_document(near: _Names, text: str, start: int, end: int) -> SecretKind | None:
+    """Return what a value is, if the text gives it to a name: what a text merely mentions nearby is kept."""
+    value = text[start:end]
+    if text.startswith("(", end) or _IDENTIFIER.match(text, start):
+        return None
+    if _is_id(value) and _is_near(near["ids"], text, start, end):
+        return "account-number"
+    if _is_code(text, start, end):
+        is_given = _is_given(near["names"], text, start) or _name_behind_given().match(text, end)
+        if is_given or _is_note(near["names"], text, start, end):
+            return "password"
+        is_opened = _is_near(near["things"], text, start, end) and _is_near(near["opening"], text, start, end)
+        if is_opened and (
+            _is_given(near["opening"], text, start)
+            or _is_given(near["things"], text, start)
+            or _thing_behind_given().match(text, end)
+        ):
+            return "password"
+        # "The safe in the study: 31-08-22"
+        is_labelled = not value.strip("0123456789- ") and _LABELLED.search(text, max(0, start - 4), start)
+        if is_labelled and not _is_phone(text, start, value) and _is_given(near["things"], text, start):
+            return "password"
+    if _PASSWORD_LIKE.fullmatch(value) and _is_given(near["accounts"], text, start):
+        return "password"
+    return None
+
+
+def _is_phone(text: str, start: int, value: str) -> bool:
+    is_long = sum(map(str.isdigit, value)) >= _PHONE_DIGITS
+    return is_long and _PHONE.search(text, max(0, start - _NEAR), start) is not None
+
+
+def _is_note(names: list[tuple[int, int]], text: str, start: int, end: int) -> bool:
+    """Return whether a number ends a short line that begins with a name: "PIN tablet kids 1177"."""
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    line = text[first : last if last >= 0 else len(text)]
+    is_short = len(line) <= 8 * _SHORT_NOTE and len(line.split()) <= _SHORT_NOTE
+    is_last = not text[end : first + len(line)].strip(" .") and not text[start:end].strip("0123456789- ")
+    return (
+        is_short
+        and is_last
+        and any(begin == first for begin, _ in names[bisect_left(names, (first, 0)) :][:1])
+    )
 
 
 def _is_id(value: str) -> bool:
     """Return whether a value can be the number of an account or a person, and is no date."""
     n_signs, n_digits = sum(map(str.isalnum, value)), sum(map(str.isdigit, value))
-    return n_signs >= _LEAST_ID and n_digits >= _LEAST_ID - 1 and not DATE.fullmatch(value)
+    return (
+        n_signs >= _LEAST_ID
+        and n_digits >= _LEAST_ID - 1
+        and not value.startswith("//")
+        and not DATE.fullmatch(value)
+    )
 
 
 def _is_near(spans: list[tuple[int, int]], text: str, start: int, end: int) -> bool:
@@ -235,6 +393,15 @@ def _is_near(spans: list[tuple[int, int]], text: str, start: int, end: int) -> b
         if begin >= end:
             return begin - end <= _NEAR_BEFORE and not SENTENCE_END.search(text, end, begin)
     return False
+
+
+def _is_behind(spans: list[tuple[int, int]], text: str, start: int) -> bool:
+    """Return whether one of the spans stands near before a value."""
+    at = bisect_left(spans, (start - _NEAR - 20, 0))
+    return any(
+        stop <= start and start - stop <= _NEAR and _may_go_on(text[stop:start])
+        for _, stop in spans[at : at + 8]
+    )
 
 
 def _may_go_on(between: str) -> bool:
@@ -258,7 +425,7 @@ def _is_code(text: str, start: int, end: int) -> bool:
     )
 
 
-def find_near(text: str) -> Iterator[Secret]:
+def find_near(text: str, *, in_document: bool = False) -> Iterator[Secret]:
     """Yield the codes in a text that was cut out around its numbers."""
-    yield from _named_values(text)
-    yield from _access_codes(text)
+    yield from _named_values(text, in_document=in_document)
+    yield from _access_codes(text, in_document=in_document)

@@ -60,6 +60,12 @@ _NAMED_KEY = re.compile(
     r"(?:\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}|\s(?=\S{24}))[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
     re.IGNORECASE,
 )
+# What everybody may read: certificates and signatures, public keys of SSH, hashes, names of resources.
+_PUBLIC_BLOCK = re.compile(r"-----BEGIN (?P<name>(?![A-Z0-9 ]{0,40}PRIVATE)[A-Z0-9 ]{1,60})-----")
+_PUBLIC = re.compile(r"(?:\b(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-[\w-]{1,20})\s|\barn:aws[\w-]*:\S{0,150})$")
+_HASH = re.compile(r"(?:sha\d{1,3}|md5)[-:]", re.IGNORECASE)
+_WORD_PART = re.compile(r"[A-Z]?[a-z]{3,}")
+_MOST_BLOCK = 200_000
 # Every key has a word at least this long. Most text has none, and costs a quarter then.
 _LEAST_KEY = 15
 _LEAST_KEY_PART, _LEAST_CHANGES = 6, 3
@@ -70,7 +76,8 @@ def _keys(text: str) -> Iterator[Secret]:
         if _is_scrambled(match[0]):
             yield Secret("api-key", match.start(), match.end())
     for match in _NAMED_KEY.finditer(text):
-        if is_random(match[1], 10) and not PLACEHOLDER.fullmatch(match[1]):
+        is_key = is_random(match[1], 10) and not PLACEHOLDER.fullmatch(match[1])
+        if is_key and not _is_public(text, match.start()):
             yield Secret("api-key", *match.span(1))
     for match in _TOKENS.finditer(text):
         yield Secret("token", match.start(), match.end())
@@ -86,16 +93,46 @@ def _keys(text: str) -> Iterator[Secret]:
 def _unnamed_keys(text: str) -> Iterator[Secret]:
     """Yield long words in no order, which have neither a prefix nor a name."""
     for match in _UNNAMED_TOKEN.finditer(text):
-        if is_random(match[0], 12) and changes(match[0]) > len(match[0]) / 3:
+        is_mixed = is_random(match[0], 12) and changes(match[0]) > len(match[0]) / 3
+        if is_mixed and not _is_name(match[0]) and not _is_public(text, match.start()):
             yield Secret("token", match.start(), match.end())
     for match in _KEY_OF_FORTY.finditer(text):
-        if is_random(match[0], 20) and changes(match[0]) > 40 / 3:
+        is_mixed = is_random(match[0], 20) and changes(match[0]) > 40 / 3
+        if is_mixed and not _is_public(text, match.start()):
             yield Secret("api-key", match.start(), match.end())
     for match in _HEX_KEY.finditer(text):
         yield Secret("private-key", *match.span(1))
     for match in _BASE_32.finditer(text):
-        if is_random(match[0], 10):
+        if is_random(match[0], 10) and not _is_public(text, match.start()):
             yield Secret("token", match.start(), match.end())
+
+
+def _is_public(text: str, start: int) -> bool:
+    """Return whether what stands before a word makes it a public key or the name of a resource."""
+    return _PUBLIC.search(text, max(0, start - 200), start) is not None
+
+
+def _is_name(value: str) -> bool:
+    """Return whether most of a word is parts of small letters: "SniX509ExtendedKeyManager", and no hash."""
+    in_words = sum(len(part) for part in _WORD_PART.findall(value))
+    return 2 * in_words > len(value) or _HASH.match(value) is not None
+
+
+def _without_public_blocks(text: str) -> str:
+    """Return a text of the same length without certificates, public keys and signatures in PEM."""
+    if "-----BEGIN " not in text:
+        return text
+    pieces, end = [], 0
+    while (begin := text.find("-----BEGIN ", end)) >= 0:
+        named = _PUBLIC_BLOCK.match(text, begin)
+        stop = text.find(f"-----END {named['name']}-----", begin) if named else -1
+        if named is None or not begin < stop < begin + _MOST_BLOCK:
+            pieces.append(text[end : begin + 11])
+            end = begin + 11
+            continue
+        pieces += [text[end:begin], " " * (stop - begin)]
+        end = stop
+    return "".join([*pieces, text[end:]])
 
 
 def _is_scrambled(value: str) -> bool:
@@ -121,6 +158,7 @@ def find(text: str) -> Iterator[Secret]:
     if "private key" in folded or "age-secret-key" in folded:
         for match in _PRIVATE_KEY.finditer(text):
             yield Secret("private-key", match.start(), match.end())
+    text = _without_public_blocks(text)
     if any(len(word) >= _LEAST_KEY for word in text.split()):
         yield from _keys(text)
     if any(hint in folded for hint in ("token", "key", "secret")):

@@ -32,11 +32,11 @@ _NAME = f"(?:{WORDS['password names']})"
 # A purpose may stand between: "password for the router is …", "password (work): …".
 _PURPOSE = f"(?:{WORDS['purposes']})?"
 _VALUE = (
-    r"(?:[\"'`\u201c\u2018«](?P<quoted>[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
+    r"(?:[\"'`\u201c\u2018«](?P<quoted>(?!\s)[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
     r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))"
 )
 _PASSWORD = re.compile(
-    _NAME + r"[\"'`]?" + _PURPOSE + r"(?:\s{0,3}(?:[:=\uff1a]|是|は|—|->)\s{0,3}(?::\s{0,2})?"
+    _NAME + r"[\"'`]?" + _PURPOSE + r"(?:\s{0,3}(?:[:=\uff1a](?!:\w)|是|は|—|->(?!\w))\s{0,3}(?::\s{0,2})?"
     r"|\s{0,3}\b(?P<link>is|was|used to be|will be|reads|ist|war|lautet|est|es|é|è|c'est)\b\s{0,3}:?\s{0,2}"
     r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s"
     # "My password? CorrectHorse7": a word that is none.
@@ -58,6 +58,8 @@ _SET_PASSWORD = re.compile(
 _AFTER = f"(?:{WORDS['behind a password']})"
 _ONLY = r"\b(?!['\-]?\w)(?=\s*(?:[.,;!)\n]|$|for\b|on\b|to\b))"
 _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
+# The rule above begins with a value, and is tried at every character: few texts have what follows the value.
+_IS_NAME = re.compile(_AFTER + _NAME, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
 # digits, or with capitals inside and marks.
 _BEHIND_NAME = re.compile(
@@ -86,13 +88,17 @@ _SPOKEN_PHRASE = re.compile(
     rf"(?=\s*(?:[.,;!?)\n]|$)|\s(?:{WORDS['after a phrase']})\b)",
     re.IGNORECASE,
 )
+# No name ends inside an unbroken run, such as a picture in base 64: its letters hold many hints by chance.
+_OUTSIDE_RUN = r"(?![a-z0-9+/]{60})"
 _SPOKEN_HINT = re.compile(
-    r"pas{1,2}[ _-]?(?:w|c|phr)|phrase|frase|wacht[wz]|kennw|senha|contrase|de passe|p/?wd?\b"
-    r"|(?:safe|code|magic)[ -]?word"
+    r"(?:pas{1,2}[ _-]?(?:w|c|phr)|phrase|frase|wacht[wz]|kennw|senha|contrase|de passe|p/?wd?\b"
+    rf"|(?:safe|code|magic)[ -]?word){_OUTSIDE_RUN}"
 )
+# Each name of a passphrase contains one of these.
+_PASSPHRASE_HINTS = ("phrase", "frase", "zin", "satz", "sentence")
 _GOES_ON = re.compile(r"\w+(?:ed|ing|ly)", re.IGNORECASE)
 # Each match contains one of these: searching for them costs a twentieth of the rule.
-_PASSWORD_HINT = re.compile(WORDS["password hints"])
+_PASSWORD_HINT = re.compile(f"(?:{WORDS['password hints']}){_OUTSIDE_RUN}")
 # A row of small words is one, too, if none of them is a word of ordinary speech: the lists that recovery
 # phrases are made of (BIP 39) leave those out.
 _SMALL_WORD = r"(?:\d{1,2}[.):]?\s{0,2})?[a-zäöüßà-ÿ]{3,8}"
@@ -179,11 +185,15 @@ def _unnamed_passwords(text: str) -> Iterator[Secret]:
 
 def _passwords(text: str) -> Iterator[Secret]:
     for rule in (_PASSWORD, _SET_PASSWORD, _BEFORE_NAME, _BEHIND_NAME):
+        if rule is _BEFORE_NAME and not _IS_NAME.search(text):
+            continue
         for match in rule.finditer(text):
             secret = _password(text, match)
             if secret is not None:
                 yield secret
-    for match in _PASSPHRASE.finditer(text):
+    folded = lowered(text)
+    has_phrase = any(hint in folded for hint in _PASSPHRASE_HINTS)
+    for match in _PASSPHRASE.finditer(text) if has_phrase else ():
         words = (match["words"] or "").replace("-", " ").split()
         # Some small words are left to a sentence that somebody made up to remember it, more if it cannot
         # begin speech about a passphrase.

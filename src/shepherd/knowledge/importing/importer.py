@@ -369,7 +369,7 @@ def _store_document(
         if known is None or not can_be_emptied:
             raise
         document = Document(name, "", "text", "", "", {}, f"{error} any more")
-    node_id, state, n_secrets = transfer.put(
+    node_id, state, n_secrets, lines = transfer.put(
         knowledge,
         NewNode(
             title=document.title,
@@ -384,7 +384,7 @@ def _store_document(
             content_hash=digest,
         ),
     )
-    return Outcome(name, state, node_id, reason=document.remark, secrets=n_secrets)
+    return Outcome(name, state, node_id, reason=document.remark, secrets=n_secrets, secret_lines=lines)
 
 
 def _known(knowledge: Knowledge, place: bytes) -> tuple[int, str] | None:
