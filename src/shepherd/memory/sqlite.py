@@ -323,6 +323,9 @@ class SQLiteStore(MemoryStore):
         """Move everything of one user to another; each row belongs to one of them at every moment."""
         return ownership.claim(_Engine(self._database), from_user, user_id)
 
+    def destroy_key(self, connection: Connection, user_id: str) -> None:
+        """Do nothing: the file is encrypted as a whole."""
+
     def check(self, repair: bool) -> CheckReport:
         """Look for damage, and with `repair` mend what can be made again."""
         report = maintenance.check(self._database, repair=repair)
@@ -332,7 +335,7 @@ class SQLiteStore(MemoryStore):
         """Merge the full-text indexes; others may write meanwhile."""
         maintenance.merge_index(self._database)
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str, keys: str = "") -> None:
         """Copy the database to a new file while it is in use."""
         self._database.backup(path)
 
