@@ -44,7 +44,7 @@ _PROGRAMS = frozenset(
         ),
         *("apt", "apt-get", "brew", "curl", "docker", "pip", "pipx", "podman", "uv", "uvx", "wget"),
         *("cmake", "ctest", "just", "make", "node", "npx", "python", "python3", "tmux", "nvidia-smi"),
-        *("caddy", "createdb", "createuser", "nginx", "pg_dump", "psql", "systemctl"),
+        *("caddy", "createdb", "createuser", "nginx", "pg_dump", "pg_restore", "psql", "systemctl"),
         *("llm", "ollama", "shepherd"),
     ]
 )

@@ -47,4 +47,5 @@ def addressed(request: pytest.FixtureRequest) -> Iterator[Callable[[str], str]]:
     if server is not None:
         # As docs/how-to/postgresql.md calls them.
         server.execute("DROP DATABASE IF EXISTS memory")
+        server.execute("DROP DATABASE IF EXISTS restored")
         server.execute("DROP ROLE IF EXISTS shepherd")

@@ -176,6 +176,15 @@ _TYPES_A_PASSPHRASE = (
     " [(child.expect(asked), child.sendline('correct horse battery')) for asked in ('New pass', 'Repeat')];"
     ' child.expect(pexpect.EOF); child.close(); exit(child.exitstatus)"'
 )
+_BLIND_DUMP = (
+    "pg_dump --format=custom --schema=blind --exclude-table-data=blind.user_keys --file=memory.dump memory"
+)
+_KEYS_DUMP = "pg_dump --format=custom --table=blind.user_keys --data-only --file=memory.keys memory"
+_BLIND = {
+    database: "env SHEPHERD_MEMORY_BLIND=true SHEPHERD_MEMORY_KEY_FILE=$PWD/blind-key"
+    f" SHEPHERD_MEMORY_DATABASE='postgresql:///{database}?schema=blind' shepherd "
+    for database in ("memory", "restored")
+}
 # Command: what is run in its place, where it shows several at once, names something of the reader's, or takes
 # minutes. `{postgres}`, `{pghost}` and `{upstream}` are the tests' servers.
 INSTEAD = {
@@ -204,6 +213,19 @@ INSTEAD = {
     "shepherd encrypt --rekey": (
         "shepherd encrypt --rekey --key-file fourth-key -y",
         "shepherd memory list | grep Rex",
+    ),
+    # Those of the server: an older pg_dump refuses it.
+    _BLIND_DUMP: (
+        "python -c \"print('ab' * 32)\" > blind-key",
+        _BLIND["memory"] + "memory add Which? Rex",
+        "{programs}/" + _BLIND_DUMP,
+    ),
+    _KEYS_DUMP: ("{programs}/" + _KEYS_DUMP,),
+    "pg_restore --dbname=restored memory.dump": ("{programs}/pg_restore --dbname=restored memory.dump",),
+    "pg_restore --dbname=restored memory.keys": (
+        "{programs}/pg_restore --dbname=restored memory.keys",
+        _BLIND["restored"] + "memory check",
+        _BLIND["restored"] + "memory list | grep Rex",
     ),
     # In a folder that another machine has begun; see PREPARED.
     "shepherd sync ~/Sync/shepherd": ("shepherd sync ~/Sync/shepherd --key-file sync-passphrase --yes",),
@@ -307,6 +329,10 @@ INSTEAD = {
     ),
     "shepherd memory forget --everything": ("shepherd memory forget --everything --yes",),
     "shepherd memory restore copy.db": ("shepherd memory restore copy.db --yes",),
+    "shepherd memory restore copy.db --keys keys.db": (
+        "shepherd memory restore copy.db --keys keys.db --yes",
+        "shepherd memory list | grep Rex",
+    ),
     "shepherd model rm hf:user/repo:Q4_K_M": ("shepherd model rm --yes hf:user/repo:Q4_K_M",),
     "shepherd eval friends.jsonl assistant.jsonl": (
         "cp corpus.jsonl friends.jsonl",

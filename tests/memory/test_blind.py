@@ -35,6 +35,9 @@ from tests.memory.test_growing_lists import learn_late
 from tests.memory.test_learned import BREAD, Teller, learn_again, tell_each
 from tests.postgres import Server
 
+# Number of the first version of a blind memory.
+FIRST = 0x53484542
+
 
 @pytest.fixture(autouse=True)
 def key(tmp_path: Path) -> Iterator[Path]:
@@ -339,22 +342,36 @@ def test_a_server_still_sees_what_the_threat_model_names(
     assert distinct("raw", "messages") == 2
 
 
-def test_a_blind_memory_of_the_first_version_stays_readable_and_as_it_was(
-    postgres_server: Server, schema: str, url: str
+def make_older(server: Server, schema: str, version: int) -> None:
+    """Make the tables of a blind memory, in which nothing is stored yet, those of a version."""
+    if version < FIRST + 2:
+        server.execute(f"UPDATE meta SET value = {version} WHERE key = 'application_id'", schema)
+        server.execute("DROP TABLE user_keys", schema)
+
+
+@pytest.mark.parametrize("version", [FIRST, FIRST + 1])
+def test_a_blind_memory_of_an_older_version_stays_readable_and_as_it_was(
+    postgres_server: Server, schema: str, url: str, version: int
 ) -> None:
     open_(url).close()
-    # Its tables, before anything is stored.
-    postgres_server.execute(f"UPDATE meta SET value = {FIRST} WHERE key = 'application_id'", schema)
+    make_older(postgres_server, schema, version)
     with open_(url) as memory:
         ids = [memory.store_memory(f"question {n}", f"answer {n}") for n in range(2)]
         memory.set_fact("city", "Lisbon")
     with open_(url) as memory:
         assert memory.get_fact("city") == "Lisbon"
         assert memory.search("question 1")[0].answer == "answer 1"
+        assert memory.check().problems == ()
         # What its texts are not bound to, and the reason for the second version.
         postgres_server.execute(EXCHANGED, schema)
-        answers = [record.answer for one in ids if one and (record := memory.get_memory(one))]
-    assert answers == ["answer 1", "answer 0"]
+        if version == FIRST:
+            answers = [record.answer for one in ids if one and (record := memory.get_memory(one))]
+            assert answers == ["answer 1", "answer 0"]
+        else:
+            with pytest.raises(StoreCorruptError, match="was changed, or moved"):
+                memory.list_memories()
+            postgres_server.execute(EXCHANGED, schema)
+        assert memory.delete_user() > 0
 
 
 def test_a_server_cannot_let_a_memory_pass_for_one_of_the_first_version(
@@ -555,7 +572,6 @@ def test_an_older_shepherd_takes_the_tables_for_another_programs(
 
 # ---- a server that changes what it stores
 
-FIRST = 0x53484542
 EXCHANGED = (
     "UPDATE context c SET assistant_response = o.assistant_response FROM context o"
     " WHERE o.id <> c.id AND o.user_id = c.user_id"

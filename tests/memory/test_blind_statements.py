@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from shepherd.encryption import MemoryKey
-from shepherd.encryption.blinding import PREFIX, Blinder
+from shepherd.encryption.blinding import PREFIX, DerivedKeys
 from shepherd.memory.postgres.blind import BlindColumns
 from shepherd.memory.postgres.blind_columns import COLUMNS, REFUSED
 from shepherd.memory.postgres.blind_statements import plan_of
 from shepherd.memory.schema import SHARED
 
-COLUMNS_OF_TEXT = BlindColumns(Blinder(MemoryKey(b"k" * 32, b"s" * 16)), "postgresql://host/")
+COLUMNS_OF_TEXT = BlindColumns(DerivedKeys(MemoryKey(b"k" * 32, b"s" * 16)), "postgresql://host/")
 
 
 def sent(statement: str, *parameters: object, user: str = "anna") -> list[object]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from argparse import Namespace
 from collections import Counter
@@ -11,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli import backups
 from shepherd.cli.misplaced import refuse_documents
 from shepherd.cli.parsing import (
     ID,
@@ -39,7 +39,7 @@ from shepherd.commands.explain import decided_in_words, item_in_words, nothing_t
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.escaping import PIPED
-from shepherd.paths import default_database, from_home, given_path, new_file
+from shepherd.paths import new_file
 from shepherd.wording import inflected
 
 if TYPE_CHECKING:
@@ -160,18 +160,7 @@ def _add_upkeep(actions: Any) -> None:
     add_action(actions, "stats", "show how much is stored")
     check = add_action(actions, "check", "check the database for damage")
     check.add_argument("--repair", action="store_true", help="repair what can be repaired")
-    backup = add_action(actions, "backup", "copy the database while it is in use")
-    backup.add_argument("file", metavar="FILE", help="the copy")
-    restore = add_action(
-        actions,
-        "restore",
-        "replace the database with a backup, and keep the old one beside it",
-        description="Replace the database, for all its users, with a backup. The old one is not"
-        " deleted: it is renamed to NAME.before-restore, which can be restored in turn. Quit every chat and"
-        " server that uses it first.",
-    )
-    restore.add_argument("file", metavar="FILE", help="backup, made by shepherd memory backup")
-    restore.add_argument("-y", "--yes", action="store_true", help="don't ask for confirmation")
+    backups.add_actions(actions)
     audit = add_action(actions, "audit", "find duplicate, empty and unused memories, secrets, or a word")
     audit.add_argument(
         "--canary",
@@ -190,8 +179,11 @@ def execute(arguments: Namespace, screen: Screen) -> int:
     from shepherd.memory_factory import open_memory, open_memory_to_read
 
     if arguments.action == "restore":
-        return _restore(arguments, screen)
-    reads = arguments.action in ("list", "search", "show", "export", "stats", "backup", "audit")
+        return backups.restore(arguments, screen)
+    reads = arguments.action in ("list", "search", "show", "export", "stats", "audit")
+    if arguments.action == "backup":
+        # Users get their keys.
+        reads = arguments.keys is None
     if arguments.action == "check":
         reads = not arguments.repair
     if arguments.action == "jobs":
@@ -528,94 +520,6 @@ def _check(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     return 0 if report.ok else 1
 
 
-def _backup(memory: Memory, arguments: Namespace, screen: Screen) -> None:
-    with working(screen, "copying"):
-        memory.backup(arguments.file)
-    screen.result(
-        {"file": arguments.file},
-        note=f"copied to {arguments.file}; shepherd memory restore {shlex.quote(arguments.file)} puts it"
-        " back",
-    )
-    if not arguments.json and (needs := _needed_to_read(arguments.file)):
-        screen.note(needs)
-
-
-def _needed_to_read(backup: str) -> str:
-    """Return what an encrypted backup needs to be read, "" for one that is not encrypted."""
-    from shepherd.encryption.key_file import key_file_of, read_entries
-
-    entries = read_entries(backup)
-    if not entries:
-        return ""
-    needs = {
-        "passphrase": ("the passphrase of your memory", ""),
-        "keyring": ("the key in the keyring of this account", " Back up that keyring, too."),
-        "command": ("the key that memory_key_command prints", ""),
-    }
-    needed = [
-        (f"the key file {entry.place}", f" Keep a copy of {entry.place} elsewhere.")
-        if entry.source == "file"
-        else needs[entry.source]
-        for entry in entries.values()
-    ]
-    keys = " or ".join(dict.fromkeys(key for key, _ in needed))
-    advice = "".join(dict.fromkeys(advice for _, advice in needed))
-    return (
-        f"the backup is encrypted. Keep {key_file_of(backup)} together with it. To read it, you need"
-        f" {keys}.{advice}"
-    )
-
-
-def _restore(arguments: Namespace, screen: Screen) -> int:
-    from shepherd.memory.database import is_encrypted
-    from shepherd.memory.restore import aside_of, check_backup, restore
-    from shepherd.memory_factory import open_memory, unlock_copy
-
-    config = loaded_settings(arguments).config
-    named = config.memory_database
-    if "://" in named:
-        raise UsageError(
-            "a backup is restored to a file, and the memory is in PostgreSQL",
-            hint="pg_restore restores what pg_dump has saved",
-        )
-    database = from_home(named, "memory_database") if named else default_database()
-    backup = given_path(arguments.file)
-    unlock_copy(config, backup)  # before there is anything else on the screen
-    with working(screen, "checking the backup"):
-        check_backup(backup)
-    if config.memory_blind and not is_encrypted(str(backup)):
-        raise UsageError(
-            f"{backup} is not encrypted, and memory_blind is on; nothing was changed",
-            hint="run shepherd config unset memory_blind, restore the backup, run shepherd encrypt, then set"
-            " memory_blind to true again; until it is encrypted, anyone who can read the file can read the"
-            " memory",
-        )
-    was_encrypted = database.is_file() and is_encrypted(str(database))
-    if database.exists():
-        status = backup.stat()
-        question = (
-            f"Replace {database} with {backup} ({size(status.st_size)}, of"
-            f" {day(int(status.st_mtime), with_time=True)})?"
-            f" The current database is kept as {aside_of(database)}."
-        )
-        if not agreed(question, screen, yes=arguments.yes):
-            screen.note("nothing was changed")
-            return 1
-    with working(screen, "restoring"):
-        aside = restore(backup, database)
-    with open_memory(config) as memory:
-        stats, user = memory.stats(), memory.user_id
-    if was_encrypted and not stats.is_encrypted:
-        screen.warn("the backup was not encrypted, so the memory is no longer encrypted", "shepherd encrypt")
-    kept = f"; the previous database is {aside}" if aside else ""
-    screen.result(
-        {"file": str(backup), "database": str(database), "kept": aside},
-        note=f"restored: {counted(stats.memories, 'memory', 'memories')}, {counted(stats.facts, 'fact')}"
-        f" and {counted(stats.sessions, 'conversation')} of {printable(user)}{kept}",
-    )
-    return 0
-
-
 def _audit(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     if arguments.canary is not None:
         from shepherd.cli.canaries import search_everywhere
@@ -724,7 +628,7 @@ _ACTIONS = {
     "claim": _claim,
     "stats": _stats,
     "check": _check,
-    "backup": _backup,
+    "backup": backups.back_up,
     "audit": _audit,
     "jobs": _jobs,
     "learned": _learned,

@@ -276,9 +276,10 @@ class Database:
         if not self.read_only:
             # Whatever is deleted from here on is overwritten with zeros.
             writer.execute("PRAGMA secure_delete = ON")
-        if writer.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
+        [(application_id,)] = writer.execute("PRAGMA application_id")
+        if application_id != APPLICATION_ID:
             if self.key is not None:
-                raise foreign(self.path)
+                raise foreign(self.path, application_id)
             # Before WAL: an interrupted creation leaves an empty file, never a log of unknown origin.
             writer.execute("BEGIN IMMEDIATE")
             with contextlib.ExitStack() as undo:

@@ -21,7 +21,7 @@ from shepherd.encryption import MemoryKey, looks_encrypted, unlock
 from shepherd.encryption.key_file import key_file_of
 from shepherd.errors import ForeignDatabaseError, StoreCorruptError
 from shepherd.memory.migration import MEMORIES, is_original
-from shepherd.memory.schema import APPLICATION_ID, USER_VERSION
+from shepherd.memory.schema import APPLICATION_ID, BACKUP_ID, USER_VERSION
 
 __all__ = ["Owner", "foreign", "identify", "key_of", "refuse_version"]
 
@@ -81,8 +81,13 @@ def key_of(path: str) -> MemoryKey | None:
     return unlock(path, head) if looks_encrypted(head) else None
 
 
-def foreign(path: str) -> ForeignDatabaseError:
-    """Return the error for a database of another program."""
+def foreign(path: str, application_id: int = 0) -> ForeignDatabaseError:
+    """Return the error for a database of another program, or for a backup, which is none."""
+    if application_id == BACKUP_ID:
+        return ForeignDatabaseError(
+            f"{path}: this is a backup with its users' keys in another file",
+            hint="shepherd memory restore reads it, with --keys",
+        )
     return ForeignDatabaseError(f"{path}: this database belongs to another program", hint=_ELSEWHERE)
 
 

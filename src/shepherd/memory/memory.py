@@ -1202,9 +1202,13 @@ class Memory:
         """Look for damage in the whole database; with `repair` mend what can be made again."""
         return self._store.check(repair)
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the whole database to a new file, while it is in use."""
-        self._store.backup(os.fspath(path))
+    def backup(self, path: str | os.PathLike[str], *, keys: str | os.PathLike[str] = "") -> None:
+        """Copy the whole database to a new file, while it is in use.
+
+        `keys`: encrypt what each user has with a key of the user, and put these keys into that file, which is
+        replaced. Who is deleted later can't be read in the copy with the file of a later backup.
+        """
+        self._store.backup(os.fspath(path), os.fspath(keys))
 
     # ---- vectors
 

@@ -9,10 +9,10 @@ from shepherd.memory.schema import memory_range
 from shepherd.memory.store import MemoryStore
 from shepherd.transactions import Connection
 
-__all__ = ["parts_of", "remove_user"]
+__all__ = ["KEYS_IN_META", "NO_OWNER", "parts_of", "remove_user", "revoke"]
 
 # Owner of the keys of users who were removed, which nobody can be called.
-_NO_OWNER = "removed user"
+NO_OWNER = "removed user"
 _AT_ONCE = 200
 # In an order that the foreign keys allow; messages and chunks, which have more to them, are removed before.
 _TABLES = (
@@ -30,7 +30,7 @@ _TABLES = (
     "sessions",
 )
 # Keys in `meta` that end with a user's id.
-_KEYS = ("learned_shown/", "learned_last/", "account/")
+KEYS_IN_META = ("learned_shown/", "learned_last/", "account/")
 
 
 def parts_of(connection: Connection, user_id: str) -> list[str]:
@@ -60,13 +60,13 @@ def remove_user(store: MemoryStore, user_id: str, now: int) -> tuple[Counter[str
         more, more_files = _remove_one(store, one)
         removed += more
         files += more_files
-    store.write(user_id, lambda connection: _revoke(connection, user_id, now))
+    store.write(user_id, lambda connection: revoke(connection, user_id, now))
     # Once more: the names are in the log.
-    return +removed, files, store.erase(user_id)[1]
+    return +removed, files, store.erase(user_id)[1] + store.older_keys()
 
 
 def _remove_one(store: MemoryStore, user_id: str) -> tuple[Counter[str], list[str]]:
-    removed: Counter[str] = Counter()
+    removed: Counter[str] = Counter(context=store.remove_unreadable(user_id))
     files: list[str] = []
     is_done = False
     while not is_done:
@@ -133,7 +133,7 @@ def _remove_rest(connection: Connection, user_id: str) -> Counter[str]:
         removed[table] = _delete(connection, table, mine, user_id)
     for table in _TABLES:
         removed[table] = _delete(connection, table, "user_id = ?", user_id)
-    for key in _KEYS:
+    for key in KEYS_IN_META:
         _delete(connection, "meta", "key = ?", key + user_id)
     connection.execute("UPDATE tenants SET message_bytes = 0 WHERE user_id = ?", (user_id,))
     forgetting.note(connection)
@@ -160,12 +160,14 @@ def _take_name(connection: Connection, store: MemoryStore, user_id: str) -> tupl
     connection.execute(
         "UPDATE tenants SET user_id = ? || number WHERE user_id = ?", (tenants.REMOVED, user_id)
     )
+    store.destroy_key(connection, user_id)
     return removed, True
 
 
-def _revoke(connection: Connection, owner: str, now: int) -> None:
+def revoke(connection: Connection, owner: str, now: int) -> None:
+    """Revoke the keys of a user, and take the name from them."""
     connection.execute(
         "UPDATE api_keys SET owner = ?, label = '',"
         " revoked_at = CASE WHEN revoked_at = 0 THEN ? ELSE revoked_at END WHERE owner = ?",
-        (_NO_OWNER, now, owner),
+        (NO_OWNER, now, owner),
     )

@@ -61,8 +61,9 @@ def check_backup(backup: str | os.PathLike[str]) -> None:
 
 def _refuse_foreign(path: str, connection: Connection) -> None:
     """Check what `identify` could not see."""
-    if connection.execute("PRAGMA application_id")[0][0] != APPLICATION_ID:
-        error = foreign(path)
+    [(application_id,)] = connection.execute("PRAGMA application_id")
+    if application_id != APPLICATION_ID:
+        error = foreign(path, application_id)
         raise UsageError(str(error), hint=_BACKUP)
     refuse_version(path, connection.execute("PRAGMA user_version")[0][0])
 

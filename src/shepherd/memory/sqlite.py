@@ -16,6 +16,7 @@ from shepherd.config.schema import parse_limit
 from shepherd.errors import StoreError, StoreFullError, StoreLockedError, UsageError
 from shepherd.installation import install_extra
 from shepherd.memory import (
+    backup_keys,
     blind_file,
     facts,
     forgetting,
@@ -51,6 +52,12 @@ _USER_VERSION = "SELECT number, version FROM tenants WHERE user_id = ?"
 # Parameters of one statement; more rows are fetched in several.
 _MOST_IDS = 32
 _ROWS = [f"SELECT {COLUMNS} FROM context WHERE id IN ({', '.join('?' * n)})" for n in range(_MOST_IDS + 1)]
+
+
+# What a deletion leaves of keys.
+_OLDER_KEYS = (
+    "the keys file of your backups, until the next backup with --keys replaces it, and copies of that file"
+)
 
 
 class _Engine:
@@ -321,7 +328,18 @@ class SQLiteStore(MemoryStore):
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
+        with self._database.write() as connection:
+            backup_keys.give(connection, from_user, user_id)
         return ownership.claim(_Engine(self._database), from_user, user_id)
+
+    def destroy_key(self, connection: Connection, user_id: str) -> None:
+        """Destroy the user's key, without which nobody can read the user in older backups."""
+        backup_keys.destroy(connection, user_id)  # type: ignore[arg-type]  # of the one engine
+
+    def older_keys(self) -> list[str]:
+        """Return in words where the keys of removed users can still be."""
+        with self._database.read() as connection:
+            return [_OLDER_KEYS] if backup_keys.rows_of(connection) else []
 
     def check(self, repair: bool) -> CheckReport:
         """Look for damage, and with `repair` mend what can be made again."""
@@ -332,9 +350,15 @@ class SQLiteStore(MemoryStore):
         """Merge the full-text indexes; others may write meanwhile."""
         maintenance.merge_index(self._database)
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str, keys: str = "") -> None:
         """Copy the database to a new file while it is in use."""
-        self._database.backup(path)
+        if keys:
+            # Few backups are made so.
+            from shepherd.memory.backup_by_user import back_up
+
+            back_up(self._database, path, keys)
+        else:
+            self._database.backup(path)
 
     def close(self) -> None:
         """Close the database; a second call does nothing."""

@@ -135,8 +135,11 @@ class MemoryStore(ABC):
         """Merge what an import wrote into the form that is searched fastest; others may write meanwhile."""
 
     @abstractmethod
-    def backup(self, path: str) -> None:
-        """Copy the database to a new file while it is in use."""
+    def backup(self, path: str, keys: str = "") -> None:
+        """Copy the database to a new file while it is in use.
+
+        `keys`: encrypt each user's rows with the user's own key, and put these keys into that file.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -153,6 +156,18 @@ class MemoryStore(ABC):
         removed = kept_files.forget(kept_files.owner_of(self.path, user_id), since)
         files, left = self.clean(user_id)
         return removed + files, left
+
+    @abstractmethod
+    def destroy_key(self, connection: Connection, user_id: str) -> None:
+        """Destroy the user's own key, if the memory has one; nothing of the user is stored any more."""
+
+    def older_keys(self) -> list[str]:
+        """Return in words where the keys of removed users can still be, as `erase` returns what is left."""
+        return []
+
+    def remove_unreadable(self, user_id: str) -> int:
+        """Delete the memories of a user whose key is gone, so that nobody can read them; return how many."""
+        return 0
 
     def forget(self, user_id: str, work: Callable[[Connection], _Result]) -> _Result:
         """Do as `write` for a deletion, then as `erase`; nothing more if the result is false."""

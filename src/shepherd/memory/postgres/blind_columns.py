@@ -8,7 +8,18 @@ from typing import Literal
 
 from shepherd.memory.schema import SHARED
 
-__all__ = ["COLUMNS", "PLAIN", "REFUSED", "Kind", "have_hidden", "kind_of", "owners_of", "tables_in"]
+__all__ = [
+    "COLUMNS",
+    "PLAIN",
+    "REFUSED",
+    "WITH_TEXTS",
+    "Kind",
+    "TextTable",
+    "have_hidden",
+    "kind_of",
+    "owners_of",
+    "tables_in",
+]
 
 Form = Literal["plain", "same", "random", "bytes", "words", "number", "refused"]
 
@@ -20,8 +31,9 @@ class Kind:
     Columns of one name hold texts that are compared with one another, or copied by the server. form: "same":
     equal texts of one user have equal values; "random": they have not; "bytes": random; "words": hashes,
     which are never read back; "number": another number; "refused": not at all. rows: columns of the same row
-    that are authenticated along with a value, so that it cannot be moved to another one. before: the name in
-    the first version, whose values are of no row.
+    that are authenticated along with a value, so that it cannot be moved to another one; of_memory: the first
+    of them is the id of a memory, which has its user's number. before: the name in the first version, whose
+    values are of no row.
     """
 
     form: Form
@@ -29,6 +41,7 @@ class Kind:
     of_user: bool = True
     rows: tuple[str, ...] = ()
     before: str = ""
+    of_memory: bool = False
 
     @property
     def is_hidden(self) -> bool:
@@ -46,14 +59,14 @@ _OF_MESSAGE = ("session_id", "role")
 
 _HIDDEN: dict[str, dict[str, Kind]] = {
     "context": {
-        "user_message": Kind("same", "question", rows=("id",), before="key or question"),
-        "assistant_response": Kind("same", "answer", rows=("id",), before="value or answer"),
+        "user_message": Kind("same", "question", rows=("id",), before="key or question", of_memory=True),
+        "assistant_response": Kind("same", "answer", rows=("id",), before="value or answer", of_memory=True),
         # It can be computed from a guessed text.
         "content_hash": Kind("same", "hash of a memory"),
         # Of words: whoever guesses a word can look for it in both.
-        "label": Kind("number"),
-        # Made again for all users at once, so not with the key of one.
-        "pairs": Kind("bytes", "pairs", of_user=False, rows=("id",)),
+        "label": Kind("number", rows=("id",), of_memory=True),
+        # of_user: in memories whose users have no keys, those of all users have the same one.
+        "pairs": Kind("bytes", "pairs", of_user=False, rows=("id",), of_memory=True),
     },
     "context_terms": {"terms": _WORDS, "repeated": _WORDS},
     "chunk_terms": {"terms": _WORDS, "repeated": _WORDS},
@@ -86,6 +99,56 @@ _HIDDEN: dict[str, dict[str, Kind]] = {
         "error": Kind("random", "error"),
     },
 }
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table with texts: what names its rows, and its texts. `of_session`: its rows name no user.
+
+    `bytes`: those of the texts that are bytes. `more`: if the texts name the rows themselves, the other
+    columns, since each row is inserted again.
+    """
+
+    name: str
+    row: tuple[str, ...]
+    texts: tuple[str, ...]
+    of_session: bool = False
+    is_paged: bool = False
+    bytes: tuple[str, ...] = ()
+    more: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The table as `t`, and what has the user of its rows."""
+        joined = " JOIN sessions s ON s.id = t.session_id" if self.of_session else ""
+        return f"FROM {self.name} t{joined}"
+
+    @property
+    def user(self) -> str:
+        """The column with the user."""
+        return "s.user_id" if self.of_session else "t.user_id"
+
+
+WITH_TEXTS = (
+    TextTable("context", ("id",), ("user_message", "assistant_response", "content_hash"), is_paged=True),
+    TextTable("facts", (), ("key", "value"), more=("created_at", "updated_at", "valid_from")),
+    TextTable("fact_history", ("id",), ("key", "value", "statement"), is_paged=True),
+    TextTable("learned", ("number",), ("key", "value", "former", "statement", "undo"), is_paged=True),
+    TextTable("sessions", ("id",), ("title",)),
+    TextTable(
+        "messages",
+        ("id", "session_id", "role"),
+        ("raw", "sent", "injected", "token_ids", "tool_calls", "tool_call_id", "thought"),
+        of_session=True,
+        is_paged=True,
+        bytes=("token_ids",),
+    ),
+    TextTable("session_entities", ("session_id", "id"), ("record",), of_session=True),
+    TextTable("session_summaries", ("session_id",), ("pieces",), of_session=True),
+    TextTable("ledger", (), ("hash", "note"), more=("used_at",)),
+    TextTable("extraction_jobs", ("id", "message_ids"), ("lines", "error"), is_paged=True),
+)
+"""The tables with texts; label, pairs and terms of memories are computed from these."""
 # Tables of features that a blind memory does not have (yet), and what they are.
 REFUSED = {
     **dict.fromkeys(

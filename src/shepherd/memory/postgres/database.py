@@ -24,10 +24,14 @@ import psycopg
 from psycopg import sql
 from psycopg.adapt import Transformer
 
+from shepherd.encryption.blinding import BlindError
+from shepherd.encryption.user_keys import TransactionKeys, UnknownKeyError
 from shepherd.errors import ShepherdError, StoreError, StoreLockedError
 from shepherd.memory.postgres import commits, failures, text
 from shepherd.memory.postgres.address import Address, parse
 from shepherd.memory.postgres.blind import BlindColumns
+from shepherd.memory.postgres.blind_statements import Plan
+from shepherd.memory.postgres.user_keys import Lookup, StaleKeyError
 from shepherd.memory.postgres.wire import Bound, Raw, exchange, find_out_about_pooler
 from shepherd.transactions import Value
 
@@ -71,12 +75,18 @@ class Connection:
         raw: Raw,
         *beginning: Bound,
         ending: Sequence[Bound] = (),
+        same_key: Sequence[Bound] = (),
         blind: BlindColumns | None = None,
         user_id: str = "",
     ) -> None:
         self._raw = raw
         self._blind, self._user_id = blind, user_id
-        self._beginning, self._ending = beginning, ending
+        self._beginning, self._ending, self._same_key = beginning, ending, same_key
+        self._writes = beginning[:1] == (_WRITE,)
+        self._lookup: Lookup | None = None
+        if blind is not None and blind.keys is not None:
+            self._blind = blind = blind.for_transaction()
+            self._lookup = blind.lookup(self._exchange, same_key, makes_keys=self._writes)
         self._has_begun = False
         self._waiting: list[Bound] = []
         self.kept: dict[Any, Any] = {}
@@ -89,6 +99,11 @@ class Connection:
     def is_blind(self) -> bool:
         """True if the server cannot read texts and words: it finds only those that are equal."""
         return self._blind is not None
+
+    @property
+    def users_keys(self) -> TransactionKeys | None:
+        """The keys of a blind memory's users, as this transaction sees them; None if they have none."""
+        return None if self._blind is None else self._blind.keys
 
     def execute(
         self, statement: str, parameters: Sequence[Value | Sequence[Value]] = ()
@@ -105,7 +120,7 @@ class Connection:
 
     def _write(self, statement: str, rows: Sequence[Sequence[Value | Sequence[Value]]]) -> None:
         if self._blind is not None:
-            statement, rows, _ = self._blind.hidden(statement, rows, self._user_id)
+            statement, rows, _ = self._hidden(self._blind, statement, rows)
         self._defer([(statement, row) for row in rows])
 
     def run(self, statement: str) -> None:
@@ -119,17 +134,59 @@ class Connection:
         """Return the rows of each statement, all in one round trip; `binary` is their format on the wire."""
         if self._blind is None:
             return self._exchange(statements, binary=binary)
-        hidden = [(self._blind.hidden(one, [row], self._user_id), row) for one, row in statements]
+        hidden = [(self._hidden(self._blind, one, [row]), row) for one, row in statements]
         found = self._exchange([(one, rows[0]) for (one, rows, _), _ in hidden], binary=binary)
         return [
-            rows if plan is None else self._blind.shown(plan, rows, row, self._user_id)
+            rows if plan is None else self._shown(self._blind, plan, rows, row)
             for rows, ((_, _, plan), row) in zip(found, hidden, strict=True)
         ]
+
+    def _hidden(
+        self, blind: BlindColumns, statement: str, rows: Sequence[Sequence[Any]]
+    ) -> tuple[str, Sequence[Sequence[Any]], Plan | None]:
+        return self._with_keys(lambda: blind.hidden(statement, rows, self._user_id))
+
+    def _shown(
+        self, blind: BlindColumns, plan: Plan, rows: Sequence[tuple[Any, ...]], parameters: Sequence[Any]
+    ) -> list[tuple[Any, ...]]:
+        if not rows:
+            return []
+        try:
+            return self._with_keys(lambda: blind.shown(plan, rows, parameters, self._user_id))
+        except BlindError:
+            if self._lookup is not None:
+                # It may be the text of another process, after the user's key was destroyed.
+                self._lookup.compare()
+                self._exchange([])
+                if user := self._lookup.unreadable():
+                    raise self._lookup.missing(user) from None
+            raise blind.changed() from None
+
+    def _with_keys(self, work: Callable[[], _Result]) -> _Result:
+        """Return the result of `work`, which may need users' keys that are not known yet."""
+        while True:
+            try:
+                return work()
+            except UnknownKeyError as unknown:
+                if self._lookup is None:
+                    raise
+                self._lookup.find(unknown)
+
+    def destroy_key(self, user_id: str) -> None:
+        """Destroy the key of a user of a blind memory, of whom nothing is stored any more."""
+        if self._lookup is not None:
+            self._defer([self._lookup.destroy(user_id)])
+
+    def forget_keys(self) -> bool:
+        """Forget users' keys that others have replaced; return whether the transaction may be tried again."""
+        return self._lookup is not None and self._lookup.forget()
 
     def _exchange(self, statements: Sequence[Bound], *, binary: bool = False) -> list[list[tuple[Any, ...]]]:
         beginning = [] if self._has_begun else list(self._beginning)
         waiting, self._waiting, self._has_begun = self._waiting, [], True
-        before = [*beginning, *waiting]
+        # As early as possible: the lock is held, and the rest is of no use with another key.
+        checks = self._lookup.checks() if self._lookup is not None else ()
+        before = [*beginning, *checks, *waiting]
         return exchange(self._raw, [*before, *statements], binary=binary)[len(before) :]
 
     def hidden_by(self, blind: BlindColumns, user_id: str = "") -> Connection:
@@ -143,8 +200,8 @@ class Connection:
 
     def lines(self, table: str, columns: str, rows: Sequence[Sequence[Any]]) -> bytes:
         """Return rows as `copying` takes them."""
-        if self._blind is not None:
-            rows = self._blind.copied(table, columns, rows, self._user_id)
+        if (blind := self._blind) is not None:
+            rows = self._with_keys(lambda: blind.copied(table, columns, rows, self._user_id))
         return text.lines(rows)
 
     def stored_size(self, table: str, column: str, value: str) -> int:
@@ -155,7 +212,8 @@ class Connection:
 
     def stored_words(self, words: Sequence[str]) -> list[str]:
         """Return words, each with its user's number, as an index of terms has them, in any order."""
-        return list(words) if self._blind is None else self._blind.words(words)
+        blind = self._blind
+        return list(words) if blind is None else self._with_keys(lambda: blind.words(words))
 
     @contextmanager
     def copying(self, table: str, columns: str) -> Iterator[Callable[[bytes], None]]:
@@ -173,11 +231,18 @@ class Connection:
             # Not with the commit: a connection that broke long ago must show before anything is in doubt.
             self._exchange([])
         if self._beginning and self._has_begun:
-            ending = [*self._ending, _COMMIT]
+            # A user's key that is the stored one shows that the memory's is, too.
+            is_known = not self._writes or (self._lookup is not None and self._lookup.proves_key)
+            ending = [*(() if is_known else self._same_key), *self._ending, _COMMIT]
             if not self.wants_position:
                 self._exchange(ending)
                 return
             self.position = self._exchange([*ending, (commits.POSITION, ())])[-1][0][0]
+
+    def publish_keys(self) -> None:
+        """Let the process know which keys were made and destroyed; it is committed."""
+        if self._lookup is not None:
+            self._lookup.publish()
 
     def _defer(self, statements: Sequence[Bound]) -> None:
         self._waiting += statements
@@ -219,6 +284,11 @@ class Database:
     def shown(self) -> str:
         """Address without the password."""
         return self.address.shown
+
+    @property
+    def has_users_keys(self) -> bool:
+        """True for a blind memory whose users have keys of their own."""
+        return self.blind is not None and self.blind.keys is not None
 
     def keep_keys(self) -> None:
         """Store a key with each write from now on; our tables are there."""
@@ -322,11 +392,16 @@ class Database:
     def _run(self, work: Callable[[Connection], _Result], *beginning: Bound, user_id: str = "") -> _Result:
         began = time.monotonic()
         write = commits.Write(self._cleaning) if beginning[:1] == (_WRITE,) else None
-        n_tries = 0
+        n_tries, has_forgotten = 0, False
         while True:
             n_tries += 1
             try:
                 return self._attempt(work, beginning, write, user_id)
+            except StaleKeyError as error:
+                if has_forgotten:
+                    raise self._failure(error.failure, write) from None
+                has_forgotten = True
+                continue
             except psycopg.Error as error:
                 if not self._may_repeat(error, began, n_tries) and not self._waits_for_rebuilding(error):
                     # Not `from error`: its text may quote a row.
@@ -343,10 +418,16 @@ class Database:
         write: commits.Write | None,
         user_id: str,
     ) -> _Result:
-        raw = self._take()
+        raw, connection = self._take(), None
         try:
-            ending = (*self._same_key, *write.ending) if write else ()
-            connection = Connection(raw, *beginning, ending=ending, blind=self.blind, user_id=user_id)
+            connection = Connection(
+                raw,
+                *beginning,
+                ending=write.ending if write else (),
+                same_key=self._same_key,
+                blind=self.blind,
+                user_id=user_id,
+            )
             connection.wants_position = write is not None and self.written is not None
             if write is None or not write.has_arrived(connection):
                 result = work(connection)
@@ -355,10 +436,13 @@ class Database:
             else:
                 result = write.result
             self._commit(connection, write)
+            connection.publish_keys()
             if self.written is not None and connection.position is not None:
                 self.written.note(beginning, connection.position)
             return result
         except psycopg.Error as error:
+            if failures.is_other_key(error) and connection is not None and connection.forget_keys():
+                raise StaleKeyError(error) from None
             if failures.needs_new_connection(error):
                 raw.close()
             raise
@@ -404,20 +488,23 @@ class Database:
 
     @contextmanager
     def _once(self, *beginning: Bound) -> Iterator[Connection]:
+        connection = None
         try:
             raw = self._take()
             try:
                 is_write = beginning[0] is _WRITE
-                ending = self._same_key if is_write else ()
-                connection = Connection(raw, *beginning, ending=ending, blind=self.blind)
+                connection = Connection(raw, *beginning, same_key=self._same_key, blind=self.blind)
                 yield connection
                 # Without a key: nobody can look up what became of it.
                 self._commit(connection, commits.Write(None) if is_write else None)
+                connection.publish_keys()
             finally:
                 self._give_back(raw)
         except _UnreachableError as error:
             raise error.failure from None
         except psycopg.Error as error:
+            if failures.is_other_key(error) and connection is not None:
+                connection.forget_keys()
             raise failures.from_statement(self.address, error) from None
 
     # ---- the pool

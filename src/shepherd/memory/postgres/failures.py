@@ -26,6 +26,7 @@ __all__ = [
     "is_conflict",
     "is_locked",
     "is_lost",
+    "is_other_key",
     "is_passing",
     "lost_commit",
     "needs_new_connection",
@@ -82,6 +83,12 @@ def is_locked(error: psycopg.Error) -> bool:
 def is_conflict(error: psycopg.Error) -> bool:
     """Return whether the transaction was rolled back because of another one, and may be tried again."""
     return error.sqlstate in _CONFLICTS
+
+
+def is_other_key(error: psycopg.Error) -> bool:
+    """Return whether the key of the memory or of a user isn't the stored one any more."""
+    # Nothing else divides by zero.
+    return error.sqlstate == "22012"
 
 
 def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
@@ -191,8 +198,8 @@ _KNOWN: dict[str, tuple[type[ShepherdError], str, str]] = {
     "25P03": (StoreLockedError, "the server ended a transaction that stood idle", "try again"),
     "40001": (StoreLockedError, "other writers were always first", "try again"),
     "40P01": (StoreLockedError, "other writers were always first", "try again"),
-    # The only division by zero is that of schema.SAME_KEY.
-    "22012": (StoreKeyError, "the memory's key was changed in the meantime, so this change was not stored",
+    # Of schema.SAME_KEY, and of users' keys after a second try.
+    "22012": (StoreKeyError, "the memory's key was changed in the meantime; nothing of this was stored",
               "quit, and restart Shepherd with the new key"),
     "54000": (UsageError, "a user id or the key of a fact is too long for PostgreSQL",
               "keep both together under 2,000 bytes"),

@@ -10,6 +10,7 @@ from typing import Any
 from shepherd._native.text import TOKENIZER_VERSION
 from shepherd.errors import StoreReadOnlyError
 from shepherd.memory import consistency, discourse, memories, tenants
+from shepherd.memory.postgres import user_keys
 from shepherd.memory.postgres.by_user import leaves
 from shepherd.memory.postgres.database import REBUILDING, Connection, Database
 from shepherd.memory.postgres.schema import TABLES
@@ -100,7 +101,7 @@ def check(database: Database, *, repair: bool) -> CheckReport:
     """
     index_problems, row_problems = database.read(_look)
     found = (*index_problems, *row_problems)
-    if not found or not repair:
+    if not found or not repair or database.read(user_keys.problems):
         return CheckReport(found)
 
     def mend(connection: Connection) -> None:
@@ -138,6 +139,9 @@ def _look(connection: Connection) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the problems of the index of terms, and of rows."""
     # Reading a large memory takes longer than a statement may.
     connection.run("SET LOCAL statement_timeout = 0")
+    if unreadable := user_keys.problems(connection):
+        # Nothing can be compared with texts that can't be read, and nothing be mended.
+        return (), unreadable
     other_terms, other_hashes = _compare_rows(connection)
     problems = [inflected(n, words) for what, words in _COUNTED if (n := consistency.count(connection, what))]
     if _is_outdated(connection):
@@ -191,8 +195,11 @@ def _lock(connection: Connection) -> None:
 def reindex(connection: Connection) -> None:
     """Rebuild the terms from the rows, and all the numbers that come from them; the tables are locked."""
     connection.execute("DELETE FROM context_terms")
-    for (tenant,) in connection.execute("SELECT number FROM tenants"):
-        memories.reindex(connection, tenant, TERMS)
+    unreadable = user_keys.unreadable(connection)
+    for tenant, user_id in connection.execute("SELECT number, user_id FROM tenants"):
+        # Whoever can't be read must not keep all others from being found.
+        if user_id not in unreadable:
+            memories.reindex(connection, tenant, TERMS)
     consistency.mend_sums(connection)
     consistency.reindex_chunks(connection, ServerChunks())
     connection.execute("DELETE FROM meta WHERE key = 'tokenizer_version'")

@@ -14,67 +14,20 @@ texts are bound to their rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from shepherd.encryption import MemoryKey
-from shepherd.encryption.blinding import Blinder
+from shepherd.encryption.user_keys import NewKeys
 from shepherd.errors import StoreCorruptError, StoreError
-from shepherd.memory.postgres import maintenance, schema
+from shepherd.memory.postgres import maintenance, schema, user_keys
 from shepherd.memory.postgres.blind import BlindColumns
+from shepherd.memory.postgres.blind_columns import WITH_TEXTS, TextTable
 from shepherd.memory.postgres.blind_statements import LITERALS
 from shepherd.memory.postgres.database import Connection, Database
 
-__all__ = ["REWRITTEN", "check_key", "rekey", "uses"]
+__all__ = ["check_key", "rekey", "uses"]
 
 _PAGE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table with texts: what names its rows, and its texts. `of_session`: its rows name no user.
-
-    `more`: if the texts name the rows themselves, the other columns, since each row is inserted again.
-    """
-
-    name: str
-    row: tuple[str, ...]
-    texts: tuple[str, ...]
-    of_session: bool = False
-    is_paged: bool = False
-    more: tuple[str, ...] = ()
-
-    @property
-    def source(self) -> str:
-        """The table as `t`, and what has the user of its rows."""
-        joined = " JOIN sessions s ON s.id = t.session_id" if self.of_session else ""
-        return f"FROM {self.name} t{joined}"
-
-    @property
-    def user(self) -> str:
-        """The column with the user."""
-        return "s.user_id" if self.of_session else "t.user_id"
-
-
-REWRITTEN = (
-    _Table("context", ("id",), ("user_message", "assistant_response", "content_hash"), is_paged=True),
-    _Table("facts", (), ("key", "value"), more=("created_at", "updated_at", "valid_from")),
-    _Table("fact_history", ("id",), ("key", "value", "statement"), is_paged=True),
-    _Table("learned", ("number",), ("key", "value", "former", "statement", "undo"), is_paged=True),
-    _Table("sessions", ("id",), ("title",)),
-    _Table(
-        "messages",
-        ("id", "session_id", "role"),
-        ("raw", "sent", "injected", "token_ids", "tool_calls", "tool_call_id", "thought"),
-        of_session=True,
-        is_paged=True,
-    ),
-    _Table("session_entities", ("session_id", "id"), ("record",), of_session=True),
-    _Table("session_summaries", ("session_id",), ("pieces",), of_session=True),
-    _Table("ledger", (), ("hash", "note"), more=("used_at",)),
-    _Table("extraction_jobs", ("id", "message_ids"), ("lines", "error"), is_paged=True),
-)
-"""The tables whose texts are written again; label, pairs and terms of memories are computed from these."""
 
 
 def rekey(url: str, new: MemoryKey) -> None:
@@ -92,14 +45,16 @@ def rekey(url: str, new: MemoryKey) -> None:
                 f"{database.shown}: the memory is damaged: {problems[0]}; nothing was changed",
                 hint="run shepherd memory check --repair first",
             )
-        columns = BlindColumns(Blinder(new), database.shown)
 
         def change(connection: Connection) -> None:
             _lock(connection)
-            n_rows = {table.name: _rewrite(connection, table, columns) for table in REWRITTEN}
+            keys = NewKeys(new, dict(connection.execute("SELECT number, user_id FROM tenants")))
+            columns = BlindColumns(keys, database.shown)
+            n_rows = {table.name: _rewrite(connection, table, columns) for table in WITH_TEXTS}
             hidden = connection.hidden_by(columns)
             maintenance.reindex(hidden)
             _read_again(hidden, n_rows, database.shown)
+            user_keys.replace(hidden, keys)
             schema.note_other_key(hidden, new)
 
         database.change_key(change)
@@ -128,11 +83,13 @@ def uses(url: str, key: MemoryKey) -> bool:
 def _lock(connection: Connection) -> None:
     # A large memory takes longer than a statement may.
     connection.run("SET LOCAL statement_timeout = 0")
-    names = ", ".join(table.name for table in REWRITTEN)
-    connection.run(f"LOCK TABLE tenants, meta, context_terms, {names} IN ACCESS EXCLUSIVE MODE")
+    names = ["tenants", "meta", "context_terms", *(table.name for table in WITH_TEXTS)]
+    if connection.users_keys is not None:
+        names.append(user_keys.TABLE)
+    connection.run(f"LOCK TABLE {', '.join(names)} IN ACCESS EXCLUSIVE MODE")
 
 
-def _rewrite(connection: Connection, table: _Table, columns: BlindColumns) -> int:
+def _rewrite(connection: Connection, table: TextTable, columns: BlindColumns) -> int:
     """Write the texts of a table with the new key; return of how many rows."""
     n_rows = 0
     for user_id in _users(connection, table):
@@ -147,11 +104,11 @@ def _rewrite(connection: Connection, table: _Table, columns: BlindColumns) -> in
     return n_rows
 
 
-def _users(connection: Connection, table: _Table) -> list[str]:
+def _users(connection: Connection, table: TextTable) -> list[str]:
     return [user for (user,) in connection.execute(f"SELECT DISTINCT {table.user} {table.source}")]
 
 
-def _pages(connection: Connection, table: _Table, user_id: str) -> Iterator[list[tuple[Any, ...]]]:
+def _pages(connection: Connection, table: TextTable, user_id: str) -> Iterator[list[tuple[Any, ...]]]:
     """Yield the rows of a user: what names them, their texts and the rest."""
     names = ", ".join(f"t.{name}" for name in (*table.row, *table.texts, *table.more))
     statement = f"SELECT {names} {table.source} WHERE {table.user} = ?"
@@ -168,7 +125,7 @@ def _pages(connection: Connection, table: _Table, user_id: str) -> Iterator[list
         after = page[-1][0]
 
 
-def _update(connection: Connection, table: _Table, user_id: str, rows: Sequence[tuple[Any, ...]]) -> None:
+def _update(connection: Connection, table: TextTable, user_id: str, rows: Sequence[tuple[Any, ...]]) -> None:
     n_names = len(table.row)
     for row in rows:
         place, texts = row[:n_names], dict(zip(table.texts, row[n_names:], strict=True))
@@ -188,7 +145,7 @@ def _update(connection: Connection, table: _Table, user_id: str, rows: Sequence[
 
 
 def _insert_again(
-    connection: Connection, table: _Table, user_id: str, rows: Sequence[tuple[Any, ...]]
+    connection: Connection, table: TextTable, user_id: str, rows: Sequence[tuple[Any, ...]]
 ) -> None:
     """Replace all rows of a user."""
     connection.execute(f"DELETE FROM {table.name} WHERE user_id = ?", (user_id,))
@@ -201,7 +158,7 @@ def _insert_again(
 
 def _read_again(connection: Connection, n_rows: dict[str, int], shown: str) -> None:
     """Read everything with the new key. Raises StoreCorruptError if a row was not written again."""
-    for table in REWRITTEN:
+    for table in WITH_TEXTS:
         n_read = sum(
             len(rows) for user in _users(connection, table) for rows in _pages(connection, table, user)
         )

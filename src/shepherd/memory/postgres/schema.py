@@ -12,9 +12,10 @@ import logging
 import re
 
 from shepherd._native.text import TOKENIZER_VERSION
-from shepherd.encryption.blinding import Blinder
+from shepherd.encryption.blinding import DerivedKeys
 from shepherd.encryption.key import SALT_BYTES, MemoryKey
 from shepherd.encryption.server_key import check_of, forget_new, new_server_key, unlock_server
+from shepherd.encryption.user_keys import KeptKeys, TransactionKeys
 from shepherd.errors import (
     ForeignDatabaseError,
     StoreError,
@@ -22,7 +23,7 @@ from shepherd.errors import (
     StoreMissingError,
     StoreReadOnlyError,
 )
-from shepherd.memory.postgres import by_user, commits, failures, marks, migration
+from shepherd.memory.postgres import by_user, commits, failures, marks, migration, user_keys
 from shepherd.memory.postgres.blind import BlindColumns
 from shepherd.memory.postgres.database import REBUILDING, Connection, Database
 from shepherd.memory.schema import APPLICATION_ID, SEQUENCE_BITS, SHARED, UPGRADES, USER_VERSION
@@ -32,9 +33,11 @@ __all__ = ["TABLES", "note_other_key", "prepare", "salt_of_key"]
 _log = logging.getLogger(__name__)
 
 # Of the tables of a blind memory: a Shepherd that knows none takes them for another program's, so that it
-# stores no readable text among them. In the first version texts were not bound to their rows.
+# stores no readable text among them. In the first version texts were not bound to their rows; in the first
+# two, users had no keys of their own.
 _FIRST_BLIND_ID = 0x53484542  # "SHEB"
-_BLIND_ID = 0x53484543  # "SHEC"
+_SECOND_BLIND_ID = 0x53484543  # "SHEC"
+_BLIND_ID = 0x53484544  # "SHED"
 # Key in `meta` of the number by which the key of a blind memory is recognized.
 _CHECK = "blind/check"
 # It fails if the memory has another key.
@@ -145,8 +148,10 @@ def prepare(database: Database, *, blind: bool = False) -> MemoryKey | None:
             hint="shepherd config set memory_blind true, and give Shepherd the key",
         )
     key = unlock_server(database.shown, salt, check)
-    binds_rows = database.read(_application_id) != _FIRST_BLIND_ID
-    columns = BlindColumns(Blinder(key), database.shown, binds_rows=binds_rows)
+    made_as = database.read(_application_id)
+    has_users_keys = made_as not in (_FIRST_BLIND_ID, _SECOND_BLIND_ID)
+    ciphers = TransactionKeys(KeptKeys(key)) if has_users_keys else DerivedKeys(key)
+    columns = BlindColumns(ciphers, database.shown, binds_rows=made_as != _FIRST_BLIND_ID)
     database.hide_with(columns, (_SAME_KEY, (check,)))
     return key
 
@@ -218,7 +223,7 @@ def salt_of_key(connection: Connection) -> bytes | None:
 
 
 def note_other_key(connection: Connection, key: MemoryKey) -> None:
-    """Record a new key. All texts must already be encrypted with it and bound to their rows."""
+    """Record a new key. All texts must already be encrypted with new keys of their users."""
     connection.execute("DELETE FROM meta WHERE key LIKE 'blind/%'")
     _note_key(connection, key)
     connection.execute("UPDATE meta SET value = ? WHERE key = 'application_id'", (_BLIND_ID,))
@@ -347,7 +352,7 @@ def _is_ours(connection: Connection) -> bool:
     if columns != [("key",), ("value",)]:
         return False
     rows = connection.execute("SELECT value FROM meta WHERE key = 'application_id'")
-    return rows in ([(number,)] for number in (APPLICATION_ID, _BLIND_ID, _FIRST_BLIND_ID))
+    return rows in ([(number,)] for number in (APPLICATION_ID, _BLIND_ID, _SECOND_BLIND_ID, _FIRST_BLIND_ID))
 
 
 def _refuse_without_rights(database: Database, connection: Connection) -> None:
@@ -388,6 +393,12 @@ def _create(database: Database, connection: Connection, key: MemoryKey | None) -
         connection.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (name, value))
     if key is not None:
         _note_key(connection, key)
+        if connection.execute("SELECT 1 WHERE to_regclass(?) IS NOT NULL", (user_keys.TABLE,)):
+            raise ForeignDatabaseError(
+                f"{database.shown}: schema {database.schema!r} has another program's table {user_keys.TABLE}",
+                hint="name a schema of its own in the address: schema=shepherd",
+            )
+        connection.run(";\n".join(user_keys.STATEMENTS))
     connection.run(
         "INSERT INTO meta(key, value) SELECT 'recalls_counted_since', extract(epoch FROM now())::bigint"
     )

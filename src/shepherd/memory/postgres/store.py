@@ -16,7 +16,7 @@ from shepherd.memory.corpora import CHUNKS, MEMORIES, Corpus
 from shepherd.memory.facts import FactRow
 from shepherd.memory.hot import HotRecall
 from shepherd.memory.hot_rows import mark_of
-from shepherd.memory.postgres import maintenance, schema
+from shepherd.memory.postgres import maintenance, schema, user_keys
 from shepherd.memory.postgres.database import Connection, Database
 from shepherd.memory.postgres.replica import Replica, State, TooOldError
 from shepherd.memory.postgres.search import ServerTables
@@ -68,6 +68,8 @@ _SERVER_FILES = (
     " in its WAL, replicas and backups as long as those are kept; hot indexes saved on other machines follow"
     " when these use the memory again"
 )
+
+_OLDER_KEYS = "dumps of the table user_keys that were made before"
 
 
 class _StaleError(Exception):
@@ -404,6 +406,22 @@ class PostgresStore(MemoryStore):
             )
         return ownership.claim(_Engine(self._database, from_user, user_id), from_user, user_id)
 
+    def destroy_key(self, connection: transactions.Connection, user_id: str) -> None:
+        """Destroy the key that the user has in a blind memory."""
+        connection.destroy_key(user_id)  # type: ignore[attr-defined]  # of the one engine that this serves
+
+    def older_keys(self) -> list[str]:
+        """Return in words where the keys of removed users can still be."""
+        return [_OLDER_KEYS] if self._database.has_users_keys else []
+
+    def remove_unreadable(self, user_id: str) -> int:
+        """Delete the memories of a user of a blind memory who has no key, or a damaged one."""
+        if not self._database.has_users_keys:
+            return 0
+        return self._database.write(
+            user_id, lambda connection: user_keys.remove_unreadable(connection, user_id)
+        )
+
     def check(self, repair: bool) -> CheckReport:
         """Look for damage, and with `repair` mend what can be made again."""
         report = maintenance.check(self._database, repair=repair)
@@ -413,7 +431,7 @@ class PostgresStore(MemoryStore):
         """Sort the indexes of terms after an import; others may write meanwhile."""
         maintenance.settle(self._database)
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str, keys: str = "") -> None:
         """Raise UsageError: PostgreSQL's own tools know users, rights and the point in time."""
         name = self._database.schema
         raise UsageError(

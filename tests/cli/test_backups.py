@@ -1,0 +1,39 @@
+"""`shepherd memory backup --keys` and `restore --keys`: users who were deleted since are left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shepherd._native.store import HAS_CIPHERS
+from shepherd.memory import Memory
+from tests.memory.blind import known_key
+
+pytestmark = pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
+
+
+def test_users_who_were_deleted_since_a_backup_are_left_out(home, shepherd, tmp_path):
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    backup, later, keys = (str(folder / name) for name in ("copy.db", "later.db", "keys.db"))
+    with known_key(folder), Memory(home.database, blind=True) as memory:
+        memory.set_fact("city", "Porto", "anna")
+        memory.set_fact("city", "Rome", "bob")
+        memory.backup(backup, keys=keys)
+        memory.delete_user("bob")
+
+    made = shepherd("memory", "backup", later, "--keys", keys)
+    assert f"shepherd memory restore {later} --keys {keys} puts it back" in made.stderr
+    assert "Keep only the newest keys file: it opens all older backups, except for users" in made.stderr
+
+    alone = shepherd("memory", "restore", backup, "-y")
+    assert alone.returncode == 2
+    assert f"{backup}: the users' keys are in a file of their own" in alone.stderr
+    done = shepherd("memory", "restore", backup, "--keys", keys, "-y", "--json")
+    assert json.loads(done.stdout)["left_out"] == ["bob"]
+    assert f"nothing of bob can be restored: {keys} has no key of theirs" in done.stderr
+    assert not list(home.path.rglob("*.decrypting*"))
+    with known_key(folder), Memory(home.database, blind=True) as memory:
+        assert [fact.value for fact in memory.get_all_facts("anna")] == ["Porto"]
+        assert memory.get_all_facts("bob") == []
