@@ -452,10 +452,9 @@ def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
         "What are my gardens called?",
         "I call our gardens Avalon, Eden and Oz. The shed is called Rex.",
     )
-    messages = [Message("user", told), Message("user", asked)]
 
-    def answer(written: str) -> str:
-        review = Review(messages, [], Promise(stores=True))
+    def answer(written: str, asked: str = asked) -> str:
+        review = Review([Message("user", told), Message("user", asked)], [], Promise(stores=True))
         return review.feed(written) + review.end("stop")
 
     for part in ("Avalon", "Eden", "Oz", "Avalon and Eden"):
@@ -464,7 +463,9 @@ def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
         answer("Your gardens are called Avalon, Eden and Oz.")
         == "Your gardens are called Avalon, Eden and Oz."
     )
-    assert answer("Your shed is called Rex.") == "Your shed is called Rex."
+    assert answer("Your shed is called Rex.", "What is my shed called?") == "Your shed is called Rex."
+    # Which is true, and no answer.
+    assert "Rex" not in answer("Your shed is called Rex.")
 
 
 def test_fact_that_is_plainly_asked_for_replaces_another_answer():
@@ -1014,3 +1015,24 @@ def test_a_fact_that_the_user_set_stays_what_a_message_only_contradicts():
     # The memory takes these: one says that it is new, the other nothing else.
     assert answers("I work at a school now.") == (ACKNOWLEDGED, "You work at a school.")
     assert answers("I work at Torbay Hospital.", "You work at Torbay Hospital.")[0] == ACKNOWLEDGED
+
+
+def test_what_was_told_last_is_quoted_instead_of_the_models_older_or_unrelated_sentence():
+    said = ("My scan is on 3 May at 9", "My scan got moved to 9 June", "The party starts at 7 now")
+    memories = [
+        SearchResult(n, text, "Noted.", 1000 + n, 1.0, 1.0, 0.0, source="turn") for n, text in enumerate(said)
+    ]
+    tail = "\n\n[context: " + " | ".join(f"User: {text}\nAssistant: " for text in said) + "]"
+
+    def answer(asked: str, written: str) -> str:
+        messages = [Message("user", asked, sent=asked + tail)]
+        review = Review(messages, [], Promise(stores=True), memories=memories)
+        return review.feed(written) + review.end("stop")
+
+    newest = f'You told me earlier: "{said[1]}"'
+    assert answer("When is my scan?", "Your scan is 3 May at 9.") == newest
+    assert answer("When is my scan?", "Your scan is 9 June.") == "Your scan is 9 June."
+    assert (
+        answer("When does the party start?", "Your scan is 3 May at 9.")
+        == f'You told me earlier: "{said[2]}"'
+    )

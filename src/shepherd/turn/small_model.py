@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from shepherd._native.text import STOP_WORDS
 from shepherd.claims.corrections import corrected_facts
 from shepherd.claims.judge import Verdict, ended_values, plain_facts
 from shepherd.claims.keys import LISTS
@@ -313,7 +314,7 @@ class Review:
             return self._sentence(ACKNOWLEDGED)
         if sentence.startswith(LIST):
             sentence = self._judge.listed(sentence)
-        if not self._said and self._is_in_a_note(sentence):
+        if not self._said and self._is_quoted_instead(sentence):
             return self._passed_on(UNKNOWN)
         # Often the answer is right as far as the first comma.
         for part in (sentence, self._judge.first_clause(sentence)):
@@ -380,13 +381,19 @@ class Review:
         is_asking = asks_by_form(core) or not self._asked.startswith(core)
         return is_asking and not _told(self._asked)
 
-    def _is_in_a_note(self, sentence: str) -> bool:
-        """Return whether a document tells what is asked, and the model's sentence tells no fact."""
+    def _is_quoted_instead(self, sentence: str) -> bool:
+        """Return whether a quotation answers the question better than a sentence that tells no fact.
+
+        A document does, and so does what the user surely told last, unless the sentence says the same.
+        """
         known = self._judge.sources.known
         if self._asked_for[0] or not _is_question(self._asked) or any(states(sentence, one) for one in known):
             return False
         found = quotation(self._questions[0], sources_of(*self._quotable), known)
-        return found is not None and found.kind == "document"
+        if found is None or found.kind != "told" or sentence in _NO_ANSWERS:
+            return found is not None and found.kind == "document"
+        new = set(words_in(sentence)) - set(words_in(self._asked)) - STOP_WORDS
+        return found.is_sure and not new.issubset(words_in(f"{found.sentence} {found.later}"))
 
     def _is_name(self, name: str) -> bool:
         """Return whether the user is called so, by a fact or by what he says now."""
