@@ -619,3 +619,20 @@ def test_both_sentences_are_quoted_where_the_later_one_may_be_about_something_el
     assert recalled("Which room is my maths exam in?", maths, physics) == Quote(
         "told", "", maths, is_sure=True
     )
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "is_answer"),
+    [
+        ("Where do I live?", 'A patient told me "I\'m a pilot and I live in Spain"', False),
+        ("Where does the patient live?", 'A patient told me "I\'m a pilot and I live in Spain"', True),
+        ("What's my favourite colour?", "My neighbour says 'my favourite colour is red'", False),
+        ("¿Cuántos años tengo?", 'Dice el médico: "yo tengo 60 años y corro"', False),
+        ("Wann ist mein Geburtstag?", "Sie sagte: „mein Geburtstag ist am 4. Mai“", False),
+        ("What did she say of my scan?", 'She said "my scan of your knee is fine"', True),
+        ("What is my band called?", 'My band is called "The Loud Owls"', True),
+        ("When is my race?", 'She said "you need rest", so my race is on 3 May', True),
+    ],
+)
+def test_what_others_said_of_themselves_answers_nothing_about_the_user(question, said, is_answer):
+    assert recalled(question, said) == (Quote("told", "", said, is_sure=True) if is_answer else None)

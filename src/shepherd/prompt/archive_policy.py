@@ -21,7 +21,14 @@ from shepherd.prompt.requests import is_bare_request
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Message
 
-__all__ = ["archived_answer", "asks_to_forget", "is_refusal", "is_statement", "is_worth_a_memory"]
+__all__ = [
+    "archived_answer",
+    "asks_to_forget",
+    "is_about_oneself",
+    "is_refusal",
+    "is_statement",
+    "is_worth_a_memory",
+]
 
 
 # English only: in other languages such exchanges become memories.
@@ -191,6 +198,11 @@ def is_statement(text: str) -> bool:
     return any(fact.key not in _FACTS_ALONE and not fact.assertion.in_question for fact in plain_facts(text))
 
 
+def is_about_oneself(text: str) -> bool:
+    """Return whether a text has a word for its author: "me", "mein", "yo"."""
+    return _ABOUT_ONESELF.search(_straight(text)) is not None
+
+
 def _ends_of(text: str) -> str:
     if len(text) <= _LONGEST_READ:
         return text
@@ -324,7 +336,7 @@ def is_worth_a_memory(user: Message, answer: str, others: Iterable[Message] = ()
     is_asked = any(map(_asks, split_sentences(raw, clauses=True)))
     if not is_asked or len(answer) > _LONGEST_SHORT:
         return True
-    if _ABOUT_ONESELF.search(_straight(raw)) or _KNOWS_NOTHING.search(answer):
+    if is_about_oneself(raw) or _KNOWS_NOTHING.search(answer):
         return False
     added = frozenset(keywords(answer)) - _words_read(user)
     return bool(added) and not _is_name_told(added, frozenset(keywords(raw)), others)

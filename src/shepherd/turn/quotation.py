@@ -15,8 +15,10 @@ from math import inf
 from typing import Literal
 
 from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
+from shepherd.claims.material import GAP, own_words
+from shepherd.claims.wordings import rule
 from shepherd.memory.discourse import TALKS, assistants
-from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.archive_policy import is_about_oneself, is_statement
 from shepherd.prompt.concepts import FRAME, meanings_of
 from shepherd.prompt.fact_profiles import names_of
 from shepherd.prompt.plan import Part
@@ -99,6 +101,11 @@ _SURE = 0.8  # closeness of words that are as good as the same
 # Worth of a later sentence that says of a change, beside the best of those before it.
 _LEAST_CHANGED = 0.3
 _NEW_PLACE = re.compile(r"\b(?:to|with)\b", re.IGNORECASE)
+_QUOTATION_MARK = re.compile("[\"\u201c\u201e\u00ab\u2039\u300c]|(?<!\\w)['\u2018]")
+_ASKS_OF_SPEECH = re.compile(
+    r"\b(?:say|tell|ask|write|text|quote|sing|sagen|gesagt|erzählt|geschrieben|dire|raconté|écrit|decir|dicho|contó)\b",
+    re.IGNORECASE,
+)
 _ASKS_OF_USER = re.compile(r"\b(?:I|we)\b", re.IGNORECASE)
 _FORMER = re.compile(r"\b(?:ex[- ]|former |late |first |second )\w+", re.IGNORECASE)
 
@@ -359,9 +366,12 @@ def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) 
 def _told_in(question: str, wanted: Wanted, source: Source, names: _Names) -> Iterator[_Told]:
     """Yield the sentences of what the user told or stored once that may answer a question.
 
-    Two in a row are one of them if they say more than each by itself.
+    Two in a row are one of them if they say more than each by itself. What somebody else said of himself is
+    no answer to a question about the user, unless it asks what was said.
     """
-    found = [*_in_talk(wanted, source, names)]
+    asks_what_was_said = _ASKS_OF_SPEECH.search(question) or rule("reported").search(question)
+    is_of_user = is_about_oneself(question) and not asks_what_was_said
+    found = [*(_in_own_words if is_of_user else _in_talk)(wanted, source, names)]
     if not found:
         return
     most = max(found, key=lambda one: one[0])
@@ -378,6 +388,19 @@ def _told_in(question: str, wanted: Wanted, source: Source, names: _Names) -> It
         worth = score * (1.0 if is_sure else _DOUBTFUL_WORTH) * (1.0 if is_real else _DOUBTFUL_WORTH)
         quote = Quote(source.kind, source.title, sentence, is_sure)
         yield _Told(worth, (*source.told_at, n), quote, is_real)
+
+
+def _in_own_words(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[float, str, bool]]:
+    """Yield the same as `_in_talk`, where the words in quotation marks answer nothing."""
+    said = source.sentences
+    own = [own_words(one).replace(GAP, " ") if _QUOTATION_MARK.search(one) else one for one in said]
+    whole = dict(zip(own, said, strict=True))
+    whole |= {
+        f"{one} {other}": " ".join(pair)
+        for (one, other), pair in zip(pairwise(own), pairwise(said), strict=True)
+    }
+    for score, sentence, is_sure in _in_talk(wanted, replace(source, sentences=own), names):
+        yield score, whole[sentence], is_sure
 
 
 def _newest(wanted: Wanted, best: _Told, told: Iterable[_Told]) -> Quote:
