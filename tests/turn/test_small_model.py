@@ -157,7 +157,7 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         # Of the user, what is said elsewhere of something else.
         ("What do I want to give away?", "You want to give Hall 7.", UNKNOWN),
         # It cannot do that itself.
-        ("Please forget my address.", ACKNOWLEDGED, FORGETS),
+        ("Please forget my neighbours.", ACKNOWLEDGED, FORGETS),
         ("cat's name", ACKNOWLEDGED, "Your cat is called Mingau."),
         ("brother's birthday", ACKNOWLEDGED, UNKNOWN),
         ("languages I speak", ACKNOWLEDGED, UNKNOWN),
@@ -931,6 +931,27 @@ def test_what_others_say_of_the_user_is_not_promised_as_a_fact(said: str, shown:
     assert answer(Promise(stores=True)) == shown
     assert "remember" not in answer(Promise(stores=False))
     assert archived_answer(shown) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "key"),
+    [
+        ("forget that I'm allergic to nuts", "allergy"),
+        ("Don't remember my mum's birthday", "mother_birthday"),
+        ("Vergiss bitte, dass ich in Ulm wohne", "location"),
+        ("Please forget that I have a boat", ""),
+    ],
+)
+def test_a_request_to_forget_is_answered_with_the_key_of_the_fact(asked, key):
+    facts = {"allergy": "nuts", "birthday": "2 June", "location": "Ulm", "mother_birthday": "3 May"}
+    known = [Fact(name, value, 0, 0) for name, value in facts.items()]
+    review = Review([Message("user", asked)], known, Promise(stores=True))
+
+    answer = review.feed("Nice, I'll remember that.") + review.end("stop")
+
+    assert ("`/forget KEY`" in answer) == (key == "")
+    assert [name for name in facts if f"`/forget {name}`" in answer] == [key] * bool(key)
+    assert [name for name in facts if f"`shepherd facts clear {name}`" in answer] == [key] * bool(key)
 
 
 def test_a_reply_to_a_request_to_forget_is_not_archived_with_what_is_told_beside_it() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from shepherd._native.text import STOP_WORDS
 from shepherd.claims.corrections import corrected_facts
 from shepherd.claims.judge import Verdict, ended_values, plain_facts
-from shepherd.claims.keys import LISTS
+from shepherd.claims.keys import LISTS, is_about
 from shepherd.claims.known_endings import ended_facts
 from shepherd.claims.wordings import rule
 from shepherd.inference import Engine
@@ -64,6 +64,7 @@ from shepherd.turn.cries_for_help import reply_to_cry_for_help
 from shepherd.turn.harms import harm_asked_about
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
+from shepherd.turn.subjects import names_a_person
 from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
 
 __all__ = ["Promise", "Review", "is_small_model", "known_facts"]
@@ -84,6 +85,10 @@ _FORGETS = (
     " `/memory WORDS`, then use `/forget KEY` or `/forget NUMBER`. In a shell, run"
     " `{program} facts clear KEY` or `{program} memory forget ID`."
 )
+_FORGETS_KEYS = (
+    "I can't forget something just because you ask me to. In a chat, use {chat}, then find what you said with"
+    " `/memory WORDS` and use `/forget NUMBER`. In a shell, run {shell}."
+)
 # Shown if the user asks for a task: a command that works as it is.
 _ADVICE = (
     "I'm only the bundled demo model and can't help with that. "
@@ -91,6 +96,7 @@ _ADVICE = (
 )
 # No larger model can do that here, either.
 _NO_REMINDERS = "I can't set reminders, alarms or timers: I only answer when you write to me."
+_MOST_KEYS = 3  # of facts that a request to forget may mean
 _MEETING = re.compile("nice to meet you (.+)")
 _NO_ANSWERS = (UNKNOWN, NOTHING_STORED, DECLINED)
 _LAST_TOLD = 3  # messages
@@ -119,6 +125,31 @@ _WANTS_TO_KNOW = re.compile(
 def _runnable(answer: str) -> str:
     """Return an answer whose commands can be run by those who may read it."""
     return answer.format(program=program_from_anywhere())
+
+
+def _way_to_forget(asked: str, facts: Sequence[Fact]) -> str:
+    """Return how the user can delete what is to be forgotten: by the keys of the facts that are meant."""
+    text = " ".join(words_in(asked))
+    meant = [fact for fact in facts if f" {' '.join(words_in(fact.value))} " in f" {text} "]
+    if not meant:
+        # "Forget my mum's birthday" is not about the user's.
+        people = [*filter(names_a_person, text.split())]
+        meant = [
+            fact
+            for fact in facts
+            if (is_about(text, fact.key) or _covers(content_words(text), in_key(fact.key)))
+            and _covers(content_words(in_key(fact.key)), " ".join(people))
+        ]
+    if not meant or len(meant) > _MOST_KEYS:
+        return _runnable(_FORGETS)
+    chat = " or ".join(f"`/forget {fact.key}`" for fact in meant)
+    shell = " or ".join(f"`{program_from_anywhere()} facts clear {fact.key}`" for fact in meant)
+    return _FORGETS_KEYS.format(chat=chat, shell=shell)
+
+
+def _covers(words: Collection[str], text: str) -> bool:
+    """Return whether each word of a text means the same as one of `words`."""
+    return all(any(are_related(one, other) for other in words) for one in content_words(text))
 
 
 def is_small_model(model: object) -> bool:
@@ -280,7 +311,7 @@ class Review:
     def _fixed_reply(self) -> str:
         """Return the reply to small talk or to what no model can do here, whatever it writes."""
         if asks_to_forget(self._asked):
-            return _runnable(_FORGETS)
+            return _way_to_forget(self._asked, self._judge.sources.known)
         if asks_for_reminder(self._asked) and not any(self._asked_for):
             is_told = _tells_something(self._asked)
             return self._promise.acknowledgement(self._asked) if is_told else _NO_REMINDERS
