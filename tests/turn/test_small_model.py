@@ -1057,3 +1057,43 @@ def test_what_was_told_last_is_quoted_instead_of_the_models_older_or_unrelated_s
         answer("When does the party start?", "Your scan is 3 May at 9.")
         == f'You told me earlier: "{said[2]}"'
     )
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "asked", "written", "answer"),
+    [
+        ({}, "My dad passed away in 2019", "What is my dad like?", "Your dad is 2019.", ""),
+        ({}, "My brother has asthma", "What's wrong with my brother?", "Your brother is asthma.", ""),
+        ({}, "My boss is a nightmare", "What's my boss like?", "Your boss is nightmare.", ""),
+        ({}, "My sister is pregnant", "How is my sister?", "Your sister is pregnant.", "pregnant"),
+        ({"wife": "Ana"}, "", "Who is my wife?", "Your wife is Ana.", "Ana"),
+        ({"lives_with": "mum"}, "", "What helps with my cold?", "Your cold is mum.", ""),
+        ({"lives_with": "mum"}, "", "Where do I live?", "I don't know that.", ""),
+        ({"lives_with": "mum"}, "", "Who lives with me?", "I don't know that.", "mum"),
+        ({"employer": "Shell"}, "", "What's my boss's name?", "You work at Shell.", ""),
+        ({"laptop": "Pixelbook 4"}, "", "When do I work?", "Your laptop is Pixelbook 4.", ""),
+        (
+            {"condition": "gout"},
+            "I take allopurinol for my gout",
+            "What do I take for my gout?",
+            "",
+            "allopurinol",
+        ),
+        ({"condition": "gout"}, "", "When did my gout start?", "You have gout.", ""),
+        ({"condition": "gout"}, "", "Can I drink beer with gout?", "I don't know that.", "gout"),
+        ({}, "My dog died in 2019", "Is my dog still alive?", "Your dog is 2019.", "died"),
+    ],
+)
+def test_an_answer_is_a_sentence_that_tells_what_is_asked(known, told, asked, written, answer):
+    facts = [Fact(key, value, 0, 0) for key, value in known.items()]
+    memories = [SearchResult(1, told, "Noted.", 0, 1.0, 1.0, 0.0, source="turn")] if told else []
+    tail = (
+        f"\n\n[facts: {', '.join(f'{key}={value}' for key, value in known.items())}]\n[context: User: {told}]"
+    )
+    review = Review(
+        [Message("user", asked, sent=asked + tail)], facts, Promise(stores=True), memories=memories
+    )
+
+    said = review.feed(written) + review.end("stop")
+
+    assert answer in said if answer else said in (UNKNOWN, NOTHING)
