@@ -1097,3 +1097,22 @@ def test_an_answer_is_a_sentence_that_tells_what_is_asked(known, told, asked, wr
     said = review.feed(written) + review.end("stop")
 
     assert answer in said if answer else said in (UNKNOWN, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_kept"),
+    [
+        ("ich wohn in kolbermoor, arbeit aber in rosenheim", True),
+        ("Ma sœur joue du violon le mardi", True),
+        ("Me gusta jugar al dominó", True),
+        ("Schreib mir ein Gedicht über meine Katze", False),
+        ("Write a poem about my cat", False),
+    ],
+)
+def test_a_statement_that_the_model_cannot_read_is_said_to_be_kept(told, is_kept):
+    answer = shown(told, DECLINED)
+
+    assert answer.startswith(REMEMBERED) == is_kept
+    assert "For a full model" in answer
+    assert archived_answer(answer) == ""
+    assert not shown(told, DECLINED, Promise(stores=False)).startswith(REMEMBERED)

@@ -55,6 +55,7 @@ _NOTED = re.compile(
     r"\s*i'm sorry to hear that\.(?: i'll remember it\.)?\s*$"
     r"|\s*i'll remember that they said so\.\s*$"
     r"|\s*(?:i'll (?:remember that|keep that in mind), but )?i can't set reminders, alarms or timers[^\n]*$"
+    r"|\s*i'll remember that\. i'm only the bundled demo model and couldn't read it\.[^\n]*$"
     r"|\s*i can't forget something just because you ask me to\.[^\n]*$"
     r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$"
     # Where people help, in reply to a cry for help.

@@ -94,6 +94,11 @@ _ADVICE = (
     "I'm only the bundled demo model and can't help with that. "
     "For a full model, run `{program} -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
 )
+# What the model can't read may be a statement, which is stored all the same.
+_ADVICE_BESIDE = (
+    "I'm only the bundled demo model and couldn't read it. "
+    "For a full model, run `{program} -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
+)
 # No larger model can do that here, either.
 _NO_REMINDERS = "I can't set reminders, alarms or timers: I only answer when you write to me."
 _MOST_KEYS = 3  # of facts that a request to forget may mean
@@ -115,6 +120,8 @@ _ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 # "At breakfast", "whenever it rains"
 _AT_AN_EVENT = re.compile(r"\b(?:at|during|every|each|whenever|while|as soon as) (?-i:[a-z])", re.IGNORECASE)
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
+# One of them stands in most English sentences that tell or ask for something, and in none of other languages.
+_IN_ENGLISH = frozenset(("i", "my", "the", "are", "your", "you", "for", "to", "and", "please", "with"))
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
     r"|what \w+ (?:does|do|has|have) (?:the|my|our))\b",
@@ -478,6 +485,10 @@ class Review:
             quoted = "" if self._judge.sources.tells_ended(quoted) else quoted
         elif not quoted and self._is_told(sentence):
             quoted = self._promise.acknowledgement(self._asked)
+        elif not quoted and sentence == DECLINED and self._may_be_told():
+            noted = self._promise.acknowledgement(self._asked).removeprefix("Nice, ")
+            is_plain = noted == ACKNOWLEDGED.removeprefix("Nice, ")
+            quoted = f"{noted} {_runnable(_ADVICE_BESIDE)}" if is_plain else noted
         self._is_over = self._is_over or bool(quoted)
         # What was recalled may be about that, though this model cannot tell.
         if sentence == NOTHING_STORED and self._quotable[2]:
@@ -519,6 +530,11 @@ class Review:
     def _is_told(self, sentence: str) -> bool:
         """Return whether the user told something; what is learned is no request that can be declined."""
         return bool(_told(self._asked)) or (sentence != DECLINED and _tells_plainly(self._asked))
+
+    def _may_be_told(self) -> bool:
+        """Return whether a message in another language is stored as a statement, and is no task."""
+        is_told = self._promise.stores and _tells_plainly(self._asked) and not is_task(self._asked)
+        return is_told and _IN_ENGLISH.isdisjoint(words_in(self._asked))
 
     def _stop(self) -> str:
         self._is_over = True
