@@ -195,12 +195,11 @@ def can_answer(one: Profile, text: str) -> bool:
         return False
     if WHO.search(text) and not one.relations and one.head in _NOBODY:
         return False
+    # "Mum" is no name, yet somebody to live with.
     if (
         WHO.search(text)
         and not one.fact.key.endswith("_with")
-        and (  # mum
-            not NAME.search(CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
-        )
+        and (not NAME.search(CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations))
     ):
         return False
     return not _WHERE.search(text) or _is_place(one, text)

@@ -98,7 +98,7 @@ _COVER = "\u2022\u2022"
 _FEW = 2  # sentences of a section that have the form of an answer
 _SURE = 0.8  # closeness of words that are as good as the same
 
-# Worth of a later sentence that says of a change, beside the best of those before it.
+# Worth of a later sentence that tells of a change, beside the best of those before it.
 _LEAST_CHANGED = 0.3
 _NEW_PLACE = re.compile(r"\b(?:to|with)\b", re.IGNORECASE)
 _QUOTATION_MARK = re.compile("[\"\u201c\u201e\u00ab\u2039\u300c]|(?<!\\w)['\u2018]")
