@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shepherd.claims.judge import plain_facts
 from shepherd.claims.material import own_words
-from shepherd.prompt.archive_policy import is_refusal, is_statement, is_worth_a_memory
+from shepherd.prompt.archive_policy import asks_to_forget, is_refusal, is_statement, is_worth_a_memory
 from shepherd.prompt.exchanges import strip_tails
 from shepherd.types import Injection, Message, RecalledPassage
 
@@ -108,6 +108,51 @@ def test_german_and_spanish_questions_without_a_mark_state_nothing(text, tells):
 )
 def test_what_is_told_beside_a_request_to_forget_is_a_statement(text, tells):
     assert is_statement(text) is tells
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't remember that I hate mushrooms",
+        "You can forget about the dog",
+        "hey, forget my old email",
+        "I'd like you to delete everything about my job",
+        "vergiss dass ich gegen penicillin allergisch bin",
+        "Kannst du bitte meine Telefonnummer löschen?",
+        "Merk dir nicht, dass ich Pilze hasse",
+        "Vergiss alles, was ich über Tom gesagt habe",
+        "Oublie que je suis allergique aux fruits de mer",
+        "Ne retiens pas que je fume",
+        "Olvídate de mi perro",
+        "Dimentica che sono vegetariano",
+        "Esquece que moro em Faro",
+        "Je mag vergeten dat ik een hond heb",
+    ],
+)
+def test_a_request_to_forget_is_never_archived(text):
+    assert asks_to_forget(text)
+    assert not is_statement(text)
+    assert not is_worth_a_memory(Message("user", text), "I'll remember that.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't remember that I said so, but I like tea",
+        "Don't remember where I put the keys, I think in the car",
+        "My mum forgets that I hate mushrooms",
+        "Vergiss nicht, dass ich vegan bin",
+        "Vergiss meinen Geburtstag nicht, er ist am 4. Mai",
+        "Bitte nicht vergessen, dass ich vegan bin",
+        "N'oublie pas que je suis végétarien",
+        "No olvides que soy celíaco",
+        "Non dimenticare che sono allergico alle noci",
+        "Vergeet niet dat ik vegan ben",
+    ],
+)
+def test_a_request_not_to_forget_is_archived(text):
+    assert not asks_to_forget(text)
+    assert is_worth_a_memory(Message("user", text), "Ok.")
 
 
 @pytest.mark.parametrize("asks", ["What is it? " * 200_000, "what\n" * 400_000], ids=["sentences", "lines"])

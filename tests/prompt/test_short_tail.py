@@ -60,6 +60,20 @@ def test_facts_that_the_message_is_about_come_before_the_newest(text, key):
     assert short.tail == render_tail(facts_block(short.facts), ())
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("¿Cómo se llama mi mujer?", "wife_name"),
+        ("Wie alt ist meine Tochter?", "daughter_age"),
+        ("Comment s'appelle mon chat ?", "cat_name"),
+    ],
+)
+def test_facts_about_somebody_are_kept_in_whatever_language_they_are_asked_for(text, key):
+    others = (Fact("daughter_age", "9", 0, 0), Fact("wife_name", "Carmen", 0, 0))
+
+    assert key in {fact.key for fact in short_injection(injection(facts=(*FACTS, *others)), text).facts}
+
+
 def test_message_about_everything_keeps_all_facts():
     assert short_injection(injection(), "What do you know about me?") == injection()
 

@@ -81,6 +81,14 @@ def test_a_fact_that_may_be_meant_is_told_as_it_is_stored():
     assert joined([near]) == "I don't know for sure, but I have this stored: riding discipline: eventing."
 
 
+def test_two_quotations_are_told_in_their_order_where_the_later_one_may_replace_the_other():
+    both = Quote("told", "", "The exam is in room 12.", is_sure=True, later="My exam is in room 30.")
+
+    assert joined([both]) == (
+        'You told me earlier: "The exam is in room 12.", and later: "My exam is in room 30."'
+    )
+
+
 def test_another_assistants_answer_is_told_with_its_question_and_with_doubt():
     asked = f"How do I get to {'Bardsey ' * 20}?"
     found = Quote("answered", asked, "By boat.")

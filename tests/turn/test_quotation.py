@@ -549,3 +549,90 @@ def test_word_in_a_sentence_is_worth_no_less_than_in_the_title(question, sentenc
 
     assert quote is not None
     assert quote.sentence == sentence
+
+
+def recalled(question: str, *said: str) -> Quote | None:
+    """Return the quotation out of memories, the oldest of which was told first, as recall may give them."""
+    memories = [
+        SearchResult(n, text, "Noted.", 1000 + 86_400 * n, 1.0, 1.0, 0.0, source="turn")
+        for n, text in enumerate(said, 1)
+    ]
+    found = {
+        quotation(Question(question), sources_of([Message("user", question)], (), order))
+        for order in (memories, memories[::-1])
+    }
+    assert len(found) == 1
+    return found.pop()
+
+
+@pytest.mark.parametrize(
+    ("question", "old", "new"),
+    [
+        (
+            "When does the plumber come?",
+            "The plumber comes on Tuesday",
+            "The plumber comes on Thursday instead",
+        ),
+        ("How much is my rent?", "My rent is 900 euros", "My rent went up, it's 950 euros now"),
+        ("When is my knee scan?", "The knee scan is booked for 3 May", "The knee scan was moved to 9 May"),
+        ("Am I doing the Rome trip?", "I decided against the Rome trip", "We do the Rome trip after all"),
+        ("Where is the spare key?", "The spare key is under the pot", "The spare key is with Ida now"),
+        ("When is dinner with Ben?", "Dinner with Ben is at 8", "Dinner with Ben is cancelled"),
+        ("When does the choir meet?", "The choir meets on Mondays", "The choir meets on Fridays, I think"),
+    ],
+)
+def test_what_the_user_told_last_replaces_what_he_told_before(question, old, new):
+    found = recalled(question, old, new)
+
+    assert found is not None
+    assert (found.sentence, found.later) == (new, "")
+
+
+@pytest.mark.parametrize(
+    ("question", "told", "later"),
+    [
+        ("How much is my rent?", "My rent is 900 euros", "My sister's rent is 700 euros"),
+        ("When is my scan?", "My scan is on 5 June", "My last scan was on 2 January"),
+        ("When does the party start?", "The party starts at 5", "If the party starts at 7 I can't come"),
+        (
+            "When does the plumber come?",
+            "The plumber comes on Tuesday",
+            "The plumber used to come on Fridays",
+        ),
+        ("Where is the spare key?", "The spare key is under the pot", "I need a new spare key now"),
+        ("When is the fair?", "The fair is on 12 June", "I'm nervous about the fair now"),
+    ],
+)
+def test_a_later_sentence_about_something_else_replaces_nothing(question, told, later):
+    found = recalled(question, told, later)
+
+    assert found is not None
+    assert (found.sentence, found.later) == (told, "")
+
+
+def test_both_sentences_are_quoted_where_the_later_one_may_be_about_something_else():
+    maths, physics = "My maths exam is in room 12.", "My physics exam is in room 30."
+
+    both = recalled("Which room is my exam in?", maths, physics)
+
+    assert both == Quote("told", "", maths, is_sure=True, later=physics)
+    assert recalled("Which room is my maths exam in?", maths, physics) == Quote(
+        "told", "", maths, is_sure=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "is_answer"),
+    [
+        ("Where do I live?", 'A patient told me "I\'m a pilot and I live in Spain"', False),
+        ("Where does the patient live?", 'A patient told me "I\'m a pilot and I live in Spain"', True),
+        ("What's my favourite colour?", "My neighbour says 'my favourite colour is red'", False),
+        ("¿Cuántos años tengo?", 'Dice el médico: "yo tengo 60 años y corro"', False),
+        ("Wann ist mein Geburtstag?", "Sie sagte: „mein Geburtstag ist am 4. Mai“", False),
+        ("What did she say of my scan?", 'She said "my scan of your knee is fine"', True),
+        ("What is my band called?", 'My band is called "The Loud Owls"', True),
+        ("When is my race?", 'She said "you need rest", so my race is on 3 May', True),
+    ],
+)
+def test_what_others_said_of_themselves_answers_nothing_about_the_user(question, said, is_answer):
+    assert recalled(question, said) == (Quote("told", "", said, is_sure=True) if is_answer else None)

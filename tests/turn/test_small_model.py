@@ -157,7 +157,7 @@ def test_true_answer_is_shown_as_it_is(question, answer):
         # Of the user, what is said elsewhere of something else.
         ("What do I want to give away?", "You want to give Hall 7.", UNKNOWN),
         # It cannot do that itself.
-        ("Please forget my address.", ACKNOWLEDGED, FORGETS),
+        ("Please forget my neighbours.", ACKNOWLEDGED, FORGETS),
         ("cat's name", ACKNOWLEDGED, "Your cat is called Mingau."),
         ("brother's birthday", ACKNOWLEDGED, UNKNOWN),
         ("languages I speak", ACKNOWLEDGED, UNKNOWN),
@@ -452,10 +452,9 @@ def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
         "What are my gardens called?",
         "I call our gardens Avalon, Eden and Oz. The shed is called Rex.",
     )
-    messages = [Message("user", told), Message("user", asked)]
 
-    def answer(written: str) -> str:
-        review = Review(messages, [], Promise(stores=True))
+    def answer(written: str, asked: str = asked) -> str:
+        review = Review([Message("user", told), Message("user", asked)], [], Promise(stores=True))
         return review.feed(written) + review.end("stop")
 
     for part in ("Avalon", "Eden", "Oz", "Avalon and Eden"):
@@ -464,7 +463,9 @@ def test_one_name_of_a_list_is_no_answer_to_who_they_all_are():
         answer("Your gardens are called Avalon, Eden and Oz.")
         == "Your gardens are called Avalon, Eden and Oz."
     )
-    assert answer("Your shed is called Rex.") == "Your shed is called Rex."
+    assert answer("Your shed is called Rex.", "What is my shed called?") == "Your shed is called Rex."
+    # Which is true, and no answer.
+    assert "Rex" not in answer("Your shed is called Rex.")
 
 
 def test_fact_that_is_plainly_asked_for_replaces_another_answer():
@@ -932,6 +933,27 @@ def test_what_others_say_of_the_user_is_not_promised_as_a_fact(said: str, shown:
     assert archived_answer(shown) == ""
 
 
+@pytest.mark.parametrize(
+    ("asked", "key"),
+    [
+        ("forget that I'm allergic to nuts", "allergy"),
+        ("Don't remember my mum's birthday", "mother_birthday"),
+        ("Vergiss bitte, dass ich in Ulm wohne", "location"),
+        ("Please forget that I have a boat", ""),
+    ],
+)
+def test_a_request_to_forget_is_answered_with_the_key_of_the_fact(asked, key):
+    facts = {"allergy": "nuts", "birthday": "2 June", "location": "Ulm", "mother_birthday": "3 May"}
+    known = [Fact(name, value, 0, 0) for name, value in facts.items()]
+    review = Review([Message("user", asked)], known, Promise(stores=True))
+
+    answer = review.feed("Nice, I'll remember that.") + review.end("stop")
+
+    assert ("`/forget KEY`" in answer) == (key == "")
+    assert [name for name in facts if f"`/forget {name}`" in answer] == [key] * bool(key)
+    assert [name for name in facts if f"`shepherd facts clear {name}`" in answer] == [key] * bool(key)
+
+
 def test_a_reply_to_a_request_to_forget_is_not_archived_with_what_is_told_beside_it() -> None:
     review = Review(
         [Message("user", "Forget everything about Tom, my wife is pregnant.")], [], Promise(stores=True)
@@ -1014,3 +1036,83 @@ def test_a_fact_that_the_user_set_stays_what_a_message_only_contradicts():
     # The memory takes these: one says that it is new, the other nothing else.
     assert answers("I work at a school now.") == (ACKNOWLEDGED, "You work at a school.")
     assert answers("I work at Torbay Hospital.", "You work at Torbay Hospital.")[0] == ACKNOWLEDGED
+
+
+def test_what_was_told_last_is_quoted_instead_of_the_models_older_or_unrelated_sentence():
+    said = ("My scan is on 3 May at 9", "My scan got moved to 9 June", "The party starts at 7 now")
+    memories = [
+        SearchResult(n, text, "Noted.", 1000 + n, 1.0, 1.0, 0.0, source="turn") for n, text in enumerate(said)
+    ]
+    tail = "\n\n[context: " + " | ".join(f"User: {text}\nAssistant: " for text in said) + "]"
+
+    def answer(asked: str, written: str) -> str:
+        messages = [Message("user", asked, sent=asked + tail)]
+        review = Review(messages, [], Promise(stores=True), memories=memories)
+        return review.feed(written) + review.end("stop")
+
+    newest = f'You told me earlier: "{said[1]}"'
+    assert answer("When is my scan?", "Your scan is 3 May at 9.") == newest
+    assert answer("When is my scan?", "Your scan is 9 June.") == "Your scan is 9 June."
+    assert (
+        answer("When does the party start?", "Your scan is 3 May at 9.")
+        == f'You told me earlier: "{said[2]}"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "told", "asked", "written", "answer"),
+    [
+        ({}, "My dad passed away in 2019", "What is my dad like?", "Your dad is 2019.", ""),
+        ({}, "My brother has asthma", "What's wrong with my brother?", "Your brother is asthma.", ""),
+        ({}, "My boss is a nightmare", "What's my boss like?", "Your boss is nightmare.", ""),
+        ({}, "My sister is pregnant", "How is my sister?", "Your sister is pregnant.", "pregnant"),
+        ({"wife": "Ana"}, "", "Who is my wife?", "Your wife is Ana.", "Ana"),
+        ({"lives_with": "mum"}, "", "What helps with my cold?", "Your cold is mum.", ""),
+        ({"lives_with": "mum"}, "", "Where do I live?", "I don't know that.", ""),
+        ({"lives_with": "mum"}, "", "Who lives with me?", "I don't know that.", "mum"),
+        ({"employer": "Shell"}, "", "What's my boss's name?", "You work at Shell.", ""),
+        ({"laptop": "Pixelbook 4"}, "", "When do I work?", "Your laptop is Pixelbook 4.", ""),
+        (
+            {"condition": "gout"},
+            "I take allopurinol for my gout",
+            "What do I take for my gout?",
+            "",
+            "allopurinol",
+        ),
+        ({"condition": "gout"}, "", "When did my gout start?", "You have gout.", ""),
+        ({"condition": "gout"}, "", "Can I drink beer with gout?", "I don't know that.", "gout"),
+        ({}, "My dog died in 2019", "Is my dog still alive?", "Your dog is 2019.", "died"),
+    ],
+)
+def test_an_answer_is_a_sentence_that_tells_what_is_asked(known, told, asked, written, answer):
+    facts = [Fact(key, value, 0, 0) for key, value in known.items()]
+    memories = [SearchResult(1, told, "Noted.", 0, 1.0, 1.0, 0.0, source="turn")] if told else []
+    tail = (
+        f"\n\n[facts: {', '.join(f'{key}={value}' for key, value in known.items())}]\n[context: User: {told}]"
+    )
+    review = Review(
+        [Message("user", asked, sent=asked + tail)], facts, Promise(stores=True), memories=memories
+    )
+
+    said = review.feed(written) + review.end("stop")
+
+    assert answer in said if answer else said in (UNKNOWN, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_kept"),
+    [
+        ("ich wohn in kolbermoor, arbeit aber in rosenheim", True),
+        ("Ma sœur joue du violon le mardi", True),
+        ("Me gusta jugar al dominó", True),
+        ("Schreib mir ein Gedicht über meine Katze", False),
+        ("Write a poem about my cat", False),
+    ],
+)
+def test_a_statement_that_the_model_cannot_read_is_said_to_be_kept(told, is_kept):
+    answer = shown(told, DECLINED)
+
+    assert answer.startswith(REMEMBERED) == is_kept
+    assert "For a full model" in answer
+    assert archived_answer(answer) == ""
+    assert not shown(told, DECLINED, Promise(stores=False)).startswith(REMEMBERED)

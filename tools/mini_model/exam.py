@@ -38,7 +38,7 @@ LONGEST = 60  # words of an answer
 SPARE = (
     "Your notes say: You said: I don't know for sure, but your document says: but you told me earlier said "
     "I'll keep that in mind for this conversation That looks like a secret, so learn it; only has it "
-    "I'll remember that, but not: it may be a code, so "
+    "I'll remember that, but not: it may be a code, so couldn't read it and later "
     "This is what I know I'm only the bundled demo model. "
     "For a full, run shepherd -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M"
 )

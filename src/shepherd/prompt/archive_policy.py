@@ -21,7 +21,14 @@ from shepherd.prompt.requests import is_bare_request
 from shepherd.sentences import is_question, split_sentences
 from shepherd.types import Message
 
-__all__ = ["archived_answer", "asks_to_forget", "is_refusal", "is_statement", "is_worth_a_memory"]
+__all__ = [
+    "archived_answer",
+    "asks_to_forget",
+    "is_about_oneself",
+    "is_refusal",
+    "is_statement",
+    "is_worth_a_memory",
+]
 
 
 # English only: in other languages such exchanges become memories.
@@ -48,6 +55,7 @@ _NOTED = re.compile(
     r"\s*i'm sorry to hear that\.(?: i'll remember it\.)?\s*$"
     r"|\s*i'll remember that they said so\.\s*$"
     r"|\s*(?:i'll (?:remember that|keep that in mind), but )?i can't set reminders, alarms or timers[^\n]*$"
+    r"|\s*i'll remember that\. i'm only the bundled demo model and couldn't read it\.[^\n]*$"
     r"|\s*i can't forget something just because you ask me to\.[^\n]*$"
     r"|\s*i'll remember that, but not [^\n]{1,200}: it may be a code[^\n]*$"
     # Where people help, in reply to a cry for help.
@@ -87,10 +95,56 @@ _ASKED = re.compile(
     r"|i\s+(?:forgot|forget|can't\s+(?:recall|remember))\s+(?:what|who|when|where|how|which|why)\b",
     re.IGNORECASE,
 )
-# "Forget that I have a car" says nothing that is to be kept.
+# "Forget that I have a car" says nothing that is to be kept; "Vergiss meinen Geburtstag nicht" asks for the
+# opposite.
+_NOT_BEHIND = r"(?!(?:\w+\s+){0,3}(?:nicht|niet)\b)"
+_FORGET = r"(?:forget|delete|erase|remove)"
 _FORGETS = re.compile(
-    r"\W*(?:(?:please|now|then|and|can you|could you|would you|just)\s+)*"
-    r"(?:forget|delete|erase|remove)\s+(?:about|that|what|everything|all|my|our)\s+\w",
+    r"\W*(?:(?:hi|hey|hello|ok|okay|please|now|then|and|just|simply|go ahead and)\b[\s,!]*)*"
+    r"(?:(?:can|could|would|will) you (?:please |just )*)?(?:"
+    + "|".join(
+        (
+            rf"{_FORGET}\s+(?:about|that|what|everything|all|my|our)\s+\w",
+            r"(?:you (?:can|may|should|could|must|have to|need to)"
+            r"|(?:i want|i'd like|i would like) you to)\s+"
+            rf"(?:please |now |just )*{_FORGET}\s+(?:about|that|what|everything|all|my|our|the)\s+\w",
+            r"(?:(?:do not|don't) (?:remember|keep|store|save|memori[sz]e|note)"
+            r"|stop (?:remembering|storing|keeping))\s+"
+            r"(?:that\s+(?:i|we|my|our)|what\s+(?:i|we)\s+(?:said|told)|my|our|anything|everything)\b",
+            # German
+            r"(?:(?:bitte|dann|und|jetzt|nun)\s+)*(?:vergiss|vergessen sie|lösche?|entferne|streiche?)\s+"
+            r"(?:(?:bitte|mal|doch|einfach|jetzt|wieder)\s*,?\s+)*(?:,?\s*dass\s+\w"
+            rf"|(?:alles,?|was|das mit|(?:mein|unser)\w*|den|die)\s+{_NOT_BEHIND}\w)",
+            r"(?:bitte|kannst du|könntest du|würdest du|du (?:kannst|sollst|darfst)|ich möchte,? dass du)"
+            r"(?!\s(?:[^.!?]*\s)?nicht\b)\s[^.!?;]{0,60}?"
+            r"\b(?:vergessen|vergisst|löschen|löschst|entfernen)(?=\W*$|,)",
+            r"du (?:kannst|sollst|darfst)\s+(?:bitte\s+)?(?:vergessen|löschen),?\s+dass\s+\w",
+            r"(?:bitte\s+)?(?:merke? dir|speichere?)\s+(?:bitte\s+)?nicht,?\s+(?:dass|mein\w*|was)\s+\w",
+            # French
+            r"(?:s'il te plaît,?\s+)?(?:tu peux |vous pouvez |peux-tu |pouvez-vous )?"
+            r"(?:oublie[rz]?|efface[rz]?|supprime[rz]?)\s+(?:s'il te plaît,?\s+)?"
+            r"(?:que\s|qu'|ce que\s|ce qu'|tout\s|m(?:on|a|es)\s|notre\s|nos\s)\s*\w",
+            r"ne (?:retiens|retenez|garde|gardez|mémorise|mémorisez) pas\s+(?:que|m(?:on|a|es))\s+\w",
+            # Spanish
+            r"(?:por favor,?\s+)?(?:puedes |podrías |puede )?(?:olvid(?:a|e|ar)|olvídate de|olvídese de"
+            r"|borr(?:a|e|ar)|elimin(?:a|e|ar))\s+(?:que|lo que|todo|mis?|nuestr[oa]s?)\s+\w",
+            r"no (?:recuerdes|guardes|memorices|te acuerdes de)\s+(?:que|mis?)\s+\w",
+            # Italian
+            r"(?:per favore,?\s+)?(?:puoi |potresti )?"
+            r"(?:dimentica(?:re|ti)?|scorda(?:ti)?|cancella(?:re)?|elimina(?:re)?)\s+"
+            r"(?:di\s+)?(?:che|quello che|ciò che|tutto|(?:il|la|i|le)\s+mi(?:o|a|ei|e))\s+\w",
+            # Portuguese
+            r"(?:por favor,?\s+)?(?:podes |pode |você pode )?"
+            r"(?:esquec(?:e|a|er)(?:-te)?|apag(?:a|ue|ar)|elimin(?:a|e|ar)|exclu(?:a|ir))\s+"
+            r"(?:de\s+)?(?:que|o que|tudo|(?:os?\s+|as?\s+)?(?:meus?|minhas?))\s+\w",
+            # Dutch
+            r"(?:alsjeblieft,?\s+)?(?:vergeet|wis|verwijder)\s+(?:maar\s+)?"
+            rf"(?:dat\s+(?!niet\b)|(?:wat|alles|mijn|onze?)\s+{_NOT_BEHIND})\w",
+            r"(?:je (?:mag|kunt|kan)|kun je|wil je)\s+(?:vergeten,?\s+dat\s+\w"
+            r"|mijn\s[^.!?]{1,40}?\b(?:vergeten|wissen|verwijderen)\b)",
+        )
+    )
+    + ")",
     re.IGNORECASE,
 )
 # Behind the clause that asks for it: "Forget my old number, it is 0777 now" tells, and "Forget my name, and
@@ -112,6 +166,15 @@ _TELLS_BESIDE = re.compile(
     rf"(?:(?:i|we|he|she|it|they|there|this|that|these|those|you)(?:'(?:s|m|re|ve|d|ll))?\s+\S"
     rf"|(?:\w[\w-]*\s+){{1,5}}?{_VERB}\s+\S|\w+'s\s+(?:an?|the|not|now|in|at|called|named|my|our|\w+ing)\s"
     r"|(?:please\s+)?(?:remember|note|keep|save|use|call|add|take|put|write|say)\s+\S)",
+    re.IGNORECASE,
+)
+# The same in other languages: "…, meine Frau ist schwanger", unlike "…, was ich gesagt habe".
+_TELLS_BESIDE_ELSEWHERE = re.compile(
+    r"(?!(?:(?:und|et|y|e|en)\s+)?"
+    r"(?:dass|was|wo|der|die|das|que|qui|ce que|lo que|o que|che|ciò|quello|dat|wat)\b|qu')"
+    r".*?\b(?:ist|sind|bin|hat|habe|haben|heißt|heiße|wohnt|wohne|lebe|lebt|arbeite|est|sont|suis|j'ai|habite"
+    r"|travaille|es|está|estoy|son|soy|tengo|tiene|vivo|vive|trabajo|é|sou|tenho|moro|è|sono|ho|abito|lavoro"
+    r"|ik ben|ik heb|woon|heet|werk)\s+\S",
     re.IGNORECASE,
 )
 # "…, it's wrong", "…, I made it up": reasons that say nothing else.
@@ -191,6 +254,11 @@ def is_statement(text: str) -> bool:
     return any(fact.key not in _FACTS_ALONE and not fact.assertion.in_question for fact in plain_facts(text))
 
 
+def is_about_oneself(text: str) -> bool:
+    """Return whether a text has a word for its author: "me", "mein", "yo"."""
+    return _ABOUT_ONESELF.search(_straight(text)) is not None
+
+
 def _ends_of(text: str) -> str:
     if len(text) <= _LONGEST_READ:
         return text
@@ -198,9 +266,14 @@ def _ends_of(text: str) -> str:
     return f"{text[:half]}\n\n{text[-half:]}"
 
 
-def asks_to_forget(sentence: str) -> bool:
-    """Return whether a sentence asks the assistant to forget something: "Forget my address"."""
-    return _FORGETS.match(sentence) is not None
+def asks_to_forget(text: str) -> bool:
+    """Return whether a message begins with the request to forget something: "Forget my address"."""
+    return _FORGETS.match(_straight(text)) is not None
+
+
+def _only_asks_to_forget(text: str) -> bool:
+    """Return whether a message asks to forget something, and tells nothing besides."""
+    return any(map(asks_to_forget, split_sentences(text))) and not is_statement(text)
 
 
 def _told_beside_forgetting(sentence: str) -> str:
@@ -210,7 +283,8 @@ def _told_beside_forgetting(sentence: str) -> str:
         return sentence
     for mark in _NEXT_CLAUSE.finditer(sentence, asks.end()):
         told = sentence[mark.end() :].strip(_EDGE)
-        if _TELLS_BESIDE.match(told) and not _REASON.fullmatch(told):
+        tells = _TELLS_BESIDE.match(told) or _TELLS_BESIDE_ELSEWHERE.match(told)
+        if tells and not _REASON.fullmatch(told):
             return told
     return ""
 
@@ -319,12 +393,15 @@ def is_worth_a_memory(user: Message, answer: str, others: Iterable[Message] = ()
         return False
     if is_statement(raw):
         return True
+    # A later recall would find what is to be forgotten.
+    if _only_asks_to_forget(raw):
+        return False
     if is_refusal(answer) or not _has_topic(raw) or _comes_from_passages(user, answer):
         return False
     is_asked = any(map(_asks, split_sentences(raw, clauses=True)))
     if not is_asked or len(answer) > _LONGEST_SHORT:
         return True
-    if _ABOUT_ONESELF.search(_straight(raw)) or _KNOWS_NOTHING.search(answer):
+    if is_about_oneself(raw) or _KNOWS_NOTHING.search(answer):
         return False
     added = frozenset(keywords(answer)) - _words_read(user)
     return bool(added) and not _is_name_told(added, frozenset(keywords(raw)), others)

@@ -44,6 +44,7 @@ DATE = re.compile(
     re.IGNORECASE,
 )
 NUMBER = re.compile(rf"\d|\b(?:{NUMERALS}|no|none|both|every|once|twice|daily|weekly)\b", re.IGNORECASE)
+_MODEL = re.compile(r"\b([A-Z][\w-]+) [A-Z]?\d{1,3}\b(?![:.]\d)")
 # Names of days and months are nobody's.
 CALENDAR = re.compile(
     r"\b(?:(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?|January|February|March|April|May|June|July|August"
@@ -187,18 +188,29 @@ def can_answer(one: Profile, text: str) -> bool:
     if _HOW_OLD.search(text) and not one.is_age():
         return not one.relations and YEAR.search(value) is not None and not _MINE_ALONE.search(text)
     asks_when = WHEN.search(text)
-    if asks_when and (not DATE.search(value) or one.fact.key.endswith(_IDENTIFIES)):
+    if asks_when and (not _tells_time(value) or one.fact.key.endswith(_IDENTIFIES)):
         # Values of "favourite month" need not be one.
         return not set(content_words(asks_when[0])).isdisjoint(one.key)
     if HOW_MUCH.search(text) and not _has_amount(one, text):
         return False
     if WHO.search(text) and not one.relations and one.head in _NOBODY:
         return False
-    if WHO.search(text) and (
-        not NAME.search(CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations)
+    # "Mum" is no name, yet somebody to live with.
+    if (
+        WHO.search(text)
+        and not one.fact.key.endswith("_with")
+        and (not NAME.search(CALENDAR.sub("", value)) or (_WHO_IN.search(text) and not one.relations))
     ):
         return False
     return not _WHERE.search(text) or _is_place(one, text)
+
+
+def _tells_time(value: str) -> bool:
+    """Return whether a value has a date or a time, not only the number of a model: "Framework 13"."""
+    return (
+        DATE.search(_MODEL.sub(lambda found: found[0] if DATE.search(found[1]) else found[1], value))
+        is not None
+    )
 
 
 def _has_amount(one: Profile, text: str) -> bool:
@@ -219,7 +231,8 @@ def is_listed(one: Profile) -> bool:
 
 
 def _is_place(one: Profile, text: str) -> bool:
-    if not _NO_PLACE.isdisjoint(one.attributes):
+    # "You live with mum" doesn't tell where.
+    if not _NO_PLACE.isdisjoint(one.attributes) or one.fact.key.endswith("_with"):
         return False
     is_place = any(are_same(word, place) for word in one.attributes for place in _PLACE)
     if is_place and _WHERE_IS.search(text):  # the name of the gym is no answer to that

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from shepherd.claims.keys import INSTRUCTIONS, is_about, words_of
+from shepherd.claims.wordings import words
 from shepherd.config import Config
 from shepherd.errors import ShepherdError
 from shepherd.knowledge import (
@@ -58,6 +59,10 @@ _CHOSEN_FROM = 16
 _STEM = 5  # letters
 _SHORT_MEMORIES_CHARS = 240  # beyond the first memory
 _ABOUT_ALL = re.compile(r"\b(?:about me|everything|facts|all (?:that )?you|stored|told you)\b", re.IGNORECASE)
+_MINE_ELSEWHERE = re.compile(
+    r"\b(?:mis?|mein\w*|mon|ma|mes|mi[ao]|miei|mie|meus?|minhas?|mijn|nuestr[oa]s?|notre|nos|unser\w*|onze?)\s+(\w+)",
+    re.IGNORECASE,
+)
 _CONTEXT = "\n[context: "
 _CHANGED = "Background context has changed: "
 
@@ -327,6 +332,8 @@ def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     wanted |= {fact.key for fact in companions(wanted, facts)}
     near = (nearest_fact(one, text, facts) for one in questions_in(text))
     wanted |= {key_of(one.fact) for one in near if one}
+    somebody = set(_relations_elsewhere(text))
+    wanted |= {fact.key for fact in facts if not somebody.isdisjoint(words_of(fact.key)[:1])}
     said = set(content_words(text)) - GENERAL
 
     def is_touched(fact: Fact) -> bool:
@@ -345,6 +352,13 @@ def _short_facts(facts: Sequence[Fact], text: str) -> tuple[Fact, ...]:
     )
     keys = {fact.key for fact in ranked[: max(_SHORT_FACTS, len(wanted))]}
     return tuple(fact for fact in facts if fact.key in keys)
+
+
+def _relations_elsewhere(text: str) -> Iterator[str]:
+    """Yield the English words for the user's people in another language: "wife" for "mi mujer"."""
+    for mine in _MINE_ELSEWHERE.finditer(text):
+        said = mine[1].casefold()
+        yield from (row[0] for row in map(str.split, words("relations")) if said in row[1:])
 
 
 def shown_injection(injection: Injection, part: Part | None) -> Injection:

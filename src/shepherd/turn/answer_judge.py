@@ -152,6 +152,8 @@ _ATTRIBUTE = re.compile(
     r"|\bmy \w+['\u2019]s (\w+)",
     re.IGNORECASE,
 )
+# Words of keys such as lives_with that tell nothing of what it is.
+_LINKS = frozenset(("with", "at", "in", "of", "to", "for", "from", "on"))
 _FEW_WORDS = 3
 # Words between a number and what it is the number of.
 _MOST_BETWEEN = 2
@@ -474,9 +476,23 @@ class Judge:
             return True
         if words[0] == "your" and not about and self._reads_better("_".join(thing)):
             return True
+        if words[0] == "your" and not about and thing and names_a_person(thing[-1]):
+            return not self._is_said_to_be(thing, value.split())
         if about == "age" and "birthday" in thing:
             return True
         return "phone" in thing and sum(map(str.isdigit, value)) < _SHORTEST_PHONE
+
+    def _is_said_to_be(self, thing: Sequence[str], value: Sequence[str]) -> bool:
+        """Return whether "is" stands between somebody and a value: not for "My dad died in 2019"."""
+        text = " ".join(value)
+        for fact in self.sources.known:
+            if words_in(fact.value)[: len(value)] == list(value):
+                clause = " ".join(words_in(fact_clause(fact.key, fact.value)))
+                is_name = {*thing, "name"}.issuperset(words_in(fact.key))
+                if is_name or f" is {text}" in clause or f" are {text}" in clause:
+                    return True
+        said = re.compile(rf"\b{re.escape(thing[-1])}(?: \w+){{0,2}}? (?:is|are|s) {re.escape(text)}\b")
+        return any(said.search(" ".join(words_in(line))) for line in self.sources.lines())
 
     def _reads_better(self, key: str) -> bool:
         """Return whether a fact has a sentence of its own: "You are retired", for "Your employment is"."""
@@ -551,7 +567,7 @@ def _is_about(said: str, key: str) -> bool:
     if is_about(said, key) or (known is not None and is_about(said, known.name)):
         return True
     words = set(said.split())
-    return not words.isdisjoint(words_in(" ".join(words_of(key))))
+    return not words.isdisjoint({*words_in(" ".join(words_of(key)))} - _LINKS)
 
 
 def _entries(text: str) -> Iterator[str]:

@@ -191,6 +191,21 @@ _NAME_OF_SOMEBODY = re.compile(
     r"|driver|coach|doctor|nurse|vet|owner|neighbou?r|boss|landlord|landlady|plumber|electrician|mechanic|trainer|tutor)\b",
     re.IGNORECASE,
 )
+# "Is my dad still alive?" is answered by "My dad passed away", and so is "What happened to my dad?".
+_ALIVE = re.compile(
+    r"\b(?:alive|dead|deceased|still (?:with us|around|living))\b|\bdid\b.*\b(?:die|pass away)\b",
+    re.IGNORECASE,
+)
+_DIES = "alive dead deceased still around living die died pass passed away"
+_DEATH = (
+    r"\b(?:died|dead|alive|passed(?: away)?|death|funeral|buried|alive|lost (?:my|our)|no longer with us)\b"
+)
+_HAPPENED = re.compile(r"\bwhat(?:['\u2019]s| has| did)? happen(?:ed)? (?:to|with)\b", re.IGNORECASE)
+_MISHAP = (
+    rf"{_DEATH}|\b(?:accidents?|br(?:oke|oken)|fell|crash\w*|stolen|stole|hurt|injur\w*|hospital|operat\w*"
+    r"|surgery|fired|sacked|redundant|divorced?|arrested|burn\w*|flooded|sold|ran away|lost|cancell?ed|closed"
+    r"|scrapped)\b"
+)
 _WHERE = re.compile(r"\W*(?:and\s+)?(?:from\s+)?where\b", re.IGNORECASE)
 _PLACE = (
     r"\b(?:in|at|on|under|behind|beside|inside|from|near|above|below|next to|outside|over|top of|between)\b"
@@ -390,7 +405,8 @@ def wanted_by(question: Question) -> Wanted:
     """Return what answers a question; of a very long one, its beginning counts."""
     text, context = question.text[:_LONGEST], content_of(question.before[:_LONGEST])
     words = content_of(text)
-    form = _form_of(text, words - _VAGUE if len(words - _VAGUE) > 1 else words)
+    heavy = words - _VAGUE if len(words - _VAGUE) > 1 else words
+    form = _form_of_fate(text, heavy) or _form_of(text, heavy)
     likely = form.likely or (_DENIED if _DENIES.search(text) else "")
     letters = frozenset(_LETTER.findall(text))
     small = {letter.casefold() for letter in letters}
@@ -456,6 +472,15 @@ def _form_of(text: str, words: frozenset[str]) -> _Form:
     if kind := _KIND.search(text):
         return _of_kind(text, words, kind["nouns"])
     return _Form(words, hints=("topic",) if _ABOUT.search(text) else ())
+
+
+def _form_of_fate(text: str, words: frozenset[str]) -> _Form | None:
+    """Return the form of the answer to "Is … alive?" and "What happened to …?", None for other questions."""
+    if _ALIVE.search(text):
+        return _Form(words - content_of(_DIES) or words, _DEATH)
+    if _HAPPENED.search(text):
+        return _Form(words - content_of("happen happened") or words, _MISHAP)
+    return None
 
 
 def _of_kind(text: str, words: frozenset[str], nouns: str) -> _Form:

@@ -89,8 +89,9 @@ def _perhaps(facts: Sequence[Fact]) -> str:
 
 def _quoted(quotes: Sequence[Quote], *, is_first: bool) -> str:
     """Return quotations of one source; the first of an answer says if they may answer something else."""
-    once = list(dict.fromkeys(one.sentence for one in quotes))
-    sentences = " and ".join(f'"{sentence}"' for sentence in once)
+    once = list(dict.fromkeys(one.sentence for one in quotes if not one.later))
+    both = dict.fromkeys(f'"{one.sentence}", and later: "{one.later}"' for one in quotes if one.later)
+    sentences = " and ".join((*(f'"{sentence}"' for sentence in once), *both))
     if quotes[0].kind == "document":
         title = quotes[0].title
         named = "the text that you piped in" if title == PIPED else f'your document "{title}"'

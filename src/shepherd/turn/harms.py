@@ -14,6 +14,7 @@ from shepherd.types import Fact
 __all__ = ["harm_asked_about"]
 
 _OF_HEALTH = re.compile(r"(?:\w+_)?(?:allergy|allergies|avoids|condition|intolerance)")
+_ASKS_ABOUT = re.compile(r"\W*(?:and |so )?(?:what|when|where|which|who|whose|why|how)\b", re.IGNORECASE)
 # Foods whose name ends like this are one of them: "walnut" of nuts.
 _KINDS_OF_FOOD = frozenset(("bean", "berri", "cheese", "fish", "milk", "nut", "seed"))
 _MYSELF = frozenset(("i", "me", "mine", "we", "us"))
@@ -25,6 +26,8 @@ def harm_asked_about(question: str, known: Sequence[Fact]) -> tuple[Fact, ...]:
         Fact(fact.key, item, fact.created_at, fact.updated_at)
         for fact in known
         if _OF_HEALTH.fullmatch(fact.key) and _concerns(question, fact, known)
+        # "You have migraines" tells nothing to "When did my migraines start?".
+        if not (fact.key.endswith("condition") and _ASKS_ABOUT.match(question))
         for item in items_of(fact.key, fact.value, apart=True)
         if _touches(question, item)
     )

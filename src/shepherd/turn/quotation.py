@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import Literal
 
 from shepherd._native.rank import ASSISTANT_ANSWER, ASSISTANT_QUESTION
+from shepherd.claims.material import GAP, own_words
+from shepherd.claims.wordings import rule
 from shepherd.memory.discourse import TALKS, assistants
-from shepherd.prompt.archive_policy import is_statement
+from shepherd.prompt.archive_policy import is_about_oneself, is_statement
 from shepherd.prompt.concepts import FRAME, meanings_of
 from shepherd.prompt.fact_profiles import names_of
 from shepherd.prompt.plan import Part
@@ -24,6 +27,7 @@ from shepherd.sentences import is_question, split_sentences
 from shepherd.turn.answer_types import BACK, Wanted, content_of, numbers_in, tells_somebody, wanted_by
 from shepherd.turn.cries_for_help import needs_help
 from shepherd.turn.subjects import tells_of_another
+from shepherd.turn.validity import asks_of_past, calls_off, is_unreal, tells_of_change, tells_of_past
 from shepherd.types import Fact, Message, SearchResult
 
 __all__ = [
@@ -94,6 +98,14 @@ _COVER = "\u2022\u2022"
 _FEW = 2  # sentences of a section that have the form of an answer
 _SURE = 0.8  # closeness of words that are as good as the same
 
+# Worth of a later sentence that tells of a change, beside the best of those before it.
+_LEAST_CHANGED = 0.3
+_NEW_PLACE = re.compile(r"\b(?:to|with)\b", re.IGNORECASE)
+_QUOTATION_MARK = re.compile("[\"\u201c\u201e\u00ab\u2039\u300c]|(?<!\\w)['\u2018]")
+_ASKS_OF_SPEECH = re.compile(
+    r"\b(?:say|tell|ask|write|text|quote|sing|sagen|gesagt|erzählt|geschrieben|dire|raconté|écrit|decir|dicho|contó)\b",
+    re.IGNORECASE,
+)
 _ASKS_OF_USER = re.compile(r"\b(?:I|we)\b", re.IGNORECASE)
 _FORMER = re.compile(r"\b(?:ex[- ]|former |late |first |second )\w+", re.IGNORECASE)
 
@@ -104,13 +116,15 @@ _Names = Sequence[tuple[frozenset[str], frozenset[str]]]
 class Quote:
     """A sentence with the title of its document, or the question that it answered once; "" for other kinds.
 
-    It `is_sure` if it, with what it is about, has all words of the question.
+    It `is_sure` if it, with what it is about, has all words of the question. `later` is what the user told
+    after it, where it can't be told whether that replaces it.
     """
 
     kind: Kind
     title: str
     sentence: str
     is_sure: bool = False
+    later: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +133,30 @@ class Source:
 
     Of the kind `answered`, they are another assistant's answer, which may be wrong. `title` names the source
     for readers; `about` has the title and the headings, or the question that was stored, whose words count
-    for each sentence.
+    for each sentence. `told_at` puts what was told in order: the unix seconds, then the number of the message
+    or memory.
     """
 
     kind: Kind
     title: str
     about: str
     sentences: Sequence[str]
+    told_at: tuple[float, int] = (0.0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A sentence of the user that may answer, with its worth. `is_real`: it tells how things are today."""
+
+    worth: float
+    told_at: tuple[float, int, int]
+    quote: Quote
+    is_real: bool
+
+    @property
+    def changes(self) -> bool:
+        """True if the sentence says that something is new."""
+        return tells_of_change(self.quote.sentence)
 
 
 def attached_to(message: Message) -> list[str]:
@@ -154,7 +185,8 @@ def sources_of(
     for passage in passages:
         text = "\n".join(passage.text.splitlines()[2:-1])
         found += _sections(str(passage.about.get("title", "")), text)
-    found += [_told(message.raw) for message in users[1:]]
+    for n, message in enumerate(users[1:]):
+        found.append(_told(message.raw, (message.created_at or inf, -n)))
     return [*found, *(source for memory in memories for source in _of_memory(memory))]
 
 
@@ -164,20 +196,21 @@ def _of_memory(memory: SearchResult) -> Iterator[Source]:
     What this assistant said is none: the model would quote itself.
     """
     by_assistants = assistants(memory.question, memory.answer, memory.source)
+    told_at = (memory.timestamp, memory.id)
     if not by_assistants & ASSISTANT_QUESTION:
-        yield _told(memory.question)
+        yield _told(memory.question, told_at)
     if not by_assistants & ASSISTANT_ANSWER:
         about = memory.question if is_question(memory.question) else ""
-        yield Source("stored", "", about, _short_sentences(memory.answer))
+        yield Source("stored", "", about, _short_sentences(memory.answer), told_at)
     elif memory.source in _IMPORTED and is_question(memory.question):
         question = " ".join(memory.question.split())
         yield Source("answered", question, question, _short_sentences(memory.answer))
 
 
-def _told(text: str) -> Source:
+def _told(text: str, told_at: tuple[float, int]) -> Source:
     """Return what the user stated in a text, neither questions nor tasks nor cries for help."""
     said = [one for one in _short_sentences(text) if is_statement(one) and not needs_help(one)]
-    return Source("told", "", "", said)
+    return Source("told", "", "", said, told_at)
 
 
 def _short_sentences(text: str) -> list[str]:
@@ -276,7 +309,7 @@ def _without_tables(lines: Sequence[str]) -> Iterator[str]:
 
 
 def quotation(question: Question, sources: Iterable[Source], facts: Sequence[Fact] = ()) -> Quote | None:
-    """Return the sentence that may answer a question; the first of equals.
+    """Return the sentence that may answer a question; of what the user told, the newest of equals.
 
     By `facts` such as cat_name, "my cat" and her name mean the same.
     """
@@ -296,34 +329,111 @@ def best_first(question: Question, passages: Sequence[Part], facts: Sequence[Fac
 def _best(question: Question, sources: Iterable[Source], facts: Sequence[Fact]) -> tuple[float, Quote] | None:
     """Return the best sentence with its worth.
 
-    Where it is not sure, the next best of the same section is quoted with it if it is about as good.
+    Where it is not sure, the next best of the same section is quoted with it if it is about as good. Of what
+    the user told, the newest is quoted.
     """
     wanted, names, sources = wanted_by(question), names_of(facts), list(sources)
     best: tuple[float, Quote] | None = None
+    told: list[_Told] = []
     for source in sources if wanted.words else []:
+        if source.kind in ("told", "stored"):
+            told += _told_in(question.text, wanted, source, names)
+            continue
         is_document = source.kind == "document"
         found = [*(_in_document if is_document else _in_talk)(wanted, source, names)]
         if not found:
             continue
         score, sentence, is_sure = max(found, key=lambda one: one[0])
         if source.kind == "answered":
-            if _OWN.search(question.text):
+            if _OWN.search(question.text) or _is_of_another(question.text, sentence):
                 continue
             score, is_sure = _ANSWERED_WORTH * score, False
         worth = score if is_sure else _DOUBTFUL_WORTH * score
         if best is not None and worth <= best[0]:
             continue
-        if not is_document and _is_of_another(question.text, sentence):
-            continue
         is_sure = is_sure and _has_same_owner(question.text, sentence)
-        if not is_document and _ASKS_OF_USER.search(question.text) and tells_of_another(sentence):
-            is_sure = False
         if is_document and not is_sure:
             near = [one for value, one, _ in found if value >= _NEARLY * score][:_MOST_QUOTED]
             if sentence in near and len(" ".join(near)) <= _LONGEST_QUOTED:
                 sentence = " ".join(near)
         best = worth, Quote(source.kind, source.title, sentence, is_sure)
+    first = min(told, key=lambda one: (-one.worth, one.told_at), default=None)
+    if first and (best is None or first.worth > best[0]):
+        best = first.worth, _newest(wanted, first, told)
     return best or _about(wanted, sources, names)
+
+
+def _told_in(question: str, wanted: Wanted, source: Source, names: _Names) -> Iterator[_Told]:
+    """Yield the sentences of what the user told or stored once that may answer a question.
+
+    Two in a row are one of them if they say more than each by itself. What somebody else said of himself is
+    no answer to a question about the user, unless it asks what was said.
+    """
+    asks_what_was_said = _ASKS_OF_SPEECH.search(question) or rule("reported").search(question)
+    is_of_user = is_about_oneself(question) and not asks_what_was_said
+    found = [*(_in_own_words if is_of_user else _in_talk)(wanted, source, names)]
+    if not found:
+        return
+    most = max(found, key=lambda one: one[0])
+    is_single = most[1] in source.sentences
+    for n, (score, sentence, has_all) in enumerate(found):
+        if (is_single and sentence not in source.sentences) or (not is_single and sentence != most[1]):
+            continue
+        if _is_of_another(question, sentence):
+            continue
+        is_of_others = _ASKS_OF_USER.search(question) is not None and tells_of_another(sentence)
+        is_sure = has_all and _has_same_owner(question, sentence) and not is_of_others
+        is_of_today = asks_of_past(question) or not tells_of_past(sentence)
+        is_real = is_of_today and not is_unreal(sentence) and _tells_more(wanted, sentence)
+        worth = score * (1.0 if is_sure else _DOUBTFUL_WORTH) * (1.0 if is_real else _DOUBTFUL_WORTH)
+        quote = Quote(source.kind, source.title, sentence, is_sure)
+        yield _Told(worth, (*source.told_at, n), quote, is_real)
+
+
+def _in_own_words(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[float, str, bool]]:
+    """Yield the same as `_in_talk`, where the words in quotation marks answer nothing."""
+    said = source.sentences
+    own = [own_words(one).replace(GAP, " ") if _QUOTATION_MARK.search(one) else one for one in said]
+    whole = dict(zip(own, said, strict=True))
+    whole |= {
+        f"{one} {other}": " ".join(pair)
+        for (one, other), pair in zip(pairwise(own), pairwise(said), strict=True)
+    }
+    for score, sentence, is_sure in _in_talk(wanted, replace(source, sentences=own), names):
+        yield score, whole[sentence], is_sure
+
+
+def _newest(wanted: Wanted, best: _Told, told: Iterable[_Told]) -> Quote:
+    """Return the best of what the user told, or what replaces it: what he told later about the same.
+
+    Both are quoted where the later one may be about something else.
+    """
+    later = [one for one in told if one.told_at > best.told_at and one.is_real]
+    near = [one for one in later if one.worth >= (_LEAST_CHANGED if one.changes else _NEARLY) * best.worth]
+    newest = max(near, key=lambda one: one.told_at, default=None)
+    if newest is None:
+        return best.quote
+    sentence = best.quote.sentence
+    held = wanted.holds.sub(" ", sentence) if wanted.holds else sentence
+    others = content_of(held) - wanted.words - content_of(newest.quote.sentence)
+    is_same = newest.worth >= _NEARLY * best.worth and (newest.changes or not others)
+    if is_same or newest.quote.kind != best.quote.kind or repeats((sentence, newest.quote.sentence)):
+        return newest.quote
+    is_sure = best.quote.is_sure and newest.quote.is_sure
+    return replace(best.quote, is_sure=is_sure, later=newest.quote.sentence)
+
+
+def _tells_more(wanted: Wanted, sentence: str) -> bool:
+    """Return whether a sentence has what is asked for besides the question's own words.
+
+    "The parents' evening is in the hall" has no time.
+    """
+    if wanted.holds is None or calls_off(sentence):
+        return True
+    # "I'm nervous about it now" has no time, either.
+    others = re.sub(r"\bnow\b", " ", sentence)
+    others = _WORD.sub(lambda word: " " if content_of(word[0]) & wanted.words else word[0], others)
+    return wanted.holds.search(others) is not None
 
 
 def _about(wanted: Wanted, sources: Iterable[Source], names: _Names) -> tuple[float, Quote] | None:
@@ -427,7 +537,7 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
         return
     for sentence, words in _candidates(source, pieces):
         score = _TALK_WORTH * sum(places[word] ** -2 for word in wanted.words & words) / len(places)
-        is_answer = wanted.holds is None or wanted.holds.search(sentence)
+        is_answer = wanted.holds is None or wanted.holds.search(sentence) or calls_off(sentence)
         if not score or not is_answer or repeats([sentence]):
             continue
         if wanted.is_person and not tells_somebody(sentence, wanted.words):
@@ -435,7 +545,9 @@ def _in_talk(wanted: Wanted, source: Source, names: _Names) -> Iterator[tuple[fl
         is_likely = wanted.likely is None or wanted.likely.search(sentence)
         # What "catches the eye" doesn't tell "what colour" the eyes are.
         is_named = wanted.words <= about or not wanted.asked.isdisjoint(content_of(sentence))
-        if not is_likely and (wanted.is_place or (wanted.is_color and not is_named)):
+        # "I moved it to the cellar", "It is with Ida now".
+        is_placed = is_likely or (tells_of_change(sentence) and _NEW_PLACE.search(sentence) is not None)
+        if (wanted.is_place and not is_placed) or (wanted.is_color and not is_likely and not is_named):
             continue
         score *= n_found / len(places)
         yield score + 0.01 * len(wanted.context & words), sentence, wanted.words <= words | about

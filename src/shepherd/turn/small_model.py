@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from shepherd._native.text import STOP_WORDS
 from shepherd.claims.corrections import corrected_facts
 from shepherd.claims.judge import Verdict, ended_values, plain_facts
-from shepherd.claims.keys import LISTS
+from shepherd.claims.keys import LISTS, is_about
 from shepherd.claims.known_endings import ended_facts
 from shepherd.claims.moves import is_certain_move
 from shepherd.claims.wordings import rule
@@ -64,6 +65,7 @@ from shepherd.turn.cries_for_help import reply_to_cry_for_help
 from shepherd.turn.harms import harm_asked_about
 from shepherd.turn.past_sentences import told_of_past
 from shepherd.turn.quotation import quotation, sources_of
+from shepherd.turn.subjects import names_a_person
 from shepherd.types import Fact, FinishReason, Message, PastFact, SearchResult
 
 __all__ = ["Promise", "Review", "is_small_model", "known_facts"]
@@ -84,13 +86,23 @@ _FORGETS = (
     " `/memory WORDS`, then use `/forget KEY` or `/forget NUMBER`. In a shell, run"
     " `{program} facts clear KEY` or `{program} memory forget ID`."
 )
+_FORGETS_KEYS = (
+    "I can't forget something just because you ask me to. In a chat, use {chat}, then find what you said with"
+    " `/memory WORDS` and use `/forget NUMBER`. In a shell, run {shell}."
+)
 # Shown if the user asks for a task: a command that works as it is.
 _ADVICE = (
     "I'm only the bundled demo model and can't help with that. "
     "For a full model, run `{program} -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
 )
+# What the model can't read may be a statement, which is stored all the same.
+_ADVICE_BESIDE = (
+    "I'm only the bundled demo model and couldn't read it. "
+    "For a full model, run `{program} -m hf:Qwen/Qwen3-4B-GGUF:Q4_K_M`."
+)
 # No larger model can do that here, either.
 _NO_REMINDERS = "I can't set reminders, alarms or timers: I only answer when you write to me."
+_MOST_KEYS = 3  # of facts that a request to forget may mean
 _MEETING = re.compile("nice to meet you (.+)")
 _NO_ANSWERS = (UNKNOWN, NOTHING_STORED, DECLINED)
 _LAST_TOLD = 3  # messages
@@ -109,6 +121,8 @@ _ASKS_WHEN = re.compile(r"\W*(?:and |so )?when\b", re.IGNORECASE)
 # "At breakfast", "whenever it rains"
 _AT_AN_EVENT = re.compile(r"\b(?:at|during|every|each|whenever|while|as soon as) (?-i:[a-z])", re.IGNORECASE)
 _PERSONAL = frozenset(("i", "my", "me", "mine", "we", "our", "us"))
+# One of them stands in most English sentences that tell or ask for something, and in none of other languages.
+_IN_ENGLISH = frozenset(("i", "my", "the", "are", "your", "you", "for", "to", "and", "please", "with"))
 _WANTS_TO_KNOW = re.compile(
     r"\s*(?:who|whose|when|where|which|how (?:old|tall|many|much|long|often|far)"
     r"|what \w+ (?:does|do|has|have) (?:the|my|our))\b",
@@ -119,6 +133,31 @@ _WANTS_TO_KNOW = re.compile(
 def _runnable(answer: str) -> str:
     """Return an answer whose commands can be run by those who may read it."""
     return answer.format(program=program_from_anywhere())
+
+
+def _way_to_forget(asked: str, facts: Sequence[Fact]) -> str:
+    """Return how the user can delete what is to be forgotten: by the keys of the facts that are meant."""
+    text = " ".join(words_in(asked))
+    meant = [fact for fact in facts if f" {' '.join(words_in(fact.value))} " in f" {text} "]
+    if not meant:
+        # "Forget my mum's birthday" is not about the user's.
+        people = [*filter(names_a_person, text.split())]
+        meant = [
+            fact
+            for fact in facts
+            if (is_about(text, fact.key) or _covers(content_words(text), in_key(fact.key)))
+            and _covers(content_words(in_key(fact.key)), " ".join(people))
+        ]
+    if not meant or len(meant) > _MOST_KEYS:
+        return _runnable(_FORGETS)
+    chat = " or ".join(f"`/forget {fact.key}`" for fact in meant)
+    shell = " or ".join(f"`{program_from_anywhere()} facts clear {fact.key}`" for fact in meant)
+    return _FORGETS_KEYS.format(chat=chat, shell=shell)
+
+
+def _covers(words: Collection[str], text: str) -> bool:
+    """Return whether each word of a text means the same as one of `words`."""
+    return all(any(are_related(one, other) for other in words) for one in content_words(text))
 
 
 def is_small_model(model: object) -> bool:
@@ -280,7 +319,7 @@ class Review:
     def _fixed_reply(self) -> str:
         """Return the reply to small talk or to what no model can do here, whatever it writes."""
         if asks_to_forget(self._asked):
-            return _runnable(_FORGETS)
+            return _way_to_forget(self._asked, self._judge.sources.known)
         if asks_for_reminder(self._asked) and not any(self._asked_for):
             is_told = _tells_something(self._asked)
             return self._promise.acknowledgement(self._asked) if is_told else _NO_REMINDERS
@@ -314,7 +353,7 @@ class Review:
             return self._sentence(ACKNOWLEDGED)
         if sentence.startswith(LIST):
             sentence = self._judge.listed(sentence)
-        if not self._said and self._is_in_a_note(sentence):
+        if not self._said and self._is_quoted_instead(sentence):
             return self._passed_on(UNKNOWN)
         # Often the answer is right as far as the first comma.
         for part in (sentence, self._judge.first_clause(sentence)):
@@ -381,13 +420,19 @@ class Review:
         is_asking = asks_by_form(core) or not self._asked.startswith(core)
         return is_asking and not _told(self._asked)
 
-    def _is_in_a_note(self, sentence: str) -> bool:
-        """Return whether a document tells what is asked, and the model's sentence tells no fact."""
+    def _is_quoted_instead(self, sentence: str) -> bool:
+        """Return whether a quotation answers the question better than a sentence that tells no fact.
+
+        A document does, and so does what the user surely told last, unless the sentence says the same.
+        """
         known = self._judge.sources.known
         if self._asked_for[0] or not _is_question(self._asked) or any(states(sentence, one) for one in known):
             return False
         found = quotation(self._questions[0], sources_of(*self._quotable), known)
-        return found is not None and found.kind == "document"
+        if found is None or found.kind != "told" or sentence in _NO_ANSWERS:
+            return found is not None and found.kind == "document"
+        new = set(words_in(sentence)) - set(words_in(self._asked)) - STOP_WORDS
+        return found.is_sure and not new.issubset(words_in(f"{found.sentence} {found.later}"))
 
     def _is_name(self, name: str) -> bool:
         """Return whether the user is called so, by a fact or by what he says now."""
@@ -441,6 +486,10 @@ class Review:
             quoted = "" if self._judge.sources.tells_ended(quoted) else quoted
         elif not quoted and self._is_told(sentence):
             quoted = self._promise.acknowledgement(self._asked)
+        elif not quoted and sentence == DECLINED and self._may_be_told():
+            noted = self._promise.acknowledgement(self._asked).removeprefix("Nice, ")
+            is_plain = noted == ACKNOWLEDGED.removeprefix("Nice, ")
+            quoted = f"{noted} {_runnable(_ADVICE_BESIDE)}" if is_plain else noted
         self._is_over = self._is_over or bool(quoted)
         # What was recalled may be about that, though this model cannot tell.
         if sentence == NOTHING_STORED and self._quotable[2]:
@@ -482,6 +531,11 @@ class Review:
     def _is_told(self, sentence: str) -> bool:
         """Return whether the user told something; what is learned is no request that can be declined."""
         return bool(_told(self._asked)) or (sentence != DECLINED and _tells_plainly(self._asked))
+
+    def _may_be_told(self) -> bool:
+        """Return whether a message in another language is stored as a statement, and is no task."""
+        is_told = self._promise.stores and _tells_plainly(self._asked) and not is_task(self._asked)
+        return is_told and _IN_ENGLISH.isdisjoint(words_in(self._asked))
 
     def _stop(self) -> str:
         self._is_over = True
