@@ -78,16 +78,12 @@ def alike(postgres_server: Server) -> Iterator[list[Memory]]:
 def facts_of(*users: str) -> st.SearchStrategy[tuple[Any, ...]]:
     """A fact is set, cleared or forgotten, or a message stored or taken back."""
     user, key = st.sampled_from(users), st.sampled_from(["pet", "Pet", "city", "naïve key", "日本"])
+    without_nul = sentences.map(lambda text: text.replace("\0", "nul"))  # SQLite's titles end at a NUL
+    tails = st.sampled_from(["", "\n\n[facts: pet=dog]"])
     return st.one_of(
         st.tuples(st.just("set"), user, key, sentences, st.integers(0, 9)),
         st.tuples(st.just("clear"), user, key, st.booleans(), st.integers(0, 9)),
-        # SQLite's titles end at a NUL.
-        st.tuples(
-            st.just("say"),
-            user,
-            sentences.map(lambda text: text.replace("\0", "nul")),
-            st.sampled_from(["", "\n\n[facts: pet=dog]"]),
-        ),
+        st.tuples(st.sampled_from(["say", "answer twice"]), user, without_nul, tails),
         st.tuples(st.just("take back"), user),
         st.tuples(st.just("rename"), user, sentences),
     )
@@ -100,7 +96,7 @@ def change(memory: Memory, one: tuple[Any, ...], suffix: str) -> object:
         return memory.set_fact(rest[0], rest[1], user, source="user")
     if kind == "clear":
         return memory.clear_fact(rest[0], user, with_history=rest[1])
-    if kind not in ("say", "take back", "rename"):
+    if kind not in ("say", "answer twice", "take back", "rename"):
         return apply(memory, one, suffix)
     session = memory.start_session(user, name="talk")
     if kind == "say":
@@ -108,6 +104,16 @@ def change(memory: Memory, one: tuple[Any, ...], suffix: str) -> object:
         message = Message("user", rest[0], rest[0] + rest[1], injected, token_ids=(1, 2, 3))
         is_kept = memory.archive_turn(Turn(rest[0], "noted", NOW, session), user) is not None
         return bool(memory.append_message(session, message, user)), is_kept
+    if kind == "answer twice":
+        asked = Message("user", rest[0])
+        said = memory.append_message(session, asked, user)
+        mark = memory.mark_session(session, user, answered=said)
+        seen = Message("user", rest[0], rest[0] + rest[1], Injection(rest[1]) if rest[1] else None)
+        memory.archive_turn(Turn(rest[0], "noted", NOW, session), user)
+        for answer in ("noted", "noted again"):
+            turn, answers = Turn(rest[0], answer, NOW, session), [Message("assistant", answer)]
+            ids = memory.answer_again(session, seen, answers, user, mark=mark, turn=turn)
+        return len(ids or ())
     if kind == "take back":
         return memory.delete_last_turn(session, user)
     memory.rename_session(session, rest[0], user)

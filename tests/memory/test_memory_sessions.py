@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shepherd.errors import ConflictError, UsageError
-from shepherd.memory import Memory
+from shepherd.memory import Claim, Memory, OpenJob, Turn
 from shepherd.types import Fact, Injection, Message, SearchResult, ToolCall
+from tests.memory.conftest import NOW
 
 INJECTION = Injection(
     "\n\n[facts: name=Steve]",
@@ -282,3 +283,38 @@ def test_messages_behind_the_last_one_that_is_known_are_not_deleted(memory: Memo
         memory.delete_messages(session, 1, last_known=2)
     assert len(memory.load_session(session)) == 3
     assert memory.delete_messages(session, 3, last_known=3) == 1
+
+
+def test_another_answer_replaces_what_follows_a_message_and_its_tail(memory: Memory) -> None:
+    told = "My cat is Tom, and he sleeps behind the oven."
+    session = memory.start_session()
+    memory.append_message(session, Message("user", "Hi"))
+    said = memory.append_message(session, Message("user", told), job=OpenJob("me", 1))
+    memory.append_message(session, Message("assistant", "Nice."))
+    kept = memory.archive_turn(Turn(told, "Nice.", int(NOW), session))
+    job = memory.extraction.claim("me", "steve")
+    assert job is not None
+    memory.extraction.finish(job, [Claim("cat", "Tom", told, 0)], [])
+    mark = memory.mark_session(session, answered=said)
+    seen = Message("user", told, told + INJECTION.tail, INJECTION, tokens=9)
+
+    [again] = memory.answer_again(
+        session,
+        seen,
+        [Message("assistant", "A cat!")],
+        mark=mark,
+        turn=Turn(told, "A cat!", int(NOW), session),
+    )
+
+    _, asked, answer = memory.load_session(session)
+    assert (asked.id, asked.sent, asked.injected, asked.tokens) == (said, seen.sent, INJECTION, 9)
+    assert (answer.id, answer.raw) == (again, "A cat!")
+    assert [(one.id, one.question, one.answer) for one in memory.list_memories()] == [(kept, told, "A cat!")]
+    assert [(fact.key, fact.value) for fact in memory.get_all_facts()] == [("cat", "Tom")]
+    assert memory.check().problems == ()
+    memory.append_message(session, Message("user", "Bye"))
+    assert memory.answer_again(session, None, [Message("assistant", "Late")], mark=mark) is None
+    assert memory.mark_session(session, answered=said).last_message == 0
+    memory.clear_session(session)
+    with pytest.raises(ConflictError, match="deleted meanwhile"):
+        memory.answer_again(session, None, [Message("assistant", "Late")], mark=mark)

@@ -18,8 +18,12 @@ from shepherd.prompt.draft import Draft
 from shepherd.prompt.ledger import Ledger, Restored, conversation_hashes
 from shepherd.server.chat import ChatRequest
 from shepherd.server.stateless import ClientHistory, FinishedTurn, Plans, RequestPlanner, RequestStore
-from shepherd.types import Message, TurnStats
+from shepherd.types import Message, ToolCall, TurnStats
 
+STATEMENT = "My boat is a ketch called Nora."
+EARLIER = "A ketch has two masts, of which the one behind, the mizzen, is shorter and before the rudder." * 3
+LATER = EARLIER.replace("A ketch", "Nora, as a ketch,")
+CALLS = (ToolCall("c1", "look", "{}"),)
 SNAPSHOT = take_snapshot(
     Config(system_prompt="Be brief."), memory=False, knowledge=None, window_tokens=4096, count=len
 )
@@ -198,7 +202,9 @@ def test_the_next_turn_joins_the_conversation_that_the_ledger_knows(store, memor
     assert stored(memory, first) == ["Which boat is best?", "A ketch.", "Why?", "It is easy."]
 
 
-def test_the_same_message_within_ten_minutes_is_a_retry_and_stored_once(store, memory, monkeypatch):
+def test_the_same_message_within_ten_minutes_is_a_retry_and_its_answer_replaces_the_earlier_one(
+    store, memory, monkeypatch
+):
     def ask(answer: str, **fields: Any) -> str:
         return write(store, finished([Message("user", "Which boat is best?")], answer, **fields))
 
@@ -210,8 +216,81 @@ def test_the_same_message_within_ten_minutes_is_a_retry_and_stored_once(store, m
     new = ask("A cutter.")
 
     assert first == retried == later != new
-    assert stored(memory, first) == ["Which boat is best?", "A ketch.", "A yawl.", "A sloop."]
+    assert stored(memory, first) == ["Which boat is best?", "A sloop."]
     assert stored(memory, new) == ["Which boat is best?", "A cutter."]
+
+
+def test_a_retry_replaces_the_steps_of_tools_too_and_also_after_the_result_of_a_tool(store, memory):
+    def look(draft: Draft) -> None:
+        draft.steps += [Message("assistant", "I look."), Message("tool", "42")]
+
+    def ask(answer: str, change: Callable[[Draft], None] = lambda draft: None) -> str:
+        return write(store, finished([Message("user", "Look!")], answer, change=change))
+
+    def go_on(answer: str) -> None:
+        talk = [Message("user", "Look!"), Message("assistant", "I look once more."), Message("tool", "43")]
+        restored = store.restore(tuple(talk), "steve", conversation_hashes(talk))
+        write(store, finished(talk, answer, restored=restored))
+
+    session = ask("Found.", look)
+    ask("I look once more.")
+    go_on("43.")
+    go_on("It is 43.")
+    assert stored(memory, session) == ["Look!", "I look once more.", "It is 43."]
+    assert ask("Nothing there.") == session
+    assert stored(memory, session) == ["Look!", "Nothing there."]
+    calls = replace(finished([Message("user", "Look!")]), answer=Message("assistant", "", tool_calls=CALLS))
+    write(store, calls)
+    assert stored(memory, session) == ["Look!"]
+
+
+def test_a_retry_without_an_answer_keeps_the_earlier_one(store, memory):
+    session = write(store, finished([Message("user", "Which boat is best?")], "A ketch."))
+
+    assert write(store, finished([Message("user", "Which boat is best?")], "")) == session
+    assert stored(memory, session) == ["Which boat is best?", "A ketch."]
+
+
+@pytest.mark.parametrize("goes_on", ["before", "meanwhile"])
+def test_the_beginning_of_a_conversation_that_has_gone_on_begins_another_one(store, memory, goes_on):
+    def go_on(answer: str = "A ketch.") -> str:
+        talk = [Message("user", "Hello"), Message("assistant", answer), Message("user", "Why?")]
+        restored = store.restore(tuple(talk), "steve", conversation_hashes(talk))
+        return write(store, finished(talk, "So.", restored=restored))
+
+    first = write(store, finished([Message("user", "Hello")], "A ketch."))
+    if goes_on == "before":
+        go_on()
+    again = finished([Message("user", "Hello")], "A yawl.")
+    again = replace(again, mark=store.mark(again.history, "steve", ""))
+    if goes_on == "meanwhile":
+        go_on()
+    second = store.write(again).session
+    assert go_on("A yawl.") == second != first
+
+    assert stored(memory, first) == ["Hello", "A ketch.", "Why?", "So."]
+    assert stored(memory, second) == ["Hello", "A yawl.", "Why?", "So."]
+
+
+def test_two_retries_at_once_leave_the_answer_that_was_made_last(store, memory):
+    def begin(answer: str) -> FinishedTurn:
+        turn = finished([Message("user", "Which boat is best?")], answer)
+        return replace(turn, mark=store.mark(turn.history, "steve", ""))
+
+    session = store.write(begin("A ketch.")).session
+    for turn in [begin("A yawl."), begin("A sloop.")]:
+        assert store.write(turn).session == session
+
+    assert stored(memory, session) == ["Which boat is best?", "A sloop."]
+
+
+@pytest.mark.parametrize(("is_whole", "kept"), [(True, LATER), (False, EARLIER)])
+def test_the_memory_of_a_turn_has_the_answer_of_the_retry_if_that_is_whole(store, memory, is_whole, kept):
+    write(store, finished([Message("user", STATEMENT)], EARLIER))
+    write(store, finished([Message("user", STATEMENT)], LATER, is_whole=is_whole))
+
+    [found] = memory.list_memories(user_id="steve")
+    assert (found.question, found.answer) == (STATEMENT, kept)
 
 
 def test_a_named_conversation_can_say_the_same_again(store, memory):
@@ -250,9 +329,6 @@ def test_a_result_of_a_tool_is_no_message_of_the_user(store, memory):
     session = write(store, finished(messages, "Found."))
 
     assert stored(memory, session) == ["Found."]
-
-
-STATEMENT = "My boat is a ketch called Nora."
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,18 @@ def test_writing_a_turn_again_replaces_it(traces):
     assert traces.turn("s", 3) == [("/context/s/000003/model", "other"), ("/context/s/000003/schema", 1)]
 
 
+def test_the_last_turn_is_replaced_by_one_of_the_same_message(traces):
+    numbers = [
+        traces.write("s", {"message_id": said, "model": model}) for said, model in ((1, "a"), (2, "b"))
+    ]
+    again = traces.write("s", {"message_id": 2})
+
+    assert [*numbers, again] == [0, 1, 1]
+    assert traces.turn("s", 1) == [("/context/s/000001/message_id", 2)]
+    assert traces.get("/context/s/000000/model") == "a"
+    assert traces.write("s", {"message_id": 1}) == 2
+
+
 def test_flat_mapping_is_a_turn_too(traces):
     traces.write("s", {"budget/total": 5, "x/y": True})
 

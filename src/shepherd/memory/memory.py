@@ -411,6 +411,18 @@ class Memory:
         None if it has a secret, or only repeats facts. Blocks of memory that the exchange carries, such as
         `[facts: …]`, are left out, and values that may be codes are covered.
         """
+        texts = self._archived(turn, user_id)
+        if texts is None:
+            return None
+        try:
+            return self.store_memory(
+                *texts, user_id, source="turn", timestamp=turn.timestamp, session=turn.session
+            )
+        except SecretError:
+            return None
+
+    def _archived(self, turn: Turn, user_id: str | None) -> tuple[str, str] | None:
+        """Return the question and the answer that `archive_turn` stores, None if it stores nothing."""
         question, answer = without_blocks(turn.question), without_blocks(turn.answer)
         if not question.strip() or repeats(question, fact_words(self.get_all_facts(user_id))):
             return None
@@ -422,17 +434,7 @@ class Memory:
             if holds_secret(question, answer):
                 return None
             question, answer = covered(question, answer)
-        try:
-            return self.store_memory(
-                question,
-                answer,
-                user_id,
-                source="turn",
-                timestamp=turn.timestamp,
-                session=turn.session,
-            )
-        except SecretError:
-            return None
+        return storable(question), storable(answer)
 
     def clear_memory(
         self, question: str, user_id: str | None = None, *, receipt: Receipt | None = None
@@ -910,14 +912,20 @@ class Memory:
             mark,
         )
 
-    def mark_session(self, session_id: str = "", user_id: str | None = None) -> SessionMark:
-        """Return what is stored of a conversation, for a turn that begins; "" is a new conversation."""
+    def mark_session(
+        self, session_id: str = "", user_id: str | None = None, *, answered: int = 0
+    ) -> SessionMark:
+        """Return what is stored of a conversation, for a turn that begins; "" is a new conversation.
+
+        With the id of a message to be `answered` again, the mark has that one as the last; 0 if it was
+        deleted, or the user has said something since.
+        """
         session = storable(session_id)
-        mark = self._rows.read(user_id, SessionMark(), sessions.mark, session)
+        mark = self._rows.read(user_id, SessionMark(), sessions.mark, session, answered)
         if not mark.tenant and self.get_all_facts(user_id):
             # Facts alone give a user no number, by whose loss a deletion of the user is known.
             self._rows.grow(user_id, SMALL_ROW_BYTES, 0, tenants.ensure)
-            mark = self._rows.read(user_id, mark, sessions.mark, session)
+            mark = self._rows.read(user_id, mark, sessions.mark, session, answered)
         return mark
 
     def find_session(self, name: str, user_id: str | None = None) -> str | None:
@@ -949,6 +957,41 @@ class Memory:
             job,
             mark,
         )
+
+    def answer_again(
+        self,
+        session_id: str,
+        asked: Message | None,
+        messages: Sequence[Message],
+        user_id: str | None = None,
+        *,
+        mark: SessionMark,
+        turn: Turn | None = None,
+    ) -> list[int] | None:
+        """Store another answer in place of all that follows the message of the `mark`; return the ids.
+
+        All happens in one transaction. None if the user has said something since: nothing is changed. `asked`
+        is that message as the model has seen it now, None if it isn't the user's. `turn` is what
+        `archive_turn` will get: a memory of the earlier answer becomes that; with None it stays. Raises
+        ConflictError if the conversation was deleted since the mark.
+        """
+        terms, now = self._store.terms, self._rows.seconds()
+        ids = self._rows.grow(
+            user_id,
+            sum(map(sessions.size_of, messages)),
+            None,
+            sessions.answer_again,
+            storable(session_id),
+            asked,
+            messages,
+            now,
+            terms,
+            mark,
+            None if turn is None else self._archived(turn, user_id),
+        )
+        self._rows.follow(user_id)
+        self.wake_vectors()
+        return ids
 
     def append_messages(self, name: str, messages: Sequence[Message], user_id: str | None = None) -> str:
         """Append messages to the conversation of this name or id, or to a new one; return its id.

@@ -28,6 +28,7 @@ from shepherd.transactions import Connection, is_blind
 from shepherd.types import Fact, FocusedNode, Injection, Message, RecalledPassage, SearchResult, ToolCall
 
 __all__ = [
+    "answer_again",
     "append",
     "clear",
     "clear_traces",
@@ -225,11 +226,18 @@ def size_of(message: Message) -> int:
     return 3 * (len(message.sent) + n_more) + 4 * len(message.token_ids) + tenants.ROW_BYTES
 
 
-def mark(connection: Connection, user_id: str, session_id: str) -> SessionMark:
-    """Return the user's number, and the id of the last message of a conversation."""
+def mark(connection: Connection, user_id: str, session_id: str, answered: int = 0) -> SessionMark:
+    """Return the user's number, and the id of the last message of a conversation.
+
+    With the id of a message to be `answered` again: that id, or 0 if it was deleted or the user has said
+    something since.
+    """
+    which = f" AND (id = {answered:d} OR (id > {answered:d} AND role = 'user'))" if answered else ""
     [(last,)] = connection.execute(
-        "SELECT coalesce(max(id), 0) FROM messages WHERE session_id = ?", (session_id,)
+        f"SELECT coalesce(max(id), 0) FROM messages WHERE session_id = ?{which}", (session_id,)
     )
+    if answered and last != answered:
+        last = 0
     return SessionMark(tenants.find(connection, user_id) or 0, last)
 
 
@@ -249,7 +257,7 @@ def append(
     _require_kept(connection, user_id, marked, session_id)
     _require(connection, user_id, session_id)
     message = without_pictures(message)
-    raw, sent = storable(message.raw), storable(message.sent)
+    raw = storable(message.raw)
     [(message_id, size)] = connection.execute(
         "INSERT INTO messages(session_id, role, raw, sent, injected, token_ids, tokens, created_at,"
         " tool_calls, tool_call_id, thought)"
@@ -258,10 +266,7 @@ def append(
             session_id,
             message.role,
             raw,
-            None if sent == raw else sent,
-            _dump(message.injected, len(storable(message.composed))),
-            struct.pack(f"<{len(message.token_ids)}i", *message.token_ids) or None,
-            message.tokens,
+            *_as_sent(message),
             now,
             _dump_calls(message.tool_calls),
             storable(message.tool_call_id),
@@ -273,6 +278,87 @@ def append(
     if job is not None:
         extraction_jobs.add_line(connection, user_id, session_id, message_id, raw, job=job, now=now)
     return int(message_id)
+
+
+def _as_sent(message: Message) -> tuple[str | None, str | None, bytes | None, int]:
+    """Return what is stored of how the model saw a message: sent, injected, token_ids, tokens."""
+    sent = storable(message.sent)
+    return (
+        None if sent == storable(message.raw) else sent,
+        _dump(message.injected, len(storable(message.composed))),
+        struct.pack(f"<{len(message.token_ids)}i", *message.token_ids) or None,
+        message.tokens,
+    )
+
+
+def answer_again(
+    connection: Connection,
+    user_id: str,
+    session_id: str,
+    asked: Message | None,
+    messages: Sequence[Message],
+    now: int,
+    terms: TermIndex,
+    marked: SessionMark,
+    remembered: tuple[str, str] | None,
+) -> list[int] | None:
+    """Store messages in place of all that follow the message of the mark, and return their ids.
+
+    None, and nothing is changed, if the user has said something since. `asked` is the marked message as the
+    model has seen it now, None if it isn't the user's. `remembered` are the question and the answer that will
+    be remembered: a memory of this turn becomes that; with None it stays.
+    """
+    _require_kept(connection, user_id, marked, session_id)
+    _require(connection, user_id, session_id)
+    answered = marked.last_message
+    question = f"SELECT max(id) FROM messages WHERE session_id = ?1 AND role = 'user' AND id <= {answered:d}"
+    rows = connection.execute(
+        "SELECT id, role, raw FROM messages WHERE session_id = ?1"
+        f" AND id >= coalesce(({question}), {answered:d}) ORDER BY id",
+        (session_id,),
+    )
+    if any(role == "user" and message_id > answered for message_id, role, _ in rows):
+        return None
+    if asked is not None:
+        _see_again(connection, user_id, session_id, answered, without_pictures(asked))
+    removed = _delete(connection, user_id, f"session_id = ?1 AND id > {answered:d}", session_id)
+    said = [(role, raw) for _, role, raw in rows if role in ("user", "assistant")]
+    if removed and remembered is not None:
+        for made in _memories_of(connection, user_id, session_id, _turns(said), rows[0][0]):
+            _remember_as(connection, user_id, made, remembered, terms)
+    if removed:
+        _forget_derived(connection, session_id, min(removed))
+    return [append(connection, user_id, session_id, message, now) for message in messages]
+
+
+def _remember_as(
+    connection: Connection,
+    user_id: str,
+    made: tuple[int, str, str],
+    remembered: tuple[str, str],
+    terms: TermIndex,
+) -> None:
+    """Give a memory other texts. It keeps its id, by which its copies are found when it is forgotten."""
+    memory_id, *texts = made
+    if tuple(texts) == remembered:
+        return
+    try:
+        memories.edit(connection, memory_id >> SEQUENCE_BITS, memory_id, *remembered, terms)
+    except UsageError:  # another memory says the same
+        _forget_memories(connection, user_id, [made], terms)
+
+
+def _see_again(
+    connection: Connection, user_id: str, session_id: str, message_id: int, message: Message
+) -> None:
+    place = message_id, session_id, message.role
+    at_place = "WHERE id = ? AND session_id = ? AND role = ?"
+    [(before,)] = connection.execute(f"SELECT {_SIZE} FROM messages {at_place}", place)
+    [(after,)] = connection.execute(
+        f"UPDATE messages SET sent = ?, injected = ?, token_ids = ?, tokens = ? {at_place} RETURNING {_SIZE}",
+        (*_as_sent(message), *place),
+    )
+    tenants.add_message_bytes(connection, user_id, after - before)
 
 
 def load(connection: Connection, user_id: str, session_id: str | None) -> list[Message]:
@@ -357,17 +443,10 @@ def _take_back(
     extraction_jobs.withdraw(connection, user_id, removed)
     extraction_jobs.take_back(connection, user_id, removed, terms)
     if removed:
-        [(until, last)] = connection.execute(
-            "SELECT coalesce(max(created_at), 0), coalesce(max(CASE WHEN role = 'assistant' THEN id END), 0)"
-            " FROM messages WHERE session_id = ?",
-            (session_id,),
-        )
-        kept = connection.execute(
-            "SELECT role, raw FROM messages WHERE session_id = ? AND created_at = ? ORDER BY id",
-            (session_id, until),
-        )
-        _forget_turns(connection, user_id, session_id, _turns(said), _turns(kept), until, terms)
-        _forget_state(connection, user_id, session_id, min(removed), last)
+        made = _memories_of(connection, user_id, session_id, _turns(said), min(removed))
+        _forget_memories(connection, user_id, made, terms)
+        _forget_derived(connection, session_id, min(removed))
+        _forget_traces(connection, user_id, session_id, min(removed))
     return removed
 
 
@@ -386,46 +465,60 @@ def _turns(said: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
     return turns
 
 
-def _forget_turns(
-    connection: Connection,
-    user_id: str,
-    session_id: str,
-    turns: Collection[tuple[str, str]],
-    kept: Collection[tuple[str, str]],
-    until: int,
-    terms: TermIndex,
-) -> None:
-    """Delete the memories of these turns of a conversation, with all copies, unless they are pinned.
+def _memories_of(
+    connection: Connection, user_id: str, session_id: str, turns: Collection[tuple[str, str]], first: int
+) -> list[tuple[int, str, str]]:
+    """Return the memories (id, question, answer) of these turns of a conversation that are not pinned.
 
-    `kept` are the last turns that stay, of the second `until`: one may say the same.
+    The turns begin with message `first`. One that ended in the second before it may say the same, and stays.
     """
+    [(until,)] = connection.execute(
+        "SELECT coalesce(max(created_at), 0) FROM messages WHERE session_id = ? AND id < ?",
+        (session_id, first),
+    )
+    before = connection.execute(
+        "SELECT role, raw FROM messages WHERE session_id = ? AND id < ? AND created_at = ? ORDER BY id",
+        (session_id, first, until),
+    )
+    kept = _turns(before)
     rows = connection.execute(
         "SELECT c.id, c.user_message, c.assistant_response, c.timestamp FROM context c"
         f" JOIN tenants t ON t.user_id = ?1 WHERE c.id >> {SEQUENCE_BITS} = t.number"
         " AND c.timestamp >= ?2 AND c.session = ?3 AND c.source = 'turn' AND c.pinned = 0",
         (user_id, until, session_id),
     )
-    made = [
-        (memory_id, *turn)
-        for memory_id, *turn, at in rows
-        if tuple(turn) in turns and (tuple(turn) not in kept or at > until)
+    return [
+        (memory_id, question, answer)
+        for memory_id, question, answer, at in rows
+        if (question, answer) in turns and ((question, answer) not in kept or at > until)
     ]
+
+
+def _forget_memories(
+    connection: Connection, user_id: str, made: Sequence[tuple[int, str, str]], terms: TermIndex
+) -> None:
+    """Delete memories with all copies."""
     forgetting.copies_of_memories(connection, user_id, made, withdraw=False)
     for memory_id, *_ in made:
         memories.delete(connection, memory_id >> SEQUENCE_BITS, [memory_id], terms)
 
 
-def _forget_state(connection: Connection, user_id: str, session_id: str, first: int, last: int) -> None:
-    """Delete what is stored about the messages from `first` on; `last` is the last answer that stays, or 0.
-
-    The entities of the conversation are collected again when it is continued.
-    """
+def _forget_derived(connection: Connection, session_id: str, first: int) -> None:
+    """Delete the summaries with message `first`, and the entities, which are collected again."""
     connection.execute("DELETE FROM session_entities WHERE session_id = ?", (session_id,))
     connection.execute(
         "DELETE FROM session_summaries WHERE session_id = ? AND left_id >= ?", (session_id, first)
     )
+
+
+def _forget_traces(connection: Connection, user_id: str, session_id: str, first: int) -> None:
+    """Delete the traces of the turns from message `first` on."""
     if is_blind(connection):
         return  # it has no traces
+    [(last,)] = connection.execute(  # the last answer that stays
+        "SELECT coalesce(max(id), 0) FROM messages WHERE session_id = ? AND role = 'assistant' AND id < ?",
+        (session_id, first),
+    )
     root = f"/context/{session_id}"
     rows = connection.execute(
         "SELECT path, value FROM trace WHERE user_id = ? AND path >= ? AND path < ?"

@@ -362,7 +362,7 @@ class Plans:
         return dialogue
 
 
-# The same message within this time in the same conversation is a retry.
+# The same messages within this time are a retry, unless the conversation has gone on.
 _RETRY_S = 600.0
 _RETRIES_KNOWN = 4096
 
@@ -400,6 +400,15 @@ class StoredTurn:
     is_deleted: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """When (monotonic) messages were answered, in which conversation, behind which message there."""
+
+    at: float
+    session: str
+    message: int
+
+
 class RequestStore:
     """Stores the turns of stateless clients. Thread-safe, as the memory is."""
 
@@ -407,7 +416,7 @@ class RequestStore:
         self._memory = memory
         self._config = config
         self._worker = worker
-        self._stored: LRUCache[tuple[str, str], tuple[float, str]] = LRUCache(_RETRIES_KNOWN)
+        self._answered: LRUCache[tuple[str, str], _Answered] = LRUCache(_RETRIES_KNOWN)
 
     def restore(
         self, messages: tuple[Message, ...], user_id: str, hashes: Sequence[str], session_name: str = ""
@@ -428,62 +437,54 @@ class RequestStore:
         return replace(restored, session=named)
 
     def mark(self, history: ClientHistory, user_id: str, session_name: str) -> SessionMark:
-        """Return what is stored of the conversation that a turn continues or repeats."""
-        session = history.restored.session or self._repeated(history, user_id, session_name)
+        """Return what is stored of the conversation that a turn continues, or the message that it repeats."""
+        known = self._known(history, user_id, session_name)
         try:
-            return self._memory.mark_session(session, user_id)
+            if known is not None and time.monotonic() - known.at < _RETRY_S:
+                mark = self._memory.mark_session(known.session, user_id, answered=known.message)
+                # A conversation that was continued isn't the one that begins with the same words now.
+                if mark.last_message:
+                    return mark
+            return self._memory.mark_session(history.restored.session, user_id)
         except ShepherdError as error:
             _log.warning("looking up the conversation failed: %s", error)
             return SessionMark()
 
-    def _repeated(self, history: ClientHistory, user_id: str, session_name: str) -> str:
-        """Return the conversation that has these messages already, which are a retry; "" if there is none."""
+    def _known(self, history: ClientHistory, user_id: str, session_name: str) -> _Answered | None:
+        """Return where these messages were answered before, None if they weren't."""
         if session_name:  # its client can say the same again
-            return ""
-        key = user_id, conversation_hashes(history.messages)[-1]
-        stored_at, session = self._stored.get(key) or (0.0, "")
-        return session if time.monotonic() - stored_at < _RETRY_S else ""
+            return None
+        return self._answered.get((user_id, conversation_hashes(history.messages)[-1]))
 
     def write(self, turn: FinishedTurn) -> StoredTurn:
-        """Store a turn. Only a whole answer becomes a memory."""
+        """Store a turn, in place of an earlier answer to the same messages.
+
+        Only a whole answer becomes a memory.
+        """
         history = turn.history
-        session = self._repeated(history, turn.user_id, turn.session_name)
-        # Nothing is repeated in a conversation that had been deleted when the turn began.
-        is_retry = bool(session) and turn.mark.last_message > 0
-        is_stored = False
+        session, is_stored = "", False
         try:
             # The first failure ends it: each write would wait for a locked database.
-            session = (
-                history.restored.session
-                or (session if is_retry else "")
-                or self._memory.start_session(
-                    turn.user_id, turn.model_name, name=turn.session_name, mark=turn.mark
-                )
-            )
-            is_new = history.newest.role == "user" and not is_retry
             steps, reply = turn.draft.steps, turn.answer
             if steps:
                 reply = reply.copy()
                 reply.raw = reply.sent = turn.last_text
-            append_turn(
-                self._memory,
-                session,
-                turn.user_id,
-                history.newest if is_new else None,
-                (*steps, reply) if reply.raw or (reply.thought and not reply.tool_calls) else steps,
-                learner=self._worker,
-                mark=turn.mark,
-            )
+            said = self._statement(turn, reply)
+            is_shown = reply.raw or (reply.thought and not reply.tool_calls)
+            messages = [*steps, reply] if is_shown else list(steps)
+            session = self._answer_again(turn, said, reply, messages)
+            if not session:
+                session = history.restored.session or self._memory.start_session(
+                    turn.user_id, turn.model_name, name=turn.session_name, mark=turn.mark
+                )
+                self._append(turn, session, messages)
             is_stored = True
             # Not before: of a conversation that was deleted meanwhile, nothing is noted.
             self._note(turn, session)
-            if is_new:
-                key = turn.user_id, conversation_hashes(history.messages)[-1]
-                self._stored.put(key, (time.monotonic(), session))
             if self._worker is not None:
                 self._worker.told(session, turn.user_id)
             if self._config.archive_turns:
-                self._archive(turn, reply, session)
+                self._archive(turn, said, reply, session)
             self._trace(turn, session)
         except ConflictError as error:
             _log.info("the turn is not stored: %s", error)
@@ -491,6 +492,46 @@ class RequestStore:
         except ShepherdError as error:
             _log.warning("storing the turn failed: %s", error)
         return StoredTurn(session, is_stored)
+
+    def _answer_again(
+        self, turn: FinishedTurn, said: str, reply: Message, messages: Sequence[Message]
+    ) -> str:
+        """Replace the earlier answer if this is a retry; return its conversation, or "" if it is none."""
+        newest = turn.history.newest
+        known = self._known(turn.history, turn.user_id, turn.session_name)
+        if known is None or turn.mark.last_message != known.message:
+            return ""
+        asked = newest if newest.role == "user" else None
+        if asked is not None:
+            asked.id = known.message
+        if not messages and not reply.tool_calls:
+            return known.session  # the earlier answer is better than none
+        ids = self._memory.answer_again(
+            known.session,
+            asked,
+            messages,
+            turn.user_id,
+            mark=turn.mark,
+            turn=Turn(said, archived_answer(reply.raw), 0, known.session) if said else None,
+        )
+        if ids is None:
+            return ""
+        for message, message_id in zip(messages, ids, strict=True):
+            message.id = message_id
+        return known.session
+
+    def _append(self, turn: FinishedTurn, session: str, messages: Sequence[Message]) -> None:
+        """Append a turn to its conversation, and note where the same messages would be answered again."""
+        history, mark = turn.history, turn.mark
+        if not history.restored.session:  # the mark may be of the conversation that the messages repeat
+            mark = replace(mark, last_message=0)
+        newest = history.newest if history.newest.role == "user" else None
+        append_turn(self._memory, session, turn.user_id, newest, messages, learner=self._worker, mark=mark)
+        # A result of a tool isn't stored: what precedes it is answered.
+        answered = newest.id if newest is not None else mark.last_message
+        if answered:
+            key = turn.user_id, conversation_hashes(history.messages)[-1]
+            self._answered.put(key, _Answered(time.monotonic(), session, answered))
 
     def _note(self, turn: FinishedTurn, session: str) -> None:
         history, draft = turn.history, turn.draft
@@ -514,11 +555,17 @@ class RequestStore:
         record = turn.planner.trace(model=turn.model_name, with_prompt=with_prompt, stats=turn.stats)
         Traces(self._memory.transactions, turn.user_id).write(session, record)
 
-    def _archive(self, turn: FinishedTurn, answer: Message, session: str) -> None:
+    def _statement(self, turn: FinishedTurn, answer: Message) -> str:
+        """Return what the user has stated that becomes a memory with the answer; "" if nothing does."""
+        if not (self._config.archive_turns and turn.is_whole and answer.raw.strip()) or answer.tool_calls:
+            return ""
+        said = next((m.raw for m in reversed(turn.history.messages) if m.role == "user"), "")
+        return said if is_statement(said) else ""
+
+    def _archive(self, turn: FinishedTurn, said: str, answer: Message, session: str) -> None:
         """Archive the user's statement, and the turns that left the window with this request."""
         history = turn.history
-        said = next((m.raw for m in reversed(history.messages) if m.role == "user"), "")
-        if turn.is_whole and answer.raw.strip() and not answer.tool_calls and is_statement(said):
+        if said:
             self._remember(turn.user_id, said, answer.raw, history.newest.created_at, session)
         asked: Message | None = None
         for i, message in history.evicted(turn.draft):

@@ -69,18 +69,18 @@ class Traces:
     def write(self, session: str, record: Mapping[str, Value], *, turn: int | None = None) -> int:
         """Store one turn, by default the next of its session, in one transaction; returns its number.
 
-        The keys of `record` are paths below the turn. An earlier record of the turn is replaced, and all but
-        the last 200 turns of the session are deleted. A blind memory has no traces: their paths are readable.
+        The keys of `record` are paths below the turn. An earlier record of the turn is replaced, as is the
+        session's last one if it is of the same message, which was answered again. All but the last 200 turns
+        of the session are deleted. A blind memory has no traces: their paths are readable.
         """
         below = [(path, *_stored(plain(value))) for path, value in record.items()]
         if self.user_id in ANONYMOUS_USERS or self._transactions.is_blind:
             return turn or 0
 
         def write(connection: Connection) -> int:
-            number = self._next_turn(connection, session) if turn is None else turn
+            number = self._number_of(connection, session, record) if turn is None else turn
             root = turn_path(session, number)
-            if turn is not None:
-                connection.execute(_DELETE, (self.user_id, *_bounds(root)))
+            connection.execute(_DELETE, (self.user_id, *_bounds(root)))
             connection.execute_many(
                 _INSERT, [(self.user_id, f"{root}/{path}", text, kind) for path, text, kind in below]
             )
@@ -234,9 +234,17 @@ class Traces:
         rows = connection.execute(_LAST, (self.user_id, *_bounds(root)))
         return int(rows[0][0][len(root) + 1 :].partition("/")[0]) if rows else None
 
-    def _next_turn(self, connection: Connection, session: str) -> int:
+    def _number_of(self, connection: Connection, session: str, record: Mapping[str, Value]) -> int:
+        """Return the number of the turn: the last one's if that is of the same message, else the next."""
         last = self._last_turn(connection, session_path(session))
-        return 0 if last is None else min(last + 1, LAST_TURN)
+        if last is None:
+            return 0
+        rows = connection.execute(
+            "SELECT value FROM trace WHERE user_id = ? AND path = ?",
+            (self.user_id, f"{turn_path(session, last)}/message_id"),
+        )
+        is_again = bool(rows) and rows[0][0] == str(record.get("message_id"))
+        return last if is_again else min(last + 1, LAST_TURN)
 
     def _delete_old(self, connection: Connection, root: str, newest: int) -> None:
         """Delete the turns of a session before the last KEPT_TURNS."""
