@@ -249,6 +249,17 @@ FACTS = {
     "Ich heiße Anna und wohne in Köln.": {"name": "Anna", "location": "Köln"},
     "Je m'appelle Luc et j'habite à Lyon.": {"name": "Luc", "location": "Lyon"},
     "Me llamo Ana y vivo en Madrid.": {"name": "Ana", "location": "Madrid"},
+    # A noun that is part of the value, and words that aren't.
+    "Je suis allergique aux fruits de mer": {"allergy": "fruits de mer"},
+    "Sou alérgico a frutos do mar": {"allergy": "frutos do mar"},
+    "J'adore la tarte aux pommes": {"likes": "tarte aux pommes"},
+    "Me encanta el café con leche": {"likes": "café con leche"},
+    "vivo en San Sebastián de los Reyes": {"location": "San Sebastián de los Reyes"},
+    "Soy alérgico a los gatos de toda la vida": {"allergy": "gatos"},
+    "vivo en Palma con mis padres": {"location": "Palma"},
+    "je suis allergique au pollen de mars à juin": {"allergy": "pollen"},
+    "J'adore le gâteau de ma grand-mère": {},
+    "I'm allergic to shellfish of any kind": {"allergy": "shellfish"},
     "Mi chiamo Luca e abito a Roma.": {"name": "Luca", "location": "Roma"},
     "Ik heet Sanne en ik woon in Gent.": {"name": "Sanne", "location": "Gent"},
 }
