@@ -249,6 +249,8 @@ FACTS = {
     "Ich heiße Anna und wohne in Köln.": {"name": "Anna", "location": "Köln"},
     "Je m'appelle Luc et j'habite à Lyon.": {"name": "Luc", "location": "Lyon"},
     "Me llamo Ana y vivo en Madrid.": {"name": "Ana", "location": "Madrid"},
+    "I go hiking every weekend": {"hobby": "hiking", "routine": "go hiking every weekend"},
+    "After work I go swimming": {"hobby": "swimming"},
     # A noun that is part of the value, and words that aren't.
     "Je suis allergique aux fruits de mer": {"allergy": "fruits de mer"},
     "Sou alérgico a frutos do mar": {"allergy": "frutos do mar"},

@@ -312,7 +312,7 @@ _SPELLINGS = tuple(
         ),
         (
             rf"(?<=^)i (?:(?:usually|often|always|still) )*go ((?:{_WAY} )?\w{{2,}}ing)(?= (?:on )?(?:most "
-            rf"|some )?{_OFTEN}\b)(?! \w+day\b(?!s))",
+            rf"|some )?{_OFTEN}\b)(?! \w+day\b(?!s)| (?:every|each)\b)",
             r"I go \1 regularly",
         ),
         # "Put Ada Hall on the card, that's my name", "I'd rather be called Jo"
@@ -419,8 +419,8 @@ _SPELLINGS = tuple(
         ),
         (r"(?<=\w) and (?:named|called) (?:him|her|it)(?= (?-i:[A-Z\u00c0-\u00de]))", " named"),
         (
-            rf"(?<=\w){_BEHIND},? (?:and )?(?:he|she|it|they)(?:'s| is|'re| are)(?: all| both)? (?:called|named)"
-            r"(?= (?-i:[A-Z\u00c0-\u00de]))",
+            rf"(?<=\w){_BEHIND},? (?:and )?(?:he|she|it|they)(?:'s| is|'re| are)(?: all| both)?"
+            r" (?:called|named)(?= (?-i:[A-Z\u00c0-\u00de]))",
             " called",
         ),
         # "my dog? Ida", "favourite colour? teal"
