@@ -136,6 +136,12 @@ my dog Waldi died in spring
 Does my cat need a vet?
 Hat meine Tochter Fieber?
 Als Kind wohnte ich in Linz
+I hate Declan right now
+I'm afraid of Declan when he drinks
+I'm allergic to my boss
+I love mondays /s
+Great, I love cleaning bedpans
+I'm engaged to a Spaniard
 """
 FACTS = {
     "My name is Steve": {"name": "Steve"},
@@ -251,6 +257,10 @@ FACTS = {
     "Me llamo Ana y vivo en Madrid.": {"name": "Ana", "location": "Madrid"},
     "I go hiking every weekend": {"hobby": "hiking", "routine": "go hiking every weekend"},
     "After work I go swimming": {"hobby": "swimming"},
+    "Great, I love hiking": {"likes": "hiking"},
+    "I love Rust because it's fast": {"likes": "Rust"},
+    "I'm allergic to my cat": {"allergy": "cat"},
+    "I'm engaged to Sam": {"marital_status": "engaged to Sam"},
     # A noun that is part of the value, and words that aren't.
     "Je suis allergique aux fruits de mer": {"allergy": "fruits de mer"},
     "Sou alérgico a frutos do mar": {"allergy": "frutos do mar"},
