@@ -142,6 +142,11 @@ I'm allergic to my boss
 I love mondays /s
 Great, I love cleaning bedpans
 I'm engaged to a Spaniard
+He put me on hold
+I was prescribed glasses
+If my doctor put me on warfarin I'd cry
+When I have a headache I take ibuprofen
+je prends du sucre dans mon café
 """
 FACTS = {
     "My name is Steve": {"name": "Steve"},
@@ -261,6 +266,14 @@ FACTS = {
     "I love Rust because it's fast": {"likes": "Rust"},
     "I'm allergic to my cat": {"allergy": "cat"},
     "I'm engaged to Sam": {"marital_status": "engaged to Sam"},
+    # Medicines, which are known by the endings of their names and by their doses.
+    "my GP put me on propranolol": {"medication": "propranolol"},
+    "I'm on 20mg of lisinopril": {"medication": "lisinopril"},
+    "I'm on zelboran 50mg": {"medication": "zelboran"},
+    "I was prescribed Eliquis": {"medication": "Eliquis"},
+    "Tomo omeprazol todos los días": {"medication": "omeprazol"},
+    "Je prends du Kardégic": {"medication": "Kardégic"},
+    "Ich nehme Ramipril": {"medication": "Ramipril"},
     # A noun that is part of the value, and words that aren't.
     "Je suis allergique aux fruits de mer": {"allergy": "fruits de mer"},
     "Sou alérgico a frutos do mar": {"allergy": "frutos do mar"},
