@@ -147,6 +147,8 @@ I was prescribed glasses
 If my doctor put me on warfarin I'd cry
 When I have a headache I take ibuprofen
 je prends du sucre dans mon café
+ich wohn in der innenstadt
+ich bin allergisch gegen arbeit
 """
 FACTS = {
     "My name is Steve": {"name": "Steve"},
@@ -274,6 +276,8 @@ FACTS = {
     "Tomo omeprazol todos los días": {"medication": "omeprazol"},
     "Je prends du Kardégic": {"medication": "Kardégic"},
     "Ich nehme Ramipril": {"medication": "Ramipril"},
+    "Merk dir: ich bin gegen penicillin allergisch": {"allergy": "penicillin"},
+    "ich wohn in kolbermoor, arbeit aber in rosenheim": {"location": "kolbermoor"},
     # A noun that is part of the value, and words that aren't.
     "Je suis allergique aux fruits de mer": {"allergy": "fruits de mer"},
     "Sou alérgico a frutos do mar": {"allergy": "frutos do mar"},
