@@ -63,6 +63,7 @@ def test_towns_that_no_list_knows_are_homes(message, home):
         ("I moved from Zelp to Ombo", ("location", "Ombo")),
         ("I moved from Bosch to Stuttgart", None),
         ("I left Bosch for Siemens", ("employer", "Siemens")),
+        ("We left Zelp for Ombo on Friday", None),
         ("I left Bosch for Christmas", None),
         ("I left Bosch for my kids", None),
         ("I might have moved from Bosch to Siemens", None),

@@ -135,7 +135,7 @@ _IN_ANY_FORM = (
     "allergy", "avoids", "condition", "fears", "likes", "dislikes", "hobby", "medication", "collects", "aid",
 )  # fmt: skip
 _QUANTIFIER = re.compile(
-    r"(?:(?:an?|the|my|our|some|any|all|every|all (?:kinds|sorts|types) of|most)\s+)+(?=\S)", re.IGNORECASE
+    r"(?:(?:an?|the|my|our|some|any|all (?:kinds|sorts|types) of|all|every|most)\s+)+(?=\S)", re.IGNORECASE
 )
 # Whoever is so has that.
 _ILLNESSES = {

@@ -15,8 +15,8 @@ MOVED_FROM = (
     r"(?<![\w'])(?:i|we)(?:'ve| have)? (?:(?:just|recently|now|finally|also|since|both|all) )*"
     r"(?:(?:moved|relocated|switched|transferred|changed|gone|went) (?:(?:away|over|across|jobs|straight) )*"
     r"from|left|quit) (?P<old>[^,;:.!?]{2,50}?) (?:(?:over )?to|for(?! (?:christmas|easter|ramadan"
-    r"|thanksgiving|good|god|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
-    r"|september|october|november|december)\b)) (?:the )?"
+    r"|thanksgiving|good|god|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july"
+    r"|august|september|october|november|december)\b)) (?:the )?"
 )
 _FROM_TO = re.compile(MOVED_FROM, re.IGNORECASE)
 _MOVED = re.compile(r"\b(?:moved|moving|relocated|shifted|transferred)\b", re.IGNORECASE)
