@@ -198,6 +198,27 @@ def test_items_of_lists_and_of_phrases() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "known", "new", "joined"),
+    [
+        ("allergy", "nuts", "all nuts, nut", "nuts"),
+        ("allergy", "nuts", "pine nuts", "nuts, pine nuts"),
+        ("allergy", "strawberries", "strawberry", "strawberries"),
+        ("hobby", "hike, swimming", "hiking and swim", "hike, swimming"),
+        ("condition", "diabetic, bad back", "diabetes, a bad back", "diabetic, bad back"),
+        ("uses", "C", "C++", "C, C++"),
+        ("children", "son", "three children", "three children"),
+        ("children", "three children", "a son", "three children"),
+        ("children", "son and a daughter", "two children", "son, daughter"),
+        ("children", "two boys and a girl", "three kids", "two boys, girl"),
+        ("children", "two boys and a girl", "four kids", "two boys, girl, four kids"),
+        ("pets", "cat", "two pets", "cat, two pets"),
+    ],
+)
+def test_another_form_of_an_item_joins_no_list(key: str, known: str, new: str, joined: str) -> None:
+    assert joined_values(key, known, new) == joined
+
+
+@pytest.mark.parametrize(
     ("typed", "spelled"),
     [
         ("im Ann", "I'm Ann"),

@@ -19,6 +19,8 @@ def names(message: str) -> dict[str, str]:
         ("We adopted a cat on Sunday. His name is Boots.", "cat_name", "Boots"),
         ("guess who got a hamster!! hes mine and hes called Biscuit", "hamster_name", "Biscuit"),
         ("My daughter? Her name's Saoirse.", "daughter_name", "Saoirse"),
+        ("I've got a boyfriend now, his name is Ben", "boyfriend_name", "Ben"),
+        ("We've a cat upstairs, she's called Ida", "cat_name", "Ida"),
         ("Wir haben drei Katzen, die älteste heißt Minka.", "cat_name", "Minka"),
         ("Wir haben einen Hund, der Bruno heißt.", "dog_name", "Bruno"),
         ("Ma femme est prof, elle s'appelle Solène.", "wife_name", "Solène"),
@@ -41,6 +43,8 @@ def test_a_later_name_belongs_to_the_one_who_is_meant(message: str, key: str, na
         "My brother and my son argue, his name is Tim.",  # one of two
         "I wish I had a cat. Her name is Luna.",  # nobody
         "Our dog died last week. His name is Bruno.",
+        "I have a meeting tomorrow, her name is Petra",  # what is no person
+        "I've got a problem now, his name is Kevin",
         "My wife says her name is Belinda.",  # others' words
         "Is that my daughter? Her name's Saoirse.",
         "Meine Frau hat eine Kollegin, sie heißt Petra.",

@@ -136,6 +136,19 @@ my dog Waldi died in spring
 Does my cat need a vet?
 Hat meine Tochter Fieber?
 Als Kind wohnte ich in Linz
+I hate Declan right now
+I'm afraid of Declan when he drinks
+I'm allergic to my boss
+I love mondays /s
+Great, I love cleaning bedpans
+I'm engaged to a Spaniard
+He put me on hold
+I was prescribed glasses
+If my doctor put me on warfarin I'd cry
+When I have a headache I take ibuprofen
+je prends du sucre dans mon café
+ich wohn in der innenstadt
+ich bin allergisch gegen arbeit
 """
 FACTS = {
     "My name is Steve": {"name": "Steve"},
@@ -249,6 +262,33 @@ FACTS = {
     "Ich heiße Anna und wohne in Köln.": {"name": "Anna", "location": "Köln"},
     "Je m'appelle Luc et j'habite à Lyon.": {"name": "Luc", "location": "Lyon"},
     "Me llamo Ana y vivo en Madrid.": {"name": "Ana", "location": "Madrid"},
+    "I go hiking every weekend": {"hobby": "hiking", "routine": "go hiking every weekend"},
+    "After work I go swimming": {"hobby": "swimming"},
+    "Great, I love hiking": {"likes": "hiking"},
+    "I love Rust because it's fast": {"likes": "Rust"},
+    "I'm allergic to my cat": {"allergy": "cat"},
+    "I'm engaged to Sam": {"marital_status": "engaged to Sam"},
+    # Medicines, which are known by the endings of their names and by their doses.
+    "my GP put me on propranolol": {"medication": "propranolol"},
+    "I'm on 20mg of lisinopril": {"medication": "lisinopril"},
+    "I'm on zelboran 50mg": {"medication": "zelboran"},
+    "I was prescribed Eliquis": {"medication": "Eliquis"},
+    "Tomo omeprazol todos los días": {"medication": "omeprazol"},
+    "Je prends du Kardégic": {"medication": "Kardégic"},
+    "Ich nehme Ramipril": {"medication": "Ramipril"},
+    "Merk dir: ich bin gegen penicillin allergisch": {"allergy": "penicillin"},
+    "ich wohn in kolbermoor, arbeit aber in rosenheim": {"location": "kolbermoor"},
+    # A noun that is part of the value, and words that aren't.
+    "Je suis allergique aux fruits de mer": {"allergy": "fruits de mer"},
+    "Sou alérgico a frutos do mar": {"allergy": "frutos do mar"},
+    "J'adore la tarte aux pommes": {"likes": "tarte aux pommes"},
+    "Me encanta el café con leche": {"likes": "café con leche"},
+    "vivo en San Sebastián de los Reyes": {"location": "San Sebastián de los Reyes"},
+    "Soy alérgico a los gatos de toda la vida": {"allergy": "gatos"},
+    "vivo en Palma con mis padres": {"location": "Palma"},
+    "je suis allergique au pollen de mars à juin": {"allergy": "pollen"},
+    "J'adore le gâteau de ma grand-mère": {},
+    "I'm allergic to shellfish of any kind": {"allergy": "shellfish"},
     "Mi chiamo Luca e abito a Roma.": {"name": "Luca", "location": "Roma"},
     "Ik heet Sanne en ik woon in Gent.": {"name": "Sanne", "location": "Gent"},
 }

@@ -175,9 +175,27 @@ def test_a_new_like_ends_only_the_dislike_of_the_same(teller: Teller, key, value
 @pytest.mark.parametrize(
     ("key", "value", "line", "now"),
     [
+        ("car", "Ford Fiesta", "I traded my Fiesta for a Golf.", {"car": "Golf"}),
+        ("uses", "neovim, git", "I ditched neovim for helix.", {"uses": "git, helix"}),
+    ],
+)
+def test_what_takes_the_place_of_something_ends_it(teller: Teller, key, value, line, now) -> None:
+    teller.memory.set_fact(key, value, source="extraction")
+    teller.now += 60
+
+    teller.tell(line)
+
+    assert teller.facts() == now
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line", "now"),
+    [
         ("location", "Texas", "I moved to Berlin.", {"location": "Berlin"}),
         ("name", "Steve", "Call me Stefan.", {"name": "Stefan"}),
         ("employer", "Bosch", "I moved from Bosch to Siemens.", {"employer": "Siemens"}),
+        ("employer", "Bosch", "I left Bosch for Siemens.", {"employer": "Siemens"}),
+        ("employer", "Bosch", "I left Bosch, started at Siemens on Monday.", {"employer": "Siemens"}),
         ("location", "Kyiv", "I no longer live in Kyiv.", {}),
         ("employer", "Amazon", "I quit my job at Amazon.", {}),
     ],

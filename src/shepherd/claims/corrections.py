@@ -40,6 +40,7 @@ _NEW_PLACE = re.compile(
     rf"(?: (?:(?:of|and|&|on|upon|the) )?(?-i:[A-Z\u00c0-\u00de0-9])[\w&'.-]*){{0,3}})",
     re.IGNORECASE,
 )
+_LEFT = re.compile(r"\b(?:left|quit) ", re.IGNORECASE)
 _BEHIND_MARK = re.compile(r"[.;:]\s|, (?=my |our |the )")
 
 
@@ -113,7 +114,9 @@ def _is_left(match: re.Match[str], fact: Fact) -> bool:
         return False
     if name == "employer":
         return not is_town(match["new"])
-    return name == "location" and is_home(match["new"], f"I live in {match['new']}.")
+    # "We left London for Cornwall on Friday" is a journey.
+    is_journey = _LEFT.search(match[0]) is not None
+    return name == "location" and not is_journey and is_home(match["new"], f"I live in {match['new']}.")
 
 
 def _is_alike(old: str, new: str) -> bool:

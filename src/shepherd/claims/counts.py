@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["COUNTED", "counts_alike", "is_total", "merged_counts"]
+__all__ = ["COUNTED", "counts_alike", "is_total", "merged_counts", "singular"]
 
 # Keys whose items are counted.
 COUNTED = ("pets", "children", "siblings", "grandchildren")
@@ -16,9 +16,12 @@ _NUMBERS = {word: n for n, word in enumerate(_WORDS, 1)}
 _ARTICLE = re.compile(r"(?:an?|the|my|our|some|only|just|now)\s+", re.IGNORECASE)
 _NUMBER = re.compile(rf"(\d+|{'|'.join(_NUMBERS)})\b\s*", re.IGNORECASE)
 _SINGULARS = {
-    "children": "child", "mice": "mouse", "geese": "goose", "ponies": "pony", "budgies": "budgie",
-    "puppies": "puppy", "bunnies": "bunny", "huskies": "husky", "calves": "calf", "donkeys": "donkey",
+    "children": "child", "grandchildren": "grandchild", "mice": "mouse", "geese": "goose", "ponies": "pony",
+    "budgies": "budgie", "puppies": "puppy", "bunnies": "bunny", "huskies": "husky",
+    "calves": "calf", "donkeys": "donkey",
 }  # fmt: skip
+# Keys of which a number in all says more than one of them: "three children" after "a son", not "two pets".
+_SWALLOWING = ("children", "grandchildren")
 # Words for all of them: "three kids" after "two children" corrects the number.
 _ALL_OF = ("", "kid", "child", "sibling", "pet", "animal", "grandchild", "grandkid")
 
@@ -41,12 +44,13 @@ def _count_of(item: str) -> _Count:
         number = _NUMBERS.get(counted[1]) or int(counted[1][:9])
         text = text[counted.end() :]
     words = text.split() or [""]
-    single = _singular(words[-1])
+    single = singular(words[-1])
     noun = ("",) if single in _ALL_OF and len(words) == 1 else (*words[:-1], single)
     return _Count(number, noun, single != words[-1])
 
 
-def _singular(noun: str) -> str:
+def singular(noun: str) -> str:
+    """Return a lower-case noun in the singular."""
     if known := _SINGULARS.get(noun):
         return known
     if noun.endswith(("ches", "shes", "xes")):
@@ -66,11 +70,12 @@ def counts_alike(item: str, other: str) -> bool:
     return one.noun == two.noun and is_same_number and one.is_plural == two.is_plural
 
 
-def merged_counts(items: list[str]) -> list[str]:
+def merged_counts(items: list[str], key: str = "") -> list[str]:
     """Return items without those that a later one corrects or says more about, in their order.
 
     A number corrects an earlier one of the same things. "A cat" does not correct "two cats", and "a black
-    cat" says more than "a cat".
+    cat" says more than "a cat". "Three children" stands for "a son", too, but adds nothing to "a son, a
+    daughter and another daughter".
     """
     kept: list[str] = []
     for item in items:
@@ -88,4 +93,19 @@ def merged_counts(items: list[str]) -> list[str]:
             break
         else:
             kept.append(item)
+    if key in _SWALLOWING:
+        kept = _with_one_total(kept)
     return [_ARTICLE.sub("", item, count=1) if _ARTICLE.match(item) else item for item in kept]
+
+
+def _with_one_total(items: list[str]) -> list[str]:
+    """Return the items, or the number in all, where these say the same or the number says more."""
+    total = max((_count_of(item).number for item in items if is_total(item)), default=0)
+    parts = [item for item in items if not is_total(item)]
+    if not total or not parts:
+        return items
+    counts = [_count_of(item) for item in parts]
+    if sum(count.number or 1 for count in counts) == total:
+        return parts
+    is_single = all(count.number <= 1 and not count.is_plural for count in counts)
+    return [item for item in items if is_total(item)] if is_single else items

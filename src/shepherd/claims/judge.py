@@ -616,7 +616,8 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
                 first == "the" and value == value.casefold()
             )
         case "allergy":
-            return words[0] not in word_list("no allergens")
+            is_own = first in ("my", "our") and definition("animal").match(value) is None
+            return not is_own and words[0] not in word_list("no allergens")
         case "avoids":
             return words[0] not in word_list("no foods")
         case "study" | "learns":
@@ -625,8 +626,18 @@ def _is_thing(assertion: Assertion, value: str) -> bool:
             return words[-1] not in ("patients", "patient", "clients", "kids", "students", "people", "tests")
         case "likes" | "dislikes" | "prefers" | "fears":
             # What is liked in general has no article: "I love jazz", not "I love the second one".
-            if words[-1] in _UNFINISHED:
+            if words[-1] in _UNFINISHED or _is_of_the_moment(assertion, value):
                 return False
             is_title = first == "the" and said[-1][:1].isupper()
             return is_title or not {first, *words} & word_list("options")
     return True
+
+
+def _is_of_the_moment(assertion: Assertion, value: str) -> bool:
+    """Return whether a like or dislike passes, or is meant in jest: "Great, I love cleaning bedpans"."""
+    behind = assertion.sentence.partition(value)[2]
+    if rule("for the moment", begins=True).match(behind):
+        return True
+    is_jest = rule("exclamations", begins=True).match(assertion.sentence) is not None
+    names = ("chores", "chores behind an exclamation") if is_jest else ("chores",)
+    return assertion.kind == "likes" and any(rule(name, begins=True).match(value) for name in names)

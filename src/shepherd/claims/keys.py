@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from shepherd.claims.counts import COUNTED, merged_counts
+from shepherd.claims.counts import COUNTED, merged_counts, singular
 
 __all__ = [
     "INSTRUCTIONS",
@@ -129,6 +129,22 @@ _PHRASES = (INSTRUCTIONS, "routine")
 _NAMED = (
     "owns", "member_of", "community_role", "runs", "supports", "trait", "habit", "degree", "studied",
 )  # fmt: skip
+# Lists whose items are the same in other forms: "nut" and "all nuts", "hike" and "hiking", "asthmatic" and
+# "asthma". Others hold names, such as "C" and "C++".
+_IN_ANY_FORM = (
+    "allergy", "avoids", "condition", "fears", "likes", "dislikes", "hobby", "medication", "collects", "aid",
+)  # fmt: skip
+_QUANTIFIER = re.compile(
+    r"(?:(?:an?|the|my|our|some|any|all (?:kinds|sorts|types) of|all|every|most)\s+)+(?=\S)", re.IGNORECASE
+)
+# Whoever is so has that.
+_ILLNESSES = {
+    "asthmatic": "asthma", "diabetic": "diabetes", "epileptic": "epilepsy", "dyslexic": "dyslexia",
+    "dyspraxic": "dyspraxia", "autistic": "autism", "anaemic": "anaemia", "anemic": "anemia",
+    "arthritic": "arthritis", "narcoleptic": "narcolepsy", "coeliac": "coeliac disease",
+    "celiac": "celiac disease", "lactose intolerant": "lactose intolerance", "bipolar": "bipolar disorder",
+}  # fmt: skip
+_SHORTEST_GERUND = 6
 # What a user tells of others has the relation in front: "brother_location".
 OF_OTHERS = "their_"
 
@@ -222,12 +238,40 @@ def joined_items(key: str, items: Iterable[str]) -> str:
 
 
 def joined_values(key: str, known: str, new: str) -> str:
-    """Return two values of a list as one, each item once, and each number as it was said last."""
-    items = [item for value in (known, new) for item in items_of(key, value, apart=True)]
+    """Return two values of a list as one, each item once, and each number as it was said last.
+
+    What is new adds no other form of an item that is known: "nut" to "nuts", "asthmatic" to "asthma".
+    """
+    items = items_of(key, known, apart=True)
+    forms = {_plain_form(key, item) for item in items}
+    items += [item for item in items_of(key, new, apart=True) if _plain_form(key, item) not in forms]
     if key in COUNTED:
-        items = merged_counts(items)
+        items = merged_counts(items, key)
     spelled = {item.casefold(): item for item in reversed(items)}
     return joined_items(key, (spelled[item] for item in dict.fromkeys(map(str.casefold, items))))
+
+
+def _plain_form(key: str, item: str) -> str:
+    """Return an item in the form that its other forms have in common."""
+    folded = item.casefold()
+    if key in COUNTED:
+        return item
+    if key not in _IN_ANY_FORM:
+        return folded
+    text = _QUANTIFIER.sub("", folded, count=1)
+    if key == "condition":
+        text = _ILLNESSES.get(text, text)
+    # "Strawberry" and "strawberries"
+    text = re.sub("(?:y|ie)$", "i", singular(text))
+    return _infinitive(text) if key in ("hobby", "likes", "dislikes") else text
+
+
+def _infinitive(text: str) -> str:
+    """Return "hik" for "hike" and "hiking", "swim" for "swimming"."""
+    if not text.endswith("ing") or len(text.rsplit(maxsplit=1)[-1]) < _SHORTEST_GERUND:
+        return text.removesuffix("e")
+    stem = text.removesuffix("ing")
+    return stem[:-1] if stem[-1] == stem[-2] else stem
 
 
 def _between(key: str) -> str:

@@ -10,11 +10,13 @@ from shepherd.claims.wordings import alternatives, definition, rule, words
 __all__ = ["MOVED_FROM", "is_certain_move", "is_home", "is_town"]
 
 _CAPITAL = r"(?-i:[A-Z\u00c0-\u00de])"
-# "I've just moved from Bosch to Siemens": X and the beginning of Y.
+# "I've just moved from Bosch to Siemens", "I left Bosch for Siemens": X and the beginning of Y.
 MOVED_FROM = (
     r"(?<![\w'])(?:i|we)(?:'ve| have)? (?:(?:just|recently|now|finally|also|since|both|all) )*"
-    r"(?:moved|relocated|switched|transferred|changed|gone|went) (?:(?:away|over|across|jobs|straight) )*"
-    r"from (?P<old>[^,;:.!?]{2,50}?) (?:over )?to (?:the )?"
+    r"(?:(?:moved|relocated|switched|transferred|changed|gone|went) (?:(?:away|over|across|jobs|straight) )*"
+    r"from|left|quit) (?P<old>[^,;:.!?]{2,50}?) (?:(?:over )?to|for(?! (?:christmas|easter|ramadan"
+    r"|thanksgiving|good|god|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july"
+    r"|august|september|october|november|december)\b)) (?:the )?"
 )
 _FROM_TO = re.compile(MOVED_FROM, re.IGNORECASE)
 _MOVED = re.compile(r"\b(?:moved|moving|relocated|shifted|transferred)\b", re.IGNORECASE)

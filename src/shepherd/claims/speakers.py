@@ -19,7 +19,8 @@ _CAPITAL = r"(?-i:[A-Z\u00c0-\u00de])"
 _WITH_COLON = re.compile(
     r"(?:^|(?<=[.!?\n]))[ \t]*(?!(?:Fav\w*|Note|PS|P\.S|FYI|Btw|Update|Fact|Correction|Also"
     r"|Wrong|Incorrect|No|Nope|Actually|Background|Context|Reminder|Intro|Heads up|Disclaimer|Edit"
-    r"|Detail|Details|Info|Kontext|Hinweis|Contexte|Précision|Contexto|Detalhe|Detalle|Nota|Contesto|Dettaglio)\b)[\[(]?"
+    r"|Detail|Details|Info|Kontext|Hinweis|Contexte|Précision|Contexto|Detalhe|Detalle|Nota|Contesto|Dettaglio"
+    r"|Korrektur|Corrección|Correzione|Correção|Correctie)\b)[\[(]?"
     r"[A-Z\u00c0-\u00de][\w.-]*(?: [A-Z\u00c0-\u00de][\w.-]*)?[\])]?(?: \([^)\n]*\))?:[ \t]+(?=\S)",
     re.MULTILINE,
 )

@@ -15,6 +15,11 @@ from shepherd.pattern_index import Replacements
 
 __all__ = ["spelled_out"]
 
+# Behind a noun, when or where somebody has it: "I have a dog now, his name is Rex".
+_BEHIND = (
+    r"(?: (?:now|again|finally|already|too|as well|also|at last|once more|these days|nowadays|recently|lately"
+    r"|at the moment|currently|here|nearby|abroad|(?:up|down)stairs|outside|inside|at home|yesterday|today))*"
+)
 _RELATION = (
     "(?:mother|mom|mum|father|dad|sister|brother|wife|husband|partner|fiancée?|girlfriend|boyfriend"
     "|daughter|son"
@@ -307,7 +312,7 @@ _SPELLINGS = tuple(
         ),
         (
             rf"(?<=^)i (?:(?:usually|often|always|still) )*go ((?:{_WAY} )?\w{{2,}}ing)(?= (?:on )?(?:most "
-            rf"|some )?{_OFTEN}\b)(?! \w+day\b(?!s))",
+            rf"|some )?{_OFTEN}\b)(?! \w+day\b(?!s)| (?:every|each)\b)",
             r"I go \1 regularly",
         ),
         # "Put Ada Hall on the card, that's my name", "I'd rather be called Jo"
@@ -360,7 +365,7 @@ _SPELLINGS = tuple(
         # "my wife and I are"
         (r"i are", "we are"),
         # "a parrot, his name is Admiral"
-        (r"(?<=\w),? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
+        (rf"(?<=\w){_BEHIND},? (?:and )?(?:his|her|its|their) names?(?:'s|s| is| are)(?= [A-Z])", " named"),
         # "As a nurse in Leeds I …", "Being a nurse, I …", "At 53 I am …"
         (
             r"(?:(?:speaking )?(?<!serve )(?<!started )(?<!volunteer )(?<!job )(?<!live )"
@@ -414,8 +419,8 @@ _SPELLINGS = tuple(
         ),
         (r"(?<=\w) and (?:named|called) (?:him|her|it)(?= (?-i:[A-Z\u00c0-\u00de]))", " named"),
         (
-            r"(?<=\w),? (?:and )?(?:he|she|it|they)(?:'s| is|'re| are)(?: all| both)? (?:called|named)"
-            r"(?= (?-i:[A-Z\u00c0-\u00de]))",
+            rf"(?<=\w){_BEHIND},? (?:and )?(?:he|she|it|they)(?:'s| is|'re| are)(?: all| both)?"
+            r" (?:called|named)(?= (?-i:[A-Z\u00c0-\u00de]))",
             " called",
         ),
         # "my dog? Ida", "favourite colour? teal"
@@ -452,7 +457,7 @@ _SPELLINGS = tuple(
 _GERMAN = re.compile(r"\b(?:ich|wir|mein\w*|unser\w*|habe|haben|bin|und|nicht)\b", re.IGNORECASE)
 # "I have a dog. Her name is Ida."
 _NAME_IN_NEXT = re.compile(
-    r"(?<=\w)[.!] (?:his|her|its) name(?:'s| is)(?= (?-i:[A-Z\u00c0-\u00de]))", re.IGNORECASE
+    rf"(?<=\w){_BEHIND}[.!] (?:his|her|its) name(?:'s| is)(?= (?-i:[A-Z\u00c0-\u00de]))", re.IGNORECASE
 )
 
 

@@ -74,6 +74,9 @@ _EVEN_TODAY = (
 )  # fmt: skip
 # Kinds that say what something has to suit, whoever asks for it.
 _NEEDS = ("allergy", "diet", "avoids", "condition", "age")
+# Kinds whose values may be compounds, of nouns ("fruits de mer") or of names ("Palma de Mallorca").
+_COMPOUND = ("allergy", "avoids", "dislikes", "favorite", "fears", "hobby", "likes", "prefers")
+_COMPOUND_NAMES = ("employer", *_PLACES)
 # Kinds whose wording has a negation of its own: "I don't eat meat".
 _NEGATIVE = ("avoids", "dislikes")
 
@@ -414,15 +417,27 @@ def _begin_of_value(match: re.Match[str], text: str) -> int:
     return taken.start()
 
 
+def _said_in(rest: str, frame: Frame, kind: str) -> str:
+    """Return what stands before the first stop word; "de" is none where it joins a noun: "lait de vache".
+
+    "" where it joins whose it is: "my sister's house" says nothing about houses.
+    """
+    joins = "compounds" if kind in _COMPOUND else "compound names" if kind in _COMPOUND_NAMES else ""
+    for stop in frame.stops.finditer(rest):
+        if not (joins and rule(joins, begins=True).match(rest, stop.start())):
+            is_owned = kind in _COMPOUND and rule("owned", begins=True).match(rest, stop.start())
+            return "" if is_owned else rest[: stop.start()]
+    return rest
+
+
 def _asserted(
     frame: Frame, match: re.Match[str], text: str, sentence: str, *, greets: bool
 ) -> Assertion | None:
     """Return what the frame finds in the clause; None where the clause takes it back or does not mean it."""
     begin = _begin_of_value(match, text)
     lead, rest = text[match.start() : begin], text[begin:]
-    stop = frame.stops.search(rest)
     kind = frame.kind.removeprefix(OF_OTHERS)
-    value = _without_afterthought((rest[: stop.start()] if stop else rest).strip(_EDGE), kind)
+    value = _without_afterthought(_said_in(rest, frame, kind).strip(_EDGE), kind)
     # "Polish and get by in Czech": languages are names, too, where the first of them is written as one.
     if kind in _NAMED or (kind == "language" and value[:1].isupper()):
         value = _ADDITION.sub("", value).strip(_EDGE)

@@ -268,13 +268,15 @@ def select(
     known = [*memory.get_all_facts(user_id)]
     for number, line in enumerate(lines):
         verdicts, ended = learned(extracted.facts, [line])
-        kept.claims += [
-            EndedValue(without_time(end.value), end.kind, _evidence(end, line, secrets), number)
-            for end in ended
-        ]
         corrected = {one.key: one for one in corrected_facts(line, known)}
         # "I moved from Bosch to Siemens" is one change, and no end before it.
         moved = {one.key for one in corrected.values() if one.changes}
+        left = {_folded(fact.value) for fact in known if fact.key in moved}
+        kept.claims += [
+            EndedValue(without_time(end.value), end.kind, _evidence(end, line, secrets), number)
+            for end in ended
+            if _folded(end.value) not in left
+        ]
         kept.claims += [
             EndedValue(
                 over.value,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from shepherd.claims.counts import COUNTED
 from shepherd.claims.keys import LISTS, canonical_key, items_of, joined_items, joined_values
 from shepherd.types import Fact
 
@@ -45,6 +46,8 @@ def has_same_items(key: str, value: str, other: str) -> bool:
 
 def joined_late(key: str, known: str, told: str) -> str:
     """Return a list with what was told before it; of two numbers of the same things, it has the later one."""
+    if key not in COUNTED:
+        return joined_values(key, known, told)
     merged = items_of(key, joined_values(key, told, known), apart=True)
     places = {item.casefold(): place for place, item in enumerate(items_of(key, known, apart=True))}
     return joined_items(key, sorted(merged, key=lambda item: places.get(item.casefold(), len(places))))
