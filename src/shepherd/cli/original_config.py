@@ -143,7 +143,8 @@ def _move_providers(document: dict[str, Any], new: dict[str, Any], lines: list[s
         try:
             providers[name], notes = _provider(name, entry)
         except ShepherdError as error:
-            lines.append(f"provider {name} not taken over: {error}")
+            reason = str(error).removeprefix(f"provider {name}: ")
+            lines.append(f"provider {name} not taken over: {reason}")
             continue
         rest = sorted(entry.keys() - _FIELDS - {"priority", "display_name", "ssl_verify", *_LEGACY})
         notes += [f"without {', '.join(rest)}"] if rest else []
