@@ -99,6 +99,8 @@ class AsyncMemory:
     find_session = _awaited(Memory.find_session)
     append_message = _awaited(Memory.append_message)
     append_messages = _awaited(Memory.append_messages)
+    mark_session = _awaited(Memory.mark_session)
+    answer_again = _awaited(Memory.answer_again)
     load_session = _awaited(Memory.load_session)
     list_sessions = _awaited(Memory.list_sessions)
     count_sessions = _awaited(Memory.count_sessions)
@@ -119,6 +121,7 @@ class AsyncMemory:
     activity = _awaited(Memory.activity)
     stats = _awaited(Memory.stats)
     tables_with = _awaited(Memory.tables_with)
+    schema_texts = _awaited(Memory.schema_texts)
     count_vectors = _awaited(Memory.count_vectors)
     settle_vectors = _awaited(Memory.settle_vectors)
 

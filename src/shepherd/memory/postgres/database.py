@@ -392,7 +392,7 @@ class Database:
     def _run(self, work: Callable[[Connection], _Result], *beginning: Bound, user_id: str = "") -> _Result:
         began = time.monotonic()
         write = commits.Write(self._cleaning) if beginning[:1] == (_WRITE,) else None
-        n_tries, has_forgotten = 0, False
+        n_tries, has_forgotten, has_waited = 0, False, False
         while True:
             n_tries += 1
             try:
@@ -403,9 +403,13 @@ class Database:
                 has_forgotten = True
                 continue
             except psycopg.Error as error:
-                if not self._may_repeat(error, began, n_tries) and not self._waits_for_rebuilding(error):
-                    # Not `from error`: its text may quote a row.
-                    raise self._failure(error, write) from None
+                if not self._may_repeat(error, began, n_tries):
+                    is_rebuilding = self._waits_for_rebuilding(error)
+                    # It may have ended between the failure and the question: then the lock is free now.
+                    if not is_rebuilding and not (has_waited and failures.is_locked(error)):
+                        # Not `from error`: its text may quote a row.
+                        raise self._failure(error, write) from None
+                    has_waited = is_rebuilding
             except _UnreachableError as error:
                 if not error.may_pass or time.monotonic() >= began + self._outage_s:
                     raise self._failure(error.failure, write) from None
