@@ -103,8 +103,8 @@ def test_killed_conversions_leave_one_readable_database(
         assert memory.check().problems == ()
         assert memory.count_memories() == stored
         assert memory.search(f"canary {stored - 1}")
-    # The others had ended before, or had nothing to do; how many they are depends on the machine.
-    assert "killed" in results
+    # Kills at a line don't depend on the machine's speed, as those after a time do: every second try.
+    assert results[1::2].count("killed") >= N_KILLS // 10, results
     assert "failed" not in results
 
 
