@@ -71,6 +71,8 @@ INSTALLING = {
     "pip install 'shepherd-llm[postgres]'": (
         "pip install 'shepherd-llm[postgres]'",
         "PSYCOPG_IMPL=c python -c 'import psycopg'",
+        # For the blind memory at the end: who has one followed encryption.md, which names this extra.
+        "pip install 'shepherd-llm[encryption]'",
     ),
     "pip install 'psycopg[binary]'": (
         "pip install 'psycopg[binary]'",
