@@ -14,7 +14,7 @@ import pytest
 
 from shepherd._native.store import HAS_CIPHERS
 from shepherd.cli import decrypt, encrypt
-from shepherd.cli.encrypt_key import ask_passphrase
+from shepherd.cli.passphrases import ask_passphrase
 from shepherd.commands.screen import Screen
 from shepherd.encryption import use_settings
 from shepherd.encryption.unlocking import forget_all
@@ -195,7 +195,7 @@ def test_a_passphrase_is_asked_for_at_a_terminal_alone(monkeypatch):
     ],
 )  # fmt: skip
 def test_a_passphrase_that_cannot_be_used_changes_nothing(database, monkeypatch, typed, words):
-    monkeypatch.setattr("shepherd.cli.encrypt_key.ask_passphrase", lambda question: typed.pop(0))
+    monkeypatch.setattr("shepherd.cli.passphrases.ask_passphrase", lambda question: typed.pop(0))
 
     assert run("encrypt", "--passphrase") == (2, "", words)
     assert not is_encrypted(str(database))
@@ -217,7 +217,7 @@ def test_an_empty_passphrase_is_called_empty(database, monkeypatch):
 
 def test_nothing_is_asked_while_another_program_has_the_memory_open(home, database, monkeypatch):
     asked: list[str] = []
-    monkeypatch.setattr("shepherd.cli.encrypt_key.ask_passphrase", asked.append)
+    monkeypatch.setattr("shepherd.cli.passphrases.ask_passphrase", asked.append)
     monkeypatch.setattr("shepherd.cli.encrypt.agreed", lambda question, *_, **__: asked.append(question))
     program = (
         "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT 1 FROM facts').fetchall()"

@@ -229,6 +229,11 @@ INSTEAD = {
         _BLIND["restored"] + "memory check",
         _BLIND["restored"] + "memory list | grep Rex",
     ),
+    "shepherd memory export memory.enc --encrypt": (
+        "echo four random words here > export-passphrase",
+        "shepherd memory export memory.enc --encrypt --key-file export-passphrase",
+    ),
+    "shepherd memory import memory.enc": ("shepherd memory import memory.enc --key-file export-passphrase",),
     # In a folder that another machine has begun; see PREPARED.
     "shepherd sync ~/Sync/shepherd": ("shepherd sync ~/Sync/shepherd --key-file sync-passphrase --yes",),
     "shepherd sync": ("shepherd sync", "shepherd memory list | grep Rex"),

@@ -33,7 +33,7 @@ chat and server that uses the memory first.
 
 The key comes from the first of these that is available: the output of memory_key_command, the file in
 memory_key_file, a random key in the system's keyring, a passphrase. Backups are encrypted with the same key;
-exports are not encrypted. Without the key, nobody can read the memory, not even you.
+exports only with --encrypt. Without the key, nobody can read the memory, not even you.
 
 For a blind memory on a PostgreSQL server, only --rekey applies."""
 

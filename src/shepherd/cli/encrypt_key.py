@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
-import sys
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
 from shepherd import system_keyring
+from shepherd.cli.passphrases import new_passphrase
 from shepherd.config import Config
 from shepherd.encryption.key import new_master_text
 from shepherd.encryption.key_file import Source
@@ -16,26 +15,12 @@ from shepherd.encryption.unlocking import LEAST_CHARS, keyring_name, text_of_com
 from shepherd.errors import UsageError
 from shepherd.paths import from_home, given_path, new_file
 
-__all__ = ["Chosen", "ask_passphrase", "choose", "keep"]
+__all__ = ["Chosen", "choose", "keep"]
 
 _BEFORE_A_PASSPHRASE = (
     "The memory will be encrypted with a passphrase that you choose now. Nobody can read it without that,\n"
     "so use four words or more that you will remember, or write them down."
 )
-
-
-def ask_passphrase(question: str) -> str | None:
-    """Ask at the terminal, without showing what is typed; None where there is nobody to ask."""
-    if not _is_terminal():
-        return None
-    try:
-        return getpass.getpass(question) or None
-    except (EOFError, OSError):
-        return None
-
-
-def _is_terminal() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,23 +96,10 @@ def _long_enough(text: str, place: str) -> str:
 
 
 def _typed(file: str) -> Chosen:
-    text = ask_passphrase(f"{_BEFORE_A_PASSPHRASE}\nNew passphrase of {file}: ")
-    if text is None and _is_terminal():
-        raise UsageError(
-            "the passphrase is empty; nothing was changed",
-            hint="run the command again, and type four words or more",
-        )
-    if text is None:
-        raise UsageError(
-            "a passphrase can only be asked for at a terminal",
-            hint="run this at a terminal, or name a file with --key-file; --keyring uses the keyring",
-        )
-    if len(text) < LEAST_CHARS:
-        raise UsageError(
-            f"the passphrase is shorter than {LEAST_CHARS} characters", hint="use four words or more"
-        )
-    if ask_passphrase("Repeat the passphrase: ") != text:
-        raise UsageError("the two passphrases differ; nothing was changed", hint="run the command again")
+    text = new_passphrase(
+        f"{_BEFORE_A_PASSPHRASE}\nNew passphrase of {file}: ",
+        unasked="run this at a terminal, or name a file with --key-file; --keyring uses the keyring",
+    )
     return Chosen(
         "passphrase",
         text,

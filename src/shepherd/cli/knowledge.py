@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.exports import (
+    add_export_options,
+    add_import_options,
+    decrypted,
+    export_target,
+    remark_of_export,
+)
 from shepherd.cli.misplaced import refuse_memories
 from shepherd.cli.parsing import (
     ID,
@@ -23,12 +31,11 @@ from shepherd.cli.parsing import (
     finish_actions,
     loaded_settings,
     stdin_bytes,
-    unlike_the_memory,
 )
 from shepherd.cli.progress import amount, working
 from shepherd.commands.screen import Screen, counted, day
+from shepherd.encryption import scratch_folder
 from shepherd.errors import DocumentError, EmptyDocumentError, ShepherdError, UsageError
-from shepherd.paths import new_file
 
 if TYPE_CHECKING:
     from shepherd.knowledge import Knowledge, Node
@@ -129,10 +136,9 @@ def _add_transfer(actions: Any) -> None:
     importing.add_argument(
         "--dimension", action="append", metavar="NAME", help="tag for new nodes; can be repeated"
     )
+    add_import_options(importing)
     export = add_action(actions, "export", "write everything as JSON lines")
-    export.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
-    )
+    add_export_options(export)
 
 
 def execute(arguments: Namespace, screen: Screen) -> int:
@@ -411,16 +417,15 @@ def _outcomes(
     with amount(screen, "importing") as progress:
         for source in arguments.sources:
             try:
-                if source.strip():
-                    refuse_memories(source)
-                yield from import_from(
-                    knowledge,
-                    source,
-                    stdin=stdin_bytes() if source == "-" else None,
-                    dimensions=arguments.dimension or (),
-                    limits=limits,
-                    progress=lambda done, total, name: progress(done, total),
-                )
+                with _readable(source, arguments) as readable:
+                    yield from import_from(
+                        knowledge,
+                        readable,
+                        stdin=stdin_bytes() if readable == "-" else None,
+                        dimensions=arguments.dimension or (),
+                        limits=limits,
+                        progress=lambda done, total, name: progress(done, total),
+                    )
             except (DocumentError, UsageError) as error:
                 if len(arguments.sources) == 1:
                     raise
@@ -428,6 +433,22 @@ def _outcomes(
                     yield Outcome(source, "empty", reason=str(error))
                 else:
                     yield Outcome(source, "failed", reason=_with_hint(error))
+
+
+@contextmanager
+def _readable(source: str, arguments: Namespace) -> Iterator[str]:
+    """Give what can be imported: the source itself, or a decrypted copy of an encrypted export."""
+    with decrypted(source, "knowledge", arguments) as opened:
+        if opened is None:
+            if source.strip():
+                refuse_memories(source)
+            yield source
+            return
+        with scratch_folder() as folder:
+            copy = folder / "export.jsonl"
+            with copy.open("wb") as file:
+                shutil.copyfileobj(opened, file)
+            yield str(copy)
 
 
 def _with_hint(error: ShepherdError) -> str:
@@ -439,16 +460,15 @@ def _export(knowledge: Knowledge, arguments: Namespace, screen: Screen) -> None:
     from shepherd.knowledge import transfer
 
     count = 0
-    target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
-    with shows, target as file:
+    with export_target(arguments, "knowledge", screen) as file, shows:
         for record in transfer.records(knowledge):
             file.write(json.dumps(record, ensure_ascii=False) + "\n")
             count += record["type"] == "node"
     if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "nodes": count})
     else:
-        screen.note(f"{counted(count, 'node')} exported{unlike_the_memory(arguments.file)}")
+        screen.note(f"{counted(count, 'node')} exported{remark_of_export(arguments)}")
 
 
 # ---- helpers

@@ -200,7 +200,7 @@ def _dispatch(arguments: list[str], screen: Screen) -> int:
     parsed = parser.parse_args(with_action(parser, arguments))
     screen.as_json = parsed.json
     if first not in _WITHOUT_PASSPHRASE:
-        from shepherd.cli.encrypt_key import ask_passphrase
+        from shepherd.cli.passphrases import ask_passphrase
         from shepherd.encryption import set_asker
 
         set_asker(ask_passphrase)

@@ -11,6 +11,13 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from shepherd.cli import backups
+from shepherd.cli.exports import (
+    add_export_options,
+    add_import_options,
+    decrypted,
+    export_target,
+    remark_of_export,
+)
 from shepherd.cli.misplaced import refuse_documents
 from shepherd.cli.parsing import (
     ID,
@@ -24,7 +31,6 @@ from shepherd.cli.parsing import (
     given_settings,
     loaded_settings,
     stdin_bytes,
-    unlike_the_memory,
 )
 from shepherd.cli.progress import amount, working
 from shepherd.cli.receipts import (
@@ -39,7 +45,6 @@ from shepherd.commands.explain import decided_in_words, item_in_words, nothing_t
 from shepherd.commands.screen import Screen, age_in_words, counted, day, printable, size
 from shepherd.errors import ShepherdError, UsageError
 from shepherd.escaping import PIPED
-from shepherd.paths import new_file
 from shepherd.wording import inflected
 
 if TYPE_CHECKING:
@@ -139,15 +144,14 @@ def _add_transfer(actions: Any) -> None:
         " doesn't contain conversations, documents or the list of what was learned. To copy everything, use"
         " shepherd memory backup.",
     )
-    export.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
-    )
+    add_export_options(export)
     importing = add_action(actions, "import", "read an export of Shepherd, ChatGPT, mem0, MCP memory or llm")
     importing.add_argument(
         "file", nargs="?", default="-", metavar="FILE", help="file to read (default: stdin)"
     )
     formats = ("auto", "shepherd", "chatgpt", "mem0", "mcp", "llm")
     importing.add_argument("--format", choices=formats, default="auto", help="file format (default: detect)")
+    add_import_options(importing)
 
     claim = add_action(actions, "claim", "take over what is stored under another user id")
     claim.add_argument(
@@ -384,9 +388,8 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     from shepherd.memory.importers.shepherd import FORMAT
 
     count: Counter[str] = Counter()
-    target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
     shows = nullcontext() if arguments.file == "-" else working(screen, "exporting")
-    with shows, target as file:
+    with export_target(arguments, "memory", screen) as file, shows:
         for entry in memory.export_memories():
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
             count[entry["type"]] += 1
@@ -396,17 +399,18 @@ def _export(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     else:
         n_memories = counted(count["memory"], "memory", "memories")
         n_facts = counted(count["fact"], "fact")
-        screen.note(f"{n_memories} and {n_facts} exported{unlike_the_memory(arguments.file)}")
+        screen.note(f"{n_memories} and {n_facts} exported{remark_of_export(arguments)}")
 
 
 def _import(memory: Memory, arguments: Namespace, screen: Screen) -> int:
     from shepherd.memory.importers import IMPORTABLE, NO_EXPORT
 
-    if arguments.file != "-" and arguments.format == "auto":
-        refuse_documents(arguments.file)
-    source = stdin_bytes() if arguments.file == "-" else arguments.file
-    with amount(screen, "importing") as progress:
-        counts = memory.import_file(source, format=arguments.format, progress=progress)
+    with decrypted(arguments.file, "memory", arguments) as opened:
+        if opened is None and arguments.file != "-" and arguments.format == "auto":
+            refuse_documents(arguments.file)
+        source = opened or (stdin_bytes() if arguments.file == "-" else arguments.file)
+        with amount(screen, "importing") as progress:
+            counts = memory.import_file(source, format=arguments.format, progress=progress)
     new = [counted(counts.memories, "memory", "memories")] if counts.memories else []
     new += [counted(counts.facts, "fact")] if counts.facts else []
     known = f", {counts.duplicates:,} already stored" if counts.duplicates else ""

@@ -41,7 +41,6 @@ __all__ = [
     "loaded_settings",
     "optional_packages",
     "stdin_bytes",
-    "unlike_the_memory",
     "whole_number",
     "with_action",
 ]
@@ -326,13 +325,6 @@ def agreed(question: str, screen: Screen, *, yes: bool) -> bool:
             hint="add --yes to confirm",
         )
     return screen.agrees(question)
-
-
-def unlike_the_memory(file: str) -> str:
-    """Return the end of a message about an export: while the memory is encrypted, the file is not."""
-    from shepherd.encryption import is_in_use
-
-    return "; the file is not encrypted, and the memory is" if file != "-" and is_in_use() else ""
 
 
 def stdin_bytes() -> BufferedReader:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["build_parser", "execute"]
 
-_LEAST_CHARS = 8
 _DESCRIPTION = """\
 Sync memories, facts with their history, knowledge, and settings for answers with your other machines, through
 a folder that you share with any tool: Syncthing, git, a USB stick. Everything in the folder is encrypted,
@@ -131,27 +130,20 @@ def _question(memory: Memory, folder: Path, *, is_new: bool) -> str:
 
 
 def _passphrase(folder: Path, arguments: Namespace, *, is_new: bool) -> str:
-    from shepherd.cli.encrypt_key import ask_passphrase
+    from shepherd.cli.passphrases import known_passphrase, new_passphrase, require_length
     from shepherd.encryption.unlocking import text_of_command, text_of_file
 
+    if not (arguments.key_file or arguments.key_command):
+        unasked = "run this at a terminal, or use --key-file FILE or --key-command COMMAND"
+        if is_new:
+            return new_passphrase(f"New passphrase of {folder}: ", unasked=unasked)
+        return known_passphrase(f"Passphrase of {folder}: ", unasked=unasked)
     if arguments.key_file:
         text = text_of_file(given_path(arguments.key_file))
-    elif arguments.key_command:
-        text = text_of_command(arguments.key_command)
     else:
-        typed = ask_passphrase(f"{'New passphrase' if is_new else 'Passphrase'} of {folder}: ")
-        if typed is None:
-            raise UsageError(
-                "a passphrase can only be asked for at a terminal",
-                hint="run this at a terminal, or use --key-file FILE or --key-command COMMAND",
-            )
-        text = typed
-        if is_new and len(text) >= _LEAST_CHARS and ask_passphrase("Repeat the passphrase: ") != text:
-            raise UsageError("the two passphrases differ; nothing was changed", hint="run the command again")
-    if is_new and len(text) < _LEAST_CHARS:
-        raise UsageError(
-            f"the passphrase is shorter than {_LEAST_CHARS} characters", hint="use four words or more"
-        )
+        text = text_of_command(arguments.key_command)
+    if is_new:
+        require_length(text)
     return text
 
 

@@ -9,6 +9,13 @@ from contextlib import contextmanager, nullcontext
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from shepherd.cli.exports import (
+    add_export_options,
+    add_import_options,
+    decrypted,
+    export_target,
+    remark_of_export,
+)
 from shepherd.cli.parsing import (
     Parser,
     add_action,
@@ -16,14 +23,12 @@ from shepherd.cli.parsing import (
     finish_actions,
     loaded_settings,
     stdin_bytes,
-    unlike_the_memory,
     whole_number,
 )
 from shepherd.cli.progress import amount
 from shepherd.commands.screen import Screen, counted
 from shepherd.errors import ShepherdError, UsageError, reason_of
 from shepherd.escaping import storable
-from shepherd.paths import new_file
 
 if TYPE_CHECKING:
     from shepherd.config import Config
@@ -65,9 +70,7 @@ def build_parser() -> Parser:
     diff.add_argument("before", metavar="PATH", help="first turn or path, such as last/3")
     diff.add_argument("after", metavar="PATH", help="second turn or path, such as last/4")
     export = add_action(actions, "export", "write traces as lines of a path and a value, or as MeTTa atoms")
-    export.add_argument(
-        "file", nargs="?", default="-", metavar="FILE", help="file to write (default: stdout)"
-    )
+    add_export_options(export)
     export.add_argument("--path", default="", metavar="PATH", help="export only what is below this path")
     export.add_argument(
         "--format",
@@ -77,6 +80,7 @@ def build_parser() -> Parser:
     )
     importing = add_action(actions, "import", "read a file that export wrote, in either format")
     importing.add_argument("file", metavar="FILE", help="file to read; - is stdin")
+    add_import_options(importing)
     forget = add_action(actions, "forget", "delete the trace of a turn, of a session, or all traces")
     forget.add_argument("path", nargs="?", default="", metavar="PATH", help="SESSION or SESSION/TURN")
     forget.add_argument("--all", action="store_true", help="delete all traces; conversations stay")
@@ -228,23 +232,24 @@ def _export(source: _Source, arguments: Namespace, screen: Screen) -> int:
     _refuse_pattern(root, "export")
     form: Format = arguments.format or ("metta" if arguments.file.endswith(".metta") else "paths")
     n = 0
-    target = nullcontext(screen.utf8()) if arguments.file == "-" else new_file(arguments.file)
-    with target as file:
+    with export_target(arguments, "trace", screen) as file:
         for line in export(source.traces, root, form=form):
             n += line.startswith(("/", "(context "))
             file.write(line)
     if screen.as_json and arguments.file != "-":
         screen.json({"file": arguments.file, "format": form, "paths": n})
     else:
-        screen.note(f"{counted(n, 'path')} exported{unlike_the_memory(arguments.file)}")
+        screen.note(f"{counted(n, 'path')} exported{remark_of_export(arguments)}")
     return 0
 
 
 def _import(source: _Source, arguments: Namespace, screen: Screen) -> int:
     from shepherd.trace import import_file
 
-    with _opened(arguments.file) as file, amount(screen, "importing") as progress:
-        n = import_file(source.traces, file, lambda done: progress(done, 0))
+    with decrypted(arguments.file, "trace", arguments) as opened:
+        file = nullcontext(opened) if opened is not None else _opened(arguments.file)
+        with file as lines, amount(screen, "importing") as progress:
+            n = import_file(source.traces, lines, lambda done: progress(done, 0))
     screen.result({"paths": n}, note=f"{counted(n, 'path')} imported")
     return 0
 

@@ -31,6 +31,8 @@ __all__ = ["SALT_BYTES", "USUAL_COST", "Argon2", "MemoryKey", "master_key", "new
 SALT_BYTES = 16
 _KEY_BYTES = 32
 _CHECK_BYTES = 8
+# Costs of a forged file must not fill the memory.
+_MOST_KIB, _MOST_PASSES, _MOST_LANES = 4 << 20, 1000, 64
 _RAW = re.compile(r"[0-9a-fA-F]{64}")
 
 _MADV_DONTDUMP, _MADV_WIPEONFORK = 16, 18
@@ -44,6 +46,17 @@ class Argon2:
     memory_kib: int = 64 << 10
     passes: int = 3
     lanes: int = 4
+
+    @classmethod
+    def of(cls, value: object) -> Argon2:
+        """Return the cost in a file; raises ValueError for one that is damaged, or could fill the memory."""
+        names = ["memory_kib", "passes", "lanes"]
+        if not isinstance(value, dict) or not all(type(value.get(name)) is int for name in names):
+            raise ValueError("not a cost of Argon2id")
+        cost = cls(*(value[name] for name in names))
+        if cost.memory_kib > _MOST_KIB or cost.passes > _MOST_PASSES or cost.lanes > _MOST_LANES:
+            raise ValueError("a cost of Argon2id that is too high")
+        return cost
 
 
 USUAL_COST = Argon2()

@@ -21,8 +21,6 @@ __all__ = ["KeyEntry", "Source", "key_file_of", "read_entries", "write_entries"]
 
 Source = Literal["keyring", "passphrase", "file", "command"]
 _VERSION = 1
-# Costs of a forged file must not fill the memory.
-_MOST_KIB, _MOST_PASSES, _MOST_LANES = 4 << 20, 1000, 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +68,7 @@ def write_entries(database: str, entries: Iterable[KeyEntry]) -> None:
 
 
 def _entry(item: dict[str, object]) -> KeyEntry:
-    salt, source, cost = bytes.fromhex(str(item["salt"])), item["source"], item["cost"]
+    salt, source = bytes.fromhex(str(item["salt"])), item["source"]
     if len(salt) != SALT_BYTES or source not in ("keyring", "passphrase", "file", "command"):
         raise ValueError
-    if not isinstance(cost, dict) or not all(type(number) is int for number in cost.values()):
-        raise ValueError
-    if cost["memory_kib"] > _MOST_KIB or cost["passes"] > _MOST_PASSES or cost["lanes"] > _MOST_LANES:
-        raise ValueError
-    return KeyEntry(salt, source, str(item["check"]), str(item["place"]), Argon2(**cost))
+    return KeyEntry(salt, source, str(item["check"]), str(item["place"]), Argon2.of(item["cost"]))

@@ -16,7 +16,7 @@ import secrets
 import struct
 from typing import TYPE_CHECKING, BinaryIO
 
-from shepherd.encryption.key import MemoryKey, needs_package
+from shepherd.encryption.key import Argon2, MemoryKey, master_key, needs_package
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -33,10 +33,15 @@ class SealError(Exception):
 
 
 class Sealer:
-    """Seals and opens what belongs to one memory. Thread-safe."""
+    """Seals and opens what belongs to one memory, or to one passphrase. Thread-safe."""
 
     def __init__(self, key: MemoryKey) -> None:
         self._key = key
+
+    @classmethod
+    def of_passphrase(cls, passphrase: str, salt: bytes, cost: Argon2) -> Sealer:
+        """Return the sealer of what belongs to no memory; the text of a key will do as well."""
+        return cls(MemoryKey(master_key(passphrase, salt, cost), salt))
 
     def seal(self, data: bytes, purpose: str) -> bytes:
         """Return the sealed bytes, which only `open` with the same purpose reads."""

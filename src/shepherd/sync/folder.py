@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from shepherd.encryption import MemoryKey, Sealer, SealError, new_salt
-from shepherd.encryption.key import SALT_BYTES, USUAL_COST, Argon2, master_key, new_master_text
+from shepherd.encryption.key import SALT_BYTES, USUAL_COST, Argon2, new_master_text
 from shepherd.errors import StoreError, StoreKeyError, UsageError
 from shepherd.paths import write_atomically
 
@@ -27,8 +27,6 @@ __all__ = ["KEY_NAME", "Folder", "create", "exists", "id_of", "unlock"]
 KEY_NAME = "shepherd-sync.json"
 _SEGMENT = re.compile(r"([0-9a-f]{12})-(\d{6})\.shpseg")
 _VERSION = 1
-# Costs of a forged file must not fill the memory.
-_MOST_KIB, _MOST_PASSES, _MOST_LANES = 4 << 20, 1000, 64
 
 
 class Folder:
@@ -76,7 +74,7 @@ def exists(path: Path) -> bool:
 def create(path: Path, passphrase: str) -> Folder:
     """Make the key of a new folder and seal it. Raises StoreError, UsageError."""
     folder_id, salt, key = secrets.token_hex(16), new_salt(), new_master_text()
-    sealed = _wrapping(passphrase, salt, USUAL_COST).seal(key.encode(), _purpose(folder_id))
+    sealed = Sealer.of_passphrase(passphrase, salt, USUAL_COST).seal(key.encode(), _purpose(folder_id))
     document = {
         "version": _VERSION,
         "id": folder_id,
@@ -98,14 +96,14 @@ def unlock(path: Path, passphrase: str) -> Folder:
     """Open the key of a folder with its passphrase. Raises StoreKeyError, StoreError."""
     document = _read(path)
     try:
-        salt, cost = bytes.fromhex(document["salt"]), _cost(document["cost"])
+        salt, cost = bytes.fromhex(document["salt"]), Argon2.of(document["cost"])
         sealed, folder_id = bytes.fromhex(document["key"]), str(document["id"])
         if len(salt) != SALT_BYTES or len(bytes.fromhex(folder_id)) != SALT_BYTES:
             raise ValueError
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(path) from error
     try:
-        key = _wrapping(passphrase, salt, cost).open(sealed, _purpose(folder_id))
+        key = Sealer.of_passphrase(passphrase, salt, cost).open(sealed, _purpose(folder_id))
     except SealError:
         raise StoreKeyError(
             f"{path}: that is not the passphrase of this folder; nothing was changed",
@@ -141,19 +139,6 @@ def _damaged(path: Path) -> StoreError:
         f"{path / KEY_NAME}: the file is damaged",
         hint="wait until the folder is copied completely, or copy this file from another machine",
     )
-
-
-def _cost(cost: object) -> Argon2:
-    if not isinstance(cost, dict) or not all(type(number) is int for number in cost.values()):
-        raise ValueError
-    made = Argon2(**cost)
-    if made.memory_kib > _MOST_KIB or made.passes > _MOST_PASSES or made.lanes > _MOST_LANES:
-        raise ValueError
-    return made
-
-
-def _wrapping(passphrase: str, salt: bytes, cost: Argon2) -> Sealer:
-    return Sealer(MemoryKey(master_key(passphrase, salt, cost), salt))
 
 
 def _purpose(folder_id: str) -> str:

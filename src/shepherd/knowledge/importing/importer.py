@@ -14,7 +14,7 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from shepherd.encryption import scratch_folder
+from shepherd.encryption import exports, scratch_folder
 from shepherd.errors import DocumentError, EmptyDocumentError, UsageError
 from shepherd.escaping import storable
 from shepherd.knowledge import nodes, transfer
@@ -70,13 +70,14 @@ def import_from(
         yield from _import_piped(knowledge, _bytes_of(path, limits), "stdin", tags, limits, progress)
     elif not path.is_file():
         raise UsageError(f"{path}: there is no such file", hint="name a file, a folder or an address")
-    elif _beginning(path).startswith(_SQLITE):
+    elif (beginning := _beginning(path)).startswith(_SQLITE):
         yield from _import_rah(knowledge, path, progress)
-    elif transfer.is_export(_beginning(path)):
+    elif transfer.is_export(beginning):
         yield from transfer.read(knowledge, path, progress)
-    elif entities.is_graph(_beginning(path), path.name):
+    elif entities.is_graph(beginning, path.name):
         yield from entities.read(knowledge, _bytes_of(path, limits), str(path), tags, progress)
     else:
+        _refuse_encrypted(beginning, str(path))
         yield _import_file(knowledge, path, tags, limits, progress)
 
 
@@ -155,6 +156,7 @@ def _import_bytes(
         raise DocumentError(
             f"{name}: is a database", hint="shepherd knowledge import reads RA-H's, in a terminal"
         )
+    _refuse_encrypted(beginning, name)
     if transfer.is_export(beginning):
         with scratch_folder() as folder:
             path = folder / "upload.jsonl"
@@ -187,6 +189,14 @@ def _upload(name: str) -> bytes:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _refuse_encrypted(beginning: bytes, name: str) -> None:
+    if exports.kind_of(beginning) is not None:
+        raise DocumentError(
+            f"{name}: this is an encrypted export",
+            hint="at a terminal, shepherd knowledge import asks for its passphrase",
+        )
 
 
 def _refuse_large(data: bytes, name: str, most_bytes: int) -> None:

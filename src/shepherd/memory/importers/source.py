@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import IO, Any, BinaryIO
 
+from shepherd.encryption import exports
 from shepherd.errors import StoreError, UsageError, reason_of
 from shepherd.memory.database import is_open
 from shepherd.memory.importers import chatgpt, llm, mcp, mem0, shepherd
@@ -58,7 +59,11 @@ class Source:
         self._name = self.path or "the input"
         self._closing = ExitStack()
         self._file = self._opened(source)
-        detected = format if format != "auto" else self._detected()
+        try:
+            detected = format if format != "auto" else self._detected()
+        except UsageError:
+            self._closing.close()
+            raise
         self.format = detected or ("chatgpt" if self._is_archive() else "shepherd")
         self.is_recognized = bool(detected)
 
@@ -138,6 +143,11 @@ class Source:
     def _detected(self) -> str:
         """Return the format, "" if the beginning does not show it: an archive can be anybody's."""
         head = self._file.peek(_BYTES)
+        if exports.kind_of(head) is not None:
+            raise UsageError(
+                f"{self._name}: this is an encrypted export",
+                hint="at a terminal, shepherd memory import asks for its passphrase",
+            )
         if head.startswith(_SQLITE):
             return "llm"
         return "" if self._is_archive() else _format_of_text(head.lstrip(b"\xef\xbb\xbf \t\r\n"))
