@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from hypothesis import given, settings
@@ -23,6 +25,8 @@ ACTIONS = (
     *("node", "change", "remove", "connect", "disconnect", "tag", "untag"),
     *("sync", "sync", "exchange", "exchange", "exchange", "kill", "carry", "tear"),
 )
+LONG = 500
+Step = tuple[str, int, int, int]
 STEPS = st.lists(
     st.tuples(st.sampled_from(ACTIONS), st.integers(0, 2), st.integers(0, 5), st.integers(0, 5)),
     min_size=5,
@@ -102,9 +106,8 @@ def begin(machines: list[Machine]) -> None:
     settle(machines, 2)
 
 
-@settings(max_examples=examples(12))
-@given(STEPS)
-def test_all_machines_export_the_same_in_the_end(steps):
+def converge(steps: Iterable[Step]) -> None:
+    """Let three machines do the steps, and settle; in the end they are equal, and nothing has come back."""
     for _ in same_every_time():
         with tempfile.TemporaryDirectory() as folder:
             machines = [
@@ -123,3 +126,22 @@ def test_all_machines_export_the_same_in_the_end(steps):
             kept = {line["question"] for line in map(json.loads, exports[0]) if line.get("answer") == ONCE}
             assert not kept & machines[0].forgotten
             assert all(check.ok for check in checks), checks
+
+
+@settings(max_examples=examples(12))
+@given(STEPS)
+def test_all_machines_export_the_same_in_the_end(steps):
+    converge(steps)
+
+
+@settings(max_examples=1)
+@given(st.integers(0, 1 << 32))
+def test_machines_that_have_long_been_in_use_export_the_same(seed):
+    # 10,000 with --deep.
+    chosen = Random(seed)
+    converge(
+        [
+            (chosen.choice(ACTIONS), chosen.randrange(3), chosen.randrange(6), chosen.randrange(6))
+            for _ in range(examples(LONG))
+        ]
+    )
