@@ -13,6 +13,7 @@ import pytest
 from shepherd.errors import UsageError
 from shepherd.inference import Engine, schema_to_grammar
 from shepherd.types import Message, Sampling
+from tests import models
 from tests.inference.engines import exact_settings, run_to_end
 
 HELLO = [Message("user", "hello")]
@@ -126,6 +127,31 @@ def test_members_of_each_object_keep_its_own_order(engine: Engine) -> None:
         assert (list(value), list(value["answer"])) == (["reason", "answer"], ["answer", "reason"])
 
 
+def test_other_members_have_no_raw_control_characters(tmp_path: Path) -> None:
+    schema = {**members("", schema={"a\nb": NULL}), "additionalProperties": NULL}
+    alphabet = models.byte_alphabet()
+
+    def is_said(text: str) -> bool:
+        path = tmp_path / f"{len(text)}.gguf"
+        models.scripted(path, ["".join(alphabet[byte] for byte in text.encode())], as_bytes=True)
+        with Engine(path, settings=exact_settings(n_ctx=256)) as engine:
+            answer = engine.generate(
+                HELLO, grammar=schema_to_grammar(schema), sampling=Sampling(temperature=0.0), max_tokens=2
+            )
+            return run_to_end(answer) == text and answer.stats.finish_reason == "stop"
+
+    assert is_said('{"a": null}')
+    assert not is_said('{"a\nc": null}')
+
+
+def test_objects_with_many_and_long_names_can_have_other_members() -> None:
+    names = [f"{number * 7919 % 1000:03}_a_name_of_an_ordinary_length" for number in range(200)]
+
+    assert schema_to_grammar(
+        {**members("", schema=dict.fromkeys([*names, "long" * 500], NULL)), "additionalProperties": True}
+    )
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "look": (pattern("^(?=a)a$"), "pattern '^(?=a)a$': (?=a is not supported"),
     "boundary": (pattern(r"^\bword$"), r"\b is not supported"),
@@ -141,6 +167,9 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "nothing": (members("a", a=False), "false allows no value"),
     "no schema": (members("a", a=[]), "'[]' stands where a schema must be"),
     "infinite": ({"type": "string", "maxLength": float("inf")}, "a number in it is too large"),
+    "no number": ({"type": "string", "minLength": float("nan")}, "minLength is not a number"),
+    "a place that is no number": ({"$ref": "#/anyOf/" + "1" * 5000, "anyOf": [NULL]}, "names nothing in it"),
+    "another file": ({"$ref": "other.json#/a"}, "is no path in this schema, such as #/$defs/name"),
     "not alone": ({"not": NULL}, "not, without a type beside it"),
     "a bomb": (
         {

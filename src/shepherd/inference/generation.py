@@ -312,6 +312,7 @@ class Answer(_Run):
         self._parser = parser
         self._stops = stop
         self._stopped_by = -1
+        self._shown_end = ""  # of reviewed text, as long as a stop may be
         self._review = None if review is None else review()
         # Text without calls and thoughts, as the model wrote it.
         self._written: list[str] = []
@@ -473,13 +474,15 @@ class Answer(_Run):
 
     def _say_reviewed(self, text: str) -> None:
         """Show text of the review as far as the first stop string in it: the engine saw the model's alone."""
-        said = "".join(self._said)
-        places = [(said + text).find(stop, max(0, len(said) + 1 - len(stop))) for stop in self._stops]
-        if found := [(place, n) for n, place in enumerate(places) if place >= 0]:
+        # A stop may begin in what is shown already, which can't be taken back.
+        shown = self._shown_end
+        whole = shown + text
+        if found := [(place, n) for n, stop in enumerate(self._stops) if (place := whole.find(stop)) >= 0]:
             place, self._stopped_by = min(found)
-            # What is shown already can't be taken back.
-            text = text[: max(0, place - len(said))]
+            text = text[: max(0, place - len(shown))]
             self._is_ended_by_review = True
+        n_kept = max(map(len, self._stops), default=1) - 1
+        self._shown_end = whole[-n_kept:] if n_kept else ""
         self._say(*_WORDS.findall(text))
 
     def _say(self, *pieces: str) -> None:

@@ -1,11 +1,11 @@
 """JSON schemas as grammars (GBNF): the texts of the values that match a schema, members in its order.
 
-A grammar has no values that the schema forbids, but may lack some that it allows: most characters are written
-in one way, and objects that name their members have no others unless the schema has `additionalProperties`.
+A grammar may lack values that the schema allows: most characters are written in one way, and objects that
+name their members have no others unless the schema has `additionalProperties`.
 
-What is left out: bounds of numbers other than small ranges of whole ones and signs, `multipleOf`,
-`uniqueItems`, `contains`, `minProperties`, `maxProperties`, `patternProperties`, `not`, `if`, lengths beside
-a pattern, and formats other than dates, times and UUIDs.
+What is not looked at, so that values may break it: bounds of numbers other than small ranges of whole ones
+and signs, `multipleOf`, `uniqueItems`, `contains`, `minProperties`, `maxProperties`, `patternProperties`,
+`not`, `if`, lengths beside a pattern, and formats other than dates, times and UUIDs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ __all__ = ["MOST_ITEMS", "SchemaError", "gbnf_of_schema"]
 # Items of an array are in brackets, which count as repetitions as well.
 MOST_ITEMS = 1990
 _MOST_ALTERNATIVES, _MOST_SCHEMAS = 256, 20_000
+# Characters of a name that are told from those of others, and those in brackets within brackets.
+_MOST_NAMED, _MOST_NESTED = 200, 50
+_MOST_DIGITS = 9  # of a place in a list
 _UNUSUAL = "leave out what is unusual in it, such as $ref to other files"
 _BOUNDS = (
     f"bounds go from small to large, of items up to {MOST_ITEMS:,}, of characters and in "
@@ -85,6 +88,7 @@ _NARROWER: dict[str, Callable[[float, float], float]] = {
     **dict.fromkeys(("minItems", "minLength", "minimum", "exclusiveMinimum"), max),
     **dict.fromkeys(("maxItems", "maxLength", "maximum", "exclusiveMaximum"), min),
 }
+_IS_RAW = re.compile('[^"\\\\\x00-\x1f\x7f\ud800-\udfff]').fullmatch
 _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]')
 _NAME = re.compile(r"[a-z][a-z0-9]*")
 _KEYWORDS = {
@@ -250,12 +254,12 @@ class _Converter:
     def _target(self, reference: Any) -> Any:
         found = self._root
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
-            raise SchemaError(f"$ref {_shown(reference)} names another file")
+            raise SchemaError(f"$ref {_shown(reference)} is no path in this schema, such as #/$defs/name")
         for part in unquote(reference).split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
             if isinstance(found, Mapping) and key in found:
                 found = found[key]
-            elif isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+            elif isinstance(found, list) and _is_place(key, found):
                 found = found[int(key)]
             else:
                 raise SchemaError(f"$ref {_shown(reference)} names nothing in it")
@@ -453,23 +457,37 @@ class _Converter:
         return self._rule(f'{key} space ":" space {value}')
 
     def _other_name(self, names: Sequence[str]) -> str:
-        """Return the rule of names in quotes that are none of these. They have no escapes."""
-        return self._rule(f'"\\"" {self._unlike(names)}')
+        """Return GBNF of names in quotes that are none of these. They have no escapes."""
+        return f'"\\"" {self._unlike(names)}'
 
-    def _unlike(self, ends: Sequence[str]) -> str:
-        """Return the rule of all ends of names but these, and of the quote behind them."""
+    def _unlike(self, ends: Sequence[str], depth: int = 0) -> str:
+        """Return GBNF of all ends of names but these, and of the quote behind them.
+
+        Beyond so many characters there are no others that begin like one of these.
+        """
         firsts: dict[str, list[str]] = {}
         for end in ends:
             if end:
                 firsts.setdefault(end[0], []).append(end[1:])
         ways = [
-            f"{literal(first)} {self._unlike(more)}" for first, more in firsts.items() if first not in '"\\'
+            f"{literal(first)} {self._unlike(more, depth + 1)}"
+            for first, more in firsts.items()
+            if depth < _MOST_NAMED and _IS_RAW(first)
         ]
-        known = "".join(f"\\U{ord(first):08X}" for first in firsts)
-        ways.append(f'[^"\\\\\\x00-\\x1F\\x7F{known}] {self._rule(_RAW)}* "\\""')
+        known = "".join(
+            first if first.isalnum() and first.isascii() else f"\\U{ord(first):08X}" for first in firsts
+        )
+        rest = self._rule(f'{_RAW}* "\\""')
+        ways.append(f'[^"\\\\\\x00-\\x1F\\x7F{known}] {rest}')
         if "" not in ends:
             ways.append('"\\""')
-        return self._rule(" | ".join(ways))
+        # A letter after the other in brackets: rules of their own would be too many.
+        body = " | ".join(ways)
+        return self._rule(body) if len(firsts) > 1 or depth % _MOST_NESTED == 0 else f"({body})"
+
+
+def _is_place(key: str, items: Sequence[Any]) -> bool:
+    return key.isdecimal() and len(key) <= _MOST_DIGITS and int(key) < len(items)
 
 
 def _members_of_both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:
@@ -492,7 +510,8 @@ def _members_of_both(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str
 
 def _bounds(schema: Mapping[str, Any], least: str, most: str, limit: int) -> tuple[int, int | None]:
     for key in (least, most):
-        if key in schema and (isinstance(schema[key], bool) or not isinstance(schema[key], (int, float))):
+        value = schema.get(key, 0)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
             raise SchemaError(f"{key} is not a number")
     try:
         return repeated(schema.get(least, 0), schema.get(most), limit)
