@@ -30,6 +30,7 @@ from shepherd.errors import (
 from shepherd.memory import Memory
 from shepherd.memory.account import Account, find_user, is_own_file
 from shepherd.memory.database import is_encrypted, key_of_file
+from shepherd.memory.identify import refuse_lost
 from shepherd.paths import default_database, expanded, from_home
 
 if TYPE_CHECKING:
@@ -178,6 +179,8 @@ def open_memory_to_read(
     that a setting names is never made: StoreMissingError.
     """
     named = config.memory_database
+    if (file := memory_file(config)) is not None and not file.exists():
+        refuse_lost(str(file))
     if not (named or creates or default_database().exists()):
         return _empty_memory(config, warn)
     if named and "://" not in named and not (path := from_home(named, "memory_database")).exists():

@@ -18,7 +18,7 @@ from shepherd.cli.passphrases import ask_passphrase
 from shepherd.commands.screen import Screen
 from shepherd.encryption import use_settings
 from shepherd.encryption.unlocking import forget_all
-from shepherd.errors import ShepherdError
+from shepherd.errors import ShepherdError, StoreFullError
 from shepherd.memory import Memory
 from shepherd.memory.database import is_encrypted
 
@@ -237,3 +237,48 @@ def test_nothing_is_asked_while_another_program_has_the_memory_open(home, databa
     assert len(asked) == 1
     assert database.read_bytes() == before
     assert fact() == "a finch"
+
+
+@pytest.mark.parametrize(
+    "name", ["memory.db", "memory.db-key", "memory.db-wal", "memory.db.converting", "memory.db-hot/1"]
+)
+def test_a_key_is_not_kept_where_shepherd_writes(database, name):
+    """It would be overwritten, and nobody could read the memory again."""
+    place = database.parent / name
+    there = place.exists()
+
+    code, out, err = run("encrypt", "--key-file", str(place), "-y")
+
+    assert (code, out) == (2, "")
+    would = "Shepherd writes its own files there, and would lose the key"
+    assert err == f"{place}: {would} | name a file in another folder"
+    assert (place.exists(), is_encrypted(str(database)), fact()) == (there, False, "a finch")
+
+
+def test_a_key_is_not_kept_in_the_folders_of_caches_and_states(database, home):
+    for folder in (".local/state/shepherd", ".cache/shepherd/conversations"):
+        assert run("encrypt", "--key-file", str(home / folder / "key"), "-y")[0] == 2
+    assert not is_encrypted(str(database))
+
+
+def test_a_new_key_file_goes_when_nothing_was_encrypted_with_it(home, database, monkeypatch):
+    def convert(*arguments, **options):
+        raise StoreFullError("no space left on the disk")
+
+    monkeypatch.setattr("shepherd.memory.conversion.convert", convert)
+
+    assert run("encrypt", "--key-file", str(home / "key"), "-y") == (1, "", "no space left on the disk | ")
+    assert not (home / "key").exists()
+    (home / "key").write_text("four words of mine")
+    assert run("encrypt", "--key-file", str(home / "key"), "-y")[0] == 1
+    assert (home / "key").exists()
+
+
+def test_a_key_that_others_can_read_is_told(home, database):
+    (home / "key").write_text("0123456789abcdef" * 4)
+    (home / "key").chmod(0o644)
+
+    code, _, err = run("encrypt", "--key-file", str(home / "key"), "-y")
+
+    assert code == 0
+    assert f"other users of this machine can use {home / 'key'}" in err

@@ -193,7 +193,7 @@ def test_a_build_without_ciphers_says_how_to_get_them(database, monkeypatch: pyt
 def test_a_key_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "key").write_text(text)
 
-    with pytest.raises(UsageError, match=r"key: (a key is one line$|the file is empty)"):
+    with pytest.raises(UsageError, match=r"key: (a key is one line, and there are more$|the file is empty)"):
         text_of_file(tmp_path / "key")
     (tmp_path / "key").write_bytes(b"one\r\n")
     assert text_of_file(tmp_path / "key") == "one"
@@ -213,5 +213,5 @@ def test_a_command_that_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch
     )
     assert text_of_command("cat; echo key; echo other >&2") == "key"
     assert given[0]["timeout"] == 0.05
-    with pytest.raises(UsageError, match="memory_key_command failed with exit code 3"):
+    with pytest.raises(UsageError, match="memory_key_command: the command failed with exit code 3"):
         text_of_command("echo key; exit 3")

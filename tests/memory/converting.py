@@ -1,6 +1,6 @@
-"""A program for the tests of encryption: it converts a database in forks that are killed at any moment.
+"""A program for the tests: it converts or restores a database in forks that are killed at any moment.
 
-Each line on stdin is JSON: database, old and new (paths of key files, "" for none), and kill_after_us or
+Each line on stdin is JSON: database, new (path of a key file, "" for none) or backup, and kill_after_us or
 kill_at_line. It answers with `killed`, `done` or `failed`.
 """
 
@@ -17,17 +17,18 @@ from shepherd.encryption import KeyEntry, MemoryKey, new_salt
 from shepherd.encryption.key import USUAL_COST, master_key
 from shepherd.encryption.unlocking import text_of_file
 from shepherd.memory import conversion
+from shepherd.memory import restore as restoring
 
-FILE = conversion.__file__
+FILES = (conversion.__file__, restoring.__file__)
 
 
 def kill_at(line: int) -> Any:
-    """Return a trace function that ends the process at the n-th line of conversion.py that runs."""
+    """Return a trace function that ends the process at the n-th line of these files that runs."""
     n = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
         nonlocal n
-        if frame.f_code.co_filename != FILE:
+        if frame.f_code.co_filename not in FILES:
             return None
         if event == "line":
             n += 1
@@ -36,6 +37,11 @@ def kill_at(line: int) -> Any:
         return trace
 
     return trace
+
+
+def restore(order: dict[str, Any]) -> None:
+    sys.settrace(kill_at(order["kill_at_line"]))
+    restoring.restore(order["backup"], order["database"])
 
 
 def convert(order: dict[str, Any]) -> None:
@@ -61,7 +67,8 @@ def main() -> None:
         if child == 0:
             code = 1
             try:
-                convert(json.loads(line))
+                order = json.loads(line)
+                (restore if "backup" in order else convert)(order)
                 code = 0
             finally:
                 os._exit(code)

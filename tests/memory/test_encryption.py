@@ -455,3 +455,89 @@ def test_what_a_killed_conversion_left_is_no_obstacle(path: Path) -> None:
 
     assert not left.exists()
     assert not path.read_bytes().startswith(b"SQLite format 3")
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_lost_encrypted_database_is_not_replaced_by_a_plain_one(path: Path, is_missing: bool) -> None:
+    encrypt(path)
+    path.unlink()
+    if not is_missing:
+        path.touch()
+
+    for options in ({}, {"read_only": True}, {"blind": True}):
+        with pytest.raises(StoreCorruptError, match="empty" if not is_missing else "missing") as caught:
+            Memory(path, user_id="steve", **options)
+        assert f"delete {key_file_of(str(path))}" in caught.value.hint
+    assert path.exists() is not is_missing
+    key_file_of(str(path)).unlink()
+    Memory(path, user_id="steve").close()
+
+
+def test_a_backup_leaves_the_file_of_somebody_else_that_has_the_name_of_its_key_file(
+    path: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "copy.db-key"
+    mine.write_text("my own key\n")
+    with Memory(path, user_id="steve") as memory:
+        memory.backup(tmp_path / "copy.db")
+    assert mine.read_text() == "my own key\n"
+    (tmp_path / "copy.db").unlink()
+    encrypt(path)
+    answer(PASSPHRASE)
+
+    with (
+        Memory(path, user_id="steve") as memory,
+        pytest.raises(UsageError, match="Shepherd needs this name, and has not written this file"),
+    ):
+        memory.backup(tmp_path / "copy.db")
+
+    assert mine.read_text() == "my own key\n"
+    assert not (tmp_path / "copy.db").exists()
+
+
+def test_a_conversion_begins_only_if_its_key_stays_where_it_is(path: Path, tmp_path: Path) -> None:
+    file, old = database_to_convert(path)
+    key = MemoryKey(master_key("first words", b"s" * 16, CHEAP), b"s" * 16)
+    (tmp_path / "key").write_text("other words")
+    with pytest.raises(UsageError, match="the key in this file has changed meanwhile"):
+        convert(file, old, key, KeyEntry(b"s" * 16, "file", key.check, str(tmp_path / "key"), CHEAP))
+
+    key_file = key_file_of(file)
+    assert not key_file.exists()
+    key_file.write_text("first words")
+    with pytest.raises(UsageError, match="Shepherd needs this name"):
+        convert(file, old, key, KeyEntry(b"s" * 16, "file", key.check, str(key_file), CHEAP))
+    assert key_file.read_text() == "first words"
+    with Memory(path, user_id="steve") as memory:
+        assert memory.get_fact("bird") == CANARY
+
+
+def test_a_forked_process_finds_the_key_again(path: Path, tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from shepherd.encryption import set_asker\n"
+        "from shepherd.memory import Memory\n"
+        "set_asker(lambda question: sys.argv[2])\n"
+        "closed = Memory(sys.argv[1], user_id='steve'); closed.close()\n"
+        "left_open = Memory(sys.argv[1], user_id='steve')\n"
+        "if os.fork() == 0:\n"
+        "    with Memory(sys.argv[1], user_id='steve') as memory:\n"
+        "        print(memory.get_fact('bird'), flush=True)\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+    )
+    encrypt(path)
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path), PASSPHRASE], capture_output=True, text=True, check=False
+    )
+
+    assert (done.stdout, done.stderr) == (f"{CANARY}\n", "")
+
+
+def test_a_passphrase_can_be_typed_with_accents_apart(path: Path) -> None:
+    encrypt(path, "gr\u00f6\u00dfe of it")
+    answer("gro\u0308\u00dfe of it")
+
+    with Memory(path, user_id="steve") as memory:
+        assert memory.get_fact("bird") == CANARY

@@ -1,4 +1,4 @@
-"""Whatever moment a conversion is killed at, one readable database has every memory that was acknowledged."""
+"""Whatever moment a conversion or a restore is killed at, one readable database has all that was stored."""
 
 from __future__ import annotations
 
@@ -59,9 +59,15 @@ class Converter:
         )
 
     def convert(self, new: str, **moment: int) -> str:
+        return self._do({"new": new, **moment})
+
+    def restore(self, backup: Path, line: int) -> str:
+        return self._do({"backup": str(backup), "kill_at_line": line})
+
+    def _do(self, order: dict[str, str | int]) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        order = {"database": str(self.database), "new": new, **moment}
+        order["database"] = str(self.database)
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return self._process.stdout.readline().strip()
@@ -106,6 +112,43 @@ def test_killed_conversions_leave_one_readable_database(
     # Kills at a line don't depend on the machine's speed, as those after a time do: every second try.
     assert results[1::2].count("killed") >= N_KILLS // 10, results
     assert "failed" not in results
+
+
+def test_a_restore_that_is_killed_leaves_the_old_database_or_the_new_one(tmp_path: Path) -> None:
+    path, backup = tmp_path / "data" / "memory.db", tmp_path / "backup.db"
+    path.parent.mkdir()
+    converter = Converter(path)
+    with Memory(path, user_id="steve") as memory:
+        memory.set_fact("dog", "Rex")
+    assert converter.convert(str(converter.keys[0]), kill_at_line=1 << 30) == "done"
+    with Memory(path, user_id="steve") as memory:
+        memory.backup(backup)
+        memory.set_fact("dog", "Max")
+    assert converter.convert(str(converter.keys[1]), kill_at_line=1 << 30) == "done"
+    forget_all()
+    before = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    seen, line = set(), 0
+
+    result = "killed"
+    while result == "killed":
+        line += 2
+        for file in path.parent.iterdir():
+            file.unlink()
+        for name, data in before.items():
+            (path.parent / name).write_bytes(data)
+        result = converter.restore(backup, line)
+        with Memory(path, user_id="steve") as memory:
+            dog = memory.get_fact("dog")
+            seen.add(dog)
+        assert not list(path.parent.glob("*.restoring*"))
+        if dog == "Rex":
+            with Memory(f"{path}.before-restore", user_id="steve", read_only=True) as kept:
+                assert kept.get_fact("dog") == "Max"
+        forget_all()
+    converter.close()
+
+    assert (result, seen) == ("done", {"Rex", "Max"})
+    assert line > 20
 
 
 def test_the_copy_of_a_killed_conversion_goes_when_the_memory_is_opened_for_writing(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import shutil
 from argparse import Namespace
 from pathlib import Path
 
-from shepherd import encryption, kept_files, system_keyring
-from shepherd.cli.encrypt_key import choose, keep
+from shepherd import encryption, kept_files
+from shepherd.cli.encrypt_key import choose, drop, keep
 from shepherd.cli.parsing import Parser, add_common_options, add_setting_option, agreed, loaded_settings
 from shepherd.cli.progress import working
 from shepherd.commands.history_place import sealed_history_file
@@ -17,7 +17,6 @@ from shepherd.config import Config
 from shepherd.encryption import KeyEntry, MemoryKey, Sealer
 from shepherd.encryption.key import SALT_BYTES, USUAL_COST, master_key, needs_package, new_salt
 from shepherd.encryption.unlocking import (
-    keyring_name,
     remember,
     require_ciphers,
 )
@@ -111,9 +110,11 @@ def execute(arguments: Namespace, screen: Screen) -> int:
         with working(screen, "encrypting"):
             is_gone = _convert(path, config, file, old, key, entry)
     except BaseException:
-        if chosen.source == "keyring" and not _may_have_salt(file, salt):
-            system_keyring.forget(keyring_name(salt))
+        if not _may_have_salt(file, salt):
+            drop(chosen, salt)
         raise
+    if os.name != "nt" and chosen.source == "file" and os.stat(chosen.place).st_mode & 0o077:
+        screen.warn(f"other users of this machine can use {chosen.place}", f"chmod 600 {chosen.place}")
     _warn_of_readable(path, file, is_gone, screen)
     screen.result(
         {"file": file, "encrypted": True, "key": chosen.source, "place": chosen.place},

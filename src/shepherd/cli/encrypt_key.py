@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +12,12 @@ from shepherd import system_keyring
 from shepherd.cli.passphrases import new_passphrase
 from shepherd.config import Config
 from shepherd.encryption.key import new_master_text
-from shepherd.encryption.key_file import Source
+from shepherd.encryption.key_file import Source, refuse_own_names
 from shepherd.encryption.unlocking import LEAST_CHARS, keyring_name, text_of_command, text_of_file
 from shepherd.errors import UsageError
 from shepherd.paths import from_home, given_path, new_file
 
-__all__ = ["Chosen", "choose", "keep"]
+__all__ = ["Chosen", "choose", "drop", "keep"]
 
 _BEFORE_A_PASSPHRASE = (
     "The memory will be encrypted with a passphrase that you choose now. Nobody can read it without that,\n"
@@ -38,7 +40,7 @@ class Chosen:
 def choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) -> Chosen:
     """Return the key to encrypt with; asks for a passphrase."""
     if arguments.key_file:
-        return _in_file(given_path(arguments.key_file).absolute(), is_rekeyed)
+        return _in_file(given_path(arguments.key_file).absolute(), file, is_rekeyed)
     if arguments.passphrase:
         return _typed(file)
     if arguments.keyring:
@@ -47,7 +49,8 @@ def choose(arguments: Namespace, config: Config, file: str, is_rekeyed: bool) ->
         text = _long_enough(text_of_command(config.memory_key_command), "memory_key_command")
         return Chosen("command", text, "what memory_key_command prints")
     if config.memory_key_file:
-        return _in_file(from_home(config.memory_key_file, "memory_key_file").absolute(), is_rekeyed)
+        path = from_home(config.memory_key_file, "memory_key_file").absolute()
+        return _in_file(path, file, is_rekeyed)
     return _in_keyring() if system_keyring.is_usable() else _typed(file)
 
 
@@ -60,6 +63,15 @@ def keep(chosen: Chosen, salt: bytes) -> None:
         system_keyring.store(keyring_name(salt), chosen.text, instead="shepherd encrypt --passphrase")
 
 
+def drop(chosen: Chosen, salt: bytes) -> None:
+    """Take a new key back that no memory was encrypted with."""
+    if chosen.is_new_file:
+        with contextlib.suppress(OSError):
+            os.remove(chosen.place)
+    elif chosen.source == "keyring":
+        system_keyring.forget(keyring_name(salt))
+
+
 def _in_keyring() -> Chosen:
     return Chosen(
         "keyring",
@@ -69,7 +81,8 @@ def _in_keyring() -> Chosen:
     )
 
 
-def _in_file(path: Path, is_rekeyed: bool) -> Chosen:
+def _in_file(path: Path, file: str, is_rekeyed: bool) -> Chosen:
+    refuse_own_names(path, file)
     if path.exists() and is_rekeyed:
         raise UsageError(
             f"{path} already exists, and a new key needs a new file", hint="--key-file names another file"

@@ -111,7 +111,7 @@ def _chosen_passphrase(arguments: Namespace, screen: Screen) -> str | None:
     if arguments.file == "-" and screen.out_is_terminal:
         raise UsageError("an encrypted export can't be shown at a terminal", hint="name a file to write")
     if arguments.key_file:
-        text = text_of_file(given_path(arguments.key_file))
+        text = text_of_file(given_path(arguments.key_file), "--key-file")
         require_length(text)
         return text
     return new_passphrase("New passphrase of the export: ", unasked=_UNASKED)
@@ -119,7 +119,7 @@ def _chosen_passphrase(arguments: Namespace, screen: Screen) -> str | None:
 
 def _known_passphrase(name: str, arguments: Namespace) -> str:
     if arguments.key_file:
-        return text_of_file(given_path(arguments.key_file))
+        return text_of_file(given_path(arguments.key_file), "--key-file")
     return known_passphrase(f"Passphrase of {name}: ", unasked=_UNASKED)
 
 

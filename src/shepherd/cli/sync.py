@@ -139,9 +139,9 @@ def _passphrase(folder: Path, arguments: Namespace, *, is_new: bool) -> str:
             return new_passphrase(f"New passphrase of {folder}: ", unasked=unasked)
         return known_passphrase(f"Passphrase of {folder}: ", unasked=unasked)
     if arguments.key_file:
-        text = text_of_file(given_path(arguments.key_file))
+        text = text_of_file(given_path(arguments.key_file), "--key-file")
     else:
-        text = text_of_command(arguments.key_command)
+        text = text_of_command(arguments.key_command, "--key-command")
     if is_new:
         require_length(text)
     return text

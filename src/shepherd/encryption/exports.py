@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -48,7 +49,7 @@ def kind_of(beginning: bytes) -> str | None:
 def encrypted(target: BinaryIO, kind: str, passphrase: str) -> Iterator[TextIO]:
     """Give a text file; what is written to it goes encrypted to `target`, complete when the block ends."""
     head = _Head(kind, new_salt(), USUAL_COST)
-    sealer = Sealer.of_passphrase(passphrase, head.salt, head.cost)
+    sealer = head.sealer(passphrase)
     target.write(head.line())
     sealed = SealedWriter(target, sealer, head.purpose)
     text = io.TextIOWrapper(
@@ -67,7 +68,7 @@ def decrypted(source: BinaryIO, name: str, passphrase: str) -> io.BufferedReader
     """
     try:
         head = _Head.read(source.readline(_LONGEST_HEAD_BYTES))
-        reader = SealedReader(source, Sealer.of_passphrase(passphrase, head.salt, head.cost), head.purpose)
+        reader = SealedReader(source, head.sealer(passphrase), head.purpose)
     except (ValueError, SealError):
         raise StoreError(
             f"{name}: this encrypted export is damaged, or a newer Shepherd has made it",
@@ -91,6 +92,10 @@ class _Head:
     def __init__(self, kind: str, salt: bytes, cost: Argon2) -> None:
         self.kind, self.salt, self.cost = kind, salt, cost
         self.purpose = f"export of {kind}"
+
+    def sealer(self, passphrase: str) -> Sealer:
+        """Return the sealer, which is the same however a system types accents."""
+        return Sealer.of_passphrase(unicodedata.normalize("NFC", passphrase), self.salt, self.cost)
 
     def line(self) -> bytes:
         value = {

@@ -33,6 +33,7 @@ _KEY_BYTES = 32
 _CHECK_BYTES = 8
 # Costs of a forged file must not fill the memory.
 _MOST_KIB, _MOST_PASSES, _MOST_LANES = 4 << 20, 1000, 64
+_LEAST_KIB_PER_LANE = 8  # RFC 9106, 3.1
 _RAW = re.compile(r"[0-9a-fA-F]{64}")
 
 _MADV_DONTDUMP, _MADV_WIPEONFORK = 16, 18
@@ -51,11 +52,15 @@ class Argon2:
     def of(cls, value: object) -> Argon2:
         """Return the cost in a file; raises ValueError for one that is damaged, or could fill the memory."""
         names = ["memory_kib", "passes", "lanes"]
-        if not isinstance(value, dict) or not all(type(value.get(name)) is int for name in names):
+        if not isinstance(value, dict) or value.keys() != set(names):
             raise ValueError("not a cost of Argon2id")
-        cost = cls(*(value[name] for name in names))
-        if cost.memory_kib > _MOST_KIB or cost.passes > _MOST_PASSES or cost.lanes > _MOST_LANES:
-            raise ValueError("a cost of Argon2id that is too high")
+        if not all(type(value[name]) is int for name in names):
+            raise ValueError("not a cost of Argon2id")
+        cost = cls(**value)
+        if not 1 <= cost.passes <= _MOST_PASSES or not 1 <= cost.lanes <= _MOST_LANES:
+            raise ValueError("a cost of Argon2id out of bounds")
+        if not _LEAST_KIB_PER_LANE * cost.lanes <= cost.memory_kib <= _MOST_KIB:
+            raise ValueError("a cost of Argon2id out of bounds")
         return cost
 
 

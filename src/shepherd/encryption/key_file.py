@@ -9,15 +9,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
 from shepherd.encryption.key import SALT_BYTES, USUAL_COST, Argon2, MemoryKey
-from shepherd.paths import write_atomically
+from shepherd.errors import UsageError
+from shepherd.paths import cache_dir, state_dir, write_atomically
 
-__all__ = ["KeyEntry", "Source", "key_file_of", "read_entries", "write_entries"]
+__all__ = [
+    "KeyEntry",
+    "Source",
+    "key_file_of",
+    "read_entries",
+    "refuse_foreign",
+    "refuse_own_names",
+    "write_entries",
+]
 
 Source = Literal["keyring", "passphrase", "file", "command"]
 _VERSION = 1
@@ -53,22 +62,64 @@ def read_entries(database: str) -> dict[bytes, KeyEntry]:
     return {entry.salt: entry for entry in entries}
 
 
-def write_entries(database: str, entries: Iterable[KeyEntry]) -> None:
-    """Replace the key file, mode 0600; without entries it is deleted. Raises OSError."""
+def write_entries(database: str, entries: Collection[KeyEntry]) -> None:
+    """Replace the key file, mode 0600; without entries it is deleted.
+
+    Raises OSError, and UsageError for a file of this name that is no key file: it may be somebody's key.
+    """
+    path = key_file_of(database)
+    if entries:
+        refuse_foreign(database)
+    elif not _is_ours(path):
+        return
     items = [
         {**asdict(entry), "salt": entry.salt.hex(), "kdf": "argon2id", "cost": asdict(entry.cost)}
         for entry in entries
     ]
     if items:
         text = json.dumps({"version": _VERSION, "keys": items}, indent=1)
-        write_atomically(key_file_of(database), text.encode())
+        write_atomically(path, text.encode())
         return
     with contextlib.suppress(FileNotFoundError):
-        os.remove(key_file_of(database))
+        os.remove(path)
+
+
+def refuse_foreign(database: str) -> None:
+    """Raise UsageError if there is a file with the name of the key file that Shepherd has not written."""
+    path = key_file_of(database)
+    if not _is_ours(path):
+        raise UsageError(
+            f"{path}: Shepherd needs this name, and has not written this file; nothing was changed",
+            hint="rename it; if it is a key file of Shepherd that was damaged, delete it",
+        )
+
+
+def refuse_own_names(place: Path, database: str) -> None:
+    """Raise UsageError if a key would lie where Shepherd writes files, of the memory or others."""
+    path, file = os.path.realpath(place), os.path.realpath(database)
+    folders = [os.path.realpath(folder) for folder in (state_dir(), cache_dir())]
+    if path == file or path.startswith((f"{file}-", f"{file}.", *(f"{folder}/" for folder in folders))):
+        raise UsageError(
+            f"{place}: Shepherd writes its own files there, and would lose the key",
+            hint="name a file in another folder",
+        )
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether the file is a key file, or there is none to lose."""
+    try:
+        data = path.read_bytes()
+        return not data or "keys" in json.loads(data)
+    except FileNotFoundError:
+        return True
+    except (ValueError, TypeError):
+        return False
 
 
 def _entry(item: dict[str, object]) -> KeyEntry:
     salt, source = bytes.fromhex(str(item["salt"])), item["source"]
     if len(salt) != SALT_BYTES or source not in ("keyring", "passphrase", "file", "command"):
+        raise ValueError
+    if source == "file" and not item["place"]:
         raise ValueError
     return KeyEntry(salt, source, str(item["check"]), str(item["place"]), Argon2.of(item["cost"]))

@@ -17,6 +17,7 @@ import struct
 from typing import TYPE_CHECKING, BinaryIO
 
 from shepherd.encryption.key import Argon2, MemoryKey, master_key, needs_package
+from shepherd.errors import StoreKeyError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -56,7 +57,12 @@ class Sealer:
         return SealedReader(io.BytesIO(data), self, purpose).read()
 
     def cipher(self, salt: bytes) -> ChaCha20Poly1305:
-        """Return the cipher of one file."""
+        """Return the cipher of one file. Raises StoreKeyError in a forked process, which has no key."""
+        if self._key.is_wiped:
+            raise StoreKeyError(
+                "the key of the memory is not in this process, which was forked or has closed it",
+                hint="open the memory again in this process",
+            )
         try:
             from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
         except ImportError as error:

@@ -60,15 +60,15 @@ def forget_new(key: MemoryKey) -> None:
 def unlock_server(shown: str, salt: bytes, check: int) -> MemoryKey:
     """Return the key of the memory at the address `shown`; raises StoreKeyError that says what is missing."""
     known = unlocking.known(salt)
-    # A forked process has the object without the key.
-    if known is not None and not known.is_wiped and check_of(known) == check:
+    if known is not None and check_of(known) == check:
         return known
     tried = []
     for place, text in _texts(shown, salt):
-        key = MemoryKey(master_key(text, salt, USUAL_COST), salt)
-        if check_of(key) == check:
-            unlocking.remember(key)
-            return key
+        for spelling in unlocking.spellings(text):
+            key = MemoryKey(master_key(spelling, salt, USUAL_COST), salt)
+            if check_of(key) == check:
+                unlocking.remember(key)
+                return key
         tried.append(place)
     if not tried:
         raise StoreKeyError(f"{shown}: the memory is blind, and its key is missing", hint=_SOURCES)

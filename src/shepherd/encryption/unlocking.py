@@ -10,6 +10,7 @@ import contextlib
 import os
 import tempfile
 import threading
+import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,7 @@ __all__ = [
     "scratch_folder",
     "set_asker",
     "settings_in_use",
+    "spellings",
     "text_of_command",
     "text_of_file",
     "unlock",
@@ -98,9 +100,10 @@ def ask(question: str) -> str | None:
 
 
 def known(salt: bytes) -> MemoryKey | None:
-    """Return the key of a salt if this process has it already."""
+    """Return the key of a salt if this process has it; a forked one has the object without the key."""
     with _lock:
-        return _known.get(salt)
+        key = _known.get(salt)
+        return None if key is None or key.is_wiped else key
 
 
 def remember(key: MemoryKey) -> None:
@@ -160,9 +163,10 @@ def unlock(path: str, head: bytes) -> MemoryKey:
     require_ciphers(path)
     salt = head[:SALT_BYTES]
     with _lock:
-        if salt not in _known:
-            _known[salt] = _Search(path, salt, _CIPHERS[head[20]]).found()
-        return _known[salt]
+        key = known(salt)
+        if key is None:
+            key = _known[salt] = _Search(path, salt, _CIPHERS[head[20]]).found()
+        return key
 
 
 class _Search:
@@ -178,8 +182,9 @@ class _Search:
     def found(self) -> MemoryKey:
         tried = []
         for place, text in self._texts():
-            if key := self._key_of(text):
-                return key
+            for spelling in spellings(text):
+                if key := self._key_of(spelling):
+                    return key
             tried.append(place)
         if tried:
             places = " and ".join(dict.fromkeys(tried))
@@ -245,31 +250,37 @@ def _opens(path: str, key: MemoryKey) -> bool:
     return True
 
 
+def spellings(passphrase: str) -> Iterator[str]:
+    """Yield a passphrase as it was typed, and as other systems type it: accents composed, or apart."""
+    others = [unicodedata.normalize(form, passphrase) for form in ("NFC", "NFD")]
+    yield from dict.fromkeys([passphrase, *others])
+
+
 def keyring_name(salt: bytes) -> str:
     """Return the name of a database's key in the keyring."""
     return f"memory-{salt.hex()}"
 
 
-def text_of_file(path: Path) -> str:
+def text_of_file(path: Path, named_by: str = "memory_key_file") -> str:
     """Return the key in a file without the line end; raises UsageError."""
     try:
         with path.open("rb") as file:
             data = file.read(_LONGEST_KEY_BYTES)
     except OSError as error:
         raise UsageError(
-            f"{path}: the key of the memory cannot be read: {error.strerror}",
-            hint="memory_key_file names the file with the key",
+            f"{path}: the key cannot be read: {error.strerror}",
+            hint=f"{named_by} names the file with the key",
         ) from error
     if not data.strip():
         raise UsageError(
-            f"{path}: the file is empty, and should have the key of the memory",
+            f"{path}: the file is empty, and should have the key",
             hint="put the key back from your copy; if it never had one, delete the file",
         )
     return _one_line(data, str(path))
 
 
-def text_of_command(command: str) -> str:
-    """Return what memory_key_command prints, without the line end; raises UsageError without any of it."""
+def text_of_command(command: str, named_by: str = "memory_key_command") -> str:
+    """Return what a command prints, without the line end; raises UsageError without any of it."""
     import subprocess  # takes 5 ms, and few memories have a command
 
     try:
@@ -284,17 +295,22 @@ def text_of_command(command: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(
-            f"memory_key_command: no answer ({type(error).__name__})", hint="run it yourself to see why"
+            f"{named_by}: no answer ({type(error).__name__})", hint="run the command yourself to see why"
         ) from None
     if done.returncode:
         raise UsageError(
-            f"memory_key_command failed with exit code {done.returncode}", hint="run it yourself to see why"
+            f"{named_by}: the command failed with exit code {done.returncode}",
+            hint="run the command yourself to see why",
         )
-    return _one_line(done.stdout, "memory_key_command")
+    if not done.stdout.strip():
+        raise UsageError(
+            f"{named_by}: the command prints nothing", hint="it has to print the key, on one line"
+        )
+    return _one_line(done.stdout, named_by)
 
 
 def _one_line(data: bytes, place: str) -> str:
     text = data.decode("utf-8", "surrogateescape").rstrip("\r\n")
-    if not text or "\n" in text:
-        raise UsageError(f"{place}: a key is one line", hint="print the key alone")
+    if "\n" in text:
+        raise UsageError(f"{place}: a key is one line, and there are more", hint="keep only the key in it")
     return text

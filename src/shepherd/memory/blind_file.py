@@ -10,14 +10,16 @@ import contextlib
 import os
 
 from shepherd.encryption import KeyEntry
-from shepherd.encryption.key_file import write_entries
+from shepherd.encryption.key_file import refuse_foreign, refuse_own_names, write_entries
 from shepherd.encryption.server_key import forget_new, new_key
-from shepherd.encryption.unlocking import require_ciphers
+from shepherd.encryption.unlocking import require_ciphers, settings_in_use
 from shepherd.errors import StoreError
 from shepherd.memory import failures
 from shepherd.memory.conversion import convert
 from shepherd.memory.database import Database, is_encrypted
+from shepherd.memory.identify import refuse_lost
 from shepherd.memory.overwriting import LOGS
+from shepherd.paths import from_home
 
 __all__ = ["prepare"]
 
@@ -28,6 +30,7 @@ def prepare(path: str, *, read_only: bool) -> None:
     Raises StoreKeyError if there is no key for a new one; then nothing is made.
     """
     file = os.path.realpath(path)
+    refuse_lost(file)
     try:
         if os.path.isfile(file) and not is_encrypted(file):
             raise StoreError(
@@ -39,6 +42,9 @@ def prepare(path: str, *, read_only: bool) -> None:
     if read_only or os.path.exists(file):
         return
     require_ciphers(file)
+    if named := settings_in_use().file:
+        refuse_own_names(from_home(named, "memory_key_file"), file)
+    refuse_foreign(file)
     key, source, place = new_key(file)
     entry = KeyEntry(key.salt, source, key.check, place)
     # Under another name: nobody must find it before it is encrypted, although its tables are empty.

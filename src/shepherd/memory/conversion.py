@@ -22,7 +22,9 @@ from pathlib import Path
 
 from shepherd._native.store import Connection, SQLiteError
 from shepherd.encryption import KeyEntry, MemoryKey
-from shepherd.encryption.key_file import read_entries, write_entries
+from shepherd.encryption.key import master_key
+from shepherd.encryption.key_file import read_entries, refuse_foreign, write_entries
+from shepherd.encryption.unlocking import text_of_file
 from shepherd.errors import StoreCorruptError, StoreError, StoreLockedError, StoreMissingError, UsageError
 from shepherd.memory import failures
 from shepherd.memory.database import is_open, key_of_file
@@ -111,6 +113,8 @@ def convert(
     then nothing has changed.
     """
     part = file + UNFINISHED
+    if new is not None:
+        refuse_foreign(file)
     entries = read_entries(file)
     try:
         with _alone(file, old) as connection:
@@ -122,6 +126,7 @@ def convert(
                 _finish(connection, part, new)
                 os.chmod(part, os.stat(file).st_mode & 0o777)
                 prepare()
+                _require_kept(entry)
             except BaseException:
                 remove_copy(part)
                 write_entries(file, entries.values())
@@ -136,6 +141,18 @@ def convert(
     # Saved indexes that the other key had sealed, or none.
     shutil.rmtree(f"{file}-hot", ignore_errors=True)
     return is_gone
+
+
+def _require_kept(entry: KeyEntry | None) -> None:
+    """Raise UsageError if the key in a file is not there any more, before the old bytes are overwritten."""
+    if entry is None or entry.source != "file":
+        return
+    text = text_of_file(Path(entry.place))
+    if not entry.fits(MemoryKey(master_key(text, entry.salt, entry.cost), entry.salt)):
+        raise UsageError(
+            f"{entry.place}: the key in this file has changed meanwhile; nothing was encrypted",
+            hint="name another file, which no other program writes",
+        )
 
 
 @contextlib.contextmanager

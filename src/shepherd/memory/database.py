@@ -17,10 +17,10 @@ from types import TracebackType
 
 from shepherd._native.store import Connection, Recall, SQLiteError
 from shepherd.encryption import MemoryKey, Sealer, looks_encrypted
-from shepherd.encryption.key_file import read_entries, write_entries
+from shepherd.encryption.key_file import read_entries, refuse_foreign, write_entries
 from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageError
 from shepherd.memory import failures
-from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_version
+from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_lost, refuse_version
 from shepherd.memory.migration import is_original, migrate
 from shepherd.memory.overwriting import remove_unfinished
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
@@ -154,6 +154,8 @@ class Database:
         target = os.path.abspath(os.path.expanduser(path))
         if os.path.exists(target):
             raise UsageError(f"{target} already exists", hint="name a new file for the backup")
+        if self.key is not None:
+            refuse_foreign(target)
         with self.separate_connection() as connection:
             try:
                 copy_to(connection, target, self.key)
@@ -228,6 +230,7 @@ class Database:
         if os.path.isdir(self.path):
             raise StoreError(f"{self.path}: this is a folder", hint="name a file in it, such as memory.db")
         if not os.path.exists(self.path):
+            refuse_lost(self.path)
             if self.read_only:
                 raise StoreMissingError(
                     f"{self.path}: there is no such database", hint="open it once for writing"
@@ -239,6 +242,8 @@ class Database:
         if not os.path.isfile(self.path):
             raise StoreError(f"{self.path}: this is not a regular file", hint="name a file for the database")
         owner = Owner.SHEPHERD if is_open(self.path) else identify(self.path)
+        if owner is Owner.NOBODY:
+            refuse_lost(self.path)
         self.key = key_of_file(self.path)
         if not self.read_only and not self._is_writable():
             raise failures.read_only(self.path)
@@ -408,7 +413,10 @@ def key_of_file(path: str) -> MemoryKey | None:
     status = os.stat(path)
     with _opening:
         identity = (status.st_dev, status.st_ino)
-        return _open_keys[identity] if identity in _open_files else key_of(path)
+        key = _open_keys.get(identity)
+        # A forked process has none of its parent's locks on the file, and not the key.
+        is_known = identity in _open_files and not (key is not None and key.is_wiped)
+        return key if is_known else key_of(path)
 
 
 def is_encrypted(path: str) -> bool:

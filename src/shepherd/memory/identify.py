@@ -18,12 +18,12 @@ from enum import Enum
 
 from shepherd._native.store import Connection, SQLiteError
 from shepherd.encryption import MemoryKey, looks_encrypted, unlock
-from shepherd.encryption.key_file import key_file_of
+from shepherd.encryption.key_file import key_file_of, read_entries
 from shepherd.errors import ForeignDatabaseError, StoreCorruptError
 from shepherd.memory.migration import MEMORIES, is_original
 from shepherd.memory.schema import APPLICATION_ID, BACKUP_ID, USER_VERSION
 
-__all__ = ["Owner", "foreign", "identify", "key_of", "refuse_version"]
+__all__ = ["Owner", "foreign", "identify", "key_of", "refuse_lost", "refuse_version"]
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
@@ -69,6 +69,20 @@ def identify(path: str) -> Owner:
         if owner is Owner.ORIGINAL or (owner is Owner.NOBODY and user_version == 0):
             return owner
     raise foreign(path)
+
+
+def refuse_lost(path: str) -> None:
+    """Raise StoreCorruptError where a database is missing or empty that its key file calls encrypted.
+
+    A new one in its place would store in the open what was encrypted before.
+    """
+    size = os.path.getsize(path) if os.path.exists(path) else None
+    if not size and read_entries(path):
+        raise StoreCorruptError(
+            f"{path}: the encrypted database is {'missing' if size is None else 'empty'}",
+            hint="shepherd memory restore puts a backup in its place, or what a restore has left beside it"
+            f" ({os.path.basename(path)}.before-restore); to begin a new memory, delete {key_file_of(path)}",
+        )
 
 
 def key_of(path: str) -> MemoryKey | None:

@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["LOGS", "UNFINISHED", "overwrite", "overwriting", "remove_copy", "remove_unfinished"]
+__all__ = ["COMING", "LOGS", "UNFINISHED", "overwrite", "overwriting", "remove_copy", "remove_unfinished"]
 
 LOGS = ("-wal", "-shm", "-journal")
 # Ends the name of the copy that a conversion makes.
 UNFINISHED = ".converting"
+# The same of the one that a restore makes.
+COMING = ".restoring"
 _PIECE_BYTES = 1 << 20
 
 
@@ -52,10 +54,11 @@ def remove_copy(path: str) -> None:
 
 
 def remove_unfinished(database: str) -> None:
-    """Remove the copy that a killed conversion has left, which may be a readable one of an encrypted memory.
+    """Remove the copy that a killed conversion or restore has left: it may be readable, and the memory not.
 
-    The caller has the database open: then no conversion is under way.
+    The caller has the database open: then neither is under way.
     """
-    if os.path.exists(database + UNFINISHED):
-        with contextlib.suppress(OSError):  # the next one tries again
-            remove_copy(database + UNFINISHED)
+    for copy in (database + UNFINISHED, database + COMING, f"{database}{COMING}.part"):
+        if os.path.exists(copy):
+            with contextlib.suppress(OSError):  # the next one tries again
+                remove_copy(copy)

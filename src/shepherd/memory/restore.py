@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 
 from shepherd._native.store import Connection, SQLiteError
 from shepherd.encryption import looks_encrypted
+from shepherd.encryption.key_file import read_entries, refuse_foreign, write_entries
 from shepherd.errors import ForeignDatabaseError, StoreError, StoreKeyError, StoreLockedError, UsageError
 from shepherd.memory import failures
 from shepherd.memory.conversion import is_locked
 from shepherd.memory.database import (
     connect,
-    copy_key_entry,
     copy_to,
     free_name,
     is_open,
     key_of_file,
 )
 from shepherd.memory.identify import Owner, foreign, identify, refuse_version
+from shepherd.memory.overwriting import COMING, LOGS, remove_copy
 from shepherd.memory.schema import APPLICATION_ID
 
 __all__ = ["aside_of", "check_backup", "restore"]
@@ -86,27 +89,37 @@ def restore(backup: str | os.PathLike[str], database: str | os.PathLike[str]) ->
     if os.path.exists(target) and os.path.exists(source) and os.path.samefile(source, target):
         raise UsageError(f"{target}: this is the database itself", hint="name a copy of it")
     check_backup(source)
-    aside = ""
+    coming, aside = target + COMING, ""
     try:
         if os.path.exists(target):
             _refuse_in_use(target)
-            aside = aside_of(target)
-            _move(target, aside)
-        else:
-            os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        key = key_of_file(source)
+        entry = None if key is None else read_entries(source).get(key.salt)
+        before = read_entries(target)
+        if entry is not None:
+            refuse_foreign(target)
+        remove_copy(coming)
+        try:
+            with connect(source, read_only=True) as connection:
+                copy_to(connection, coming, key)
+            # Whichever of the two has the name when the process is killed can be opened.
+            if entry is not None:
+                write_entries(target, {**before, entry.salt: entry}.values())
+            if os.path.exists(target):
+                _refuse_in_use(target)  # it may have been opened meanwhile
+                aside = aside_of(target)
+                write_entries(aside, before.values())
+            with _kept(target, aside):
+                os.replace(coming, target)
+        except BaseException:
+            remove_copy(coming)
+            raise
+        write_entries(target, () if entry is None else (entry,))
         # Saved indexes of the other contents.
         shutil.rmtree(f"{target}-hot", ignore_errors=True)
     except OSError as error:
         raise failures.from_os_error(target, error) from error
-    try:
-        key = key_of_file(source)
-        with connect(source, read_only=True) as connection:
-            copy_to(connection, target, key)
-        copy_key_entry(source, target, key)
-    except BaseException:
-        if aside:
-            _move(aside, target)
-        raise
     return aside
 
 
@@ -142,7 +155,30 @@ def _refuse_in_use(path: str) -> None:
         raise StoreLockedError(f"{path}: another program has the memory open", hint=_QUIT)
 
 
-def _move(path: str, target: str) -> None:
-    for end in ("-key", "-wal", "-shm", "-journal", ""):
-        if os.path.exists(path + end):
-            os.rename(path + end, target + end)
+@contextlib.contextmanager
+def _kept(path: str, aside: str) -> Iterator[None]:
+    """Give a database another name, for good unless the block fails; "" for none.
+
+    Where the disk has hard links it keeps its own name as well, until the block gives that to another file.
+    """
+    if not aside:
+        yield
+        return
+    logs = [end for end in LOGS if os.path.exists(path + end)]
+    for end in logs:
+        os.rename(path + end, aside + end)
+    try:
+        os.link(path, aside)
+    except OSError:
+        os.rename(path, aside)
+    try:
+        yield
+    except BaseException:
+        if os.path.exists(path):
+            os.unlink(aside)
+        else:
+            os.rename(aside, path)
+        for end in logs:
+            os.rename(aside + end, path + end)
+        write_entries(aside, ())
+        raise

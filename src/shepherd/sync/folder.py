@@ -8,6 +8,7 @@ The key is random and seals everything else; a passphrase that is stretched by A
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from typing import Any
 
 from shepherd.encryption import MemoryKey, Sealer, SealError, new_salt
 from shepherd.encryption.key import SALT_BYTES, USUAL_COST, Argon2, new_master_text
+from shepherd.encryption.unlocking import spellings
 from shepherd.errors import StoreError, StoreKeyError, UsageError
 from shepherd.paths import write_atomically
 
@@ -102,14 +104,14 @@ def unlock(path: Path, passphrase: str) -> Folder:
             raise ValueError
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(path) from error
-    try:
-        key = Sealer.of_passphrase(passphrase, salt, cost).open(sealed, _purpose(folder_id))
-    except SealError:
-        raise StoreKeyError(
-            f"{path}: that is not the passphrase of this folder; nothing was changed",
-            hint="use the passphrase that was chosen at the first sync, on the other machine",
-        ) from None
-    return Folder(path, folder_id, key.decode())
+    for spelling in spellings(passphrase):
+        with contextlib.suppress(SealError):
+            key = Sealer.of_passphrase(spelling, salt, cost).open(sealed, _purpose(folder_id))
+            return Folder(path, folder_id, key.decode())
+    raise StoreKeyError(
+        f"{path}: that is not the passphrase of this folder; nothing was changed",
+        hint="use the passphrase that was chosen at the first sync, on the other machine",
+    )
 
 
 def id_of(path: Path) -> str:
