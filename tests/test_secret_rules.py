@@ -19,6 +19,7 @@ from shepherd.secret_detection import (
 )
 from shepherd.secret_detection.unexplained import find_unexplained
 from shepherd.secret_detection.vocabulary import around, is_random, lowered
+from tests.plain_secret_rules import without_anchors
 
 
 def unexplained(message: str) -> list[str]:
@@ -199,7 +200,7 @@ def test_a_number_is_a_code_beside_its_name(text: str, value: str) -> None:
     ],
 )
 def test_forty_signs_are_a_key_if_they_are_in_no_order(word: str, kinds: list[str]) -> None:
-    assert [found.kind for found in keys._unnamed_keys(word)] == kinds
+    assert [found.kind for found in keys._unnamed_keys(word, word.lower())] == kinds
 
 
 @pytest.mark.parametrize(
@@ -394,3 +395,15 @@ def test_lines_with_covered_secrets_are_counted_from_one() -> None:
     text = "Notes\nPIN: 4711\n\nThe door code is 5520."
 
     assert masked_lines(text, masked(text)[0]) == (2, 4)
+
+
+def test_a_long_document_is_masked_as_if_every_rule_were_tried_at_every_character() -> None:
+    secrets_file = Path(__file__).parent / "secrets" / "secrets.txt"
+    lines = [*secrets_file.read_text("utf-8").splitlines()[::4], *GIVEN.splitlines()]
+    filler = "Nothing of this part of the minutes is worth a word. " * 250
+    text = f"\n{filler}\n".join("\n".join(lines[n : n + 40]) for n in range(0, len(lines), 40))
+    with without_anchors():
+        expected = masked(text)
+
+    assert masked(text) == expected
+    assert expected[1] > 20
