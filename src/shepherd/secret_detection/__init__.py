@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shepherd.secret_detection import codes, command_lines, keys, numbers, passwords
+from shepherd.secret_detection import codes, command_lines, fields, keys, numbers, passwords
 from shepherd.secret_detection.network_names import spans_of_names
 from shepherd.secret_detection.vocabulary import (
     COVER,
@@ -206,6 +206,7 @@ def _candidates(text: str, in_document: bool, *, is_program: bool | None = None)
     yield from keys.find(text)
     yield from passwords.find(text, is_program=is_program)
     yield from command_lines.find(text)
+    yield from fields.find(text)
     if any(map(str.isdigit, text)):
         for begin, piece in around(text, _DIGIT.finditer(text)):
             yield from moved(begin, numbers.find(piece))
