@@ -18,7 +18,8 @@ __all__ = ["PART", "secrets_in_knowledge"]
 _Rows = list[tuple[Any, ...]]
 _PAGE = 20
 # A long text is read in parts, each with more of what stands around it than a rule reads.
-PART, _AROUND = 1 << 18, 1 << 14
+PART = 1 << 18
+_AROUND = 1 << 14
 
 
 def secrets_in_knowledge(
