@@ -19,6 +19,7 @@ from shepherd.secret_detection import (
 )
 from shepherd.secret_detection.unexplained import find_unexplained
 from shepherd.secret_detection.vocabulary import around, is_random, lowered
+from tests.plain_secret_rules import without_anchors
 
 
 def unexplained(message: str) -> list[str]:
@@ -199,7 +200,7 @@ def test_a_number_is_a_code_beside_its_name(text: str, value: str) -> None:
     ],
 )
 def test_forty_signs_are_a_key_if_they_are_in_no_order(word: str, kinds: list[str]) -> None:
-    assert [found.kind for found in keys._unnamed_keys(word)] == kinds
+    assert [found.kind for found in keys._unnamed_keys(word, word.lower())] == kinds
 
 
 @pytest.mark.parametrize(
@@ -394,3 +395,60 @@ def test_lines_with_covered_secrets_are_counted_from_one() -> None:
     text = "Notes\nPIN: 4711\n\nThe door code is 5520."
 
     assert masked_lines(text, masked(text)[0]) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<db:password>{}</db:password>",
+        '<add key="DbPassword" value="{}"/>',
+        "<clientSecret>{}7k</clientSecret>",
+        "ansible_ssh_pass: {}",
+        '"smtp_pass": "{}",',
+        "export MYSQL_PWD={}",
+        "let dbPass = '{}';",
+        "my slack_token is {}7k, keep it",
+        "| Name | Password |\n|---|:-:|\n| anna | {} |\n| bob | `{}` |",
+        'name,api key\n"Smith, Anna","{}7k"\nBob,',
+        "name;Passwort\nanna;{}\n",
+    ],
+)
+@pytest.mark.parametrize("value", ["Fritz7390", "tulip-ember-99"])
+def test_the_value_of_an_element_a_setting_or_a_column_named_after_a_secret_is_covered(text, value):
+    filled = f"Notes\n{text}\nThe end.".replace("{}", value)
+    covered, _ = masked(filled)
+
+    assert value not in covered
+    assert re.sub(r"[\w-]*\u2022+", "X", covered) == re.sub(rf"{value}\w*", "X", filled)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<token>IDENTIFIER</token>",
+        '<xs:element name="password" type="xs:string"/>',
+        "db_pass = os.environ['DB_PASS']",
+        "smtp_pass: {{ vault_pass }}",
+        "first_pass: compile",
+        "next_token = tokens[i]",
+        "self.user_pass = password_of(user)",
+        "csrf_token: true",
+        "| Option | Password |\n|---|---|\n| x | required |",
+        "name,token\nplus,PLUS\nnumber,NUMBER",
+        "Who has a user name, password, token\nor key, an address, a phone",
+    ],
+)
+def test_programs_and_tables_about_passwords_tell_none(text):
+    assert masked(text) == (text, 0)
+
+
+def test_a_long_document_is_masked_as_if_every_rule_were_tried_at_every_character() -> None:
+    secrets_file = Path(__file__).parent / "secrets" / "secrets.txt"
+    lines = [*secrets_file.read_text("utf-8").splitlines()[::4], *GIVEN.splitlines()]
+    filler = "Nothing of this part of the minutes is worth a word. " * 250
+    text = f"\n{filler}\n".join("\n".join(lines[n : n + 40]) for n in range(0, len(lines), 40))
+    with without_anchors():
+        expected = masked(text)
+
+    assert masked(text) == expected
+    assert expected[1] > 20

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shepherd._native.store import Connection
+from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.memory.audit import NEVER_RECALLED_S, NearDuplicates
+from shepherd.memory.audit_of_knowledge import PART
 from tests.postgres import IN_A_FILE
 
 NOW = 1_700_000_000
@@ -121,6 +123,33 @@ def test_secrets_are_found_in_values_that_a_fact_had_until_those_go(memory: Memo
         ("secret", (), "password in the history of the fact 'wifi_password'"),
     ]
     assert found(memory) == []
+
+
+def test_secrets_are_found_in_knowledge_wherever_they_stand_in_it(memory: Memory) -> None:
+    memory.transactions.keeps_secrets = True  # as an earlier version stored them
+    knowledge = Knowledge(memory.transactions, "steve")
+    other = Knowledge(memory.transactions, "anna")
+    other.add_node("Hers", source_text="The door code is 4471.")
+    filler = "Nothing of this is worth a word. "
+    # In the second part of a text that is read in parts, and where the parts meet.
+    end = filler * (PART // len(filler) + 400) + "password: Fritz7390"
+    middle = filler * (PART // len(filler) + 1) + "password: Fritz7390 "
+    at_the_seam = middle[len(middle) - PART - 12 :] + filler
+    texts = ("The course code is CS101.", end, at_the_seam)
+    nodes = [knowledge.add_node(f"Text {n}", source_text=text) for n, text in enumerate(texts)]
+    noted = knowledge.add_node("The PIN is 4711", notes="card 4012 8888 8888 1881", metadata={"pin": 4711})
+    edge = knowledge.connect(nodes[0].id, noted.id, "the gate opens with 9051")
+    knowledge.set_dimension("home", description="the wifi password is Fritz7390")
+
+    assert found(memory) == sorted(
+        [
+            ("secret", (), f"password in node {nodes[1].id} of the knowledge, 'Text 1'"),
+            ("secret", (), f"password in node {nodes[2].id} of the knowledge, 'Text 2'"),
+            ("secret", (), f"card-number, password in node {noted.id} of the knowledge, 'The PIN is ••••'"),
+            ("secret", (), f"password in edge {edge.id} of the knowledge"),
+            ("secret", (), "password in the dimension 'home' of the knowledge"),
+        ]
+    )
 
 
 # ---- never recalled

@@ -66,7 +66,8 @@ _AUDIT = {
     "echo": "the answer only repeats the question",
     "empty": "no word in it can be found",
     "tail": "contains injected text, which would be injected again",
-    "secret": "better kept elsewhere; to delete a fact: shepherd facts clear KEY --history",
+    "secret": "better kept elsewhere; to delete: shepherd facts clear KEY --history"
+    " or shepherd knowledge forget ID",
     "never-recalled": "no message has needed these in three months",
 }
 

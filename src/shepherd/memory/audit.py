@@ -31,13 +31,14 @@ def audit(
     facts: Iterable[Fact] = (),
     history: Iterable[FactChange] = (),
     never_recalled: Sequence[int] = (),
+    in_knowledge: Iterable[AuditFinding] = (),
 ) -> list[AuditFinding]:
     """Return findings by kind, then by id.
 
     duplicate: the same question more than once; near-duplicate: nearly the same keywords in question and
     answer; echo: an answer that only says the question again; empty: no keyword, so that no search finds it;
     tail: an injected block was stored; secret: what should not be remembered; never-recalled: one finding
-    with all of `never_recalled`.
+    with all of `never_recalled`. Those `in_knowledge` are found elsewhere.
     """
     by_question: dict[int, list[int]] = defaultdict(list)
     near = NearDuplicates()
@@ -68,7 +69,7 @@ def audit(
     }
     secrets = [AuditFinding("secret", (), detail) for detail in in_facts.values()]
     unused = [AuditFinding("never-recalled", tuple(never_recalled))] if never_recalled else []
-    findings = [*single, *duplicates, *alike, *secrets, *unused]
+    findings = [*single, *duplicates, *alike, *secrets, *unused, *in_knowledge]
     return sorted(findings, key=lambda finding: (finding.kind, finding.ids, finding.detail))
 
 

@@ -1210,10 +1210,15 @@ class Memory:
         return self._store.schema_texts()
 
     def audit(self, user_id: str | None = None) -> list[AuditFinding]:
-        """Return memories and facts that a person may want to look at: duplicates, echoes, secrets, …"""
-        from shepherd.memory import audit
+        """Return what a person may want to look at: memories that are duplicates or echoes, secrets, …
 
-        if self._rows.user(user_id) is None:
+        Secrets are looked for in facts and knowledge, too.
+        """
+        from shepherd.memory import audit
+        from shepherd.memory.audit_of_knowledge import secrets_in_knowledge
+
+        user = self._rows.user(user_id)
+        if user is None:
             return []
         before = self._rows.seconds() - audit.NEVER_RECALLED_S
         unused: list[int] = self._rows.read_memories(user_id, [], recall_counts.never_recalled, before)
@@ -1222,6 +1227,7 @@ class Memory:
             self.get_all_facts(user_id),
             self.fact_history(None, user_id),
             [memory_id for memory_id in unused if memory_id not in self._store.recall_counts],
+            () if self._store.is_blind else secrets_in_knowledge(self._store.read, user),
         )
 
     def claim(self, from_user: str = "local", user_id: str | None = None) -> ClaimCounts:

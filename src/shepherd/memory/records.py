@@ -275,10 +275,10 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Memories that a person may want to look at.
+    """Memories that a person may want to look at, or a fact or a part of the knowledge with secrets.
 
     `kind`: duplicate, near-duplicate, echo, empty, tail, secret, never-recalled. `detail`: the kinds of
-    secret, and the key of the fact that has them (then there are no ids).
+    secret, and where they are if that is no memory (then there are no ids).
     """
 
     kind: str

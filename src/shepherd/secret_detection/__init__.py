@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from shepherd.secret_detection import codes, command_lines, keys, numbers, passwords
+from shepherd.secret_detection import codes, command_lines, fields, keys, numbers, passwords
 from shepherd.secret_detection.network_names import spans_of_names
 from shepherd.secret_detection.vocabulary import (
     COVER,
     NOT_ITSELF,
+    PROGRAM_TEXT,
     Secret,
     SecretKind,
     around,
@@ -42,7 +43,11 @@ def find_secrets(text: str, *, in_document: bool = False) -> list[Secret]:
     In speech, a number beside what codes open is taken for a code: a message that isn't remembered costs
     little. In a document, covering a number destroys it, so that a value must be given to what it opens.
     """
-    candidates = list(_candidates(text, in_document))
+    return _without_others(text, list(_candidates(text, in_document)))
+
+
+def _without_others(text: str, candidates: list[Secret]) -> list[Secret]:
+    """Return candidates in order, none inside another, without names of networks and what is covered."""
     named = spans_of_names(text, [(secret.start, secret.end) for secret in candidates])
     found = sorted(
         (
@@ -80,20 +85,65 @@ def holds_secret(question: str, answer: str) -> bool:
 
 def masked(text: str, *, in_document: bool = True) -> tuple[str, int]:
     """Return a text of the same length with its secrets covered, and how many there are."""
+    found = find_secrets(text, in_document=in_document)
     n_secrets = 0
     # What stands around a covered secret can read differently. Until nothing more is found, an export would
     # lose something when it is imported again.
-    for _ in range(_MOST_PASSES):
-        found = find_secrets(text, in_document=in_document)
-        pieces, end = [], 0
-        for secret in found:
-            pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
-            end = secret.end
-        text = "".join([*pieces, text[end:]])
-        n_secrets += len(found)
+    for n_passes in range(1, _MOST_PASSES + 1):
         if not found:
             break
+        before, text = text, _covered(text, found)
+        n_secrets += len(found)
+        if n_passes < _MOST_PASSES:
+            found = _found_beside(before, text, found, in_document=in_document)
     return text, n_secrets
+
+
+def _covered(text: str, secrets: list[Secret]) -> str:
+    pieces, end = [], 0
+    for secret in secrets:
+        pieces += [text[end : secret.start], re.sub(r"\S", COVER, text[secret.start : secret.end])]
+        end = secret.end
+    return "".join([*pieces, text[end:]])
+
+
+def _found_beside(before: str, text: str, covered: list[Secret], *, in_document: bool) -> list[Secret]:
+    """Return what is found in a text since secrets in it were covered, which no rule sees from far away.
+
+    `before` is the text as it was. A part does not show whether the text is a program, nor what belongs to a
+    key of many lines: then the whole text is read again.
+    """
+    parts = _parts(text, [(secret.start - _SEEN, secret.end + _SEEN) for secret in covered])
+    is_program = PROGRAM_TEXT.search(before) is not None
+    if (
+        _BLOCK in text
+        or 2 * sum(end - begin for begin, end, _ in parts) > len(text)
+        or is_program != (PROGRAM_TEXT.search(text) is not None)
+    ):
+        return find_secrets(text, in_document=in_document)
+    candidates = [
+        secret
+        for begin, end, zones in parts
+        for secret in moved(begin, _candidates(text[begin:end], in_document, is_program=is_program))
+        if any(secret.start < last and secret.end > first for first, last in zones)
+    ]
+    return _without_others(text, candidates)
+
+
+def _parts(text: str, zones: list[tuple[int, int]]) -> list[tuple[int, int, list[tuple[int, int]]]]:
+    """Return parts of a text that have what rules read around zones of it, each with its zones."""
+    parts: list[tuple[int, int, list[tuple[int, int]]]] = []
+    for zone in zones:
+        blank = _BLANK.search(text, min(len(text), zone[1] + 2 * _SEEN))
+        end = blank.start() if blank else len(text)
+        if parts and zone[0] - 2 * _SEEN <= parts[-1][1]:
+            begin, _, others = parts.pop()
+            parts.append((begin, max(end, zone[1]), [*others, zone]))
+            continue
+        first = max(0, zone[0] - 2 * _SEEN)
+        begin = 1 + max(text.rfind(" ", 0, first), text.rfind("\n", 0, first))
+        parts.append((begin, end, [zone]))
+    return parts
 
 
 def masked_value(value: Any, name: str = "") -> tuple[Any, int]:
@@ -132,10 +182,14 @@ def masked_lines(text: str, covered: str) -> tuple[int, ...]:
 
 
 _MOST_PASSES = 4
+# More than a rule reads from its first character to its last one, and around them.
+_SEEN = 1000
+_BLANK = re.compile(r"[ \n]")
+_BLOCK = "-----BEGIN "
 _VAGUE_NAMES = re.compile(r"\b(?:secret|token)\b" + NOT_ITSELF)
 # A value alone does not show that it is a password; its key or question does. Words, not parts of words.
 _TELLING_NAMES = re.compile(
-    rf"\b(?:{words_of('names')}|{words_of('key names')})\b{NOT_ITSELF}", re.IGNORECASE
+    rf"\b(?:{words_of('names', 'compound names', 'key names')})\b{NOT_ITSELF}", re.IGNORECASE
 )
 
 
@@ -144,13 +198,15 @@ _COVERED = f"{COVER} \t\n"
 _MEETING = 2000
 # A number below it is no code.
 _LEAST_CODE = 100
-_DIGIT = re.compile(r"\d+")
+# A digit and some of what follows it in the line: most lines that have one have several.
+_DIGIT = re.compile(r"\d[^\n]{0,200}")
 
 
-def _candidates(text: str, in_document: bool) -> Iterator[Secret]:
+def _candidates(text: str, in_document: bool, *, is_program: bool | None = None) -> Iterator[Secret]:
     yield from keys.find(text)
-    yield from passwords.find(text)
+    yield from passwords.find(text, is_program=is_program)
     yield from command_lines.find(text)
+    yield from fields.find(text)
     if any(map(str.isdigit, text)):
         for begin, piece in around(text, _DIGIT.finditer(text)):
             yield from moved(begin, numbers.find(piece))

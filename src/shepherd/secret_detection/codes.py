@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
+from shepherd.secret_detection.anchors import Anchored, folded
 from shepherd.secret_detection.vocabulary import (
     DATE,
     NO_CODE,
@@ -19,23 +20,25 @@ from shepherd.secret_detection.vocabulary import (
     YEAR,
     Secret,
     SecretKind,
+    around,
     lowered,
+    moved,
     words_of,
 )
 
 __all__ = ["find", "find_near"]
 
 
-def _names_of(name: str) -> Callable[[], re.Pattern[str]]:
-    # Compiled when a text has a number: that takes a tenth of a second. Lists without capitals read a text in
-    # small letters: with IGNORECASE every alternative would be tried at every word.
-    tail = rf"(?![\w(-]){NOT_ITSELF if name == 'names' else ''}"
-    flags = 0 if name in _LOWER else re.IGNORECASE
-    return cache(lambda: re.compile(rf"(?<![\w.-]){words_of(name)}{tail}", flags))
+def _names_of(name: str) -> Anchored:
+    # Lists without capitals read a text in small letters: with IGNORECASE every alternative would be tried.
+    tail = rf"(?![\w(-]){NOT_ITSELF if name.endswith('names') else ''}"
+    return Anchored(rf"(?<![\w.-]){words_of(name)}{tail}", 0 if name in _LOWER else re.IGNORECASE)
 
 
-_LISTS = ("names", "accounts", "ids", "things", "opening")
+_LISTS = ("names", "compound names", "accounts", "ids", "things", "opening")
 _LOWER = frozenset(name for name in _LISTS if WORDS[name].islower())
+# Each name that begins with any word contains this.
+_COMPOUND_HINT = "geheim"
 _NAMES = {name: _names_of(name) for name in _LISTS}
 # Numbers in groups, turns of a dial, and words with a digit in them.
 _TURNS = words_of("turns")
@@ -46,14 +49,14 @@ _VALUE_LIKE = re.compile(
     r"|(?=[^\s\d]{0,40}\d)[^\s\"'`<>()\[\]{}=,;:\u201c\u201d]{3,64})",
 )
 # A dial turned three times or more opens nothing but a lock.
-_DIAL = re.compile(
+_DIAL = Anchored(
     rf"(?<!\w)(?:{_TURNS}(?: to)? \d{{1,2}}"
     r"(?:,? (?:then|and|und|dann|puis|et|luego|y|poi|e|en|dan)|,)? ?){2,5}"
     rf"{_TURNS}(?: to)? \d{{1,2}}(?!\d)",
     re.IGNORECASE,
 )
 # "The bike lock is 7725", "lockbox at the flat: 0852": what opens with nothing but a number.
-_LOCK_IS = re.compile(
+_LOCK_IS = Anchored(
     rf"\b{words_of('locks')}(?: (?:at|in|on|of|for|to|by|under|behind) [^\n.!?:=]{{1,30}}?)?"
     r"(?: is| are| ist| est| es| è| é|:|=) ?(?P<code>\d{3,8})"
     r"(?![\d.,]*\d|\s?[%€$£°]|\s(?:euros?|dollars?|pounds?|kg|kilos?|cm|mm|m|years?|people)\b)",
@@ -66,6 +69,7 @@ _CODE_ALONE = re.compile(
     r"|\d{3,8}[A-Z])[*#]?)(?![\w:/%=(\u20ac]|[.,-]\d|-\w)"
 )
 # Keys of a keypad around a number: "star 60842 pound", "#2915*". "*2915*" may be Markdown.
+_KEYED_HINT = re.compile(r"[*#]\d|star|hash|asterisk|pound")
 _KEYED = re.compile(
     r"(?<![\w&*#])(?:(?:star|asterisk) \d{3,8}(?: (?:pound|hash|star|key)\b)?"
     r"|\d{3,8} (?:(?:and |then )?(?:the )?(?:hash|star|asterisk|pound)(?: key| sign)|(?:and |then )hash)\b"
@@ -88,10 +92,12 @@ _PLACE = re.compile(
     re.IGNORECASE,
 )
 _ACCESS = re.compile(rf"(?<![\w-]){words_of('access')}(?![\w-])", re.IGNORECASE)
+# Where none of these words is near, not even cut off, nothing else is asked.
+_ACCESS_WORD = Anchored(words_of("access"))
 _compound = cache(lambda: re.compile(rf"(?<!\w)(?:{WORDS['codes that open nothing']})(?!\w)", re.IGNORECASE))
 _BEFORE_ACCESS, _BEHIND_ACCESS = 50, 30
 # "I use Snowball1987 for everything"
-_USED_FOR_ALL = re.compile(
+_USED_FOR_ALL = Anchored(
     r"\b(?:i|we) (?:always |still |just |basically )?(?:use|reuse|have) "
     r"(?P<word>(?=\S*\d\S*\d)(?=\S*[^\W\d_]{3})\S{6,64}) (?:for|on|as) "
     r"(?:basically |pretty much |literally |almost |nearly |practically )?"
@@ -138,14 +144,16 @@ _access_behind = cache(
     lambda: re.compile(_GIVEN_BEHIND + rf"{words_of('access')}(?![\w-]|/\w)", re.IGNORECASE)
 )
 _name_behind_given = cache(
-    lambda: re.compile(_GIVEN_BEHIND + rf"{words_of('names')}(?![\w-]|/\w)", re.IGNORECASE)
+    lambda: re.compile(_GIVEN_BEHIND + rf"{words_of('names', 'compound names')}(?![\w-]|/\w)", re.IGNORECASE)
 )
 _thing_behind_given = cache(
     lambda: re.compile(
         _GIVEN_BEHIND + rf"(?:{words_of('things')}|{words_of('opening')})(?![\w-]|/\w)", re.IGNORECASE
     )
 )
-_name_behind = cache(lambda: re.compile(_BEHIND + rf"{words_of('names')}(?![\w-]|/\w)", re.IGNORECASE))
+_name_behind = cache(
+    lambda: re.compile(_BEHIND + rf"{words_of('names', 'compound names')}(?![\w-]|/\w)", re.IGNORECASE)
+)
 _thing_behind = cache(
     lambda: re.compile(_BEHIND + rf"(?:{words_of('things')}|{words_of('opening')})(?![\w-])", re.IGNORECASE)
 )
@@ -158,19 +166,23 @@ _PASSWORD_LIKE = re.compile(
 _IDENTIFIER = re.compile(
     r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*:\s|[a-z0-9]+(?:_[a-z0-9]+)+(?![\w!?#*$%&-])|(?:[A-Z]{2,10}-)+\d+(?:-\d+)*(?![\w!?#*$%&-])"
 )
+_NUMBERED_WORD = re.compile(r"[^\W\d]+\d|\d+")
 _NEAR, _NEAR_BEFORE, _LEAST_DIGITS, _LEAST_MIXED, _LEAST_ID = 70, 40, 3, 5, 7
 _SHORT_NOTE = 6  # words
 _MOST_VALUE, _MOST_LIST = 100, 400  # characters of a value, and of values in a row behind a name
+_MOST_NAME, _MOST_AND = 20, 8  # further characters up to a name, and between two values in a row
 
 
 def find(text: str) -> Iterator[Secret]:
     """Yield numbers of dials, keypads and locks, and the word that somebody uses for everything."""
-    for pattern in (_DIAL, _KEYED):
-        for match in pattern.finditer(text):
-            yield Secret("password", match.start(), match.end())
-    for match in _LOCK_IS.finditer(text):
+    small = folded(text)
+    for match in _DIAL.finditer(text, small):
+        yield Secret("password", match.start(), match.end())
+    for begin, piece in around(text, _KEYED_HINT.finditer(small)):
+        yield from moved(begin, (Secret("password", *match.span()) for match in _KEYED.finditer(piece)))
+    for match in _LOCK_IS.finditer(text, small):
         yield Secret("password", *match.span("code"))
-    for match in _USED_FOR_ALL.finditer(text):
+    for match in _USED_FOR_ALL.finditer(text, small):
         yield Secret("password", *match.span("word"))
 
 
@@ -180,14 +192,19 @@ def _access_codes(text: str, *, in_document: bool) -> Iterator[Secret]:
     The other rules know how people say it. This one does not, and forgets a number too many rather than keep
     a code.
     """
+    access = [found.span() for found in _ACCESS_WORD.finditer(text, folded(text))]
+    at = 0
     for match in _CODE_ALONE.finditer(text):
         start, end = match.span("code")
+        while at < len(access) and access[at][1] <= start - _BEFORE_ACCESS:
+            at += 1
+        if at == len(access) or access[at][0] >= end + _BEHIND_ACCESS:
+            continue
         before = text[max(0, start - _BEFORE_ACCESS) : start]
         behind = text[end : end + _BEHIND_ACCESS]
         cut = max((one.end() for one in SENTENCE_END.finditer(before)), default=0)
         stop = SENTENCE_END.search(behind)
         sentence_ends = stop.start() if stop else len(behind)
-        # Most numbers are in no sentence about what codes open: nothing else is asked about those.
         if not (_ACCESS.search(before, cut) or _ACCESS.search(behind[:sentence_ends])):
             continue
         is_about_access = _is_assigned if in_document else _is_near_access
@@ -249,8 +266,10 @@ def _named_values(text: str, *, in_document: bool) -> Iterator[Secret]:
         return
     near = _Names(text)
     is_named = bool(near["names"] or near["accounts"] or near["things"])
-    regions = _regions(near)
-    region = 0
+    spans = sorted(near["names"] + near["accounts"] + near["things"] + near["ids"])
+    regions = _regions(spans, _NEAR_BEFORE + _MOST_VALUE, _NEAR + _MOST_LIST)
+    close = _regions(spans, 2 * _MOST_VALUE + _NEAR, _NEAR + _MOST_NAME)
+    region = closest = 0
     kind_of = _kind_in_document if in_document else _kind_of
     last: Secret | None = None
     for match in values:
@@ -259,9 +278,17 @@ def _named_values(text: str, *, in_document: bool) -> Iterator[Secret]:
             region += 1
         if region == len(regions) or start < regions[region][0]:
             continue
+        while closest < len(close) and close[closest][1] < start:
+            closest += 1
+        is_close = closest < len(close) and close[closest][0] <= start
+        is_next = last is not None and start - last.end <= _MOST_AND
+        if not is_close and not is_next:
+            continue
         end = start + len(match[0].rstrip(".,;:!?"))
-        kind = kind_of(near, text, start, end) if is_named or _is_id(text[start:end]) else None
-        if kind is None and last is not None and _AND.fullmatch(text, last.end, start):
+        kind = None
+        if is_close and (is_named or _is_id(text[start:end])):
+            kind = kind_of(near, text, start, end)
+        if kind is None and is_next and last is not None and _AND.fullmatch(text, last.end, start):
             kind = last.kind if _is_code(text, start, end) else None
         if kind is not None:
             # Groups of digits may end with the blank behind them.
@@ -269,11 +296,11 @@ def _named_values(text: str, *, in_document: bool) -> Iterator[Secret]:
             yield last
 
 
-def _regions(near: _Names) -> list[tuple[int, int]]:
+def _regions(names: list[tuple[int, int]], before: int, behind: int) -> list[tuple[int, int]]:
     """Return the parts of a text, in order and apart, in which a value can stand near a name."""
     regions: list[tuple[int, int]] = []
-    for begin, stop in sorted(near["names"] + near["accounts"] + near["things"] + near["ids"]):
-        first, last = begin - _NEAR_BEFORE - _MOST_VALUE, stop + _NEAR + _MOST_LIST
+    for begin, stop in names:
+        first, last = begin - before, stop + behind
         if regions and first <= regions[-1][1]:
             regions[-1] = regions[-1][0], max(last, regions[-1][1])
         else:
@@ -286,12 +313,15 @@ class _Names(dict[str, list[tuple[int, int]]]):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.text, self.lower = text, lowered(text)
+        self.text, self.lower, self.folded = text, lowered(text), folded(text)
 
     def __missing__(self, name: str) -> list[tuple[int, int]]:
         text = self.lower if name in _LOWER else self.text
-        self[name] = [found.span() for found in _NAMES[name]().finditer(text)]
-        return self[name]
+        spans = [found.span() for found in _NAMES[name].finditer(text, self.folded)]
+        if name == "names" and _COMPOUND_HINT in self.lower:
+            spans = sorted([*spans, *self["compound names"]])
+        self[name] = spans
+        return spans
 
 
 def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None:
@@ -307,7 +337,7 @@ def _kind_of(near: _Names, text: str, start: int, end: int) -> SecretKind | None
         and not value.strip("0123456789- ")
         and not _is_phone(text, start, value)
         and _is_behind(near["things"], text, start)
-        and (text[:start].endswith(": ") or _IS_DIAL.fullmatch(text[start - 4 : end]) is not None)
+        and (text.endswith(": ", 0, start) or _IS_DIAL.fullmatch(text[start - 4 : end]) is not None)
     )
     is_opened = is_labelled or (has_thing and _is_near(near["opening"], text, start, end))
     if (is_named or is_opened) and _is_code(text, start, end):
@@ -334,24 +364,30 @@ def _kind_in_document(near: _Names, text: str, start: int, end: int) -> SecretKi
         return None
     if _is_id(value) and _is_near(near["ids"], text, start, end):
         return "account-number"
-    if _is_code(text, start, end):
-        is_given = _is_given(near["names"], text, start) or _name_behind_given().match(text, end)
-        if is_given or _is_note(near["names"], text, start, end):
-            return "password"
-        is_opened = _is_near(near["things"], text, start, end) and _is_near(near["opening"], text, start, end)
-        if is_opened and (
-            _is_given(near["opening"], text, start)
-            or _is_given(near["things"], text, start)
-            or _thing_behind_given().match(text, end)
-        ):
-            return "password"
-        # "The safe in the study: 31-08-22"
-        is_labelled = not value.strip("0123456789- ") and _LABELLED.search(text, max(0, start - 4), start)
-        if is_labelled and not _is_phone(text, start, value) and _is_given(near["things"], text, start):
-            return "password"
-    if _PASSWORD_LIKE.fullmatch(value) and _is_given(near["accounts"], text, start):
+    is_code = (
+        _is_code_alone(value) and _is_given_a_code(near, text, start, end) and _is_code(text, start, end)
+    )
+    if is_code or (_is_given(near["accounts"], text, start) and _PASSWORD_LIKE.fullmatch(value)):
         return "password"
     return None
+
+
+def _is_given_a_code(near: _Names, text: str, start: int, end: int) -> bool:
+    """Return whether a text gives a value to a name or to what a code opens."""
+    value = text[start:end]
+    is_given = _is_given(near["names"], text, start) or _name_behind_given().match(text, end)
+    if is_given or _is_note(near["names"], text, start, end):
+        return True
+    is_opened = _is_near(near["things"], text, start, end) and _is_near(near["opening"], text, start, end)
+    if is_opened and (
+        _is_given(near["opening"], text, start)
+        or _is_given(near["things"], text, start)
+        or _thing_behind_given().match(text, end)
+    ):
+        return True
+    # "The safe in the study: 31-08-22"
+    is_labelled = not value.strip("0123456789- ") and _LABELLED.search(text, max(0, start - 4), start)
+    return bool(is_labelled and not _is_phone(text, start, value) and _is_given(near["things"], text, start))
 
 
 def _is_phone(text: str, start: int, value: str) -> bool:
@@ -412,9 +448,7 @@ def _may_go_on(between: str) -> bool:
 def _is_code(text: str, start: int, end: int) -> bool:
     """Return whether a value looks like a code: enough digits, or digits among letters or marks."""
     value = text[start:end]
-    n_digits = sum(map(str.isdigit, value))
-    is_mixed = n_digits > 0 and len(value) >= _LEAST_MIXED and not re.fullmatch(r"[^\W\d]+\d|\d+", value)
-    if n_digits < _LEAST_DIGITS and not is_mixed:
+    if not _is_code_alone(value):
         return False
     lead = text[max(0, start - 40) : start]
     return not (
@@ -423,6 +457,12 @@ def _is_code(text: str, start: int, end: int) -> bool:
         or UNIT.match(text, end)
         or NO_CODE.fullmatch(value)
     )
+
+
+def _is_code_alone(value: str) -> bool:
+    n_digits = sum(map(str.isdigit, value))
+    is_mixed = n_digits > 0 and len(value) >= _LEAST_MIXED and not _NUMBERED_WORD.fullmatch(value)
+    return n_digits >= _LEAST_DIGITS or is_mixed
 
 
 def find_near(text: str, *, in_document: bool = False) -> Iterator[Secret]:

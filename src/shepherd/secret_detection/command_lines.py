@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from shepherd.secret_detection.anchors import Anchored, folded
 from shepherd.secret_detection.vocabulary import Secret, is_ordinary
 
 __all__ = ["find"]
@@ -48,8 +49,8 @@ _NO_PASSWORD = re.compile(
 
 
 @cache
-def _commands() -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w./-])(?:{'|'.join(names for names, _ in _PROGRAMS)})(?=[ \t])", re.IGNORECASE)
+def _commands() -> Anchored:
+    return Anchored(rf"(?<![\w./-])(?:{'|'.join(names for names, _ in _PROGRAMS)})(?=[ \t])")
 
 
 @cache
@@ -59,7 +60,7 @@ def _options() -> tuple[re.Pattern[str], ...]:
 
 def find(text: str) -> Iterator[Secret]:
     """Yield the passwords in commands of programs whose options are known."""
-    for command in _commands().finditer(text):
+    for command in _commands().finditer(text, folded(text)):
         for option in _options():
             match = option.match(text, command.start())
             if match is None:

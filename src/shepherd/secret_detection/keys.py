@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shepherd.secret_detection.vocabulary import PLACEHOLDER, WORDS, Secret, changes, is_ordinary, is_random
+from shepherd.secret_detection.anchors import Anchored, folded
+from shepherd.secret_detection.vocabulary import (
+    PLACEHOLDER,
+    WORDS,
+    Secret,
+    around,
+    changes,
+    is_ordinary,
+    is_random,
+    moved,
+)
 
 __all__ = ["find"]
 
@@ -17,14 +27,20 @@ _PRIVATE_KEY = re.compile(
 )
 # Boundaries of a key: neither a letter, a digit nor the middle of another word.
 _EDGE, _END = r"(?<![A-Za-z0-9_\-])", r"(?![A-Za-z0-9_])"
-_API_KEYS = re.compile(rf"{_EDGE}(?:{WORDS['keys']}){_END}")
-_TOKENS = re.compile(
+_API_KEYS = Anchored(rf"{_EDGE}(?:{WORDS['keys']}){_END}", 0)
+_BOT_KEYS = re.compile(rf"{_EDGE}(?:{WORDS['keys of bots']}){_END}")
+_BOT_HINT = ":AA"
+_TOKENS = Anchored(
     r"\beyJ[A-Za-z0-9_\-]{10,4000}\.eyJ[A-Za-z0-9_\-]{10,8000}\.[A-Za-z0-9_\-]{10,2000}"  # JWT
     r"|\bhttps://hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,}"
-    r"|\bhttps://(?:canary\.|ptb\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/[A-Za-z0-9_\-]{50,}"
-    # Discord's bots: the number of the account in base 64, a time and a signature.
-    rf"|{_EDGE}[MNO][A-Za-z0-9_\-]{{23,27}}\.[A-Za-z0-9_\-]{{6}}\.[A-Za-z0-9_\-]{{27,40}}{_END}"
+    r"|\bhttps://(?:canary\.|ptb\.)?discord(?:app)?\.com/api/webhooks/\d{15,20}/[A-Za-z0-9_\-]{50,}",
+    0,
 )
+# Discord's bots: the number of the account in base 64, a time and a signature.
+_DISCORD_TOKEN = re.compile(
+    rf"{_EDGE}[MNO][A-Za-z0-9_\-]{{23,27}}\.[A-Za-z0-9_\-]{{6}}\.[A-Za-z0-9_\-]{{27,40}}{_END}"
+)
+_DISCORD_HINT = re.compile(r"\.[A-Za-z0-9_\-]{6}\.[A-Za-z0-9_\-]{27}")
 # Without a prefix: a long word of capitals, small letters and digits in no order. In an address it is an id.
 _UNNAMED_TOKEN = re.compile(
     r"(?<![A-Za-z0-9_\-/=&?%.#@+])(?=[A-Za-z0-9+]{0,80}[A-Z])(?=[A-Za-z0-9+]{0,80}[a-z])"
@@ -32,7 +48,7 @@ _UNNAMED_TOKEN = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9+/_\-]{18,200}={0,2}(?![A-Za-z0-9_\-/.@])"
 )
 # Further from the name: "the API key for the server, put it in the script: crp-9f2LmQ77xTz0".
-_DISTANT_KEY = re.compile(
+_DISTANT_KEY = Anchored(
     r"\b(?:(?:api|access|secret|client|app|private|licen[cs]e|activation|product|serial|deploy|auth)[ _-]"
     r"(?:key|token|secret)s?|token)\b[^\n{};<=]{0,80}?[\s:=\"'`(\u201c]"
     r"(?P<value>(?=[A-Za-z0-9_\-]{9,80}(?:$"
@@ -43,18 +59,22 @@ _DISTANT_KEY = re.compile(
 _KEY_GROUPS = re.compile(r"(?=.*\d)(?=.*[A-Z])[A-Z0-9]{4,6}(?:-[A-Z0-9]{4,6}){2,8}")
 _KEY_OF_FORTY = re.compile(r"(?<![A-Za-z0-9+/=_.\-])[A-Za-z0-9+/]{40}(?![A-Za-z0-9+/=_.\-])")
 # 32 bytes in hexadecimal are a key beside that word; elsewhere they are mostly hashes.
-_HEX_KEY = re.compile(
+_HEX_KEY = Anchored(
     r"\b(?:keys?|schlüssel|clés?|claves?|chiavi?|chaves?|sleutels?|wallet|metamask)\b[^\n]{0,40}?"
     r"(?<![A-Za-z0-9])((?:0x)?[0-9a-fA-F]{64})(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
+# The first of these rules begin where a run of such letters does, the last where one of capitals does.
+_RUN = re.compile(r"[A-Za-z0-9+/_\-]{19,}")
+_CAPITALS = re.compile(r"[A-Z2-7]{26,}")
 _BASE_32 = re.compile(r"(?<![A-Za-z0-9_\-])(?=(?:[A-Z]{0,30}[2-7]){3})[A-Z2-7]{26,64}(?![A-Za-z0-9_\-])")
 # A word after "bearer" that is no token ("bearer of bad news") is too short or has no digit.
-_BEARER = re.compile(r"\b(?:bearer|authorization:\s*basic)\s+([A-Za-z0-9_\-.~+/]{16,4000}=*)", re.IGNORECASE)
+_BEARER = Anchored(r"\b(?:bearer|authorization:\s*basic)\s+([A-Za-z0-9_\-.~+/]{16,4000}=*)")
+_URL_HINT = re.compile(r"://[^\s/:@]{0,200}:[^\s/@]{1,200}@")
 _URL_PASSWORD = re.compile(
     r"\b[a-z][a-z0-9+.\-]{1,20}://[^\s/:@]{0,200}:([^\s/@]{1,200})@[^\s/@]", re.IGNORECASE
 )
-_NAMED_KEY = re.compile(
+_NAMED_KEY = Anchored(
     r"(?<![a-z0-9])(?:(?:api|access|secret|client|account|auth|encryption|signing|private|refresh|session"
     r"|bearer|webhook|deploy)[_\- ]?(?:key|secret|token)|secret|token)[\"'`]?"
     r"(?:\s{0,3}(?:[:=]|\bis\b|\bwas\b|\bist\b)\s{0,3}|\s(?=\S{24}))[\"'`]?([A-Za-z0-9_\-.~+/]{16,512}=*)",
@@ -71,38 +91,47 @@ _LEAST_KEY = 15
 _LEAST_KEY_PART, _LEAST_CHANGES = 6, 3
 
 
-def _keys(text: str) -> Iterator[Secret]:
-    for match in _API_KEYS.finditer(text):
+def _keys(text: str, small: str) -> Iterator[Secret]:
+    for match in _API_KEYS.finditer(text, small):
         if _is_scrambled(match[0]):
             yield Secret("api-key", match.start(), match.end())
-    for match in _NAMED_KEY.finditer(text):
+    if _BOT_HINT in text:
+        yield from (
+            Secret("api-key", *match.span()) for match in _BOT_KEYS.finditer(text) if _is_scrambled(match[0])
+        )
+    for match in _NAMED_KEY.finditer(text, small):
         is_key = is_random(match[1], 10) and not PLACEHOLDER.fullmatch(match[1])
         if is_key and not _is_public(text, match.start()):
             yield Secret("api-key", *match.span(1))
-    for match in _TOKENS.finditer(text):
+    for match in _TOKENS.finditer(text, small):
         yield Secret("token", match.start(), match.end())
-    yield from _unnamed_keys(text)
-    for match in _BEARER.finditer(text):
+    for begin, piece in around(text, _DISCORD_HINT.finditer(text)):
+        yield from moved(begin, (Secret("token", *match.span()) for match in _DISCORD_TOKEN.finditer(piece)))
+    yield from _unnamed_keys(text, small)
+    for match in _BEARER.finditer(text, small):
         if is_random(match[1], 8):
             yield Secret("token", *match.span(1))
-    for match in _URL_PASSWORD.finditer(text):
-        if not is_ordinary(match[1]):
-            yield Secret("password", *match.span(1))
+    for begin, piece in around(text, _URL_HINT.finditer(text)):
+        for match in _URL_PASSWORD.finditer(piece):
+            if not is_ordinary(match[1]):
+                yield Secret("password", begin + match.start(1), begin + match.end(1))
 
 
-def _unnamed_keys(text: str) -> Iterator[Secret]:
+def _unnamed_keys(text: str, small: str) -> Iterator[Secret]:
     """Yield long words in no order, which have neither a prefix nor a name."""
-    for match in _UNNAMED_TOKEN.finditer(text):
+    runs = [match.start() for match in _RUN.finditer(text)]
+    for match in filter(None, (_UNNAMED_TOKEN.match(text, start) for start in runs)):
         is_mixed = is_random(match[0], 12) and changes(match[0]) > len(match[0]) / 3
         if is_mixed and not _is_name(match[0]) and not _is_public(text, match.start()):
             yield Secret("token", match.start(), match.end())
-    for match in _KEY_OF_FORTY.finditer(text):
+    for match in filter(None, (_KEY_OF_FORTY.match(text, start) for start in runs)):
         is_mixed = is_random(match[0], 20) and changes(match[0]) > 40 / 3
         if is_mixed and not _is_public(text, match.start()):
             yield Secret("api-key", match.start(), match.end())
-    for match in _HEX_KEY.finditer(text):
+    for match in _HEX_KEY.finditer(text, small):
         yield Secret("private-key", *match.span(1))
-    for match in _BASE_32.finditer(text):
+    runs = [match.start() for match in _CAPITALS.finditer(text)]
+    for match in filter(None, (_BASE_32.match(text, start) for start in runs)):
         if is_random(match[0], 10) and not _is_public(text, match.start()):
             yield Secret("token", match.start(), match.end())
 
@@ -154,14 +183,13 @@ def _is_key_part(value: str) -> bool:
 
 def find(text: str) -> Iterator[Secret]:
     """Yield the keys and tokens in a text."""
-    folded = text.lower()
-    if "private key" in folded or "age-secret-key" in folded:
+    small = folded(text)
+    if "private key" in small or "age-secret-key" in small:
         for match in _PRIVATE_KEY.finditer(text):
             yield Secret("private-key", match.start(), match.end())
     text = _without_public_blocks(text)
     if any(len(word) >= _LEAST_KEY for word in text.split()):
-        yield from _keys(text)
-    if any(hint in folded for hint in ("token", "key", "secret")):
-        for match in _DISTANT_KEY.finditer(text):
-            if _is_key_part(match["value"]):
-                yield Secret("api-key", *match.span("value"))
+        yield from _keys(text, small)
+    for match in _DISTANT_KEY.finditer(text, small):
+        if _is_key_part(match["value"]):
+            yield Secret("api-key", *match.span("value"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from functools import cache
 
+from shepherd.secret_detection.anchors import Anchored, folded
 from shepherd.secret_detection.vocabulary import COVER, SENTENCE_END, WORDS, words_of
 
 __all__ = ["spans_of_names"]
@@ -17,6 +18,9 @@ _SHARED = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"\s*(?:[.!?]|\n|$)")
+# Every name of a network is in small letters behind one of these, at most so many characters away.
+_NETWORK_HINT = re.compile(r"wi[ \-_\u2011]?fi|w[ \-_\u2011]?lan|ssid|hotspot|net[wz]|réseau|red|rede|rete")
+_REACH, _MOST_SENTENCE = 400, 2000
 _ASIDE = re.compile(r"[,:;(\u2013\u2014]")
 
 
@@ -27,10 +31,11 @@ def spans_of_names(text: str, spans: Collection[tuple[int, int]]) -> set[tuple[i
     taken for harmless only if its sentence says nothing else, if another of the spans is outside of it, or if
     a secret of the text is covered already.
     """
-    if not spans:
+    small = folded(text)
+    if not any(_NETWORK_HINT.search(small, max(0, start - _REACH), end) for start, end in spans):
         return set()
     found = set()
-    for first, last, is_alone in _names(text):
+    for first, last, is_alone in _names(text, small):
         inside = {(start, end) for start, end in spans if first <= start and end <= last}
         if is_alone or COVER in text or any(end <= first or start >= last for start, end in spans):
             found |= inside
@@ -38,8 +43,11 @@ def spans_of_names(text: str, spans: Collection[tuple[int, int]]) -> set[tuple[i
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    network, secret = words_of("networks"), rf"(?:{WORDS['password names']}|{words_of('names')})"
+def _patterns() -> tuple[Anchored, re.Pattern[str]]:
+    network, secret = (
+        words_of("networks"),
+        rf"(?:{WORDS['password names']}|{words_of('names', 'compound names')})",
+    )
     called = (
         r"(?:called|named|heißt|heisst|nennt sich|genannt|s['\u2019]appelle|se llama|si chiama|se chama"
         r"|chama-se|heet)"
@@ -57,18 +65,17 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
         r"(?: (?:\d{1,4}|(?-i:[A-Z]{1,3})|\d(?:[.,]\d)? ?g(?:hz)?)(?![\w!?#*$%&@+-])){0,3}"
         r"[\"\u201d\u201c\u00bb']?)"
     )
-    return re.compile(rf"(?<![a-z])(?P<before>{names})\s{{1,2}}{name}", re.IGNORECASE), re.compile(
-        secret, re.IGNORECASE
-    )
+    return Anchored(rf"(?<![a-z])(?P<before>{names})\s{{1,2}}{name}"), re.compile(secret, re.IGNORECASE)
 
 
-def _names(text: str) -> Iterator[tuple[int, int, bool]]:
+def _names(text: str, small: str) -> Iterator[tuple[int, int, bool]]:
     """Yield where names of networks are, and whether the sentence says nothing else."""
     named, secret = _patterns()
-    if _SHARED.search(text) and secret.search(text):
+    names = list(named.finditer(text, small))
+    if not names or (_SHARED.search(text) and secret.search(text)):
         return
-    for match in named.finditer(text):
+    for match in names:
         if not secret.search(match["before"]):
-            before = SENTENCE_END.split(text[: match.start()])[-1]
+            before = SENTENCE_END.split(text[max(0, match.start() - _MOST_SENTENCE) : match.start()])[-1]
             ends = match["name"].endswith((".", "!", "?")) or _END.match(text, match.end())
             yield (*match.span("name"), bool(ends) and _ASIDE.search(before) is None)

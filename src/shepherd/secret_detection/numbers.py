@@ -6,7 +6,16 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from shepherd.secret_detection.vocabulary import OTHER_NUMBER, PROGRAM_TEXT, WORDS, YEAR, Secret, words_of
+from shepherd.secret_detection.vocabulary import (
+    OTHER_NUMBER,
+    PROGRAM_TEXT,
+    WORDS,
+    YEAR,
+    Secret,
+    around,
+    moved,
+    words_of,
+)
 
 __all__ = ["find"]
 
@@ -70,6 +79,14 @@ _NATIONAL_IDS: tuple[tuple[re.Pattern[str], Callable[[str], bool]], ...] = (
         bool,
     ),
 )
+# Each of these numbers has a part like this.
+_ID_HINT = re.compile(
+    r"\d(?:\d[A-Za-z]\d\d[A-Za-z]\d{3}|\d\d\.\d{3}\.\d{3}-|\d{6}-?[A-Z]|\d\d\.\d{4}\.\d{4}\."
+    r"|\d\.\d\d\.\d\d-\d{3}|\d\d-\d\d-\d{4}|\d \d\d \d\d [A-D]"
+    r"|(?<![\d.-].) ?\d\d ?\d\d ?[0-9AB]{2} ?\d{3} ?\d{3} ?\d\d)"
+)
+# Every card as it is printed has a part like this.
+_CARD_HINT = re.compile(r"\d\d{3}[ \-]?(?:\d{4}[ \-]?\d{4}|\d{6}[ \-]\d{4})")
 _DIGITS = re.compile(r"\d{4}[ \-]?\d{4,6}[ \-]?\d")
 # Not inside a longer row of digits or a decimal number.
 _CARD = re.compile(r"(?<![\d.\-])(?<!\d )\d(?:[ \-]?\d){13,18}(?!\d|[.\-]\d| \d)")
@@ -89,17 +106,22 @@ _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b
 def find(text: str) -> Iterator[Secret]:
     """Yield numbers of cards, accounts and persons, known by their check digits or form."""
     if _DIGITS.search(text):
-        found = (match for match in _CARD.finditer(text) if _is_card_number(match[0]))
-        yield from (Secret("card-number", *match.span()) for match in found)
+        for begin, piece in around(text, _CARD_HINT.finditer(text)):
+            found = (match for match in _CARD.finditer(piece) if _is_card_number(match[0]))
+            yield from moved(begin, (Secret("card-number", *match.span()) for match in found))
         found = (match for match in _IBAN.finditer(text) if _is_iban(match[0]))
         yield from (Secret("account-number", *match.span()) for match in found)
     for match in _CARD_SHAPED.finditer(text):
         if _is_called_card(text, match):
             yield Secret("card-number", *match.span())
-    for pattern, is_valid in _NATIONAL_IDS:
-        for match in pattern.finditer(text):
-            if is_valid(re.sub(r"[ .\-/]", "", match[0]).upper()):
-                yield Secret("account-number", match.start(), match.end())
+    for begin, piece in around(text, _ID_HINT.finditer(text)):
+        for pattern, is_valid in _NATIONAL_IDS:
+            found = (
+                match
+                for match in pattern.finditer(piece)
+                if is_valid(re.sub(r"[ .\-/]", "", match[0]).upper())
+            )
+            yield from moved(begin, (Secret("account-number", *match.span()) for match in found))
 
 
 # First digits and lengths of the networks that issue cards (their published ranges).

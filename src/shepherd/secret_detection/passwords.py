@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from functools import cache
 
 from shepherd._native.text import STOP_WORDS
+from shepherd.secret_detection.anchors import Anchored, folded
 from shepherd.secret_detection.vocabulary import (
     ORDINARY,
     PROGRAM_TEXT,
     WORDS,
     Secret,
+    SecretKind,
     around,
     is_ordinary,
-    lowered,
     moved,
     words_of,
 )
@@ -23,6 +24,7 @@ __all__ = ["find"]
 
 # AWS's secret keys have slashes, too, and a fixed length; seeds of authenticators are in base 32.
 # Letters, a digit, and a mark between them that joins no words: "Quarry#19Bent".
+_MARK = re.compile(r"[#!?&$%^*][A-Za-z0-9#!?&$%^*_-]")
 _UNNAMED_PASSWORD = re.compile(
     r"(?<![\w#@&/.=%?+~$-])(?=\S{9,64}(?:\s|$"
     r"|[.,;:)\"']))(?=[^\s\d]{0,40}\d)(?=\S{0,40}[A-Z])(?=\S{0,40}[a-z]{2})"
@@ -35,7 +37,7 @@ _VALUE = (
     r"(?:[\"'`\u201c\u2018«](?P<quoted>(?!\s)[^\n\"'`\u201d\u2019»]{3,128})[\"'`\u201d\u2019»]"
     r"|(?P<bare>[^\s\"'`\u201c\u201d\u2018\u2019<>]{3,128}))"
 )
-_PASSWORD = re.compile(
+_PASSWORD = Anchored(
     _NAME + r"[\"'`]?" + _PURPOSE + r"(?:\s{0,3}(?:[:=\uff1a](?!:\w)|是|は|—|->(?!\w))\s{0,3}(?::\s{0,2})?"
     r"|\s{0,3}\b(?P<link>is|was|used to be|will be|reads|ist|war|lautet|est|es|é|è|c'est)\b\s{0,3}:?\s{0,2}"
     r"|'s\s|\?\s{1,2}(?:it'?s|it is|es ist|c'est|es|è|é|het is)\s"
@@ -46,7 +48,7 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 # "I changed my password to …"
-_SET_PASSWORD = re.compile(
+_SET_PASSWORD = Anchored(
     r"\b(?:set|sets|changed?|reset|updated?|made)\s(?:\S{1,20}\s){0,4}?"
     + _NAME
     + _PURPOSE
@@ -58,11 +60,10 @@ _SET_PASSWORD = re.compile(
 _AFTER = f"(?:{WORDS['behind a password']})"
 _ONLY = r"\b(?!['\-]?\w)(?=\s*(?:[.,;!)\n]|$|for\b|on\b|to\b))"
 _BEFORE_NAME = re.compile(_VALUE + _AFTER + _NAME + _ONLY, re.IGNORECASE)
-# The rule above begins with a value, and is tried at every character: few texts have what follows the value.
 _IS_NAME = re.compile(_AFTER + _NAME, re.IGNORECASE)
 # "netflix password popcorn77!", "user steve, pass Kr0kodil", "login is admin / Zx81Spectrum": words with
 # digits, or with capitals inside and marks.
-_BEHIND_NAME = re.compile(
+_BEHIND_NAME = Anchored(
     r"(?:" + _NAME + r"|\b(?:user(?:name)?|account|login)\s\S{1,64}\s?[,;]?\s(?:and\s)?pass"
     r"|\b(?:login|logins|credentials?|zugangsdaten"
     r"|identifiants?)\b(?:\s(?:is|are|ist|sind))?[:\s]{1,3}\S{1,64}\s?[/|,])"
@@ -71,7 +72,7 @@ _BEHIND_NAME = re.compile(
     re.IGNORECASE,
 )
 # Several words are a passphrase if none of them is one of ordinary speech.
-_PASSPHRASE = re.compile(
+_PASSPHRASE = Anchored(
     rf"(?:{WORDS['passphrases']})[^\n:=.!?]{{0,40}}?\s{{0,2}}"
     r"(?P<link>[:=]|\b(?:is|was|reads|ist|lautet|est|es|è|é)\b)\s{0,2}"
     r"(?P<words>(?:[\w']{1,12}[ \-]){2,11}[\w']{2,12})(?=\s*(?:[.,;!?)\n]|$))"
@@ -81,7 +82,7 @@ _PASSPHRASE = re.compile(
 )
 # Without a mark behind it, the row may go on into speech: "is correct otter lamp 9 and the agent asks".
 # No word of it is a small one.
-_SPOKEN_PHRASE = re.compile(
+_SPOKEN_PHRASE = Anchored(
     rf"(?:(?P<phrase>{WORDS['passphrases']})[^\n:=.!?]{{0,40}}?|{_NAME}{_PURPOSE})\s{{0,2}}"
     r"(?:[:=]|\b(?:is|was|used to be|will be|reads|ist|war|lautet|est|es|è|é)\b)\s{0,2}"
     r"(?P<words>(?:[^\W_]{1,12}[ \-]){2,8}?[^\W_]{1,12})"
@@ -94,8 +95,6 @@ _SPOKEN_HINT = re.compile(
     r"(?:pas{1,2}[ _-]?(?:w|c|phr)|phrase|frase|wacht[wz]|kennw|senha|contrase|de passe|p/?wd?\b"
     rf"|(?:safe|code|magic)[ -]?word){_OUTSIDE_RUN}"
 )
-# Each name of a passphrase contains one of these.
-_PASSPHRASE_HINTS = ("phrase", "frase", "zin", "satz", "sentence")
 _GOES_ON = re.compile(r"\w+(?:ed|ing|ly)", re.IGNORECASE)
 # Each match contains one of these: searching for them costs a twentieth of the rule.
 _PASSWORD_HINT = re.compile(f"(?:{WORDS['password hints']}){_OUTSIDE_RUN}")
@@ -125,7 +124,7 @@ _OPENED_BY_WORDS = re.compile(
     re.IGNORECASE,
 )
 # "I unlock my ssh key with the phrase …"
-_OPENED_WITH_PHRASE = re.compile(
+_OPENED_WITH_PHRASE = Anchored(
     r"\b(?:gpg|pgp|ssh|keepass\w*|bitwarden|vaultwarden|1password|lastpass|veracrypt|luks|bitlocker"
     r"|filevault|keys?|keyring|keychain|vault|wallet|drive|disk|volume|backups?|manager|laptop|archive)\b"
     r"[^\n.:!?]{0,40}\b(?:with|is|by|using) (?:the |a |this |my )?(?:(?:pass[- ]?)?phrase|sentence):? "
@@ -134,15 +133,16 @@ _OPENED_WITH_PHRASE = re.compile(
     re.IGNORECASE,
 )
 # Named as one, twelve words or more are a recovery phrase, however ordinary.
-_NAMED_ROW = re.compile(
+_NAMED_ROW = Anchored(
     r"\b(?i:(?:recovery|seed|backup|wallet|mnemonic) (?:recovery )?(?:phrase|words)"
     r"|(?:12|15|18|21|24|twelve|twenty-four) (?:secret |recovery )?words)\b[^\n:.]{0,30}?"
-    r"(?:\bis|\bare|:|=)\s{1,3}[\"'\u201c]?(?P<words>(?:[a-z]{3,8},?\s){11,23}[a-z]{3,8})\b"
+    r"(?:\bis|\bare|:|=)\s{1,3}[\"'\u201c]?(?P<words>(?:[a-z]{3,8},?\s){11,23}[a-z]{3,8})\b",
+    0,
 )
-_LEAST_LETTERS = 5
+_LEAST_LETTERS, _MOST_BLANKS = 5, 500
 _QUESTION = re.compile(r"question|asks?|wants to know|frage|pregunta|domanda|pergunta|vraag", re.IGNORECASE)
 # "The answer to my security question is Biscuit", "my memorable word for the bank is Tangerine"
-_MEMORABLE = re.compile(
+_MEMORABLE = Anchored(
     rf"\b(?:{WORDS['memorable']})(?: \([^)\n]{{1,40}}\))?(?: (?:for|with|at|on) [\w' ]{{2,30}}?)?"
     r"(?: is| was|:| =) [\"'\u201c\u2018]?(?!(?:the|a|an|not|too|that|something|always|wrong|case|required"
     r"|never|what|your|you)\b)"
@@ -151,9 +151,17 @@ _MEMORABLE = re.compile(
 )
 
 
+# What is found by the rule is a secret as it is.
+_NAMED: tuple[tuple[SecretKind, Anchored, str], ...] = (
+    ("recovery-phrase", _NAMED_ROW, "words"),
+    ("password", _OPENED_WITH_PHRASE, "words"),
+    ("password", _MEMORABLE, "answer"),
+)
+
+
 @cache
-def _security_answers() -> re.Pattern[str]:
-    return re.compile(
+def _security_answers() -> Anchored:
+    return Anchored(
         rf"(?<!\w){words_of('questions')}(?!\w)[^\n]{{0,90}}?"
         rf"(?:(?<!\w){words_of('answers')}|[:,(\u2014]\s(?=(?-i:[A-ZÀ-Þ])))\s?(?!to\b|for\b|zu\b)"
         rf"(?:(?:them|there|is|was|it)\s){{0,2}}(?P<answer>(?!\d{{1,3}}\b)[^\s.,;!?][^\n.,;!?]{{1,60}})",
@@ -165,9 +173,9 @@ def _security_answers() -> re.Pattern[str]:
 _PARTICIPLE = re.compile(WORDS["participles"])
 
 
-def _spoken_phrases(text: str) -> Iterator[Secret]:
+def _spoken_phrases(text: str, small: str) -> Iterator[Secret]:
     """Yield passphrases of which the sentence goes on, and passwords of several words."""
-    for match in _SPOKEN_PHRASE.finditer(text):
+    for match in _SPOKEN_PHRASE.finditer(text, small):
         words = match["words"].casefold().replace("-", " ").split()
         strange = [word for word in words if _is_phrase([word])]
         # "The password is cached locally somewhere" tells what happens to it.
@@ -179,21 +187,19 @@ def _spoken_phrases(text: str) -> Iterator[Secret]:
 
 def _unnamed_passwords(text: str) -> Iterator[Secret]:
     for match in _UNNAMED_PASSWORD.finditer(text):
-        if sum(map(str.isalpha, match[0])) >= _LEAST_LETTERS and not PROGRAM_TEXT.search(text):
+        if sum(map(str.isalpha, match[0])) >= _LEAST_LETTERS:
             yield Secret("password", *match.span())
 
 
-def _passwords(text: str) -> Iterator[Secret]:
-    for rule in (_PASSWORD, _SET_PASSWORD, _BEFORE_NAME, _BEHIND_NAME):
-        if rule is _BEFORE_NAME and not _IS_NAME.search(text):
-            continue
-        for match in rule.finditer(text):
-            secret = _password(text, match)
-            if secret is not None:
-                yield secret
-    folded = lowered(text)
-    has_phrase = any(hint in folded for hint in _PASSPHRASE_HINTS)
-    for match in _PASSPHRASE.finditer(text) if has_phrase else ():
+def _passwords(text: str, small: str) -> Iterator[Secret]:
+    for rule in (_PASSWORD, _SET_PASSWORD, _BEHIND_NAME):
+        yield from filter(None, (_password(text, match) for match in rule.finditer(text, small)))
+    # Begins with any value, and few texts have what follows the value.
+    for begin, piece in around(text, _IS_NAME.finditer(text)):
+        yield from moved(
+            begin, filter(None, (_password(piece, match) for match in _BEFORE_NAME.finditer(piece)))
+        )
+    for match in _PASSPHRASE.finditer(text, small):
         words = (match["words"] or "").replace("-", " ").split()
         # Some small words are left to a sentence that somebody made up to remember it, more if it cannot
         # begin speech about a passphrase.
@@ -286,7 +292,7 @@ def _password(text: str, match: re.Match[str]) -> Secret | None:
 
 
 def _begins_clause(text: str, start: int) -> bool:
-    before = text[:start].rstrip(" ")
+    before = text[max(0, start - _MOST_BLANKS) : start].rstrip(" ")
     return not before or before[-1] in ".,;:!?\n"
 
 
@@ -299,23 +305,26 @@ def _ends_clause(text: str, end: int) -> bool:
     return not rest or rest[0] in "\n\r.,;!?)" or rest.startswith(("and ", "but ", "for ", "on ", "und "))
 
 
-def find(text: str) -> Iterator[Secret]:
-    """Yield the passwords, passphrases and answers to security questions in a text."""
-    folded = lowered(text)
-    for begin, piece in around(text, _PASSWORD_HINT.finditer(folded)):
-        yield from moved(begin, _passwords(piece))
+def find(text: str, *, is_program: bool | None = None) -> Iterator[Secret]:
+    """Yield the passwords, passphrases and answers to security questions in a text.
+
+    `is_program` says whether the text that this is a part of is a program.
+    """
+    small = folded(text)
+    for begin, piece in around(text, _PASSWORD_HINT.finditer(small)):
+        yield from moved(begin, _passwords(piece, folded(piece)))
     yield from _phrases(text)
-    if _OPENS.search(folded):
+    if _OPENS.search(small):
         yield from (Secret("password", *match.span("words")) for match in _OPENED_BY_WORDS.finditer(text))
-    if "phrase" in folded or "words" in folded:
-        yield from (Secret("recovery-phrase", *match.span("words")) for match in _NAMED_ROW.finditer(text))
-    if "phrase" in folded or "sentence" in folded:
-        yield from (Secret("password", *match.span("words")) for match in _OPENED_WITH_PHRASE.finditer(text))
-    for begin, piece in around(text, _SPOKEN_HINT.finditer(folded)):
-        yield from moved(begin, _spoken_phrases(piece))
-    if any(hint in folded for hint in ("memorable", "question", "maiden", "secret ", "security")):
-        yield from (Secret("password", *match.span("answer")) for match in _MEMORABLE.finditer(text))
-    if any(map(str.isdigit, text)):
-        yield from _unnamed_passwords(text)
-    if _QUESTION.search(text):
-        yield from (Secret("password", *match.span("answer")) for match in _security_answers().finditer(text))
+    for kind, rule, group in _NAMED:
+        yield from (Secret(kind, *match.span(group)) for match in rule.finditer(text, small))
+    for begin, piece in around(text, _SPOKEN_HINT.finditer(small)):
+        yield from moved(begin, _spoken_phrases(piece, folded(piece)))
+    if is_program is None:
+        is_program = PROGRAM_TEXT.search(text) is not None
+    if not is_program and any(map(str.isdigit, text)):
+        for begin, piece in around(text, _MARK.finditer(text)):
+            yield from moved(begin, _unnamed_passwords(piece))
+    if _QUESTION.search(small):
+        found = _security_answers().finditer(text, small)
+        yield from (Secret("password", *match.span("answer")) for match in found)

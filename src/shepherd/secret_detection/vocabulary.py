@@ -67,9 +67,9 @@ def _word_lists() -> dict[str, str]:
     return {name: "|".join(lines) for name, lines in rows.items()}
 
 
-def words_of(name: str) -> str:
-    """Return the alternatives of a list as a group, with blanks that may be hyphens."""
-    return "(?:" + WORDS[name].replace(" ", r"[ \-_\u2011]") + ")"
+def words_of(*names: str) -> str:
+    """Return the alternatives of lists as a group, with blanks that may be hyphens."""
+    return "(?:" + "|".join(WORDS[name] for name in names).replace(" ", r"[ \-_\u2011]") + ")"
 
 
 WORDS = _word_lists()
