@@ -14,6 +14,7 @@ from shepherd.secret_detection import (
     keys,
     masked,
     masked_lines,
+    masked_value,
     numbers,
     vocabulary,
 )
@@ -452,3 +453,35 @@ def test_a_long_document_is_masked_as_if_every_rule_were_tried_at_every_characte
 
     assert masked(text) == expected
     assert expected[1] > 20
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"pin": "red pushpin near the station"},
+        {"password_changed_at": "2026-01-02"},
+        {"password": "required"},
+        {"pin_code_required": "yes"},
+        {"credentials": {"user": "anna"}},
+        {"token": "the", "tokens": 1200},
+    ],
+)
+def test_a_field_that_is_about_a_secret_keeps_its_value(kept):
+    assert masked_value(kept) == (kept, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "covered"),
+    [
+        ({"wifi": {"password": "tulip garden"}}, {"wifi": {"password": "••••• ••••••"}}),
+        ({"door": {"pin": 4711}}, {"door": {"pin": "••••"}}),
+        (
+            {"credentials": {"user": "anna", "password": "no7"}},
+            {"credentials": {"user": "anna", "password": "•••"}},
+        ),
+        ({"token": "abcdefghijklm"}, {"token": "•••••••••••••"}),
+        ({"notes": "x " * 2000, "secret": "swordfish"}, {"notes": "x " * 2000, "secret": "•••••••••"}),
+    ],
+)
+def test_a_field_named_after_a_secret_is_covered(fields, covered):
+    assert masked_value(fields) == (covered, 1)

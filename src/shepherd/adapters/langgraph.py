@@ -250,14 +250,15 @@ class ShepherdStore(BaseStore):
         assert put.value is not None
         # Before the text is made of it: a field's name tells what its value is.
         value, _ = knowledge.covered(put.value)
-        new = NewNode(
-            title=storable(key) if key.strip() else "item without a key",
+        searched = _searched_text(value, self._fields if put.index is None else put.index)
+        return NewNode(
+            title=knowledge.covered(storable(key))[0] if key.strip() else "item without a key",
             kind=items.KIND,
-            source_text=_searched_text(value, self._fields if put.index is None else put.index),
+            # Fields side by side can tell more than each of them.
+            source_text=knowledge.covered(searched)[0],
             metadata={"value": value, "created_at": moment, "updated_at": moment},
             origin=items.origin_of(namespace, key),
         )
-        return knowledge.without_secrets(new)[0]
 
     # ---- users
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from shepherd.secret_detection import codes, command_lines, fields, keys, numbers, passwords
@@ -69,9 +70,13 @@ def _without_others(text: str, candidates: list[Secret]) -> list[Secret]:
 
 def is_secret(name: str, value: str) -> bool:
     """Return whether a fact or memory holds a secret. `name` is its key or question."""
-    words = re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower()
+    words = _words_of_name(name)
     tells = _TELLING_NAMES.search(words) or (len(value.split()) == 1 and _VAGUE_NAMES.search(words))
     return bool(tells) or any(map(find_secrets, (name, value, f"{name}: {value}")))
+
+
+def _words_of_name(name: str) -> str:
+    return re.sub(r"[\W_]+", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower().strip()
 
 
 def holds_secret(question: str, answer: str) -> bool:
@@ -153,7 +158,7 @@ def masked_value(value: Any, name: str = "") -> tuple[Any, int]:
     """
     if isinstance(value, Mapping):
         found = {
-            key: (masked(str(key)), masked_value(below, f"{name} {key}".strip()))
+            key: (_masked_name(str(key)), masked_value(below, f"{name} {key}".strip()))
             for key, below in value.items()
         }
         fields = {safe[0] if safe[1] else key: below[0] for key, (safe, below) in found.items()}
@@ -165,14 +170,42 @@ def masked_value(value: Any, name: str = "") -> tuple[Any, int]:
     if not (is_number or isinstance(value, str)):
         return value, 0
     text = str(value)
-    for before in ("", f"{name}: " if name else ""):
-        covered, n_secrets = masked(before + text)
-        # A secret in the name itself is covered there.
-        if n_secrets and covered[len(before) :] != text:
-            return covered[len(before) :], n_secrets
-    if text.strip(f"{COVER} \n") and name and is_secret(name, text):
+    covered, n_secrets = masked(text)
+    if n_secrets:
+        return covered, n_secrets
+    if not name:
+        return value, 0
+    # What a name tells of stands at the beginning. A secret in the name itself is covered there.
+    before = f"{name}: "
+    covered, n_secrets = masked(before + text[:_MEETING])
+    if n_secrets and not text.startswith(covered[len(before) :]):
+        return covered[len(before) :] + text[_MEETING:], n_secrets
+    if _is_named_secret(name, text):
         return re.sub(r"\S", COVER, text), 1
     return value, 0
+
+
+@lru_cache(maxsize=1024)
+def _masked_name(name: str) -> tuple[str, int]:
+    """Cover the secrets in the name of a field; few have any, and most come again."""
+    return masked(name)
+
+
+def _is_named_secret(name: str, value: str) -> bool:
+    """Return whether the name of a field alone shows that its value is a secret.
+
+    The name ends with what it names: `password_changed_at` is a time.
+    """
+    words = _words_of_name(name)
+    ends = [match.end() for match in (*_TELLING_NAMES.finditer(words), *_VAGUE_NAMES.finditer(words))]
+    if len(words) not in ends or _NO_SECRET.fullmatch(value.strip()):
+        return False
+    # Whoever chooses a password may take words, but a token, a key and a PIN are made of other things.
+    return (
+        _OWN_WORDS.search(words) is not None
+        or any(map(str.isdigit, value))
+        or (len(value.split()) == 1 and len(value) >= _LEAST_TOKEN)
+    )
 
 
 def masked_lines(text: str, covered: str) -> tuple[int, ...]:
@@ -192,6 +225,16 @@ _TELLING_NAMES = re.compile(
     rf"\b(?:{words_of('names', 'compound names', 'key names')})\b{NOT_ITSELF}", re.IGNORECASE
 )
 
+
+# Values of fields that are about a secret and not the secret.
+_NO_SECRET = re.compile(
+    rf"[{COVER}\s]*|yes|no|true|false|on|off|none|null|never|always|optional|required|unknown|n/?a|default|auto"
+    r"|\d{4}-\d\d-\d\d(?:[T ][\d:.]+(?:Z|[-+]\d\d:?\d\d)?)?",
+    re.IGNORECASE,
+)
+# Passwords can be words that somebody chose.
+_OWN_WORDS = re.compile(r"(?:pass|kenn|lösung|contraseñ|senha|wacht|secret|geheim)[\w ]*$|\bpwd?$|\bmdp$")
+_LEAST_TOKEN = 12
 
 _COVERED = f"{COVER} \t\n"
 # More than a rule reads around where question and answer meet.
