@@ -218,6 +218,41 @@ def test_a_user_who_took_over_another_is_deleted_with_the_older_backups_of_that_
     assert unsealed(str(backup), str(keys), str(tmp_path / "left.db")) == ["before"]
 
 
+def test_users_who_are_called_like_removed_ones_have_keys_too(database: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "copy.db"
+    names = ["removed/app", "removed user"]
+    with open_(database) as memory:
+        memory.set_fact("city", "Porto", "gone")
+        memory.store_memory("Where?", "Porto", "gone")
+        memory.delete_user("gone")
+        for number in range(2):
+            memory.store_memory("Where?", "Lisbon", f"user {number}")
+            memory.set_fact("city", "Lisbon", f"user {number}")
+    with connect(str(database)) as connection:  # as they could be called before
+        for number, name in enumerate(names):
+            for table in ("tenants", "context", "facts", "fact_history"):
+                connection.execute(
+                    f"UPDATE {table} SET user_id = ? WHERE user_id = ?", (name, f"user {number}")
+                )
+    with open_(database) as memory:
+        memory.backup(backup, keys=tmp_path / "keys.db")
+    with connect(str(backup), read_only=True) as connection:
+        owners = connection.execute("SELECT user_id FROM owners WHERE n_pieces > 0")
+    assert sorted(owners) == [("removed user",), ("removed/app",)]
+    assert restored(backup, tmp_path / "keys.db", database) == []
+
+
+@pytest.mark.parametrize("name", ["removed/app", "removed user"])
+def test_nobody_can_be_called_like_a_removed_user(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="kept for users who were deleted"):
+        Memory(tmp_path / "memory.db", user_id=name)
+    with Memory(tmp_path / "memory.db") as memory:
+        with pytest.raises(UsageError, match="kept for users who were deleted"):
+            memory.store_memory("Where?", "Porto", name)
+        with pytest.raises(UsageError, match="not a name that can own keys"):
+            memory.keys.create(name.removesuffix("/app"), ["memory"])
+
+
 def test_what_cannot_be_done_is_refused_and_leaves_everything(database: Path, tmp_path: Path) -> None:
     backup, keys, other = tmp_path / "copy.db", tmp_path / "keys.db", tmp_path / "other.db"
     notes = tmp_path / "notes.txt"

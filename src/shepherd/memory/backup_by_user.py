@@ -47,9 +47,11 @@ _BY_ID = ("recalls", "context_vectors", "chunk_vectors")
 SYNCED = ("sync_state", "sync_log", "sync_rows", "sync_seen", "sync_own", "sync_outbox")
 _META, _API_KEYS = "meta", "api_keys"
 _TABLES = (*_BY_USER, *_BY_SESSION, *_BY_NUMBER, *_BY_ID, *SYNCED, _META, _API_KEYS)
-# Users of a memory: everybody whom a row names.
+# Users of a memory: everybody whom a row names, apart from the names that removed users leave.
 _USERS = " UNION ".join(
-    [f"SELECT user_id FROM {table}" for table in _BY_USER] + [f"SELECT owner FROM {_API_KEYS}"]
+    [f"SELECT user_id FROM {table}" for table in _BY_USER if table != "tenants"]
+    + [f"SELECT user_id FROM tenants WHERE user_id <> '{tenants.REMOVED}' || number"]
+    + [f"SELECT owner FROM {_API_KEYS} WHERE owner <> '{tenants.NO_OWNER}'"]
 )
 _CREATE = """
     CREATE TABLE contents(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -105,8 +107,7 @@ def back_up(database: Database, path: str, keys: str) -> None:
 
 def _users_of(connection: Connection) -> list[str]:
     """Return everybody who has something in a memory."""
-    found = [user for (user,) in connection.execute(_USERS)]
-    return [user for user in found if not user.startswith(tenants.REMOVED) and user != removal.NO_OWNER]
+    return [user for (user,) in connection.execute(_USERS)]
 
 
 def _write(connection: Connection, target: str, key: MemoryKey, ciphers: Mapping[str, UserCipher]) -> None:

@@ -142,6 +142,7 @@ class Memory:
                 "memory_blind: vectors tell their server what a text is about, so a blind memory has none",
                 hint="shepherd config set memory_vectors off",
             )
+        tenants.require_usable(user_id)
         self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
         self.recency_floor = _share("recency_floor", recency_floor)
         self.max_results = max_results
