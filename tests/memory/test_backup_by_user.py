@@ -273,11 +273,20 @@ def test_what_cannot_be_done_is_refused_and_leaves_everything(database: Path, tm
                 memory.backup(backup, keys=file)
             assert file.read_bytes() == before
             assert not backup.exists()
+        with pytest.raises(UsageError, match="none: there is no such folder"):
+            memory.backup(backup, keys=tmp_path / "none" / "keys.db")
+        with pytest.raises(UsageError, match="none: there is no such folder"):
+            memory.backup(tmp_path / "none" / "copy.db", keys=keys)
+        assert not keys.exists()
+        for name in (f"{tmp_path}", f"{tmp_path}/none/"):
+            with pytest.raises(UsageError, match="this names a folder"):
+                memory.backup(backup, keys=name)
         memory.backup(backup, keys=keys)
         with pytest.raises(UsageError, match="already exists"):
             memory.backup(backup, keys=keys)
     target = tmp_path / "target.db"
-    for file, problem in ((tmp_path / "none.db", "there is no such file"), (notes, "has no keys of users"),
+    for file, problem in ((tmp_path / "none.db", "there is no such file"),
+                          (tmp_path, "this is a folder"), (notes, "has no keys of users"),
                           (tmp_path / "other-keys.db", "the keys of another memory")):  # fmt: skip
         with pytest.raises((UsageError, StoreError), match=problem):
             unsealed(str(backup), str(file), str(target))

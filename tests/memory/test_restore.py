@@ -64,6 +64,18 @@ def test_a_backup_is_restored_and_the_present_database_is_kept(path, backup):
     assert content(path) == now
 
 
+def test_a_backup_is_not_written_through_a_link(path, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("of somebody else")
+    (tmp_path / "copy.db.part").symlink_to(other)
+    with Memory(path) as memory:
+        memory.backup(tmp_path / "copy.db")
+
+    assert other.read_text() == "of somebody else"
+    assert (tmp_path / "copy.db").is_file()
+    assert not (tmp_path / "copy.db.part").is_symlink()
+
+
 def test_the_commits_that_are_only_in_the_log_are_kept_too(path, backup, run_python):
     program = """
 import os, sys

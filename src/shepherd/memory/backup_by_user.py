@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shepherd._native.store import Connection, SQLiteError
+from shepherd._native.store import Connection
 from shepherd.encryption import MemoryKey
 from shepherd.encryption.blinding import UserCipher
 from shepherd.errors import InternalError, UsageError
-from shepherd.memory import backup_keys, failures, removal, tenants
-from shepherd.memory.database import Database, copy_key_entry
-from shepherd.memory.overwriting import remove_copy
+from shepherd.memory import backup_keys, failures, new_files, removal, tenants
+from shepherd.memory.database import OF_BACKUP, Database, copy_key_entry, place_of_backup
 from shepherd.memory.schema import BACKUP_ID, SEQUENCE_BITS
 
 __all__ = ["KIND", "NOBODY", "SYNCED", "VERSION", "back_up", "indexes_of_words"]
@@ -79,15 +78,13 @@ class _Table:
 
 def back_up(database: Database, path: str, keys: str) -> None:
     """Copy an encrypted database to a new file, and put the keys of its users into the file `keys`."""
-    target, keys = (os.path.abspath(os.path.expanduser(one)) for one in (path, keys))
     key = database.key
     if key is None:
         raise UsageError(
             f"{database.path}: only the backups of an encrypted memory have keys of their users",
             hint="run shepherd encrypt first, or make a backup without --keys",
         )
-    if os.path.exists(target):
-        raise UsageError(f"{target} already exists", hint="name a new file for the backup")
+    target, keys = place_of_backup(path), new_files.place_of(keys)
     if target == keys or os.path.realpath(keys) == os.path.realpath(database.path):
         raise UsageError(f"{keys}: the keys need a file of their own", hint="name another file after --keys")
     while True:
@@ -101,7 +98,8 @@ def back_up(database: Database, path: str, keys: str) -> None:
                 # First: a backup without its keys would be of no use.
                 backup_keys.write(keys, database.path, key, connection)
                 _write(connection, target, key, {user: ciphers[user] for user in users})
-                copy_key_entry(database.path, target, key)
+                with failures.blamed_on(target, OF_BACKUP):
+                    copy_key_entry(database.path, target, key)
                 return
 
 
@@ -112,20 +110,13 @@ def _users_of(connection: Connection) -> list[str]:
 
 def _write(connection: Connection, target: str, key: MemoryKey, ciphers: Mapping[str, UserCipher]) -> None:
     """Write what `connection` sees to a new file, encrypted with `key` and then with the users' ciphers."""
-    part = f"{target}.part"
-    try:
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
-        with Connection(part, create=False, key=key.database) as copy:
-            copy.script(f"BEGIN; {_CREATE}")
-            _Writer(connection, copy, ciphers).write()
-            copy.script(f"PRAGMA application_id = {BACKUP_ID}; PRAGMA user_version = {VERSION}; COMMIT")
-        os.replace(part, target)
-    except OSError as error:
-        raise failures.from_os_error(target, error) from error
-    except SQLiteError as error:
-        raise failures.from_sqlite_error(target, error) from error
-    finally:
-        remove_copy(part)
+    with (
+        new_files.writing(target, OF_BACKUP) as part,
+        Connection(part, create=False, key=key.database) as copy,
+    ):
+        copy.script(f"BEGIN; {_CREATE}")
+        _Writer(connection, copy, ciphers).write()
+        copy.script(f"PRAGMA application_id = {BACKUP_ID}; PRAGMA user_version = {VERSION}; COMMIT")
 
 
 class _Writer:

@@ -34,6 +34,8 @@ _PATIENCE_MS = 500
 def check_backup(backup: str | os.PathLike[str]) -> None:
     """Raise UsageError or StoreError if a file is not an undamaged database of Shepherd."""
     path = os.path.abspath(backup)
+    if os.path.isdir(path):
+        raise UsageError(f"{path}: this is a folder", hint=_BACKUP)
     if not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such file", hint=_BACKUP)
     try:
