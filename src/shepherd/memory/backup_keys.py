@@ -19,7 +19,7 @@ from shepherd.encryption.blinding import UserCipher
 from shepherd.encryption.key_file import read_entries, write_entries
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError, UsageError
 from shepherd.memory import failures, new_files
-from shepherd.memory.database import connect, is_encrypted, key_of_file
+from shepherd.memory.database import connect_to_copy, is_encrypted, key_of_file
 from shepherd.memory.overwriting import overwrite
 from shepherd.memory.schema import BACKUP_KEYS_ID
 
@@ -134,7 +134,7 @@ def read(path: str, memory: int) -> list[Key]:
         if not is_encrypted(path):
             raise _foreign(path)
         key_of_file(path)
-        with connect(path, read_only=True) as file:
+        with connect_to_copy(path) as file:
             if file.execute("PRAGMA application_id") != [(BACKUP_KEYS_ID,)]:
                 raise _foreign(path)
             if memory_id(file) != memory:

@@ -22,7 +22,7 @@ from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageE
 from shepherd.memory import failures, new_files
 from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_version
 from shepherd.memory.migration import is_original, migrate
-from shepherd.memory.overwriting import remove_unfinished
+from shepherd.memory.overwriting import LOGS, remove_unfinished
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "PAGE_COUNTS",
     "Database",
     "connect",
+    "connect_to_copy",
     "copy_key_entry",
     "copy_to",
     "free_name",
@@ -432,6 +433,23 @@ def connect(path: str, *, read_only: bool = False, busy_timeout_ms: int = 5000) 
         read_only=read_only,
         create=False,
         busy_timeout_ms=busy_timeout_ms,
+        key=None if key is None else key.database,
+    )
+
+
+def connect_to_copy(path: str) -> Connection:
+    """Open a database that nobody else writes to, such as a backup, and leave nothing beside it.
+
+    Raises SQLiteError, StoreKeyError.
+    """
+    key = key_of_file(path)
+    # Whoever has it open has a log. One that a killed process has left completes the file.
+    is_alone = not is_open(path) and not any(os.path.exists(path + end) for end in LOGS)
+    return Connection(
+        path,
+        read_only=True,
+        create=False,
+        immutable=is_alone,
         key=None if key is None else key.database,
     )
 

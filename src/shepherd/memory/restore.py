@@ -12,6 +12,7 @@ from shepherd.memory import failures
 from shepherd.memory.conversion import is_locked
 from shepherd.memory.database import (
     connect,
+    connect_to_copy,
     copy_key_entry,
     copy_to,
     free_name,
@@ -52,7 +53,7 @@ def check_backup(backup: str | os.PathLike[str]) -> None:
     if owner is Owner.NOBODY:
         raise UsageError(f"{path}: it is empty", hint=_BACKUP)
     try:
-        with connect(path, read_only=True) as connection:
+        with connect_to_copy(path) as connection:
             if owner is Owner.ENCRYPTED:
                 _refuse_foreign(path, connection)
             if connection.execute("PRAGMA quick_check(1)") != [("ok",)]:
@@ -102,7 +103,7 @@ def restore(backup: str | os.PathLike[str], database: str | os.PathLike[str]) ->
         raise failures.from_os_error(target, error) from error
     try:
         key = key_of_file(source)
-        with connect(source, read_only=True) as connection:
+        with connect_to_copy(source) as connection:
             copy_to(connection, target, key)
         copy_key_entry(source, target, key)
     except BaseException:

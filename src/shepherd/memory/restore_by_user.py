@@ -15,7 +15,7 @@ from shepherd.encryption.blinding import BlindError, UserCipher
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError
 from shepherd.memory import backup_keys, failures, new_files, removal, tenants
 from shepherd.memory.backup_by_user import KIND, NOBODY, SYNCED, VERSION, indexes_of_words
-from shepherd.memory.database import Database, connect, copy_key_entry, is_encrypted, key_of_file
+from shepherd.memory.database import Database, connect_to_copy, copy_key_entry, is_encrypted, key_of_file
 from shepherd.memory.maintenance import refresh_index
 from shepherd.memory.overwriting import remove_copy
 from shepherd.memory.schema import APPLICATION_ID, BACKUP_ID, BACKUP_KEYS_ID, USER_VERSION
@@ -39,7 +39,7 @@ def _application_of(path: str) -> int:
         if not os.path.isfile(path) or not is_encrypted(path):
             return 0
         key_of_file(path)
-        with connect(path, read_only=True) as connection:
+        with connect_to_copy(path) as connection:
             return int(connection.execute("PRAGMA application_id")[0][0])
     except OSError as error:
         raise failures.from_os_error(path, error) from error
@@ -56,7 +56,7 @@ def unsealed(backup: str, keys: str, target: str) -> list[str]:
         key = key_of_file(backup)
         if key is None:
             raise StoreKeyError(f"{backup}: it is not encrypted", hint="name another backup")
-        with connect(backup, read_only=True) as source:
+        with connect_to_copy(backup) as source:
             left = _Reader(source, backup, key).read(keys, target)
         copy_key_entry(backup, target, key)
         # The index of words, and the tables of an older version.
