@@ -320,6 +320,15 @@ def test_another_answer_replaces_what_follows_a_message_and_its_tail(memory: Mem
         memory.answer_again(session, None, [Message("assistant", "Late")], mark=mark)
 
 
+def test_a_mark_tells_nothing_of_a_conversation_of_another_user(memory: Memory) -> None:
+    session = memory.start_session()
+    said = memory.append_message(session, Message("user", "Hi"))
+
+    assert memory.mark_session(session).last_message == said
+    assert memory.mark_session(session, "mallory").last_message == 0
+    assert memory.mark_session(session, "mallory", answered=said).last_message == 0
+
+
 # The answer was broken off; it holds a secret.
 @pytest.mark.parametrize("answer", [None, "Your key is sk-proj-abcdEFGH1234567890abcdEFGH1234567890abcd"])
 def test_after_an_answer_that_is_not_remembered_the_memory_still_belongs_to_its_turn(

@@ -227,14 +227,16 @@ def size_of(message: Message) -> int:
 
 
 def mark(connection: Connection, user_id: str, session_id: str, answered: int = 0) -> SessionMark:
-    """Return the user's number, and the id of the last message of a conversation.
+    """Return the user's number, and the id of the last message of a conversation of this user, else 0.
 
     With the id of a message to be `answered` again: that id, or 0 if it was deleted or the user has said
     something since.
     """
-    which = f" AND (id = {answered:d} OR (id > {answered:d} AND role = 'user'))" if answered else ""
+    which = f" AND (m.id = {answered:d} OR (m.id > {answered:d} AND m.role = 'user'))" if answered else ""
     [(last,)] = connection.execute(
-        f"SELECT coalesce(max(id), 0) FROM messages WHERE session_id = ?{which}", (session_id,)
+        "SELECT coalesce(max(m.id), 0) FROM messages m JOIN sessions s ON s.id = m.session_id"
+        f" WHERE m.session_id = ? AND s.user_id = ?{which}",
+        (session_id, user_id),
     )
     if answered and last != answered:
         last = 0
