@@ -10,7 +10,7 @@ import pytest
 
 from shepherd._native.store import Connection
 from shepherd.encryption.blinding import UserCipher
-from shepherd.errors import StoreError, StoreKeyError, UsageError
+from shepherd.errors import ShepherdError, StoreError, StoreKeyError, UsageError
 from shepherd.memory import Memory, Receipt, backup_by_user, backup_keys
 from shepherd.memory.corpora import CHUNKS, MEMORIES
 from shepherd.memory.database import connect, key_of_file
@@ -216,6 +216,25 @@ def test_a_user_who_took_over_another_is_deleted_with_the_older_backups_of_that_
         memory.delete_user()
         memory.backup(tmp_path / "third.db", keys=keys)
     assert unsealed(str(backup), str(keys), str(tmp_path / "left.db")) == ["before"]
+
+
+def test_after_a_claim_that_fails_the_keys_are_still_those_of_the_other_user(
+    database: Path, tmp_path: Path
+) -> None:
+    backup, keys = tmp_path / "copy.db", tmp_path / "keys.db"
+    with open_(database) as memory:
+        memory.store_memory("Where?", "Porto", "before")
+        memory.backup(backup, keys=keys)
+    with connect(str(database)) as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON context BEGIN SELECT RAISE(ABORT, 'no space'); END"
+        )
+    with open_(database) as memory:
+        with pytest.raises(ShepherdError):
+            memory.claim("before")
+        memory.delete_user()
+        memory.backup(tmp_path / "later.db", keys=keys)
+    assert restored(backup, keys, database) == []
 
 
 def test_users_who_are_called_like_removed_ones_have_keys_too(database: Path, tmp_path: Path) -> None:
