@@ -1,4 +1,4 @@
-"""New files with copies of a memory: private from the first byte, and complete before they have their name."""
+"""New files with copies of a memory: private from the first byte, and only named when they are complete."""
 
 from __future__ import annotations
 
