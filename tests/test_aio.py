@@ -66,6 +66,22 @@ def test_event_loop_goes_on_while_the_model_answers(endless):
     assert asyncio.run(both()) > 50
 
 
+def test_turns_that_end_while_the_next_one_begins_do_no_harm(scripted_model, memory):
+    class Ending:
+        @property
+        def is_left(self) -> bool:
+            assistant._turns.discard(self)  # as its thread does
+            return False
+
+    async def ask() -> list[Event]:
+        return [event async for event in assistant.ask("Hello")]
+
+    with Engine(scripted_model, settings=EngineSettings(n_threads=1)) as engine:
+        assistant = AsyncAssistant(Assistant(engine, memory, config=Config(temperature=0.0)))
+        assistant._turns |= {Ending(), Ending()}
+        assert isinstance(asyncio.run(ask())[-1], Finished)
+
+
 def test_leaving_the_loop_ends_the_answer_and_keeps_what_there_is(endless):
     events = asyncio.run(events_until(endless, 3))
 

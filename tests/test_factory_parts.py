@@ -9,8 +9,10 @@ from typing import Any
 import gguf
 import pytest
 
-from shepherd import factory, memory_factory, setting_checks
+from shepherd import encryption, factory, memory_factory, setting_checks
+from shepherd._native.store import HAS_CIPHERS
 from shepherd.config import Config
+from shepherd.encryption.unlocking import forget_all
 from shepherd.errors import ModelLoadError, StoreMissingError, StoreReadOnlyError, UsageError
 from shepherd.extraction import EndpointExtractor, ExtractionWorker, LocalExtractor, WorkerSettings
 from shepherd.factory import (
@@ -42,6 +44,7 @@ from shepherd.paths import default_database
 from shepherd.setting_checks import check_setting, try_server
 from shepherd.types import Learning
 from tests import models
+from tests.memory.blind import known_key
 
 ANNA = Config(user_id="anna")
 
@@ -567,6 +570,17 @@ def test_the_key_of_a_memory_is_asked_for_as_the_settings_say(
     unlock_copy(config, home / "none.db")
 
     assert asked == [("print key", "key.txt")] * 3
+
+
+@pytest.mark.skipif(not HAS_CIPHERS, reason="this SQLite was built without ciphers")
+def test_settings_without_a_key_leave_the_one_that_a_program_has_named(home: Path, tmp_path: Path) -> None:
+    with known_key(tmp_path) as file:
+        Memory(tmp_path / "own.db", blind=True).close()
+        moved = file.rename(tmp_path / "moved.key")
+        forget_all()
+        encryption.use_settings("", str(moved))
+        with open_memory(ANNA, address=str(tmp_path / "own.db")) as memory:
+            assert memory.stats().is_encrypted
 
 
 def test_a_memory_whose_account_cannot_be_found_is_closed(

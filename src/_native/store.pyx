@@ -332,6 +332,7 @@ cdef class Connection:
     cdef object database          # identity for Recall: the path, or the lock's address for a database in memory
     cdef readonly str path
     cdef readonly bint read_only
+    cdef bint immutable
     # While set, `execute` and `execute_together` keep the GIL: for a few rows by an index, which take microseconds.
     # A thread that releases the GIL beside busy threads waits until they release it, and a thread that is not scheduled
     # releases it late.
@@ -362,6 +363,7 @@ cdef class Connection:
         self.path = os.fsdecode(path)
         self.database = self.path if self.path not in ("", ":memory:") else <size_t>self.lock.handle
         self.read_only = read_only or immutable
+        self.immutable = immutable
         cdef int flags = SQLITE_OPEN_READONLY if self.read_only else SQLITE_OPEN_READWRITE
         cdef str name = self.path
         flags |= SQLITE_OPEN_URI              # for write_copy
@@ -825,7 +827,8 @@ cdef class Connection:
             return
         # A connection of its own, in one read transaction: a backup step on a connection that others
         # write through would start again at the first page after every commit.
-        with Connection(self.path, read_only=self.read_only, create=False, key=key) as source:
+        with Connection(self.path, read_only=self.read_only, create=False, immutable=self.immutable,
+                        key=key) as source:
             source.script("BEGIN; SELECT 1 FROM sqlite_schema LIMIT 1")
             _copy_pages((<Connection>source).db, os.fsdecode(path), pages_per_step, progress, key)
 

@@ -154,7 +154,8 @@ class AsyncAssistant:
         return events
 
     async def _events(self, turn: _Turn) -> AsyncGenerator[Event, None]:
-        for other in [one for one in self._turns if one.is_left]:
+        # A copy, made at once: the threads of turns that end take them out.
+        for other in [one for one in tuple(self._turns) if one.is_left]:
             await other.end()
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event | BaseException | None] = asyncio.Queue()

@@ -77,7 +77,7 @@ def open_memory(
     """
     if address is None and not read_only and (file := _relative_file(config)) and not file.exists():
         _log.warning("%s: this is a new memory, because %s", file.absolute(), _OF_A_FOLDER)
-    encryption.use_settings(config.memory_key_command, config.memory_key_file)
+    _use_key_of(config)
     if address is None:
         named = config.memory_database
         database = database_address(config) if "://" in named else str(from_home(named, "memory_database"))
@@ -104,6 +104,12 @@ def open_memory(
             memory.close()
             raise
     return memory
+
+
+def _use_key_of(config: Config) -> None:
+    """Take the key from where the settings say. If they don't, a program may have said so itself."""
+    if config.memory_key_command or config.memory_key_file:
+        encryption.use_settings(config.memory_key_command, config.memory_key_file)
 
 
 # Options are made absolute where they are read.
@@ -138,7 +144,7 @@ def unlock_memory(config: Config, *, creates: bool = False) -> bool:
     `creates`: a blind memory that is not there yet is made, since its new key is asked for.
     Raises StoreKeyError.
     """
-    encryption.use_settings(config.memory_key_command, config.memory_key_file)
+    _use_key_of(config)
     file = memory_file(config)
     is_new = file is not None and not file.is_file()
     if config.memory_blind and (file is None or (is_new and creates)):
@@ -151,7 +157,7 @@ def unlock_memory(config: Config, *, creates: bool = False) -> bool:
 
 def unlock_copy(config: Config, path: Path) -> None:
     """Find the key of another database, such as a backup; raises StoreKeyError."""
-    encryption.use_settings(config.memory_key_command, config.memory_key_file)
+    _use_key_of(config)
     if path.is_file():
         key_of_file(str(path))
 

@@ -37,3 +37,21 @@ def test_users_who_were_deleted_since_a_backup_are_left_out(home, shepherd, tmp_
     with known_key(folder), Memory(home.database, blind=True) as memory:
         assert [fact.value for fact in memory.get_all_facts("anna")] == ["Porto"]
         assert memory.get_all_facts("bob") == []
+
+
+def test_mistaken_names_are_refused(home, shepherd, tmp_path):
+    backup, keys = (str(tmp_path / name) for name in ("copy.db", "keys.db"))
+    with known_key(tmp_path), Memory(home.database, blind=True) as memory:
+        memory.backup(backup, keys=keys)
+
+    for action in ("backup", "restore"):
+        for names in ((backup, "--keys", ""), ("", "--keys", keys)):
+            empty = shepherd("memory", action, *names)
+            assert empty.returncode == 2
+            assert "the name of the file is empty" in empty.stderr
+    swapped = shepherd("memory", "restore", keys, "--keys", backup, "-y")
+    assert swapped.returncode == 2
+    assert f"{keys}: this file has the users' keys" in swapped.stderr
+    assert f"shepherd memory restore {backup} --keys {keys}" in swapped.stderr
+    alone = shepherd("memory", "restore", keys, "-y")
+    assert "this file has the users' keys of backups, and nothing else" in alone.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from shepherd._native.store import Connection
 from shepherd.encryption.blinding import UserCipher
-from shepherd.errors import StoreError, StoreKeyError, UsageError
+from shepherd.errors import ShepherdError, StoreError, StoreKeyError, UsageError
 from shepherd.memory import Memory, Receipt, backup_by_user, backup_keys
 from shepherd.memory.corpora import CHUNKS, MEMORIES
 from shepherd.memory.database import connect, key_of_file
@@ -218,6 +218,60 @@ def test_a_user_who_took_over_another_is_deleted_with_the_older_backups_of_that_
     assert unsealed(str(backup), str(keys), str(tmp_path / "left.db")) == ["before"]
 
 
+def test_after_a_claim_that_fails_the_keys_are_still_those_of_the_other_user(
+    database: Path, tmp_path: Path
+) -> None:
+    backup, keys = tmp_path / "copy.db", tmp_path / "keys.db"
+    with open_(database) as memory:
+        memory.store_memory("Where?", "Porto", "before")
+        memory.backup(backup, keys=keys)
+    with connect(str(database)) as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON context BEGIN SELECT RAISE(ABORT, 'no space'); END"
+        )
+    with open_(database) as memory:
+        with pytest.raises(ShepherdError):
+            memory.claim("before")
+        memory.delete_user()
+        memory.backup(tmp_path / "later.db", keys=keys)
+    assert restored(backup, keys, database) == []
+
+
+def test_users_who_are_called_like_removed_ones_have_keys_too(database: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "copy.db"
+    names = ["removed/app", "removed user"]
+    with open_(database) as memory:
+        memory.set_fact("city", "Porto", "gone")
+        memory.store_memory("Where?", "Porto", "gone")
+        memory.delete_user("gone")
+        for number in range(2):
+            memory.store_memory("Where?", "Lisbon", f"user {number}")
+            memory.set_fact("city", "Lisbon", f"user {number}")
+    with connect(str(database)) as connection:  # as they could be called before
+        for number, name in enumerate(names):
+            for table in ("tenants", "context", "facts", "fact_history"):
+                connection.execute(
+                    f"UPDATE {table} SET user_id = ? WHERE user_id = ?", (name, f"user {number}")
+                )
+    with open_(database) as memory:
+        memory.backup(backup, keys=tmp_path / "keys.db")
+    with connect(str(backup), read_only=True) as connection:
+        owners = connection.execute("SELECT user_id FROM owners WHERE n_pieces > 0")
+    assert sorted(owners) == [("removed user",), ("removed/app",)]
+    assert restored(backup, tmp_path / "keys.db", database) == []
+
+
+@pytest.mark.parametrize("name", ["removed/app", "removed user"])
+def test_nobody_can_be_called_like_a_removed_user(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="kept for users who were deleted"):
+        Memory(tmp_path / "memory.db", user_id=name)
+    with Memory(tmp_path / "memory.db") as memory:
+        with pytest.raises(UsageError, match="kept for users who were deleted"):
+            memory.store_memory("Where?", "Porto", name)
+        with pytest.raises(UsageError, match="not a name that can own keys"):
+            memory.keys.create(name.removesuffix("/app"), ["memory"])
+
+
 def test_what_cannot_be_done_is_refused_and_leaves_everything(database: Path, tmp_path: Path) -> None:
     backup, keys, other = tmp_path / "copy.db", tmp_path / "keys.db", tmp_path / "other.db"
     notes = tmp_path / "notes.txt"
@@ -238,11 +292,20 @@ def test_what_cannot_be_done_is_refused_and_leaves_everything(database: Path, tm
                 memory.backup(backup, keys=file)
             assert file.read_bytes() == before
             assert not backup.exists()
+        with pytest.raises(UsageError, match="none: there is no such folder"):
+            memory.backup(backup, keys=tmp_path / "none" / "keys.db")
+        with pytest.raises(UsageError, match="none: there is no such folder"):
+            memory.backup(tmp_path / "none" / "copy.db", keys=keys)
+        assert not keys.exists()
+        for name in (f"{tmp_path}", f"{tmp_path}/none/"):
+            with pytest.raises(UsageError, match="this names a folder"):
+                memory.backup(backup, keys=name)
         memory.backup(backup, keys=keys)
         with pytest.raises(UsageError, match="already exists"):
             memory.backup(backup, keys=keys)
     target = tmp_path / "target.db"
-    for file, problem in ((tmp_path / "none.db", "there is no such file"), (notes, "has no keys of users"),
+    for file, problem in ((tmp_path / "none.db", "there is no such file"),
+                          (tmp_path, "this is a folder"), (notes, "has no keys of users"),
                           (tmp_path / "other-keys.db", "the keys of another memory")):  # fmt: skip
         with pytest.raises((UsageError, StoreError), match=problem):
             unsealed(str(backup), str(file), str(target))

@@ -110,8 +110,9 @@ def change(memory: Memory, one: tuple[Any, ...], suffix: str) -> object:
         mark = memory.mark_session(session, user, answered=said)
         seen = Message("user", rest[0], rest[0] + rest[1], Injection(rest[1]) if rest[1] else None)
         memory.archive_turn(Turn(rest[0], "noted", NOW, session), user)
-        for answer in ("noted", "noted again"):
-            turn, answers = Turn(rest[0], answer, NOW, session), [Message("assistant", answer)]
+        for answer, is_whole in (("noted", True), ("not", False), ("noted again", True)):
+            turn = Turn(rest[0], answer, NOW, session) if is_whole else None
+            answers = [Message("assistant", answer)]
             ids = memory.answer_again(session, seen, answers, user, mark=mark, turn=turn)
         return len(ids or ())
     if kind == "take back":

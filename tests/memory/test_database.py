@@ -216,8 +216,10 @@ def test_a_backup_is_private_and_never_replaces_a_file(path, database):
     with pytest.raises(UsageError, match=r"copy\.db already exists") as caught:
         database.backup(str(copy))
     assert caught.value.hint == "name a new file for the backup"
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(UsageError, match="nowhere: there is no such folder"):
         database.backup(str(path.parent / "nowhere" / "copy.db"))
+    with pytest.raises(StoreError) as caught:
+        database.backup(str(copy / "copy.db"))
     assert caught.value.hint == "name another file for the backup"
 
 

@@ -318,3 +318,36 @@ def test_another_answer_replaces_what_follows_a_message_and_its_tail(memory: Mem
     memory.clear_session(session)
     with pytest.raises(ConflictError, match="deleted meanwhile"):
         memory.answer_again(session, None, [Message("assistant", "Late")], mark=mark)
+
+
+def test_a_mark_tells_nothing_of_a_conversation_of_another_user(memory: Memory) -> None:
+    session = memory.start_session()
+    said = memory.append_message(session, Message("user", "Hi"))
+
+    assert memory.mark_session(session).last_message == said
+    assert memory.mark_session(session, "mallory").last_message == 0
+    assert memory.mark_session(session, "mallory", answered=said).last_message == 0
+
+
+# The answer was broken off; it holds a secret.
+@pytest.mark.parametrize("answer", [None, "Your key is sk-proj-abcdEFGH1234567890abcdEFGH1234567890abcd"])
+def test_after_an_answer_that_is_not_remembered_the_memory_still_belongs_to_its_turn(
+    memory: Memory, answer: str | None
+) -> None:
+    told = "I bought a red bicycle in Rome."
+    session = memory.start_session()
+    said = memory.append_message(session, Message("user", told))
+    memory.append_message(session, Message("assistant", "Great!"))
+    memory.archive_turn(Turn(told, "Great!", int(NOW), session))
+    mark = memory.mark_session(session, answered=said)
+
+    def remembered_after(answer: str | None) -> list[str]:
+        turn = None if answer is None else Turn(told, answer, int(NOW), session)
+        memory.answer_again(session, None, [Message("assistant", answer or "Well")], mark=mark, turn=turn)
+        return [f"{one.question} {one.answer}" for one in memory.list_memories()]
+
+    assert remembered_after(answer) == [f"{told} "]
+    assert remembered_after("A bicycle!") == [f"{told} A bicycle!"]
+    assert remembered_after(answer) == [f"{told} "]
+    assert memory.delete_last_turn(session) == 2
+    assert memory.list_memories() == []

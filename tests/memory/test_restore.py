@@ -12,7 +12,7 @@ import pytest
 from shepherd.errors import ForeignDatabaseError, ShepherdError, StoreLockedError, UsageError
 from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
-from shepherd.memory.restore import aside_of, restore
+from shepherd.memory.restore import aside_of, check_backup, restore
 from shepherd.types import Message
 
 
@@ -62,6 +62,25 @@ def test_a_backup_is_restored_and_the_present_database_is_kept(path, backup):
     again = restore(kept, path)
     assert again == f"{path}.before-restore-2"
     assert content(path) == now
+
+
+def test_reading_a_backup_leaves_nothing_beside_it(path, backup, tmp_path):
+    check_backup(backup)
+    restore(backup, path)
+
+    assert list(tmp_path.glob("copy.db*")) == [backup]
+
+
+def test_a_backup_is_not_written_through_a_link(path, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("of somebody else")
+    (tmp_path / "copy.db.part").symlink_to(other)
+    with Memory(path) as memory:
+        memory.backup(tmp_path / "copy.db")
+
+    assert other.read_text() == "of somebody else"
+    assert (tmp_path / "copy.db").is_file()
+    assert not (tmp_path / "copy.db.part").is_symlink()
 
 
 def test_the_commits_that_are_only_in_the_log_are_kept_too(path, backup, run_python):

@@ -256,6 +256,23 @@ def test_a_process_does_not_go_on_with_a_key_that_another_one_has_destroyed(
         assert memory.check().problems == ()
 
 
+def test_where_nothing_is_tried_again_a_replaced_key_does_not_count_as_the_memorys(url: str) -> None:
+    with open_(url) as memory, open_(url) as other:
+        memory.set_fact("city", "Porto", "anna")
+        database = memory._store._database  # type: ignore[attr-defined]
+        other.delete_user("anna")
+        other.set_fact("boat", "red", "anna")
+        told = "UPDATE facts SET value = ? WHERE user_id = ? AND key = ?", ("Rome", "anna", "city")
+        with (
+            pytest.raises(StoreKeyError, match="the key of a user was replaced") as raised,
+            database.writing("test") as connection,
+        ):
+            connection.execute(*told)
+        assert raised.value.hint == "try again"
+        with database.writing("test") as connection:
+            connection.execute(*told)
+
+
 def test_a_first_write_that_fails_leaves_no_key(postgres_server: Server, schema: str, url: str) -> None:
     with open_(url) as memory:
         store = memory._store

@@ -81,6 +81,12 @@ def test_a_user_is_the_owner_or_below_him(owner, user):
     assert mine in (None, NOBODY, owner) or mine == f"{owner}/{user}"
 
 
+@pytest.mark.parametrize(("owner", "user"), [("removed", "1"), ("", "removed/1"), ("", "removed user")])
+def test_names_of_deleted_users_are_refused(owner, user):
+    with pytest.raises(Denied, match="kept for users who were deleted"):
+        user_of(owner, user)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "localhost", "::1", "[::1]", "LocalHost"])
 def test_loopback_needs_no_key(host):
     assert is_loopback(host)

@@ -46,6 +46,7 @@ def add_actions(actions: Any) -> None:
 def back_up(memory: Memory, arguments: Namespace, screen: Screen) -> None:
     """Copy the database."""
     keys = arguments.keys
+    _require_names(arguments)
     with working(screen, "copying"):
         memory.backup(arguments.file, keys=keys or "")
     command = f"shepherd memory restore {shlex.quote(arguments.file)}"
@@ -63,6 +64,13 @@ def back_up(memory: Memory, arguments: Namespace, screen: Screen) -> None:
         )
     if not arguments.json and (needs := _needed_to_read(arguments.file)):
         screen.note(needs)
+
+
+def _require_names(arguments: Namespace) -> None:
+    """Raise UsageError for an empty name."""
+    for what, name in (("FILE", arguments.file), ("--keys", arguments.keys)):
+        if name is not None and not name.strip():
+            raise UsageError(f"{what}: the name of the file is empty", hint="is a variable not set?")
 
 
 def _needed_to_read(backup: str) -> str:
@@ -97,6 +105,7 @@ def restore(arguments: Namespace, screen: Screen) -> int:
     from shepherd.memory.restore import aside_of, restore
     from shepherd.memory_factory import open_memory, unlock_copy
 
+    _require_names(arguments)
     config = loaded_settings(arguments).config
     named = config.memory_database
     if "://" in named:
@@ -166,9 +175,16 @@ def _readable(
     from shepherd.memory.database import free_name
     from shepherd.memory.overwriting import remove_copy
     from shepherd.memory.restore import check_backup
-    from shepherd.memory.restore_by_user import is_by_user, unsealed
+    from shepherd.memory.restore_by_user import has_keys, is_by_user, unsealed
 
     if not is_by_user(str(backup)):
+        if keys is not None and has_keys(str(backup)):
+            is_swapped = is_by_user(str(keys))
+            swapped = f"shepherd memory restore {shlex.quote(str(keys))} --keys {shlex.quote(str(backup))}"
+            raise UsageError(
+                f"{backup}: this file has the users' keys, and the backup is another one",
+                hint=f"the two are swapped: {swapped}" if is_swapped else "name the backup in place of it",
+            )
         if keys is not None and backup.is_file():
             raise UsageError(f"{backup}: this backup was made without --keys", hint="leave out --keys")
         with working(screen, "checking the backup"):

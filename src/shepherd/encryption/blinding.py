@@ -33,7 +33,7 @@ from shepherd.lru_cache import LRUCache
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-__all__ = ["PREFIX", "BlindError", "DerivedKeys", "Row", "UserCipher", "size_of", "tag_of"]
+__all__ = ["PREFIX", "BlindError", "DerivedKeys", "Row", "UserCipher", "aes_siv", "size_of", "tag_of"]
 
 Row = Sequence[int | str | None]
 """The values that identify a row. None is for values of the first format, which aren't bound to a row."""
@@ -121,12 +121,12 @@ class UserCipher:
             raise BlindError
         try:
             return self._cipher().decrypt(sealed[start:], _context(kind, row, sealed[_TAG_BYTES:start]))
-        except _cryptography()[1] as error:
+        except aes_siv()[1] as error:
             raise BlindError from error
 
     def _cipher(self) -> AESSIV:
         if self._texts is None:
-            self._texts = _cryptography()[0](self._derived(b"text", self.tag, 64))
+            self._texts = aes_siv()[0](self._derived(b"text", self.tag, 64))
         return self._texts
 
     # ---- words and numbers
@@ -182,7 +182,7 @@ class DerivedKeys:
     are_kept = False
 
     def __init__(self, key: MemoryKey) -> None:
-        _cryptography()
+        aes_siv()
         self._key = key
         self._by_tag: LRUCache[bytes, UserCipher] = LRUCache(_MOST_CIPHERS)
         self._tag = lru_cache(_MOST_CIPHERS)(self._new_tag)
@@ -252,7 +252,7 @@ def _derived(key: bytes | memoryview, purpose: bytes, data: bytes, size: int) ->
 
 
 @cache
-def _cryptography() -> tuple[type[AESSIV], type[Exception]]:
+def aes_siv() -> tuple[type[AESSIV], type[Exception]]:
     """Return the cipher and its error; raises UsageError without the package."""
     try:
         from cryptography.exceptions import InvalidTag

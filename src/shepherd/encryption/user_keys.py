@@ -14,8 +14,8 @@ import hashlib
 import secrets
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from shepherd.encryption.blinding import BlindError, UserCipher, check_not_wiped
-from shepherd.encryption.key import MemoryKey, needs_package
+from shepherd.encryption.blinding import BlindError, UserCipher, aes_siv, check_not_wiped
+from shepherd.encryption.key import MemoryKey
 from shepherd.lru_cache import LRUCache
 
 if TYPE_CHECKING:
@@ -66,13 +66,8 @@ class KeyWrap:
     """Makes random keys of users and their stored values, with the key of one memory. Thread-safe."""
 
     def __init__(self, key: MemoryKey) -> None:
-        try:
-            from cryptography.exceptions import InvalidTag
-            from cryptography.hazmat.primitives.ciphers.aead import AESSIV
-        except ImportError as error:
-            raise needs_package() from error
         self._key = key
-        self._new_wrapping, self._invalid = AESSIV, InvalidTag
+        self._new_wrapping, self._invalid = aes_siv()
 
     def new(self, user_id: str) -> UserCipher:
         """Return a user's new cipher, with its stored key."""
@@ -135,10 +130,18 @@ class KeptKeys:
             self._by_tag.remove(cipher.tag)
 
 
-class TransactionKeys:
-    """The keys as one transaction sees them. Not thread-safe."""
+class _OfUsers:
+    """What Ciphers of users with keys of their own have in common."""
 
     are_kept = True
+
+    def of_nobody(self) -> UserCipher:
+        """Raise ValueError: everything is somebody's."""
+        raise ValueError("a text of nobody")
+
+
+class TransactionKeys(_OfUsers):
+    """The keys as one transaction sees them. Not thread-safe."""
 
     def __init__(self, kept: KeptKeys) -> None:
         self.kept = kept
@@ -163,10 +166,6 @@ class TransactionKeys:
     def of_number(self, number: int) -> UserCipher:
         """Return the cipher of the user with this number."""
         return self._of("number", number)
-
-    def of_nobody(self) -> UserCipher:
-        """Raise ValueError: everything is somebody's."""
-        raise ValueError("a text of nobody")
 
     def note_used(self, cipher: UserCipher) -> None:
         """Note that a value was made to be sent."""
@@ -231,10 +230,8 @@ class TransactionKeys:
         return cipher
 
 
-class NewKeys:
+class NewKeys(_OfUsers):
     """Keys of all users of a memory that is written again, each made when it is first asked for."""
-
-    are_kept = True
 
     def __init__(self, key: MemoryKey, users: dict[int, str]) -> None:
         self._wrap = KeyWrap(key)
@@ -259,10 +256,6 @@ class NewKeys:
     def of_number(self, number: int) -> UserCipher:
         """Return the cipher of the user with this number."""
         return self.of_user(self._users[number])
-
-    def of_nobody(self) -> UserCipher:
-        """Raise ValueError: everything is somebody's."""
-        raise ValueError("a text of nobody")
 
     def note_used(self, cipher: UserCipher) -> None:
         """Do nothing: the keys are stored at the end."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shepherd.errors import UsageError
+from shepherd.memory import tenants
 from shepherd.memory.records import ApiKey
 from shepherd.memory.store import MemoryStore
 from shepherd.transactions import Connection
@@ -89,10 +90,13 @@ class ApiKeys:
 def require_owner(owner: str) -> None:
     """Raise UsageError for a name that cannot own keys."""
     is_word = 0 < len(owner) <= _LONGEST_OWNER and owner.isprintable() and " " not in owner
-    if not is_word or "/" in owner or owner in ANONYMOUS_USERS:
+    # Users of an owner begin with the name and a slash.
+    is_taken = owner in ANONYMOUS_USERS or tenants.is_reserved(f"{owner}/")
+    if not is_word or "/" in owner or is_taken:
         raise UsageError(
             "owner: not a name that can own keys",
-            hint=f"up to {_LONGEST_OWNER} printable characters without spaces and slashes, and not 'unknown'",
+            hint=f"up to {_LONGEST_OWNER} printable characters without spaces and slashes, and not 'unknown'"
+            " or 'removed'",
         )
 
 

@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shepherd._native.store import Connection, SQLiteError
+from shepherd._native.store import Connection
 from shepherd.encryption import MemoryKey
 from shepherd.encryption.blinding import UserCipher
+from shepherd.encryption.key_file import refuse_foreign
 from shepherd.errors import InternalError, UsageError
-from shepherd.memory import backup_keys, failures, removal, tenants
-from shepherd.memory.database import Database, copy_key_entry
-from shepherd.memory.overwriting import remove_copy
+from shepherd.memory import backup_keys, failures, new_files, removal, tenants
+from shepherd.memory.database import OF_BACKUP, Database, copy_key_entry, place_of_backup
 from shepherd.memory.schema import BACKUP_ID, SEQUENCE_BITS
 
 __all__ = ["KIND", "NOBODY", "SYNCED", "VERSION", "back_up", "indexes_of_words"]
@@ -47,9 +47,11 @@ _BY_ID = ("recalls", "context_vectors", "chunk_vectors")
 SYNCED = ("sync_state", "sync_log", "sync_rows", "sync_seen", "sync_own", "sync_outbox")
 _META, _API_KEYS = "meta", "api_keys"
 _TABLES = (*_BY_USER, *_BY_SESSION, *_BY_NUMBER, *_BY_ID, *SYNCED, _META, _API_KEYS)
-# Users of a memory: everybody whom a row names.
+# Users of a memory: everybody whom a row names, apart from the names that removed users leave.
 _USERS = " UNION ".join(
-    [f"SELECT user_id FROM {table}" for table in _BY_USER] + [f"SELECT owner FROM {_API_KEYS}"]
+    [f"SELECT user_id FROM {table}" for table in _BY_USER if table != "tenants"]
+    + [f"SELECT user_id FROM tenants WHERE user_id <> '{tenants.REMOVED}' || number"]
+    + [f"SELECT owner FROM {_API_KEYS} WHERE owner <> '{tenants.NO_OWNER}'"]
 )
 _CREATE = """
     CREATE TABLE contents(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -77,17 +79,17 @@ class _Table:
 
 def back_up(database: Database, path: str, keys: str) -> None:
     """Copy an encrypted database to a new file, and put the keys of its users into the file `keys`."""
-    target, keys = (os.path.abspath(os.path.expanduser(one)) for one in (path, keys))
     key = database.key
     if key is None:
         raise UsageError(
             f"{database.path}: only the backups of an encrypted memory have keys of their users",
             hint="run shepherd encrypt first, or make a backup without --keys",
         )
-    if os.path.exists(target):
-        raise UsageError(f"{target} already exists", hint="name a new file for the backup")
-    if target == keys or os.path.realpath(keys) == os.path.realpath(database.path):
+    target, keys = place_of_backup(path), new_files.place_of(keys)
+    is_taken = keys in (target, f"{target}-key") or target == f"{keys}-key"
+    if is_taken or os.path.realpath(keys) == os.path.realpath(database.path):
         raise UsageError(f"{keys}: the keys need a file of their own", hint="name another file after --keys")
+    refuse_foreign(target)
     while True:
         with database.write() as connection:
             ciphers = backup_keys.ensure(connection, key, _users_of(connection))
@@ -99,32 +101,25 @@ def back_up(database: Database, path: str, keys: str) -> None:
                 # First: a backup without its keys would be of no use.
                 backup_keys.write(keys, database.path, key, connection)
                 _write(connection, target, key, {user: ciphers[user] for user in users})
-                copy_key_entry(database.path, target, key)
+                with failures.blamed_on(target, OF_BACKUP):
+                    copy_key_entry(database.path, target, key)
                 return
 
 
 def _users_of(connection: Connection) -> list[str]:
     """Return everybody who has something in a memory."""
-    found = [user for (user,) in connection.execute(_USERS)]
-    return [user for user in found if not user.startswith(tenants.REMOVED) and user != removal.NO_OWNER]
+    return [user for (user,) in connection.execute(_USERS)]
 
 
 def _write(connection: Connection, target: str, key: MemoryKey, ciphers: Mapping[str, UserCipher]) -> None:
     """Write what `connection` sees to a new file, encrypted with `key` and then with the users' ciphers."""
-    part = f"{target}.part"
-    try:
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
-        with Connection(part, create=False, key=key.database) as copy:
-            copy.script(f"BEGIN; {_CREATE}")
-            _Writer(connection, copy, ciphers).write()
-            copy.script(f"PRAGMA application_id = {BACKUP_ID}; PRAGMA user_version = {VERSION}; COMMIT")
-        os.replace(part, target)
-    except OSError as error:
-        raise failures.from_os_error(target, error) from error
-    except SQLiteError as error:
-        raise failures.from_sqlite_error(target, error) from error
-    finally:
-        remove_copy(part)
+    with (
+        new_files.writing(target, OF_BACKUP) as part,
+        Connection(part, create=False, key=key.database) as copy,
+    ):
+        copy.script(f"BEGIN; {_CREATE}")
+        _Writer(connection, copy, ciphers).write()
+        copy.script(f"PRAGMA application_id = {BACKUP_ID}; PRAGMA user_version = {VERSION}; COMMIT")
 
 
 class _Writer:

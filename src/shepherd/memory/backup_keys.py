@@ -11,21 +11,20 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from shepherd._native.store import Connection, SQLiteError
 from shepherd.encryption import MemoryKey
 from shepherd.encryption.blinding import UserCipher
-from shepherd.encryption.key_file import read_entries, write_entries
+from shepherd.encryption.key_file import read_entries, refuse_foreign, write_entries
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError, UsageError
-from shepherd.memory import failures
-from shepherd.memory.database import connect, is_encrypted, key_of_file
+from shepherd.memory import failures, new_files
+from shepherd.memory.database import connect_to_copy, is_encrypted, key_of_file
 from shepherd.memory.overwriting import overwrite
+from shepherd.memory.schema import BACKUP_KEYS_ID
 
 __all__ = ["TABLE", "Key", "destroy", "ensure", "give", "memory_id", "read", "rows_of", "store", "write"]
 
-# Of a database file, as in schema.py.
-APPLICATION_ID = 0x5348554B  # "SHUK"
 TABLE = "backup_keys"
 # secret: NULL once it is destroyed, when nobody needs the user's name any more. A user who has taken over the
 # memory of another one has that one's keys, too; the newest is used.
@@ -37,6 +36,7 @@ _CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE}(
 _SECRET_BYTES = 32
 # Key in `meta` of a random number by which the keys of several memories are told apart.
 _MEMORY = "backup_memory"
+_OTHER = "name another file after --keys"
 _NAME_A_FILE = "name the newest file that shepherd memory backup --keys has written"
 
 Key = tuple[str, bytes, bytes | None]
@@ -104,45 +104,39 @@ def write(path: str, database: str, key: MemoryKey, connection: Connection) -> N
 
     Raises UsageError for a file that is something else, or has the keys of another memory.
     """
+    refuse_foreign(path)
     own = memory_id(connection)
     keys = rows_of(connection)
     if os.path.lexists(path):
         known = {tag for _, tag, _ in keys}
         # Those of a memory before it was restored from an older backup.
         keys = [*(one for one in read(path, own) if one[1] not in known), *keys]
-    part = f"{path}.part"
-    try:
-        _remove(part)
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        with Connection(part, create=False, key=key.database) as file:
-            file.script("BEGIN; CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL)")
-            file.execute("INSERT INTO meta VALUES(?, ?)", (_MEMORY, own))
-            store(file, keys)
-            file.script(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 1; COMMIT")
-        # While the file is replaced, the key of either can be found.
-        entry = read_entries(database).get(key.salt)
-        entries = read_entries(path)
-        write_entries(path, {**entries, **({} if entry is None else {entry.salt: entry})}.values())
-        _replace(part, path)
+    with failures.blamed_on(path, _OTHER):
+        with _overwriting(path), new_files.writing(path, _OTHER) as part:
+            with Connection(part, create=False, key=key.database) as file:
+                file.script("BEGIN; CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL)")
+                file.execute("INSERT INTO meta VALUES(?, ?)", (_MEMORY, own))
+                store(file, keys)
+                file.script(f"PRAGMA application_id = {BACKUP_KEYS_ID}; PRAGMA user_version = 1; COMMIT")
+            # While the file is replaced, the key of either can be found.
+            entry = read_entries(database).get(key.salt)
+            entries = read_entries(path)
+            write_entries(path, {**entries, **({} if entry is None else {entry.salt: entry})}.values())
         write_entries(path, () if entry is None else (entry,))
-    except OSError as error:
-        raise failures.from_os_error(path, error) from error
-    except SQLiteError as error:
-        raise failures.from_sqlite_error(path, error) from error
-    finally:
-        _remove(part)
 
 
 def read(path: str, memory: int) -> list[Key]:
     """Return the keys in a file, which must be those of the memory with this number."""
+    if os.path.isdir(path):
+        raise UsageError(f"{path}: this is a folder", hint=_NAME_A_FILE)
     if not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such file", hint=_NAME_A_FILE)
     try:
         if not is_encrypted(path):
             raise _foreign(path)
         key_of_file(path)
-        with connect(path, read_only=True) as file:
-            if file.execute("PRAGMA application_id") != [(APPLICATION_ID,)]:
+        with connect_to_copy(path) as file:
+            if file.execute("PRAGMA application_id") != [(BACKUP_KEYS_ID,)]:
                 raise _foreign(path)
             if memory_id(file) != memory:
                 raise UsageError(f"{path}: these are the keys of another memory", hint=_NAME_A_FILE)
@@ -160,21 +154,15 @@ def _foreign(path: str) -> StoreError:
     return StoreError(f"{path}: this file has no keys of users; it was left untouched", hint=_NAME_A_FILE)
 
 
-def _replace(part: str, path: str) -> None:
-    """Put a file in the place of another one, whose bytes are overwritten."""
-    try:
-        old = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        os.rename(part, path)
+@contextlib.contextmanager
+def _overwriting(path: str) -> Iterator[None]:
+    """Overwrite the bytes of a file that the block replaces; OSError, before the block, if it can't be."""
+    if not os.path.lexists(path):
+        yield
         return
+    old = os.open(path, os.O_RDWR)
     try:
-        os.rename(part, path)
+        yield
         overwrite(old)
     finally:
         os.close(old)
-
-
-def _remove(part: str) -> None:
-    for end in ("", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(part + end)

@@ -26,7 +26,7 @@ from shepherd.encryption.key import master_key
 from shepherd.encryption.key_file import read_entries, refuse_foreign, write_entries
 from shepherd.encryption.unlocking import text_of_file
 from shepherd.errors import StoreCorruptError, StoreError, StoreLockedError, StoreMissingError, UsageError
-from shepherd.memory import failures
+from shepherd.memory import failures, new_files
 from shepherd.memory.database import is_open, key_of_file
 from shepherd.memory.identify import Owner, identify
 from shepherd.memory.overwriting import UNFINISHED, overwrite, overwriting, remove_copy
@@ -121,7 +121,7 @@ def convert(
             write_entries(file, {**entries, **({entry.salt: entry} if entry else {})}.values())
             remove_copy(part)
             try:
-                os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+                new_files.create(part)
                 connection.write_copy(part, key=None if new is None else new.database)
                 _finish(connection, part, new)
                 os.chmod(part, os.stat(file).st_mode & 0o777)

@@ -19,16 +19,18 @@ from shepherd._native.store import Connection, Recall, SQLiteError
 from shepherd.encryption import MemoryKey, Sealer, looks_encrypted
 from shepherd.encryption.key_file import read_entries, refuse_foreign, write_entries
 from shepherd.errors import ShepherdError, StoreError, StoreMissingError, UsageError
-from shepherd.memory import failures
+from shepherd.memory import failures, new_files
 from shepherd.memory.identify import Owner, foreign, identify, key_of, refuse_lost, refuse_version
 from shepherd.memory.migration import is_original, migrate
-from shepherd.memory.overwriting import remove_unfinished
+from shepherd.memory.overwriting import LOGS, remove_unfinished
 from shepherd.memory.schema import APPLICATION_ID, USER_VERSION, create_schema, upgrade
 
 __all__ = [
+    "OF_BACKUP",
     "PAGE_COUNTS",
     "Database",
     "connect",
+    "connect_to_copy",
     "copy_key_entry",
     "copy_to",
     "free_name",
@@ -36,6 +38,7 @@ __all__ = [
     "is_open",
     "key_of_file",
     "pages_in_use",
+    "place_of_backup",
 ]
 
 _log = logging.getLogger(__name__)
@@ -44,6 +47,9 @@ _log = logging.getLogger(__name__)
 _BUSY, _RETRY_S = 5, 0.02
 # Pages that a connection keeps. Each thread that reads has one, and the commits of others empty its cache.
 _READER_CACHE_KIB, _WRITER_CACHE_KIB = 2048, 4096
+
+OF_BACKUP = "name another file for the backup"
+"""Hint if a backup can't be written."""
 
 # Statements whose results pages_in_use takes.
 PAGE_COUNTS: tuple[tuple[str, tuple[()]], ...] = (
@@ -151,19 +157,13 @@ class Database:
 
     def backup(self, path: str) -> None:
         """Copy the database to a new file while it is in use; UsageError if there is a file."""
-        target = os.path.abspath(os.path.expanduser(path))
-        if os.path.exists(target):
-            raise UsageError(f"{target} already exists", hint="name a new file for the backup")
+        target = place_of_backup(path)
         if self.key is not None:
             refuse_foreign(target)
-        with self.separate_connection() as connection:
-            try:
-                copy_to(connection, target, self.key)
-                copy_key_entry(self.path, target, self.key)
-            except StoreError as error:
-                if str(error).startswith(f"{target}:"):  # the copy is to blame, not the database
-                    error.hint = "name another file for the backup"
-                raise
+        # The copy is to blame, not the database.
+        with self.separate_connection() as connection, failures.blamed_on(target, OF_BACKUP):
+            copy_to(connection, target, self.key, OF_BACKUP)
+            copy_key_entry(self.path, target, self.key)
 
     # ---- opening
 
@@ -445,6 +445,23 @@ def connect(path: str, *, read_only: bool = False, busy_timeout_ms: int = 5000) 
     )
 
 
+def connect_to_copy(path: str) -> Connection:
+    """Open a database that nobody else writes to, such as a backup, and leave nothing beside it.
+
+    Raises SQLiteError, StoreKeyError.
+    """
+    key = key_of_file(path)
+    # Whoever has it open has a log. One that a killed process has left completes the file.
+    is_alone = not is_open(path) and not any(os.path.exists(path + end) for end in LOGS)
+    return Connection(
+        path,
+        read_only=True,
+        create=False,
+        immutable=is_alone,
+        key=None if key is None else key.database,
+    )
+
+
 def _remember_file(
     owner: Database, identity: tuple[int, int], key: MemoryKey | None
 ) -> weakref.finalize[[tuple[int, int]], Database]:
@@ -467,25 +484,22 @@ def copy_key_entry(source: str, target: str, key: MemoryKey | None) -> None:
     write_entries(target, () if entry is None else (entry,))
 
 
-def copy_to(connection: Connection, target: str, key: MemoryKey | None = None) -> None:
-    """Copy what `connection` sees to `target`, which appears when it is complete. Raises StoreError.
+def place_of_backup(path: str) -> str:
+    """Return where a new backup goes; UsageError if there can't be one."""
+    target = new_files.place_of(path)
+    if os.path.exists(target):
+        raise UsageError(f"{target} already exists", hint="name a new file for the backup")
+    return target
 
-    `key` is the connection's: the copy of an encrypted database is encrypted.
+
+def copy_to(connection: Connection, target: str, key: MemoryKey | None = None, hint: str = "") -> None:
+    """Copy what `connection` sees to `target`, which appears when it is complete.
+
+    `key` is the connection's: the copy of an encrypted database is encrypted. Raises StoreError about
+    `target`, with `hint` if there is one.
     """
-    part = target + ".part"
-    try:
-        # Private from its first byte, and only called a backup when it is complete.
-        os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600))
+    with new_files.writing(target, hint) as part:
         connection.backup(part, key=None if key is None else key.database)
-        os.replace(part, target)
-    except OSError as error:
-        raise failures.from_os_error(target, error) from error
-    except SQLiteError as error:
-        raise failures.from_sqlite_error(target, error) from error
-    finally:
-        for leftover in (part, part + "-wal", part + "-shm", part + "-journal"):
-            if os.path.exists(leftover):
-                os.remove(leftover)
 
 
 def _keep_copy(connection: Connection, target: str) -> tuple[str, bool]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 
 from shepherd._native.store import SQLiteError
 from shepherd.errors import (
@@ -17,7 +19,7 @@ from shepherd.errors import (
     StoreReadOnlyError,
 )
 
-__all__ = ["corrupt", "from_os_error", "from_sqlite_error", "full", "locked", "read_only"]
+__all__ = ["blamed_on", "corrupt", "from_os_error", "from_sqlite_error", "full", "locked", "read_only"]
 
 # Primary result codes, the low byte of the extended ones (sqlite.org/rescode.html).
 _PERM, _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _MISUSE, _NOTADB = (
@@ -50,6 +52,17 @@ def from_os_error(path: str, error: OSError) -> ShepherdError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return full(path)
     return StoreError(f"{path}: {error.strerror or error}", hint="check the path of memory_database")
+
+
+@contextlib.contextmanager
+def blamed_on(path: str, hint: str = "") -> Iterator[None]:
+    """Raise the errors of the block as those about `path`, with `hint` instead of that about the memory."""
+    try:
+        yield
+    except (OSError, SQLiteError) as error:
+        failure = from_os_error(path, error) if isinstance(error, OSError) else from_sqlite_error(path, error)
+        failure.hint = hint or failure.hint
+        raise failure from error
 
 
 def locked(path: str) -> StoreLockedError:

@@ -21,7 +21,7 @@ from shepherd.encryption import MemoryKey, looks_encrypted, unlock
 from shepherd.encryption.key_file import key_file_of, read_entries
 from shepherd.errors import ForeignDatabaseError, StoreCorruptError
 from shepherd.memory.migration import MEMORIES, is_original
-from shepherd.memory.schema import APPLICATION_ID, BACKUP_ID, USER_VERSION
+from shepherd.memory.schema import APPLICATION_ID, BACKUP_ID, BACKUP_KEYS_ID, USER_VERSION
 
 __all__ = ["Owner", "foreign", "identify", "key_of", "refuse_lost", "refuse_version"]
 
@@ -101,6 +101,11 @@ def foreign(path: str, application_id: int = 0) -> ForeignDatabaseError:
         return ForeignDatabaseError(
             f"{path}: this is a backup with its users' keys in another file",
             hint="shepherd memory restore reads it, with --keys",
+        )
+    if application_id == BACKUP_KEYS_ID:
+        return ForeignDatabaseError(
+            f"{path}: this file has the users' keys of backups, and nothing else",
+            hint="name it after --keys where shepherd memory restore reads a backup",
         )
     return ForeignDatabaseError(f"{path}: this database belongs to another program", hint=_ELSEWHERE)
 

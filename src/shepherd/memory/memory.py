@@ -142,6 +142,7 @@ class Memory:
                 "memory_blind: vectors tell their server what a text is about, so a blind memory has none",
                 hint="shepherd config set memory_vectors off",
             )
+        tenants.require_usable(user_id)
         self.relevance_threshold = _share("relevance_threshold", relevance_threshold)
         self.recency_floor = _share("recency_floor", recency_floor)
         self.max_results = max_results
@@ -972,8 +973,9 @@ class Memory:
 
         All happens in one transaction. None if the user has said something since: nothing is changed. `asked`
         is that message as the model has seen it now, None if it isn't the user's. `turn` is what
-        `archive_turn` will get: a memory of the earlier answer becomes that; with None it stays. Raises
-        ConflictError if the conversation was deleted since the mark.
+        `archive_turn` will get: a memory of the earlier answer becomes that. With None, or if `archive_turn`
+        wouldn't store it, that memory keeps the question alone. Raises ConflictError if the conversation was
+        deleted since the mark.
         """
         terms, now = self._store.terms, self._rows.seconds()
         ids = self._rows.grow(

@@ -9,10 +9,8 @@ from shepherd.memory.schema import memory_range
 from shepherd.memory.store import MemoryStore
 from shepherd.transactions import Connection
 
-__all__ = ["KEYS_IN_META", "NO_OWNER", "parts_of", "remove_user", "revoke"]
+__all__ = ["KEYS_IN_META", "parts_of", "remove_user", "revoke"]
 
-# Owner of the keys of users who were removed, which nobody can be called.
-NO_OWNER = "removed user"
 _AT_ONCE = 200
 # In an order that the foreign keys allow; messages and chunks, which have more to them, are removed before.
 _TABLES = (
@@ -169,5 +167,5 @@ def revoke(connection: Connection, owner: str, now: int) -> None:
     connection.execute(
         "UPDATE api_keys SET owner = ?, label = '',"
         " revoked_at = CASE WHEN revoked_at = 0 THEN ? ELSE revoked_at END WHERE owner = ?",
-        (NO_OWNER, now, owner),
+        (tenants.NO_OWNER, now, owner),
     )

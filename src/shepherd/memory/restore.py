@@ -15,6 +15,7 @@ from shepherd.memory import failures
 from shepherd.memory.conversion import is_locked
 from shepherd.memory.database import (
     connect,
+    connect_to_copy,
     copy_to,
     free_name,
     is_open,
@@ -37,6 +38,8 @@ _PATIENCE_MS = 500
 def check_backup(backup: str | os.PathLike[str]) -> None:
     """Raise UsageError or StoreError if a file is not an undamaged database of Shepherd."""
     path = os.path.abspath(backup)
+    if os.path.isdir(path):
+        raise UsageError(f"{path}: this is a folder", hint=_BACKUP)
     if not os.path.isfile(path):
         raise UsageError(f"{path}: there is no such file", hint=_BACKUP)
     try:
@@ -53,7 +56,7 @@ def check_backup(backup: str | os.PathLike[str]) -> None:
     if owner is Owner.NOBODY:
         raise UsageError(f"{path}: it is empty", hint=_BACKUP)
     try:
-        with connect(path, read_only=True) as connection:
+        with connect_to_copy(path) as connection:
             if owner is Owner.ENCRYPTED:
                 _refuse_foreign(path, connection)
             if connection.execute("PRAGMA quick_check(1)") != [("ok",)]:
@@ -101,7 +104,7 @@ def restore(backup: str | os.PathLike[str], database: str | os.PathLike[str]) ->
             refuse_foreign(target)
         remove_copy(coming)
         try:
-            with connect(source, read_only=True) as connection:
+            with connect_to_copy(source) as connection:
                 copy_to(connection, coming, key)
             # Whichever of the two has the name when the process is killed can be opened.
             if entry is not None:

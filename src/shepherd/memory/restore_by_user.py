@@ -13,28 +13,38 @@ from shepherd._native.store import Connection, SQLiteError
 from shepherd.encryption import MemoryKey
 from shepherd.encryption.blinding import BlindError, UserCipher
 from shepherd.errors import StoreCorruptError, StoreError, StoreKeyError
-from shepherd.memory import backup_keys, failures, removal, tenants
+from shepherd.memory import backup_keys, failures, new_files, removal, tenants
 from shepherd.memory.backup_by_user import KIND, NOBODY, SYNCED, VERSION, indexes_of_words
-from shepherd.memory.database import Database, connect, copy_key_entry, is_encrypted, key_of_file
+from shepherd.memory.database import Database, connect_to_copy, copy_key_entry, is_encrypted, key_of_file
 from shepherd.memory.maintenance import refresh_index
 from shepherd.memory.overwriting import remove_copy
-from shepherd.memory.schema import APPLICATION_ID, BACKUP_ID, USER_VERSION
+from shepherd.memory.schema import APPLICATION_ID, BACKUP_ID, BACKUP_KEYS_ID, USER_VERSION
 
-__all__ = ["is_by_user", "unsealed"]
+__all__ = ["has_keys", "is_by_user", "unsealed"]
 
 
 def is_by_user(path: str) -> bool:
     """Return whether a file is a backup with the users' keys apart. Raises StoreKeyError without its key."""
+    return _application_of(path) == BACKUP_ID
+
+
+def has_keys(path: str) -> bool:
+    """Return whether a file has the users' keys of backups. Raises StoreKeyError without its key."""
+    return _application_of(path) == BACKUP_KEYS_ID
+
+
+def _application_of(path: str) -> int:
+    """Return what an encrypted database says it is; 0 for any other file."""
     try:
         if not os.path.isfile(path) or not is_encrypted(path):
-            return False
+            return 0
         key_of_file(path)
-        with connect(path, read_only=True) as connection:
-            return connection.execute("PRAGMA application_id") == [(BACKUP_ID,)]
+        with connect_to_copy(path) as connection:
+            return int(connection.execute("PRAGMA application_id")[0][0])
     except OSError as error:
         raise failures.from_os_error(path, error) from error
     except SQLiteError:
-        return False
+        return 0
 
 
 def unsealed(backup: str, keys: str, target: str) -> list[str]:
@@ -46,7 +56,7 @@ def unsealed(backup: str, keys: str, target: str) -> list[str]:
         key = key_of_file(backup)
         if key is None:
             raise StoreKeyError(f"{backup}: it is not encrypted", hint="name another backup")
-        with connect(backup, read_only=True) as source:
+        with connect_to_copy(backup) as source:
             left = _Reader(source, backup, key).read(keys, target)
         copy_key_entry(backup, target, key)
         # The index of words, and the tables of an older version.
@@ -89,7 +99,7 @@ class _Reader:
             number: UserCipher(self._key, secrets[tag]) for number, _, tag, _, _ in owners if tag in secrets
         }
         left = [(user, tag, tenant) for number, user, tag, tenant, _ in owners if number not in ciphers]
-        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        new_files.create(target)
         with Connection(target, create=False, key=self._key.database) as copy:
             copy.execute("BEGIN")
             statements = self._contents["statements"]

@@ -9,6 +9,7 @@ from shepherd.sequences import SEQUENCE_BITS
 __all__ = [
     "APPLICATION_ID",
     "BACKUP_ID",
+    "BACKUP_KEYS_ID",
     "SEQUENCE_BITS",
     "SHARED",
     "UPGRADES",
@@ -21,6 +22,8 @@ __all__ = [
 APPLICATION_ID = 0x53484550  # "SHEP"
 # Of a backup whose users' keys are in another file, which has other tables; see backup_by_user.py.
 BACKUP_ID = 0x53484255  # "SHBU"
+# Of that file; see backup_keys.py.
+BACKUP_KEYS_ID = 0x5348554B  # "SHUK"
 USER_VERSION = 7
 
 # What was learned from the user's words; see learned.py. former: the value before; undo: JSON of the fact

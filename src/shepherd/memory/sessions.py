@@ -227,14 +227,16 @@ def size_of(message: Message) -> int:
 
 
 def mark(connection: Connection, user_id: str, session_id: str, answered: int = 0) -> SessionMark:
-    """Return the user's number, and the id of the last message of a conversation.
+    """Return the user's number, and the id of the last message of a conversation of this user, else 0.
 
     With the id of a message to be `answered` again: that id, or 0 if it was deleted or the user has said
     something since.
     """
-    which = f" AND (id = {answered:d} OR (id > {answered:d} AND role = 'user'))" if answered else ""
+    which = f" AND (m.id = {answered:d} OR (m.id > {answered:d} AND m.role = 'user'))" if answered else ""
     [(last,)] = connection.execute(
-        f"SELECT coalesce(max(id), 0) FROM messages WHERE session_id = ?{which}", (session_id,)
+        "SELECT coalesce(max(m.id), 0) FROM messages m JOIN sessions s ON s.id = m.session_id"
+        f" WHERE m.session_id = ? AND s.user_id = ?{which}",
+        (session_id, user_id),
     )
     if answered and last != answered:
         last = 0
@@ -306,7 +308,7 @@ def answer_again(
 
     None, and nothing is changed, if the user has said something since. `asked` is the marked message as the
     model has seen it now, None if it isn't the user's. `remembered` are the question and the answer that will
-    be remembered: a memory of this turn becomes that; with None it stays.
+    be remembered: a memory of this turn becomes that; with None it loses its answer.
     """
     _require_kept(connection, user_id, marked, session_id)
     _require(connection, user_id, session_id)
@@ -323,10 +325,10 @@ def answer_again(
         _see_again(connection, user_id, session_id, answered, without_pictures(asked))
     removed = _delete(connection, user_id, f"session_id = ?1 AND id > {answered:d}", session_id)
     said = [(role, raw) for _, role, raw in rows if role in ("user", "assistant")]
-    if removed and remembered is not None:
-        for made in _memories_of(connection, user_id, session_id, _turns(said), rows[0][0]):
-            _remember_as(connection, user_id, made, remembered, terms)
     if removed:
+        for made in _memories_of(connection, user_id, session_id, _turns(said), rows[0][0]):
+            # With the answer that is gone, no later change of this turn would find it.
+            _remember_as(connection, user_id, made, remembered or (made[1], ""), terms)
         _forget_derived(connection, session_id, min(removed))
     return [append(connection, user_id, session_id, message, now) for message in messages]
 

@@ -328,9 +328,11 @@ class SQLiteStore(MemoryStore):
 
     def claim(self, from_user: str, user_id: str) -> ClaimCounts:
         """Move everything of one user to another; each row belongs to one of them at every moment."""
+        claimed = ownership.claim(_Engine(self._database), from_user, user_id)
+        # Not before: until all rows are moved, the other user needs a key of its own for the next backup.
         with self._database.write() as connection:
             backup_keys.give(connection, from_user, user_id)
-        return ownership.claim(_Engine(self._database), from_user, user_id)
+        return claimed
 
     def destroy_key(self, connection: Connection, user_id: str) -> None:
         """Destroy the user's key, without which nobody can read the user in older backups."""

@@ -245,10 +245,11 @@ class UserRows:
         self.clock = clock
 
     def user(self, user_id: str | None) -> str | None:
-        """Return the storable user id, or None for an anonymous user."""
+        """Return the storable user id, None for an anonymous user. Raises UsageError for a reserved one."""
         user = self.user_id if user_id is None else user_id
         if user in ANONYMOUS_USERS or not user.strip():
             return None
+        tenants.require_usable(user)
         return storable(user)
 
     def seconds(self, timestamp: float | None = None) -> int:

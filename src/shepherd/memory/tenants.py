@@ -5,6 +5,7 @@ Inside the caller's transaction.
 
 from __future__ import annotations
 
+from shepherd.errors import UsageError
 from shepherd.memory.records import Activity, MemoryStats
 from shepherd.memory.schema import memory_range
 from shepherd.transactions import Connection
@@ -13,6 +14,7 @@ from shepherd.types import SECONDS_PER_DAY
 __all__ = [
     "MEMORY_BYTES_SQL",
     "MESSAGE_BYTES_SQL",
+    "NO_OWNER",
     "REMOVED",
     "ROW_BYTES",
     "activity",
@@ -20,10 +22,14 @@ __all__ = [
     "counts",
     "ensure",
     "find",
+    "is_reserved",
+    "require_usable",
 ]
 
 # Before the number of a user who was removed: numbers are never given again, so their rows stay.
 REMOVED = "removed/"
+# Owner of the keys of users who were removed.
+NO_OWNER = "removed user"
 # Bytes of a row beside its text, in headers and indexes. Only the shares of users depend on it.
 ROW_BYTES = 256
 # length() of a text counts characters, and SQLite's stops at a NUL.
@@ -33,6 +39,20 @@ MESSAGE_BYTES_SQL = (
     " + coalesce(length(injected), 0) + coalesce(length(token_ids), 0)"
     f" + coalesce(octet_length(tool_calls), 0) + octet_length(thought) + {ROW_BYTES}"
 )
+
+
+def is_reserved(user_id: str) -> bool:
+    """Return whether a name is kept for users who were removed, so that nobody can be called that."""
+    return user_id == NO_OWNER or user_id.startswith(REMOVED)
+
+
+def require_usable(user_id: str) -> None:
+    """Raise UsageError for a name that is reserved."""
+    if is_reserved(user_id):
+        raise UsageError(
+            f"user: names that begin with {REMOVED!r}, and {NO_OWNER!r}, are kept for users who were deleted",
+            hint="choose another name",
+        )
 
 
 def find(connection: Connection, user_id: str) -> int | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from shepherd.memory.tenants import is_reserved
 from shepherd.server.errors import Denied, invalid
 from shepherd.server.request_record import record_of
 from shepherd.types import ANONYMOUS_USERS
@@ -93,4 +94,7 @@ def user_of(owner: str, requested: str | None) -> str:
         raise invalid("user", "half of a surrogate pair", "invalid_user") from None
     if requested in ANONYMOUS_USERS or not requested.strip():
         return NOBODY
-    return f"{owner}/{requested}" if owner else requested
+    user = f"{owner}/{requested}" if owner else requested
+    if is_reserved(user):
+        raise invalid("user", "a name that is kept for users who were deleted", "invalid_user")
+    return user

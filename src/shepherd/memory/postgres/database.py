@@ -507,8 +507,8 @@ class Database:
         except _UnreachableError as error:
             raise error.failure from None
         except psycopg.Error as error:
-            if failures.is_other_key(error) and connection is not None:
-                connection.forget_keys()
+            if failures.is_other_key(error) and connection is not None and connection.forget_keys():
+                raise failures.replaced_user_key(self.address) from None
             raise failures.from_statement(self.address, error) from None
 
     # ---- the pool

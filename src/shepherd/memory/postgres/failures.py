@@ -31,6 +31,7 @@ __all__ = [
     "lost_commit",
     "needs_new_connection",
     "read_only",
+    "replaced_user_key",
 ]
 
 # SQLSTATEs: postgresql.org/docs/current/errcodes-appendix.html.
@@ -89,6 +90,14 @@ def is_other_key(error: psycopg.Error) -> bool:
     """Return whether the key of the memory or of a user isn't the stored one any more."""
     # Nothing else divides by zero.
     return error.sqlstate == "22012"
+
+
+def replaced_user_key(address: Address) -> StoreError:
+    """Return the error for a user's key that another process has replaced, where nothing is tried again."""
+    return StoreKeyError(
+        f"{address.shown}: the key of a user was replaced in the meantime; nothing of this was stored",
+        hint="try again",
+    )
 
 
 def from_connecting(address: Address, error: psycopg.Error) -> StoreError:
