@@ -176,7 +176,11 @@ def test_key_comes_from_a_command_or_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        *(("echo secret; exit 3", "exit code 3"), ("true", "one line"), ("printf 'a\\nsecret'", "one line")),
+        *(
+            ("echo secret; exit 3", "exit code 3"),
+            ("true", "prints nothing"),
+            ("printf 'a\\nsecret'", "one line"),
+        ),
         ("echo secret; sleep 10", "no answer"),
     ],
 )

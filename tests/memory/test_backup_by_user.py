@@ -316,3 +316,20 @@ def test_what_cannot_be_done_is_refused_and_leaves_everything(database: Path, tm
     with pytest.raises((StoreError, StoreKeyError), match="damaged"):
         unsealed(str(backup), str(keys), str(target))
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("backup", "keys"), [("copy.db", "copy.db-key"), ("keys.db-key", "keys.db"), ("copy.db", "mine")]
+)
+def test_no_key_file_takes_the_place_of_another_file(
+    database: Path, tmp_path: Path, backup: str, keys: str
+) -> None:
+    mine = tmp_path / "mine-key"
+    mine.write_text("my own key\n")
+    with open_(database) as memory:
+        memory.set_fact("name", "Ann")
+        with pytest.raises(UsageError, match="need a file of their own|Shepherd needs this name"):
+            memory.backup(tmp_path / backup, keys=tmp_path / keys)
+
+    assert mine.read_text() == "my own key\n"
+    assert not (tmp_path / backup).exists()
