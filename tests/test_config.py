@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from shepherd.config import SETTINGS, Config, default_user_id
 from shepherd.config.file import ConfigFile, load
 from shepherd.errors import ConfigError
+from tests import programs
 
 
 @pytest.fixture
@@ -277,8 +277,10 @@ def test_nothing_is_lost_when_several_processes_change_different_keys(path):
     code = "import sys; from shepherd.config.file import ConfigFile; ConfigFile().set(sys.argv[1], '5')"
 
     def change(key):
-        subprocess.run(
-            [sys.executable, "-c", code, key], check=True, env={**os.environ, "SHEPHERD_CONFIG": str(path)}
+        programs.run(
+            [sys.executable, "-c", code, key],
+            check=True,
+            env={**programs.in_utf8(), "SHEPHERD_CONFIG": str(path)},
         )
 
     with ThreadPoolExecutor(3) as pool:

@@ -34,11 +34,12 @@ def hold(path: Path) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     holders: list[subprocess.Popen[str]] = []
 
     def start(sql: str) -> subprocess.Popen[str]:
-        holder = subprocess.Popen(
+        holder = programs.Popen(
             [sys.executable, "-c", program, str(path), sql],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=programs.in_utf8(),
         )
         holders.append(holder)
         assert holder.stdout is not None

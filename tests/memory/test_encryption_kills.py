@@ -22,6 +22,7 @@ from shepherd.encryption.unlocking import forget_all, text_of_file
 from shepherd.errors import StoreLockedError
 from shepherd.memory import Memory
 from shepherd.memory.conversion import convert, database_to_convert
+from tests import programs
 from tests.examples import examples
 from tests.memory.blind import forget_keys
 
@@ -178,8 +179,11 @@ def test_writes_of_others_are_never_lost_to_a_conversion(tmp_path: Path) -> None
     )
     with Memory(path, user_id="steve"):
         pass
-    with subprocess.Popen(
-        [sys.executable, "-c", writing, str(path), str(tmp_path / "stop")], stdout=subprocess.PIPE, text=True
+    with programs.Popen(
+        [sys.executable, "-c", writing, str(path), str(tmp_path / "stop")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=programs.in_utf8(),
     ) as writer:
         assert writer.stdout is not None
         acknowledged: list[str] = []

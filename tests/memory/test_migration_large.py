@@ -28,11 +28,11 @@ UPGRADES = {
     "2.30>2.37": (originals.V2_30, originals.CONTEXT, "context"),
 }
 STATES = ("plain", "secure_delete", "vacuumed", "wal")
-SIZES = {"0.5 MiB": 1 << 19, "6 MiB": 6 << 20}
+SIZES = {"0.5 MiB": 1 << 19, "3 MiB": 3 << 20}
 CASES = [
     (upgrade, size, state)
     for upgrade, size, state in product(UPGRADES, SIZES, STATES)
-    if state == "secure_delete" or (size == "6 MiB" and UPGRADES[upgrade][2] == "context")
+    if state == "secure_delete" or (size == "3 MiB" and UPGRADES[upgrade][2] == "context")
 ]
 N_ROWS = 100
 
@@ -127,7 +127,7 @@ def test_every_pair_of_generations_opens_with_every_row(
 
 
 def test_interrupted_checkpoint_is_completed_from_the_log(folder: Path, tmp_path: Path) -> None:
-    case = ("2.30>2.37", "6 MiB", "wal")
+    case = ("2.30>2.37", "3 MiB", "wal")
     files = files_of(folder, case)
     number = CASES.index(case)
     path = tmp_path / f"{number}.db"

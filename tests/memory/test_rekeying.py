@@ -20,6 +20,7 @@ from shepherd.errors import StoreError, StoreKeyError
 from shepherd.memory import Memory, hot
 from shepherd.memory.postgres.blind_columns import COLUMNS, REFUSED, WITH_TEXTS
 from shepherd.memory.postgres.rekeying import rekey
+from tests import programs
 from tests.memory.blind import known_key, rows_of
 from tests.memory.canaries import USER, Canaries
 from tests.memory.histories import NOW, found
@@ -222,9 +223,10 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_memory(url: str, tmp_pat
         text = generator.randbytes(32).hex()
         new = tmp_path / f"{text[:8]}.key"
         new.write_text(text)
-        child = subprocess.Popen(
+        child = programs.Popen(
             [sys.executable, "-c", _CHILD, url, str(now), text, generator.randbytes(16).hex()],
             stdout=subprocess.PIPE,
+            env=programs.in_utf8(),
         )
         assert child.stdout is not None
         child.stdout.readline()

@@ -14,6 +14,7 @@ from shepherd.knowledge import Knowledge
 from shepherd.memory import Memory
 from shepherd.memory.restore import aside_of, check_backup, restore
 from shepherd.types import Message
+from tests import programs
 
 
 def fill(path: Path, value: str) -> None:
@@ -143,8 +144,11 @@ with Memory(sys.argv[1]):
     print("open", flush=True)
     sys.stdin.read()
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    with programs.Popen(
+        [sys.executable, "-c", program, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=programs.in_utf8(),
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"

@@ -136,8 +136,8 @@ def test_keywords_stop_at_the_cap():
 @pytest.mark.parametrize(
     "unit", ["a", "é", "日", "a.", "a'", "c++", ". ", "日本、", "\u0301", "\u0301\u0323", "the "]
 )
-def test_ten_megabytes_of_anything_are_fine(unit):
-    long = unit * (10_000_000 // len(unit))
+def test_megabytes_of_anything_are_fine(unit):
+    long = unit * (2_000_000 // len(unit))
 
     assert len(keywords(long)) <= 64
 
