@@ -328,7 +328,7 @@ def test_no_key_file_takes_the_place_of_another_file(
     mine.write_text("my own key\n")
     with open_(database) as memory:
         memory.set_fact("name", "Ann")
-        with pytest.raises(UsageError, match="need a file of their own|Shepherd needs this name"):
+        with pytest.raises(UsageError, match=r"need a file of their own|Shepherd needs this name"):
             memory.backup(tmp_path / backup, keys=tmp_path / keys)
 
     assert mine.read_text() == "my own key\n"
