@@ -109,7 +109,9 @@ def corrected_facts(text: str, facts: Iterable[Fact]) -> list[Correction]:
         for fact in [*current.values()]:
             new = match["new"].rstrip(".'")
             if _is_left(match, fact, new):
-                is_certain = _named(fact) == "location" or _OF_WORK.search(sentence) is not None
+                # "I left Bosch" ends it; "I moved from Apple to Google" may be about a telephone.
+                leaves = match["verb"].casefold() in ("left", "quit")
+                is_certain = leaves or _named(fact) == "location" or _OF_WORK.search(sentence) is not None
                 found[fact.key] = Correction(fact.key, new, sentence, changes=is_certain)
                 # "I moved from Bosch to Siemens. I moved from Siemens to ABB."
                 current[fact.key] = replace(fact, value=new)
