@@ -132,15 +132,15 @@ def _told(sentence: str) -> Iterator[re.Match[str]]:
 
 def _moved(sentences: Sequence[str]) -> Iterator[tuple[str, re.Match[str]]]:
     """Yield who moved from one place or company to another, and stayed there."""
+    last_back = max((number for number, one in enumerate(sentences) if _BACK.search(one)), default=-1)
     for number, sentence in enumerate(sentences):
-        if any(
+        if number < last_back or any(
             rule(name).search(sentence) for name in ("unreal", "reported", "negations", "a story", "past")
         ):
             continue
         plain = sentence.replace("\u2019", "'")
         for match in (match for wording in _NEW_PLACES for match in wording.finditer(plain)):
-            later = (plain[match.end() :], *sentences[number + 1 :])
-            if not any(map(_BACK.search, later)):
+            if not _BACK.search(plain, match.end()):
                 yield sentence, match
 
 
